@@ -1,0 +1,297 @@
+"""SSA: values, ops, blocks and regions. Knows no dialect.
+
+    module ─ region ─ block ─ op ─ region ─ block ─ op …
+    op.operands: list[Value]   op.results: list[Value]   value.uses: {op: how many operands}
+
+Ops of a block form a doubly linked list (`block.first`, `op.next`), so inserting and erasing cost O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from tilewright.ir.attributes import UNKNOWN, Attribute, Location
+from tilewright.ir.declare import OPS, OpDefinition
+from tilewright.ir.types import Type
+
+
+class Value:
+    """An SSA value: result `index` of an op, or argument `index` of a block."""
+
+    __slots__ = ("index", "location", "name", "owner", "type", "uses")
+
+    def __init__(self, type: Type, owner: Op | Block, index: int, name: str | None = None) -> None:
+        self.type = type
+        self.owner = owner
+        self.index = index
+        self.uses: dict[Op, int] = {}
+        self.name = name
+        self.location: Location | None = None
+
+    @property
+    def op(self) -> Op | None:
+        """The op that computes this value; None for a block argument."""
+        owner = self.owner
+        return owner if isinstance(owner, Op) else None
+
+    def replace_by(self, new: Value) -> None:
+        """Let every user of this value use `new` instead; a nameless `new` takes this value's name."""
+        if new is self or not self.uses:
+            return
+        for op, count in self.uses.items():
+            op.operands = [new if v is self else v for v in op.operands]
+            new.uses[op] = new.uses.get(op, 0) + count
+        self.uses = {}
+        if new.name is None:
+            new.name = self.name
+
+    def _forget(self, op: Op) -> None:
+        count = self.uses[op]
+        if count == 1:
+            del self.uses[op]
+        else:
+            self.uses[op] = count - 1
+
+
+class Op:
+    """One operation. Use `Op.create` with the op's name, or the constructor with its definition."""
+
+    __slots__ = (
+        "attributes",
+        "block",
+        "definition",
+        "location",
+        "name",
+        "next",
+        "operands",
+        "previous",
+        "regions",
+        "results",
+        "successors",
+    )
+
+    def __init__(
+        self,
+        definition: OpDefinition,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+        successors: Sequence[Block] = (),
+        location: Location = UNKNOWN,
+    ) -> None:
+        self.name = definition.name
+        self.definition = definition
+        self.operands: list[Value] = list(operands)
+        for value in self.operands:
+            value.uses[self] = value.uses.get(self, 0) + 1
+        self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+        self.attributes: dict[str, Attribute] = attributes if attributes is not None else {}
+        self.regions = regions
+        for region in regions:
+            region.op = self
+        self.successors = successors
+        self.location = location
+        self.block: Block | None = None
+        self.previous: Op | None = None
+        self.next: Op | None = None
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+        *,
+        successors: Sequence[Block] = (),
+        location: Location = UNKNOWN,
+    ) -> Op:
+        """A new op of the declared kind `name`, not yet in any block."""
+        return cls(OPS[name], operands, result_types, attributes, regions, successors, location)
+
+    @property
+    def result(self) -> Value:
+        """The first result."""
+        return self.results[0]
+
+    @property
+    def parent(self) -> Op | None:
+        """The op whose region holds this op."""
+        return None if self.block is None or self.block.region is None else self.block.region.op
+
+    def set_operand(self, index: int, value: Value) -> None:
+        self.operands[index]._forget(self)
+        self.operands[index] = value
+        value.uses[self] = value.uses.get(self, 0) + 1
+
+    def set_operands(self, values: Iterable[Value]) -> None:
+        for value in self.operands:
+            value._forget(self)
+        self.operands = list(values)
+        for value in self.operands:
+            value.uses[self] = value.uses.get(self, 0) + 1
+
+    def unlink(self) -> None:
+        """Take the op out of its block; operands and uses stay."""
+        block, before, after = self.block, self.previous, self.next
+        assert block is not None, f"{self.name} is in no block"
+        if before is None:
+            block.first = after
+        else:
+            before.next = after
+        if after is None:
+            block.last = before
+        else:
+            after.previous = before
+        self.block = self.previous = self.next = None
+
+    def drop_uses(self) -> None:
+        """Give up all operands, also those of the ops inside."""
+        for value in self.operands:
+            value._forget(self)
+        self.operands = []
+        for region in self.regions:
+            for block in region.blocks:
+                for op in block:
+                    op.drop_uses()
+
+    def erase(self) -> None:
+        """Remove the op for good; nothing may use its results any more."""
+        if self.block is not None:
+            self.unlink()
+        self.drop_uses()
+
+    def replace(self, values: Sequence[Value]) -> None:
+        """Let `values` take the place of the results, and erase the op."""
+        for result, value in zip(self.results, values, strict=True):
+            result.replace_by(value)
+        self.erase()
+
+    def walk(self) -> Iterator[Op]:
+        """This op and all ops inside, outer before inner; the yielded op may be erased."""
+        yield self
+        for region in self.regions:
+            yield from region.walk()
+
+    def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Op:
+        """A copy whose operands go through `mapping`; the mapping learns the copied results and arguments."""
+        mapping = {} if mapping is None else mapping
+        blocks = {} if blocks is None else blocks
+        copy = Op(
+            self.definition,
+            [mapping.get(v, v) for v in self.operands],
+            [r.type for r in self.results],
+            dict(self.attributes),
+            [Region() for _ in self.regions],
+            [blocks.get(b, b) for b in self.successors],
+            self.location,
+        )
+        for old, new in zip(self.results, copy.results, strict=True):
+            new.name, new.location = old.name, old.location
+            mapping[old] = new
+        for source, target in zip(self.regions, copy.regions, strict=True):
+            source.clone_into(target, mapping, blocks)
+        return copy
+
+
+class Block:
+    """Arguments, then ops in order; the last one is a terminator (but for a module's body)."""
+
+    __slots__ = ("args", "first", "last", "name", "region")
+
+    def __init__(self, arg_types: Iterable[Type] = (), name: str | None = None) -> None:
+        self.args = [Value(t, self, i) for i, t in enumerate(arg_types)]
+        self.first: Op | None = None
+        self.last: Op | None = None
+        self.region: Region | None = None
+        self.name = name
+
+    def append(self, op: Op) -> Op:
+        op.block, op.previous, op.next = self, self.last, None
+        if self.last is None:
+            self.first = op
+        else:
+            self.last.next = op
+        self.last = op
+        return op
+
+    def insert(self, op: Op, before: Op | None) -> Op:
+        """Put `op` before `before`; None means at the end."""
+        if before is None:
+            return self.append(op)
+        op.block, op.previous, op.next = self, before.previous, before
+        if before.previous is None:
+            self.first = op
+        else:
+            before.previous.next = op
+        before.previous = op
+        return op
+
+    def add_argument(self, type: Type, name: str | None = None) -> Value:
+        value = Value(type, self, len(self.args), name)
+        self.args.append(value)
+        return value
+
+    @property
+    def terminator(self) -> Op:
+        assert self.last is not None, "an empty block has no terminator"
+        return self.last
+
+    def __iter__(self) -> Iterator[Op]:
+        """The ops in order; the current one may be erased or moved."""
+        op = self.first
+        while op is not None:
+            after = op.next
+            yield op
+            op = after
+
+
+class Region:
+    """Blocks of one op; the first is the entry."""
+
+    __slots__ = ("blocks", "op")
+
+    def __init__(self, blocks: Iterable[Block] = ()) -> None:
+        self.op: Op | None = None
+        self.blocks = list(blocks)
+        for block in self.blocks:
+            block.region = self
+
+    def add(self, block: Block) -> Block:
+        block.region = self
+        self.blocks.append(block)
+        return block
+
+    @property
+    def block(self) -> Block:
+        """The entry block."""
+        return self.blocks[0]
+
+    def walk(self) -> Iterator[Op]:
+        for block in self.blocks:
+            for op in block:
+                yield from op.walk()
+
+    def clone_into(self, target: Region, mapping: dict[Value, Value], blocks: dict[Block, Block]) -> None:
+        for block in self.blocks:
+            copy = target.add(Block(name=block.name))
+            blocks[block] = copy
+            for arg in block.args:
+                new = copy.add_argument(arg.type, arg.name)
+                new.location = arg.location
+                mapping[arg] = new
+        for block in self.blocks:
+            for op in block:
+                blocks[block].append(op.clone(mapping, blocks))
+
+
+Attributes: TypeAlias = Mapping[str, Attribute]
+
+
+def defining_op(value: Value, name: str) -> Op | None:
+    """The op that computes `value` if it is of kind `name`."""
+    owner = value.owner
+    return owner if isinstance(owner, Op) and owner.name == name else None

@@ -1,0 +1,72 @@
+"""What an op kind is: its name, effects, rules, text format and executable meaning.
+
+Dialects call `declare` once per kind; algorithms keep their own tables keyed by the op's name and never add
+to a definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+
+class Effect(Enum):
+    """What an op does besides computing its results."""
+
+    NONE = auto()
+    READ = auto()
+    WRITE = auto()
+    READ_WRITE = auto()
+    RECURSIVE = auto()
+    """As its regions do."""
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class OpDefinition:
+    """One op kind.
+
+    Attributes:
+        name: the full name, `arith.addi`.
+        effect: what the op does besides computing its results.
+        terminator: it ends its block.
+        isolated: its regions see no outer value.
+        commutative: its two operands may be swapped.
+        elementwise: result element i depends on operand elements i only.
+        constant: it is a literal with attribute `value`.
+        symbol: it defines the symbol in its attribute `sym_name`.
+        verify: raises VerificationError when an op of this kind is malformed.
+        parse, print: the custom text format; None means MLIR's generic form.
+        meaning: `meaning(op, *arrays) -> array | tuple of arrays`, on NumPy arrays (0-d for scalars).
+    """
+
+    name: str
+    effect: Effect = Effect.NONE
+    terminator: bool = False
+    isolated: bool = False
+    commutative: bool = False
+    elementwise: bool = False
+    constant: bool = False
+    symbol: bool = False
+    verify: Callable[[Any], None] | None = None
+    parse: Callable[..., Any] | None = None
+    print: Callable[..., None] | None = None
+    meaning: Callable[..., Any] | None = None
+
+
+OPS: dict[str, OpDefinition] = {}
+
+
+def declare(name: str, **facts: Any) -> OpDefinition:
+    """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it."""
+    assert name not in OPS, f"{name} is declared twice"
+    OPS[name] = definition = OpDefinition(name=name, **facts)
+    return definition
+
+
+def declare_all(names: Sequence[str], **facts: Any) -> None:
+    """Declare several op kinds that differ in nothing but their name."""
+    for name in names:
+        declare(name, **facts)

@@ -1,0 +1,241 @@
+"""IR types, interned: two equal types are the same object, so passes compare them with `is`.
+
+The text of a type is MLIR's: `i32`, `f32`, `!tt.ptr<f32>`, `tensor<128x64xf32>`, `(i32) -> f32`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+
+class Type:
+    """Base of all types. `text` is the MLIR spelling and identifies the type completely."""
+
+    __slots__ = ("text",)
+    text: str
+
+    @property
+    def scalar(self) -> Type:
+        """The element type of a tensor, the type itself otherwise."""
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Extents per axis of a tensor; None for everything else."""
+        return None
+
+    @property
+    def bits(self) -> int:
+        """Width of one value in memory, in bits; types without one raise TypeError."""
+        raise TypeError(f"{self.text} has no width")
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> str:
+        raise TypeError("IR types are not pickled: print and parse them")
+
+
+class IntType(Type):
+    """A signless integer of `bits` bits; `i1` is the truth value."""
+
+    __slots__ = ("_bits",)
+    _interned: ClassVar[dict[int, IntType]] = {}
+    _bits: int
+
+    def __new__(cls, bits: int) -> IntType:
+        found = cls._interned.get(bits)
+        if found is None:
+            found = cls._interned[bits] = object.__new__(cls)
+            found._bits, found.text = bits, f"i{bits}"
+        return found
+
+    @property
+    def bits(self) -> int:
+        return self._bits
+
+
+class IndexType(Type):
+    """MLIR's `index`: a loop counter as wide as a pointer."""
+
+    __slots__ = ()
+    _only: ClassVar[IndexType | None] = None
+
+    def __new__(cls) -> IndexType:
+        if cls._only is None:
+            cls._only = object.__new__(cls)
+            cls._only.text = "index"
+        return cls._only
+
+    @property
+    def bits(self) -> int:
+        return 64
+
+
+class FloatType(Type):
+    """A floating point format, by MLIR's name (`f16`, `bf16`, `f8E4M3FN`, …)."""
+
+    __slots__ = ("_bits",)
+    _interned: ClassVar[dict[str, FloatType]] = {}
+    _bits: int
+
+    def __new__(cls, name: str, bits: int) -> FloatType:
+        found = cls._interned.get(name)
+        if found is None:
+            found = cls._interned[name] = object.__new__(cls)
+            found._bits, found.text = bits, name
+        return found
+
+    @property
+    def bits(self) -> int:
+        return self._bits
+
+
+class NoneType(Type):
+    """The type of nothing."""
+
+    __slots__ = ()
+    _only: ClassVar[NoneType | None] = None
+
+    def __new__(cls) -> NoneType:
+        if cls._only is None:
+            cls._only = object.__new__(cls)
+            cls._only.text = "none"
+        return cls._only
+
+
+class PointerType(Type):
+    """A pointer to `pointee` (a scalar, or a tensor for block pointers) in address space `space`."""
+
+    __slots__ = ("pointee", "space")
+    _interned: ClassVar[dict[tuple[Type, int], PointerType]] = {}
+    pointee: Type
+    space: int
+
+    def __new__(cls, pointee: Type, space: int = 1) -> PointerType:
+        found = cls._interned.get((pointee, space))
+        if found is None:
+            found = cls._interned[pointee, space] = object.__new__(cls)
+            found.pointee, found.space = pointee, space
+            found.text = "!tt.ptr" + found.body
+        return found
+
+    @property
+    def body(self) -> str:
+        """The part between `!tt.ptr` and the end, as op formats abbreviate it."""
+        return f"<{self.pointee.text}>" if self.space == 1 else f"<{self.pointee.text}, {self.space}>"
+
+    @property
+    def bits(self) -> int:
+        return 64
+
+
+class TensorType(Type):
+    """A tile: static `shape`, element type, and an optional layout attribute kept as its text."""
+
+    __slots__ = ("_shape", "element", "encoding", "numel")
+    _interned: ClassVar[dict[tuple[tuple[int, ...], Type, str | None], TensorType]] = {}
+    _shape: tuple[int, ...]
+    element: Type
+    encoding: str | None
+    numel: int
+
+    def __new__(cls, shape: tuple[int, ...], element: Type, encoding: str | None = None) -> TensorType:
+        key = (shape, element, encoding)
+        found = cls._interned.get(key)
+        if found is None:
+            found = cls._interned[key] = object.__new__(cls)
+            found._shape, found.element, found.encoding, found.numel = shape, element, encoding, prod(shape)
+            found.text = "tensor" + found.body
+        return found
+
+    @property
+    def body(self) -> str:
+        """The part after `tensor`, as descriptor types abbreviate it."""
+        extents = "".join(f"{extent}x" for extent in self._shape)
+        layout = f", {self.encoding}" if self.encoding else ""
+        return f"<{extents}{self.element.text}{layout}>"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def scalar(self) -> Type:
+        return self.element
+
+    @property
+    def bits(self) -> int:
+        return self.element.bits
+
+
+class TensorDescType(Type):
+    """A tensor descriptor that moves blocks of type `block`."""
+
+    __slots__ = ("block",)
+    _interned: ClassVar[dict[TensorType, TensorDescType]] = {}
+    block: TensorType
+
+    def __new__(cls, block: TensorType) -> TensorDescType:
+        found = cls._interned.get(block)
+        if found is None:
+            found = cls._interned[block] = object.__new__(cls)
+            found.block, found.text = block, "!tt.tensordesc" + block.body
+        return found
+
+    @property
+    def body(self) -> str:
+        return self.block.body
+
+
+class FunctionType(Type):
+    """Parameter and result types of a function."""
+
+    __slots__ = ("inputs", "outputs")
+    _interned: ClassVar[dict[tuple[tuple[Type, ...], tuple[Type, ...]], FunctionType]] = {}
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
+
+    def __new__(cls, inputs: tuple[Type, ...], outputs: tuple[Type, ...]) -> FunctionType:
+        found = cls._interned.get((inputs, outputs))
+        if found is None:
+            found = cls._interned[inputs, outputs] = object.__new__(cls)
+            found.inputs, found.outputs = inputs, outputs
+            found.text = function_type_text(inputs, outputs)
+        return found
+
+
+def function_type_text(inputs: tuple[Type, ...], outputs: tuple[Type, ...]) -> str:
+    """`(i32, f32) -> f32`; several results stand in parentheses."""
+    results = ", ".join(t.text for t in outputs)
+    if len(outputs) != 1 or isinstance(outputs[0], FunctionType):
+        results = f"({results})"
+    return f"({', '.join(t.text for t in inputs)}) -> {results}"
+
+
+i1, i8, i16, i32, i64 = (IntType(bits) for bits in (1, 8, 16, 32, 64))
+index = IndexType()
+none = NoneType()
+f16, bf16, f32, f64 = FloatType("f16", 16), FloatType("bf16", 16), FloatType("f32", 32), FloatType("f64", 64)
+FLOATS: dict[str, FloatType] = {
+    t.text: t
+    for t in (
+        f16,
+        bf16,
+        f32,
+        f64,
+        *(FloatType(n, 8) for n in ("f8E5M2", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ")),
+        FloatType("tf32", 32),
+    )
+}
+
+
+def with_element(type: Type, element: Type) -> Type:
+    """`type` with `element` in place of its element type: tensor<4xf32>, i1 -> tensor<4xi1>; f32, i1 -> i1."""
+    return TensorType(type.shape, element, type.encoding) if isinstance(type, TensorType) else element
+
+
+def with_shape(type: Type, shape: tuple[int, ...]) -> Type:
+    """`type`'s element type as a tile of `shape`; the empty shape gives the scalar."""
+    return TensorType(shape, type.scalar) if shape else type.scalar
