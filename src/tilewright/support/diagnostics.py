@@ -1,0 +1,219 @@
+"""What can go wrong, as data, and the one renderer that turns it into text.
+
+A mistake is a frozen dataclass; its templates are filled from its fields (and properties):
+
+    @dataclass(frozen=True)
+    class NotBroadcastable(Diagnostic):
+        title = "shapes do not broadcast"
+        label = "{left} and {right} differ in dimension {axis}"
+        help = "reshape one side, or index it with [:, None] so that dimension {axis} is 1"
+        left: tuple[int, ...]
+        right: tuple[int, ...]
+        axis: int
+
+    raise SemanticError(NotBroadcastable((128, 64), (128, 32), 1))
+
+Semantics do not know where the user's program is: the evaluator catches the `SemanticError` and raises the
+`CompilationError` with the place, which prints as
+
+    error: shapes do not broadcast
+     --> kernel.py:3:12
+    3 |     return a + b
+      |            ^^^^^ (128, 64) and (128, 32) differ in dimension 1
+     --> kernel.py:7:9
+    7 |     z = helper(x, y)
+      |         ^^^^^^^^^^^^ called from here
+    help: reshape one side, or index it with [:, None] so that dimension 1 is 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+from tilewright.support.source import Span, display_width, source_line
+
+
+class Exit(Enum):
+    """Whose fault it is, which decides the exception class."""
+
+    MISTAKE = auto()
+    """The user's program is wrong: CompilationError."""
+    LIMIT = auto()
+    """The program may be right, but Tilewright cannot compile it: Unsupported."""
+    ASSERTION = auto()
+    """A check that the user wrote does not hold: CompileTimeAssertionFailure."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A mistake (or limit) as data. Subclasses are frozen dataclasses with templates over their fields.
+
+    Attributes:
+        title: what is wrong, in general; the first line.
+        label: what is wrong here; stands beside the caret.
+        help: what to do about it; may be empty.
+        exit: which exception the diagnostic becomes.
+    """
+
+    title: ClassVar[str] = "invalid program"
+    label: ClassVar[str] = ""
+    help: ClassVar[str] = ""
+    exit: ClassVar[Exit] = Exit.MISTAKE
+
+    def fill(self, template: str) -> str:
+        """`template` with `{field}` replaced by this diagnostic's field or property."""
+        return template.format_map(_Fields(self))
+
+    @property
+    def headline(self) -> str:
+        """Title and label in one line, for places without a source span."""
+        label = self.fill(self.label)
+        return self.fill(self.title) + (f": {label}" if label else "")
+
+
+@dataclass(frozen=True)
+class Limit(Diagnostic):
+    """Base of diagnostics about what Tilewright itself cannot do (yet); they become `Unsupported`."""
+
+    exit: ClassVar[Exit] = Exit.LIMIT
+
+
+@dataclass(frozen=True)
+class Mistake(Diagnostic):
+    """A mistake that says everything in one sentence; for places where a class of its own would add nothing."""
+
+    title: ClassVar[str] = "{message}"
+    message: str
+
+
+@dataclass(frozen=True)
+class NotSupported(Limit):
+    """A Triton feature, by name, that this compiler refuses."""
+
+    title: ClassVar[str] = "{feature} is not supported"
+    label: ClassVar[str] = "{reason}"
+    feature: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class StaticAssertionFailed(Diagnostic):
+    """`tl.static_assert` (or `assert` on constants) with a false condition."""
+
+    title: ClassVar[str] = "static assertion failed"
+    label: ClassVar[str] = "{message}"
+    exit: ClassVar[Exit] = Exit.ASSERTION
+    message: str = ""
+
+
+class TilewrightError(Exception):
+    """Base of every exception that the compiler raises on purpose."""
+
+
+class SemanticError(TilewrightError):
+    """A diagnostic on its way to somebody who knows the place in the source."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic)
+        self.diagnostic = diagnostic
+
+    def __str__(self) -> str:
+        return self.diagnostic.headline
+
+
+class CompilationError(TilewrightError):
+    """The user's program is wrong; the text shows where, why and what to do."""
+
+    def __init__(self, diagnostic: Diagnostic, span: Span | None = None) -> None:
+        super().__init__(diagnostic, span)
+        self.diagnostic = diagnostic
+        self.span = span
+
+    def __str__(self) -> str:
+        return render(self.diagnostic, self.span)
+
+    @property
+    def error_message(self) -> str:
+        """What is wrong, in one line and without the place."""
+        return self.diagnostic.headline
+
+
+class Unsupported(CompilationError):  # noqa: N818 - reads as a sentence
+    """The program may be right, but Tilewright does not compile it; the text names the Triton feature."""
+
+
+class CompileTimeAssertionFailure(CompilationError):  # noqa: N818 - Triton's name
+    """A static assertion of the user's program does not hold."""
+
+
+class InternalError(TilewrightError):
+    """A bug in Tilewright. `ir` is the text of the op or module at hand, `artifact` the folder with everything."""
+
+    def __init__(self, message: str, ir: str = "", artifact: str = "") -> None:
+        super().__init__(message, ir, artifact)
+        self.message, self.ir, self.artifact = message, ir, artifact
+
+    def __str__(self) -> str:
+        lines = [f"internal error: {self.message}"]
+        if self.ir:
+            lines += ["while working on:", self.ir]
+        if self.artifact:
+            lines.append(f"everything needed to repeat this is in {self.artifact}")
+        lines.append("help: this is a bug in Tilewright, not in your program; please report it with this text")
+        return "\n".join(lines)
+
+
+def located(diagnostic: Diagnostic, span: Span | None) -> CompilationError:
+    """The exception for `diagnostic` at `span`."""
+    return _EXCEPTIONS[diagnostic.exit](diagnostic, span)
+
+
+def render(diagnostic: Diagnostic, span: Span | None = None) -> str:
+    """The full text of a diagnostic: headline, source lines with carets along the call chain, help."""
+    if span is None:
+        lines = [f"error: {diagnostic.headline}"]
+    else:
+        lines = [f"error: {diagnostic.fill(diagnostic.title)}"]
+        for depth, frame in enumerate(span.chain()):
+            lines += _frame_lines(frame, diagnostic.fill(diagnostic.label) if depth == 0 else "called from here")
+    if diagnostic.help:
+        lines.append(f"help: {diagnostic.fill(diagnostic.help)}")
+    return "\n".join(lines)
+
+
+_EXCEPTIONS: dict[Exit, type[CompilationError]] = {
+    Exit.MISTAKE: CompilationError,
+    Exit.LIMIT: Unsupported,
+    Exit.ASSERTION: CompileTimeAssertionFailure,
+}
+
+
+class _Fields:
+    """The attributes of an object as the mapping that `str.format_map` wants."""
+
+    def __init__(self, owner: Diagnostic) -> None:
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self._owner, name)
+
+
+def _frame_lines(span: Span, label: str) -> list[str]:
+    """The three lines of one place: where, the source line, the carets."""
+    margin = " " * len(str(span.line))
+    where = f"{margin}--> {span.file}:{span.line}:{span.column}"
+    text = source_line(span.file, span.line)
+    if not text:
+        return [where, f"{margin} | {label}"] if label else [where]
+    before = " " * display_width(text[: span.column - 1])
+    carets = "^" * max(1, display_width(text[span.column - 1 : _end_column(span, text)]))
+    return [where, f"{span.line} | {text}", f"{margin} | {before}{carets} {label}".rstrip()]
+
+
+def _end_column(span: Span, text: str) -> int:
+    """Where the carets end: a span over several lines is marked to the end of its first line."""
+    if span.end_line > span.line:
+        return len(text)
+    return span.end_column - 1 if span.end_column > span.column else span.column

@@ -1,0 +1,57 @@
+"""Places in source text, and the text at those places.
+
+>>> Span("kernel.py", 3, 12, 3, 17)        # `a + b` in line 3
+Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from=None)
+"""
+
+from __future__ import annotations
+
+import linecache
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A piece of a source file; lines and columns start at 1, the end is exclusive, 0 means unknown.
+
+    `called_from` is the call that led here when the piece lies in a helper function.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int = 0
+    end_column: int = 0
+    called_from: Span | None = None
+
+    def chain(self) -> Iterator[Span]:
+        """This span, the call that led here, the call that led there, …"""
+        span: Span | None = self
+        while span is not None:
+            yield span
+            span = span.called_from
+
+    def called(self, caller: Span | None) -> Span:
+        """The same place, reached through a call at `caller` (after the calls already known)."""
+        if caller is None:
+            return self
+        if self.called_from is None:
+            return self._replace(called_from=caller)
+        return self._replace(called_from=self.called_from.called(caller))
+
+
+def source_line(file: str, line: int) -> str:
+    """Line number `line` of `file` without its end; empty if the file cannot be read."""
+    return linecache.getline(file, line).rstrip()
+
+
+def display_width(text: str) -> int:
+    """How many columns `text` takes in a terminal: wide characters take two, combining ones none."""
+    return sum(_character_width(character) for character in text)
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
