@@ -1,0 +1,344 @@
+"""The machine we generate code for, and LLVM as the thing that turns IR text into its object code.
+
+This is the only file that imports llvmlite, and only when something is compiled: a process that runs kernels from the
+cache calls `host_identity()` and never pays for the import.
+
+    target = host_target()                        # or host_target("x86-64-v3"), host_target("neoverse-v1")
+    blob = compile_object("define i32 @f() {\\n  ret i32 7\\n}", target)     # ELF relocatable bytes
+
+Objects are always ELF, position independent and of the small code model, also on macOS: the runtime links them itself.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+X86_TRIPLE = "x86_64-unknown-linux-gnu"
+ARM_TRIPLE = "aarch64-unknown-linux-gnu"
+
+
+class LlvmError(Exception):
+    """LLVM refused our IR. `line` is the offending line of the text, when LLVM named one."""
+
+    def __init__(self, message: str, line: str | None = None) -> None:
+        super().__init__(message if line is None else f"{message}\n  in: {line.strip()}")
+        self.line = line
+
+
+class UnknownCpuError(Exception):
+    """There is no code generation for the CPU that was asked for, or for this host."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine to generate code for.
+
+    Attributes:
+        triple: LLVM's name of architecture and object format.
+        cpu: LLVM's `-mcpu`, which implies features of its own.
+        tune: the CPU whose scheduling model orders instructions; part of each function's attributes.
+        features: what is there beyond `cpu`, by LLVM's names and without the leading `+`, sorted.
+        vector_bits: width of the widest vector register worth using.
+    """
+
+    triple: str
+    cpu: str
+    tune: str
+    features: tuple[str, ...]
+    vector_bits: int
+    has_fma: bool
+    has_f16c: bool
+    has_avx2: bool
+    has_avx512f: bool
+    has_avx512bf16: bool
+    has_vnni: bool
+    neon: bool
+
+    @property
+    def identity(self) -> str:
+        """A string that differs whenever the generated code may differ."""
+        return f"{self.triple}/{self.cpu}/{self.tune}/{','.join(self.features)}/{self.vector_bits}"
+
+    @property
+    def function_attributes(self) -> str:
+        """LLVM attributes for every function compiled for this target."""
+        return f'nounwind "tune-cpu"="{self.tune}"'
+
+    def lanes(self, element_bits: int) -> int:
+        """How many elements of `element_bits` fill one vector register."""
+        return self.vector_bits // element_bits
+
+    def runs_here(self) -> bool:
+        """Can this process execute code for the target?"""
+        host = host_target()
+        return self.triple == host.triple and _capabilities(self) <= _capabilities(host)
+
+
+# /proc/cpuinfo flag -> LLVM feature, for everything we generate code for or that LLVM may pick up by itself.
+X86_FEATURES = {
+    "abm": "lzcnt",
+    "avx": "avx",
+    "avx2": "avx2",
+    "avx512_bf16": "avx512bf16",
+    "avx512_vbmi2": "avx512vbmi2",
+    "avx512_vnni": "avx512vnni",
+    "avx512bw": "avx512bw",
+    "avx512cd": "avx512cd",
+    "avx512dq": "avx512dq",
+    "avx512f": "avx512f",
+    "avx512vbmi": "avx512vbmi",
+    "avx512vl": "avx512vl",
+    "avx_vnni": "avxvnni",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "cx16": "cx16",
+    "f16c": "f16c",
+    "fma": "fma",
+    "movbe": "movbe",
+    "popcnt": "popcnt",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+    "ssse3": "ssse3",
+}
+ARM_FEATURES = {"asimddp": "dotprod", "asimdhp": "fullfp16", "bf16": "bf16", "i8mm": "i8mm"}
+
+V2 = ("cx16", "popcnt", "sse4.1", "sse4.2", "ssse3")
+V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+V4 = (*V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+ICELAKE = (*V4, "avx512vbmi", "avx512vbmi2", "avx512vnni")
+ZEN4 = (*ICELAKE, "avx512bf16")
+X86_LEVELS = (("x86-64-v4", V4), ("x86-64-v3", V3), ("x86-64-v2", V2))
+
+# CPU name -> (scheduling model, features it has)
+X86_CPUS = {
+    "alderlake": ("alderlake", (*V3, "avxvnni")),
+    "haswell": ("haswell", V3),
+    "icelake-server": ("icelake-server", ICELAKE),
+    "sapphirerapids": ("sapphirerapids", (*ZEN4, "avxvnni")),
+    "skylake": ("skylake", V3),
+    "skylake-avx512": ("skylake-avx512", V4),
+    "x86-64-v2": ("nehalem", V2),
+    "x86-64-v3": ("haswell", V3),
+    "x86-64-v4": ("skylake-avx512", V4),
+    "znver2": ("znver2", V3),
+    "znver3": ("znver3", V3),
+    "znver4": ("znver4", ZEN4),
+    "znver5": ("znver5", (*ZEN4, "avxvnni")),
+}
+ARM_CPUS = {
+    "aarch64": ("cortex-a76", ()),
+    "apple-m1": ("apple-m1", ("dotprod", "fullfp16")),
+    "apple-m2": ("apple-m2", ("bf16", "dotprod", "fullfp16", "i8mm")),
+    "cortex-a72": ("cortex-a72", ()),
+    "neoverse-n1": ("neoverse-n1", ("dotprod", "fullfp16")),
+    "neoverse-v1": ("neoverse-v1", ("bf16", "dotprod", "fullfp16", "i8mm")),
+    "neoverse-v2": ("neoverse-v2", ("bf16", "dotprod", "fullfp16", "i8mm")),
+}
+
+
+def host_target(override: str | None = None) -> Target:
+    """The target for this process, or for the CPU named `override`, which may be of another architecture.
+
+    Args:
+        override: a key of `X86_CPUS` or `ARM_CPUS`; None, "" and "native" mean the CPU we run on.
+
+    Raises:
+        UnknownCpuError: the name is not in the tables, or this host is below x86-64-v2.
+    """
+    if not override or override == "native":
+        return _detected_host()
+    return _named(override)
+
+
+def host_identity() -> str:
+    """The host target's identity, without loading LLVM."""
+    return _detected_host().identity
+
+
+@cache
+def _named(name: str) -> Target:
+    if name in X86_CPUS:
+        tune, features = X86_CPUS[name]
+        return _x86(_level(features), tune, features)
+    if name in ARM_CPUS:
+        tune, features = ARM_CPUS[name]
+        return _arm(tune, features)
+    known = ", ".join((*X86_CPUS, *ARM_CPUS))
+    raise UnknownCpuError(f"there is no CPU {name!r}; known are: native, {known}")
+
+
+@cache
+def _detected_host() -> Target:
+    machine = platform.machine().lower()
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    if machine in ("arm64", "aarch64"):
+        if platform.system() == "Darwin":
+            return _named("apple-m1")
+        flags = _cpuinfo_words(text, "Features")
+        return _arm("neoverse-n1", tuple(ARM_FEATURES[f] for f in flags & ARM_FEATURES.keys()))
+    if machine not in ("x86_64", "amd64"):
+        raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
+    flags = _cpuinfo_words(text, "flags")
+    features = tuple(X86_FEATURES[f] for f in flags & X86_FEATURES.keys()) if flags else _features_by_llvm()
+    return _x86(_level(features), _tuning(features, amd="AuthenticAMD" in text), features)
+
+
+def _cpuinfo_words(text: str, key: str) -> set[str]:
+    found = re.search(rf"^{key}\s*: (.*)$", text, re.MULTILINE)
+    return set(found.group(1).split()) if found else set()
+
+
+def _level(features: tuple[str, ...]) -> str:
+    """The highest x86-64 level whose features are all there."""
+    for level, needed in X86_LEVELS:
+        if set(needed) <= set(features):
+            return level
+    raise UnknownCpuError("this CPU lacks SSE 4.2 (x86-64-v2), which all generated code uses")
+
+
+def _tuning(features: tuple[str, ...], *, amd: bool) -> str:
+    if "avx512f" in features:
+        return "znver4" if amd else "icelake-server"
+    return "znver3" if amd else "haswell"
+
+
+def _x86(cpu: str, tune: str, features: tuple[str, ...]) -> Target:
+    return Target(
+        triple=X86_TRIPLE,
+        cpu=cpu,
+        tune=tune,
+        features=tuple(sorted(features)),
+        vector_bits=512 if cpu == "x86-64-v4" else 256 if cpu == "x86-64-v3" else 128,
+        has_fma="fma" in features,
+        has_f16c="f16c" in features,
+        has_avx2="avx2" in features,
+        has_avx512f=cpu == "x86-64-v4",
+        has_avx512bf16="avx512bf16" in features and cpu == "x86-64-v4",
+        has_vnni="avx512vnni" in features and cpu == "x86-64-v4",
+        neon=False,
+    )
+
+
+def _arm(tune: str, features: tuple[str, ...]) -> Target:
+    # Apple reserves x18; not using it costs nothing elsewhere.
+    return Target(
+        triple=ARM_TRIPLE,
+        cpu="generic",
+        tune=tune,
+        features=tuple(sorted((*features, "reserve-x18"))),
+        vector_bits=128,
+        has_fma=True,
+        has_f16c=True,
+        has_avx2=False,
+        has_avx512f=False,
+        has_avx512bf16=False,
+        has_vnni=False,
+        neon=True,
+    )
+
+
+def _capabilities(target: Target) -> set[str]:
+    return set(target.features)
+
+
+def compile_object(ir_text: str, target: Target, *, opt: int = 1) -> bytes:
+    """Machine code for a module, as an ELF relocatable file.
+
+    No IR passes run: the text is expected to be near-final. Loop strength reduction is off.
+
+    Args:
+        ir_text: an LLVM module without triple or data layout.
+        target: the machine.
+        opt: LLVM's code generation level, 0 to 3.
+
+    Raises:
+        LlvmError: the text is not valid LLVM IR.
+    """
+    with _LOCK:
+        module = _parsed(ir_text)
+        machine = _prepared_for(module, target, opt)
+        object_code: bytes = _without_lsr(lambda: machine.emit_object(module))
+        return object_code
+
+
+def emit_assembly(ir_text: str, target: Target, *, opt: int = 1) -> str:
+    """Assembly text of what `compile_object` would emit; raises LlvmError as it does."""
+    with _LOCK:
+        module = _parsed(ir_text)
+        machine = _prepared_for(module, target, opt)
+        text: str = _without_lsr(lambda: machine.emit_assembly(module))
+        return text
+
+
+def verify_ir(text: str) -> None:
+    """Parse and verify a module; raises LlvmError, with the offending line, when it is not valid."""
+    with _LOCK:
+        _parsed(text)
+
+
+_LOCK = threading.Lock()
+"""LLVM's command line options and its global context are process-wide."""
+
+
+@cache
+def _llvm() -> Any:
+    """llvmlite.binding, with all back ends ready. Imported here and nowhere else."""
+    import llvmlite.binding
+
+    llvmlite.binding.initialize_all_targets()
+    llvmlite.binding.initialize_all_asmprinters()
+    return llvmlite.binding
+
+
+def _features_by_llvm() -> tuple[str, ...]:
+    """Host features where there is no /proc/cpuinfo."""
+    present = _llvm().get_host_cpu_features()
+    return tuple(name for name in X86_FEATURES.values() if present.get(name))
+
+
+@cache
+def _target_machine(target: Target, opt: int) -> Any:
+    features = ",".join(f"+{name}" for name in target.features)
+    return (
+        _llvm()
+        .Target.from_triple(target.triple)
+        .create_target_machine(cpu=target.cpu, features=features, opt=opt, reloc="pic", codemodel="small")
+    )
+
+
+def _parsed(ir_text: str) -> Any:
+    try:
+        module = _llvm().parse_assembly(ir_text)
+        module.verify()
+    except RuntimeError as error:
+        raise LlvmError(str(error).strip(), _named_line(str(error), ir_text)) from None
+    return module
+
+
+def _named_line(message: str, ir_text: str) -> str | None:
+    place = re.search(r"<string>:(\d+):", message)
+    lines = ir_text.splitlines()
+    return lines[int(place.group(1)) - 1] if place and int(place.group(1)) <= len(lines) else None
+
+
+def _prepared_for(module: Any, target: Target, opt: int) -> Any:
+    machine = _target_machine(target, opt)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    return machine
+
+
+def _without_lsr(emit: Any) -> Any:
+    """Run `emit` with loop strength reduction off: it is a third of code generation and gains nothing here."""
+    _llvm().set_option("tilewright", "--disable-lsr")
+    try:
+        return emit()
+    finally:
+        _llvm().set_option("tilewright", "--disable-lsr=false")

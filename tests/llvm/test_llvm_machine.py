@@ -1,0 +1,67 @@
+"""The machine: names of CPUs, host detection without LLVM, errors instead of aborts."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tilewright.backends.llvm.machine import (
+    ARM_CPUS,
+    X86_CPUS,
+    LlvmError,
+    UnknownCpuError,
+    compile_object,
+    emit_assembly,
+    host_identity,
+    host_target,
+    verify_ir,
+)
+
+ADD_SEVEN = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 7\n  ret i32 %y\n}"
+
+
+@pytest.mark.parametrize("cpu", [*X86_CPUS, *ARM_CPUS])
+def test_every_named_cpu_compiles_to_elf(cpu):
+    assert compile_object(ADD_SEVEN, host_target(cpu))[:4] == b"\x7fELF"
+
+
+def test_host_identity_does_not_load_llvmlite():
+    code = (
+        "import sys; from tilewright.backends.llvm.machine import host_identity; "
+        "assert host_identity(); assert not any(m.startswith('llvmlite') for m in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_identity_separates_cpus():
+    identities = {host_target(cpu).identity for cpu in (*X86_CPUS, *ARM_CPUS)}
+    assert len(identities) == len(X86_CPUS) + len(ARM_CPUS)
+    assert host_identity() == host_target().identity
+
+
+def test_foreign_target_does_not_run_here():
+    foreign = "neoverse-v1" if not host_target().neon else "x86-64-v2"
+    assert not host_target(foreign).runs_here()
+    assert host_target().runs_here()
+
+
+def test_unknown_cpu_names_the_known_ones():
+    with pytest.raises(UnknownCpuError, match=r"pentium.*x86-64-v3"):
+        host_target("pentium")
+
+
+def test_parse_error_shows_the_line():
+    with pytest.raises(LlvmError) as caught:
+        verify_ir(ADD_SEVEN.replace("%x, 7", "%z, 7"))
+    assert caught.value.line is not None
+    assert "%z, 7" in caught.value.line
+
+
+def test_verifier_error_is_raised():
+    with pytest.raises(LlvmError, match="dominate"):
+        verify_ir("define i32 @f() {\n  %a = add i32 %b, 7\n  %b = add i32 1, 1\n  ret i32 %a\n}")
+
+
+def test_assembly_is_of_the_target():
+    assert "w0" in emit_assembly(ADD_SEVEN, host_target("aarch64"))
+    assert "eax" in emit_assembly(ADD_SEVEN, host_target("x86-64-v3"))
