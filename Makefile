@@ -1,0 +1,30 @@
+# Everything from a fresh clone: each target first makes .venv with the newest supported Python on this machine.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+BIN := .venv/bin
+
+.PHONY: demo test check bench clean
+
+demo: .venv/installed
+	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+check: .venv/installed
+	$(BIN)/ruff check src tests examples bench
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow" -x
+
+bench: .venv/installed
+	$(BIN)/python -m bench
+
+.venv/installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "tilewright needs Python 3.11 or newer; found none (set PYTHON=...)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

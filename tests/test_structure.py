@@ -1,0 +1,169 @@
+"""The shape of the code base, checked like any other behaviour.
+
+  1. A module imports only from layers below its own, also under TYPE_CHECKING and inside functions.
+  2. Imports inside functions stand only in the files of `LATE_IMPORTS`, each with its reason.
+  3. No file is longer than 500 lines, no function longer than 60.
+  4. Only `support/settings.py` reads the environment.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "tilewright"
+MAX_FILE, MAX_FUNCTION = 500, 60
+
+# Lowest first; layers of one rank may not import each other.
+RANKS: tuple[tuple[str, ...], ...] = (
+    ("support",),
+    ("ir",),
+    ("dialects",),
+    ("semantics",),
+    ("language",),
+    ("analysis", "frontends", "interpreter"),
+    ("transforms",),
+    ("backends.base", "backends.llvm"),
+    ("backends.cpu",),
+    ("compiler",),
+    ("runtime",),
+    ("tools", "compat"),
+)
+RANK = {layer: rank for rank, layers in enumerate(RANKS) for layer in layers}
+APART = {("transforms", "interpreter"), ("transforms", "frontends")}
+"""Pairs of layers that never import each other although their ranks would allow it."""
+
+LATE_IMPORTS = {
+    "runtime/late.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled",
+}
+
+
+def layer_of(module: str) -> str | None:
+    """`backends.cpu.pipeline` -> `backends.cpu`; None outside every layer (the package root)."""
+    parts = module.split(".")
+    return next((name for name in (".".join(parts[:2]), parts[0]) if name in RANK), None)
+
+
+def imports(tree: ast.AST, module: str, package: str) -> Iterator[tuple[int, str]]:
+    """Every module of this package that is imported anywhere in the file, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == package:
+                    yield node.lineno, alias.name.removeprefix(package).lstrip(".")
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = ".".join([*module.split(".")[: -node.level], *filter(None, [node.module])])
+            elif (node.module or "").split(".")[0] == package:
+                base = (node.module or "").removeprefix(package).lstrip(".")
+            else:
+                continue
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}".lstrip(".")
+
+
+def imports_upward(here: str, there: str) -> bool:
+    return here != there and (RANK[there] >= RANK[here] or (here, there) in APART)
+
+
+def layer_violations(tree: ast.AST, module: str, package: str) -> Iterator[tuple[int, str]]:
+    here = layer_of(module)
+    for line, target in imports(tree, module, package):
+        there = layer_of(target)
+        if here and there and imports_upward(here, there):
+            yield line, f"{here} must not import {there}"
+
+
+def length_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MAX_FUNCTION:
+                yield node.lineno, f"{node.name} has {length} lines (limit {MAX_FUNCTION})"
+
+
+def late_import_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    yield node.lineno, "import at the top of the file (or list the file in LATE_IMPORTS)"
+
+
+def environment_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    names = ("environ", "environb", "getenv", "getenvb")
+    for node in ast.walk(tree):
+        attribute = isinstance(node, ast.Attribute) and node.attr in names
+        imported = isinstance(node, ast.ImportFrom) and node.module == "os" and any(a.name in names for a in node.names)
+        if attribute or imported:
+            yield node.lineno, "read the environment through support.settings"
+
+
+def violations(root: Path) -> Iterator[str]:
+    """Every place under the package folder `root` that breaks a rule, as `path:line: what`."""
+    for path in sorted(root.rglob("*.py")):
+        text, relative = path.read_text(), path.relative_to(root)
+        tree = ast.parse(text)
+        parts = relative.with_suffix("").parts
+        # The package file `a/__init__.py` is the module `a`; relative imports count from inside it.
+        found = [*layer_violations(tree, ".".join(parts), root.name), *length_violations(tree)]
+        if relative.as_posix() not in LATE_IMPORTS:
+            found += late_import_violations(tree)
+        if relative.as_posix() != "support/settings.py":
+            found += environment_violations(tree)
+        lines = text.count("\n")
+        if lines > MAX_FILE:
+            found.append((MAX_FILE, f"{lines} lines (limit {MAX_FILE})"))
+        yield from (f"{relative.as_posix()}:{line}: {what}" for line, what in sorted(set(found)))
+
+
+def test_structure() -> None:
+    assert list(violations(PACKAGE)) == []
+
+
+def test_late_imports_lists_only_files_that_exist() -> None:
+    assert [name for name in LATE_IMPORTS if not (PACKAGE / name).exists()] == []
+
+
+PLANTED = {
+    "upward": ("ir/core.py", "import tilewright.semantics.binary\n", "ir must not import semantics"),
+    "upward from": ("ir/core.py", "from tilewright import language\n", "ir must not import language"),
+    "relative": ("ir/core.py", "from ..runtime import jit\n", "ir must not import runtime"),
+    "sideways": ("frontends/a.py", "from tilewright.interpreter.eager import x\n", "must not import interpreter"),
+    "transforms stay apart": ("transforms/a.py", "import tilewright.frontends.hir\n", "must not import frontends"),
+    "type checking": (
+        "ir/core.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tilewright.dialects import tt\n",
+        "3: ir must not import dialects",
+    ),
+    "inside a function": ("runtime/a.py", "def f():\n    import json\n", "2: import at the top"),
+    "environment": ("ir/core.py", "import os\nx = os.environ['A']\n", "2: read the environment"),
+    "imported environment": ("ir/core.py", "from os import getenv\n", "1: read the environment"),
+    "long function": ("ir/core.py", "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
+    "long file": ("ir/core.py", "x = 1\n" * 501, "501 lines"),
+}
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_planted_violation_is_found(case: str, tmp_path: Path) -> None:
+    name, text, expected = PLANTED[case]
+    path = tmp_path / "tilewright" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+    found = list(violations(tmp_path / "tilewright"))
+
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_permitted_imports_are_not_reported(tmp_path: Path) -> None:
+    path = tmp_path / "tilewright" / "runtime" / "a.py"
+    path.parent.mkdir(parents=True)
+    path.write_text("import os\nfrom tilewright.compiler.artifact import Artifact\nfrom . import jit\n")
+
+    assert list(violations(tmp_path / "tilewright")) == []
