@@ -1,0 +1,372 @@
+"""What the `arith` and `math` ops compute, in NumPy: the one meaning for folding, interpreters and tests.
+
+    MEANINGS["arith.divsi"](op, np.int32(-7), np.int32(2)) == -3
+
+Every meaning takes the op (for its attributes and result type) and one array per operand. Integers are signless and
+stored signed: unsigned ops look at them through an unsigned view. Where LLVM leaves a result undefined we still say
+one: x/0 and x%0 are 0, a shift by the width or more gives 0 (`shrsi`: the sign), and a float beyond the integer's
+range converts as the host's C does. Folding asks `is_defined` first and leaves those cases alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.dialects.numpy_types import numpy_dtype
+
+Array: TypeAlias = Any
+"""A NumPy array or NumPy scalar."""
+Meaning: TypeAlias = Callable[..., Array]
+
+UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+quiet = np.errstate(all="ignore")
+
+
+# --- integers ---------------------------------------------------------------------------------------------------
+
+
+def signed(compute: Callable[[Array, Array], Array]) -> Meaning:
+    """A meaning on signed operands; `true : i1` is -1 there."""
+
+    @quiet
+    def meaning(op: Any, a: Array, b: Array) -> Array:
+        if a.dtype != np.bool_:
+            return compute(a, b)
+        return (compute(-a.astype(np.int8), -b.astype(np.int8)) & 1).astype(np.bool_)
+
+    return meaning
+
+
+def unsigned(compute: Callable[[Array, Array], Array]) -> Meaning:
+    """A meaning on unsigned operands."""
+
+    @quiet
+    def meaning(op: Any, a: Array, b: Array) -> Array:
+        if a.dtype == np.bool_:
+            return (compute(a.astype(np.uint8), b.astype(np.uint8)) & 1).astype(np.bool_)
+        view = UNSIGNED[a.dtype]
+        return compute(a.view(view), b.view(view)).view(a.dtype)
+
+    return meaning
+
+
+def _nonzero(b: Array) -> Array:
+    return np.where(b == 0, b.dtype.type(1), b)
+
+
+def _where_nonzero(b: Array, result: Array) -> Array:
+    return np.where(b == 0, b.dtype.type(0), result)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    return _where_nonzero(b, np.fmod(a, _nonzero(b)))
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """a / b rounded towards zero."""
+    return _where_nonzero(b, np.floor_divide(a - _remainder(a, b), _nonzero(b)))
+
+
+def _divide_up(a: Array, b: Array) -> Array:
+    rounded_down = (_remainder(a, b) != 0) & ((a < 0) == (b < 0))
+    return _divide(a, b) + rounded_down.astype(a.dtype)
+
+
+def _divide_down(a: Array, b: Array) -> Array:
+    return _where_nonzero(b, np.floor_divide(a, _nonzero(b)))
+
+
+def _amount(a: Array, b: Array) -> tuple[Array, Array]:
+    """The shift amount where it is below the width, and where it is not."""
+    beyond = (b < 0) | (b >= a.dtype.itemsize * 8)
+    return np.where(beyond, b.dtype.type(0), b), beyond
+
+
+def _shift_left(a: Array, b: Array) -> Array:
+    amount, beyond = _amount(a, b)
+    return np.where(beyond, a.dtype.type(0), np.left_shift(a, amount))
+
+
+def _shift_right_signed(a: Array, b: Array) -> Array:
+    _, beyond = _amount(a, b)
+    return np.right_shift(a, np.where(beyond, b.dtype.type(a.dtype.itemsize * 8 - 1), b))
+
+
+def _shift_right_unsigned(a: Array, b: Array) -> Array:
+    amount, beyond = _amount(a, b)
+    return np.where(beyond, a.dtype.type(0), np.right_shift(a, amount))
+
+
+def _absolute(op: Any, a: Array) -> Array:
+    return np.abs(a)
+
+
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def _compare_integers(op: Any, a: Array, b: Array) -> Array:
+    predicate: str = op.attributes["predicate"].name
+    if predicate in ("eq", "ne"):
+        return COMPARISONS[predicate](a, b)
+    if a.dtype == np.bool_:
+        a, b = (-x.astype(np.int8) for x in (a, b))
+    if predicate[0] == "u":
+        a, b = (x.view(UNSIGNED[x.dtype]) for x in (a, b))
+    return COMPARISONS[predicate[1:]](a, b)
+
+
+# --- floats -----------------------------------------------------------------------------------------------------
+
+
+def _is_native(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" and dtype.itemsize >= 2 and dtype.type.__module__ == "numpy"
+
+
+def _round_to_odd(rounded: Array, error_sign: Array) -> Array:
+    """`rounded` (to nearest) made the odd neighbour of the exact value, so that rounding it again is exact."""
+    bits = rounded.view(UNSIGNED[np.dtype(f"i{rounded.dtype.itemsize}")])
+    inexact = (error_sign != 0) & np.isfinite(rounded) & ((bits & 1) == 0)
+    neighbour = np.nextafter(rounded, np.where(error_sign > 0, np.inf, -np.inf).astype(rounded.dtype))
+    return np.where(inexact, neighbour, rounded)
+
+
+@quiet
+def convert_float(a: Array, dtype: np.dtype[Any]) -> Array:
+    """The floats `a` rounded to nearest even in `dtype`, once."""
+    if a.dtype == np.float64 and not _is_native(dtype):
+        single = a.astype(np.float32)
+        a = _round_to_odd(single, np.sign(a - single.astype(np.float64)))
+    return a.astype(dtype)
+
+
+def floating(compute: Callable[..., Array]) -> Meaning:
+    """A meaning whose one rounding single precision can do: + - * / sqrt, fmod, minima and the like."""
+
+    @quiet
+    def meaning(op: Any, *arrays: Array) -> Array:
+        dtype = arrays[0].dtype
+        if _is_native(dtype):
+            return compute(*arrays)
+        return compute(*(a.astype(np.float32) for a in arrays)).astype(dtype)
+
+    return meaning
+
+
+def transcendental(compute: Callable[..., Array]) -> Meaning:
+    """A meaning evaluated in double precision and rounded to the operand's type."""
+
+    @quiet
+    def meaning(op: Any, *arrays: Array) -> Array:
+        return convert_float(compute(*(a.astype(np.float64) for a in arrays)), arrays[0].dtype)
+
+    return meaning
+
+
+def _minimum(a: Array, b: Array) -> Array:
+    """NaN if either is; -0 < +0."""
+    return np.where(a == b, np.where(np.signbit(a), a, b), np.minimum(a, b))
+
+
+def _maximum(a: Array, b: Array) -> Array:
+    return np.where(a == b, np.where(np.signbit(a), b, a), np.maximum(a, b))
+
+
+def _compare_floats(op: Any, a: Array, b: Array) -> Array:
+    predicate: str = op.attributes["predicate"].name
+    unordered = np.isnan(a) | np.isnan(b)
+    if predicate in ("uno", "ord"):
+        return unordered if predicate == "uno" else ~unordered
+    if predicate in ("true", "false"):
+        return np.full_like(unordered, predicate == "true")[()]
+    relation = COMPARISONS[predicate[1:]](a, b)
+    return relation | unordered if predicate[0] == "u" else relation & ~unordered
+
+
+def _fused_exactly(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c if a * b == 0 else 0.0
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+@quiet
+def _fused_multiply_add(op: Any, a: Array, b: Array, c: Array) -> Array:
+    """a * b + c with one rounding."""
+    dtype = a.dtype
+    if dtype == np.float64:
+        return np.vectorize(_fused_exactly, otypes=[np.float64])(a, b, c)[()]
+    x, y, z = (v.astype(np.float64) for v in (a, b, c))
+    product = x * y  # exact: 24 + 24 bits fit into 53
+    total = product + z
+    part = total - product
+    error = (product - (total - part)) + (z - part)
+    odd = _round_to_odd(total, np.sign(np.where(np.isfinite(error), error, 0.0)))
+    return convert_float(odd, dtype)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+# --- casts ------------------------------------------------------------------------------------------------------
+
+
+def _as_signed(a: Array) -> Array:
+    return -a.astype(np.int8) if a.dtype == np.bool_ else a
+
+
+def _as_unsigned(a: Array) -> Array:
+    return a.astype(np.uint8) if a.dtype == np.bool_ else a.view(UNSIGNED[a.dtype])
+
+
+def _wrapped(a: Array, dtype: np.dtype[Any]) -> Array:
+    """The low bits of the integers `a`."""
+    return (a & 1).astype(np.bool_) if dtype == np.bool_ else a.astype(dtype)
+
+
+def _extend_signed(op: Any, a: Array) -> Array:
+    return _wrapped(_as_signed(a), numpy_dtype(op.results[0].type))
+
+
+def _extend_unsigned(op: Any, a: Array) -> Array:
+    return _wrapped(_as_unsigned(a), numpy_dtype(op.results[0].type))
+
+
+def _convert_float(op: Any, a: Array) -> Array:
+    return convert_float(a, numpy_dtype(op.results[0].type))
+
+
+def _integer_to_float(a: Array, dtype: np.dtype[Any]) -> Array:
+    return a.astype(dtype) if _is_native(dtype) else convert_float(a.astype(np.float64), dtype)
+
+
+@quiet
+def _signed_to_float(op: Any, a: Array) -> Array:
+    return _integer_to_float(_as_signed(a), numpy_dtype(op.results[0].type))
+
+
+@quiet
+def _unsigned_to_float(op: Any, a: Array) -> Array:
+    return _integer_to_float(_as_unsigned(a), numpy_dtype(op.results[0].type))
+
+
+@quiet
+def _float_to_signed(op: Any, a: Array) -> Array:
+    dtype = numpy_dtype(op.results[0].type)
+    wide = a if _is_native(a.dtype) else a.astype(np.float32)
+    return wide.astype(dtype) if dtype.itemsize >= 4 else _wrapped(wide.astype(np.int32), dtype)
+
+
+@quiet
+def _float_to_unsigned(op: Any, a: Array) -> Array:
+    dtype = numpy_dtype(op.results[0].type)
+    wide = a if _is_native(a.dtype) else a.astype(np.float32)
+    return wide.astype(np.uint64).view(np.int64) if dtype.itemsize == 8 else _wrapped(wide.astype(np.int64), dtype)
+
+
+def _bitcast(op: Any, a: Array) -> Array:
+    return np.asarray(a).view(numpy_dtype(op.results[0].type))[()]
+
+
+def _select(op: Any, condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition, a, b)
+
+
+MEANINGS: dict[str, Meaning] = {
+    "arith.addi": signed(np.add),
+    "arith.subi": signed(np.subtract),
+    "arith.muli": signed(np.multiply),
+    "arith.divsi": signed(_divide),
+    "arith.divui": unsigned(_divide),
+    "arith.remsi": signed(_remainder),
+    "arith.remui": unsigned(_remainder),
+    "arith.ceildivsi": signed(_divide_up),
+    "arith.ceildivui": unsigned(_divide_up),
+    "arith.floordivsi": signed(_divide_down),
+    "arith.andi": signed(np.bitwise_and),
+    "arith.ori": signed(np.bitwise_or),
+    "arith.xori": signed(np.bitwise_xor),
+    "arith.shli": unsigned(_shift_left),
+    "arith.shrsi": signed(_shift_right_signed),
+    "arith.shrui": unsigned(_shift_right_unsigned),
+    "arith.minsi": signed(np.minimum),
+    "arith.maxsi": signed(np.maximum),
+    "arith.minui": unsigned(np.minimum),
+    "arith.maxui": unsigned(np.maximum),
+    "arith.cmpi": _compare_integers,
+    "arith.addf": floating(np.add),
+    "arith.subf": floating(np.subtract),
+    "arith.mulf": floating(np.multiply),
+    "arith.divf": floating(np.divide),
+    "arith.remf": floating(np.fmod),
+    "arith.negf": floating(np.negative),
+    "arith.minnumf": floating(np.fmin),
+    "arith.maxnumf": floating(np.fmax),
+    "arith.minimumf": floating(_minimum),
+    "arith.maximumf": floating(_maximum),
+    "arith.cmpf": _compare_floats,
+    "arith.select": _select,
+    "arith.extsi": _extend_signed,
+    "arith.extui": _extend_unsigned,
+    "arith.trunci": _extend_signed,
+    "arith.index_cast": _extend_signed,
+    "arith.extf": _convert_float,
+    "arith.truncf": _convert_float,
+    "arith.sitofp": _signed_to_float,
+    "arith.uitofp": _unsigned_to_float,
+    "arith.fptosi": _float_to_signed,
+    "arith.fptoui": _float_to_unsigned,
+    "arith.bitcast": _bitcast,
+    "math.exp": transcendental(np.exp),
+    "math.exp2": transcendental(np.exp2),
+    "math.log": transcendental(np.log),
+    "math.log2": transcendental(np.log2),
+    "math.sin": transcendental(np.sin),
+    "math.cos": transcendental(np.cos),
+    "math.tanh": transcendental(np.tanh),
+    "math.erf": transcendental(_erf),
+    "math.rsqrt": transcendental(lambda a: 1.0 / np.sqrt(a)),
+    "math.sqrt": floating(np.sqrt),
+    "math.floor": floating(np.floor),
+    "math.ceil": floating(np.ceil),
+    "math.absf": floating(np.abs),
+    "math.absi": _absolute,
+    "math.fma": _fused_multiply_add,
+}
+
+DIVISIONS = frozenset(
+    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi")
+)
+SHIFTS = frozenset(("arith.shli", "arith.shrsi", "arith.shrui"))
+FLOAT_TO_INT = frozenset(("arith.fptosi", "arith.fptoui"))
+
+
+def is_defined(op: Any, *arrays: Array) -> bool:
+    """Whether LLVM defines the result of the arith or math op on these scalars (no x/0, no overlong shift, …)."""
+    if op.name in DIVISIONS:
+        a, b = (int(x) for x in arrays)
+        overflows: bool = op.name.endswith("si") and b == -1 and a == -(1 << op.results[0].type.bits - 1)
+        return b != 0 and not overflows
+    if op.name in SHIFTS:
+        return int(arrays[1]) in range(op.results[0].type.bits)
+    if op.name in FLOAT_TO_INT:
+        value, bits = float(arrays[0]), op.results[0].type.bits
+        low, high = (-(1 << bits - 1), 1 << bits - 1) if op.name == "arith.fptosi" else (0, 1 << bits)
+        return math.isfinite(value) and low <= math.trunc(value) < high
+    return True
