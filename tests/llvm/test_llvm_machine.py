@@ -34,8 +34,9 @@ def test_host_identity_does_not_load_llvmlite():
 
 
 def test_identity_separates_cpus():
-    identities = {host_target(cpu).identity for cpu in (*X86_CPUS, *ARM_CPUS)}
-    assert len(identities) == len(X86_CPUS) + len(ARM_CPUS)
+    cpus = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "aarch64", "apple-m1", "neoverse-v1")
+    identities = {host_target(cpu).identity for cpu in cpus}
+    assert len(identities) == len(cpus)
     assert host_identity() == host_target().identity
 
 

@@ -1,0 +1,120 @@
+"""Memory access of vectors under a mask, and by one address per lane.
+
+A lane that is masked off never touches memory: hardware masks where the target has them, otherwise the lane's address
+is replaced by the address of a slot on the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.spelling import bits_of, suffix, vector
+from tilewright.backends.llvm.writer import LlvmWriter
+
+
+def masked_load(w: LlvmWriter, pointer: str, element: str, lanes: int, mask: str, other: str, *, align: int) -> str:
+    """Read consecutive elements; lanes whose `mask` (i1 per lane) is false give `other` and do not read."""
+    if lanes == 1 or not _has_hardware_mask(w, element, lanes):
+        return gather(w, _consecutive(w, pointer, element, lanes), element, mask=mask, other=other, align=align)
+    inside = _integer(element)
+    type = vector(inside, lanes)
+    start = w.convert("bitcast", other, vector(element, lanes), type)
+    loaded = w.call(
+        type,
+        f"llvm.masked.load.{suffix(type)}.p0",
+        [(f"ptr align {align}", pointer), (vector("i1", lanes), mask), (type, start)],
+    )
+    return w.convert("bitcast", loaded, type, vector(element, lanes))
+
+
+def masked_store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, mask: str, *, align: int) -> None:
+    """Write consecutive elements; lanes whose `mask` is false do not write."""
+    if lanes == 1 or not _has_hardware_mask(w, element, lanes):
+        scatter(w, _consecutive(w, pointer, element, lanes), element, value, mask=mask, align=align)
+        return
+    type = vector(_integer(element), lanes)
+    stored = w.convert("bitcast", value, vector(element, lanes), type)
+    w.call_void(
+        f"llvm.masked.store.{suffix(type)}.p0",
+        [(type, stored), (f"ptr align {align}", pointer), (vector("i1", lanes), mask)],
+    )
+
+
+def gather(
+    w: LlvmWriter,
+    pointers: Sequence[str],
+    element: str,
+    *,
+    align: int,
+    mask: str | None = None,
+    other: str | None = None,
+) -> str:
+    """Read one element per scalar pointer, with scalar loads; masked-off lanes give `other` (all lanes if no mask).
+
+    Returns a vector of `len(pointers)` lanes, a scalar for one pointer.
+    """
+    lanes = len(pointers)
+    type = vector(element, lanes)
+    loaded = [
+        w.load(element, pointer, align=1 if mask else align)
+        for pointer in (_safe(w, pointers, mask) if mask else pointers)
+    ]
+    if lanes == 1:
+        value = loaded[0]
+    else:
+        value = "poison"
+        for lane, scalar in enumerate(loaded):
+            value = w.insert(type, value, element, scalar, lane)
+    if mask is None or other in (None, "poison", "undef"):
+        return value
+    return w.select(mask, type, value, str(other), lanes=lanes)
+
+
+def scatter(
+    w: LlvmWriter, pointers: Sequence[str], element: str, value: str, *, align: int, mask: str | None = None
+) -> None:
+    """Write one lane per scalar pointer, in lane order: the last of two equal addresses wins."""
+    lanes = len(pointers)
+    type = vector(element, lanes)
+    for lane, pointer in enumerate(_safe(w, pointers, mask) if mask else pointers):
+        scalar = value if lanes == 1 else w.extract(type, value, lane)
+        w.store(element, scalar, pointer, align=1 if mask else align)
+
+
+def lane_pointers(w: LlvmWriter, base: str, offsets: str, element: str, lanes: int) -> list[str]:
+    """Addresses of elements `offsets` (i64 per lane) behind `base`."""
+    if lanes == 1:
+        return [w.emit(f"getelementptr {element}, ptr {base}, i64 {offsets}")]
+    type = vector("i64", lanes)
+    return [
+        w.emit(f"getelementptr {element}, ptr {base}, i64 {w.extract(type, offsets, lane)}") for lane in range(lanes)
+    ]
+
+
+def _safe(w: LlvmWriter, pointers: Sequence[str], mask: str) -> list[str]:
+    """The pointers, with those of masked-off lanes replaced by a slot on the stack."""
+    slot = w.waste_slot()
+    if len(pointers) == 1:
+        return [w.emit(f"select i1 {mask}, ptr {pointers[0]}, ptr {slot}")]
+    type = vector("i1", len(pointers))
+    return [
+        w.emit(f"select i1 {w.extract(type, mask, lane)}, ptr {pointer}, ptr {slot}")
+        for lane, pointer in enumerate(pointers)
+    ]
+
+
+def _consecutive(w: LlvmWriter, pointer: str, element: str, lanes: int) -> list[str]:
+    # not inbounds: lanes behind the end are masked off
+    return [pointer] + [w.emit(f"getelementptr {element}, ptr {pointer}, i64 {lane}") for lane in range(1, lanes)]
+
+
+def _has_hardware_mask(w: LlvmWriter, element: str, lanes: int) -> bool:
+    width = bits_of(element)
+    if w.target.has_avx512f:
+        return width >= 8 and width * lanes >= 128
+    return w.target.has_avx2 and width >= 32 and width * lanes >= 128
+
+
+def _integer(element: str) -> str:
+    """16-bit floats travel through masked memory instructions as integers."""
+    return "i16" if element in ("half", "bfloat") else element

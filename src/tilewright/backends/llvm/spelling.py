@@ -1,0 +1,122 @@
+"""LLVM's spelling of types and constants.
+
+element_of(bf16) == "bfloat"     vector("float", 16) == "<16 x float>"     vector("float", 1) == "float"
+constant(0.1, "float", 4) == "splat (float 0x3FB99999A0000000)"
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import copysign
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
+
+FLOAT_SPELLING = {"bf16": "bfloat", "f16": "half", "f32": "float", "f64": "double", "tf32": "float"}
+BITS = {"bfloat": 16, "double": 64, "float": 32, "half": 16, "ptr": 64}
+INTRINSIC_SUFFIX = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16", "ptr": "p0"}
+
+
+@cache
+def element_of(type: Type) -> str:
+    """The LLVM type of one element of `type`: fp8 formats travel as i8, pointers as ptr, index as i64."""
+    scalar = type.scalar
+    if isinstance(scalar, IntType):
+        return scalar.text
+    if isinstance(scalar, FloatType):
+        return FLOAT_SPELLING.get(scalar.text, "i8")
+    if isinstance(scalar, PointerType):
+        return "ptr"
+    assert isinstance(scalar, IndexType), f"{type.text} has no LLVM type"
+    return "i64"
+
+
+@cache
+def vector(element: str, lanes: int) -> str:
+    """The type of `lanes` elements; one lane is the scalar itself."""
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+@cache
+def bits_of(element: str) -> int:
+    """Width in bits of a scalar LLVM type."""
+    return BITS.get(element) or int(element[1:])
+
+
+def is_float(element: str) -> bool:
+    """Is the scalar type one of half, bfloat, float and double?"""
+    return element in FLOAT_SPELLING.values()
+
+
+@cache
+def suffix(type_text: str) -> str:
+    """How overloaded intrinsics name a type: `<16 x float>` gives `v16f32`."""
+    if type_text.startswith("<"):
+        count, element = type_text[1:-1].split(" x ")
+        return f"v{count}{suffix(element)}"
+    return INTRINSIC_SUFFIX.get(type_text, type_text)
+
+
+def literal(value: float | int, element: str) -> str:
+    """One constant of a scalar type. Floats are rounded to nearest even and written as bits, so they are exact."""
+    return _literal(value, element, copysign(1.0, value))
+
+
+@cache
+def _literal(value: float | int, element: str, sign: float) -> str:
+    """`sign` keeps 0.0 and -0.0, which are equal, apart in the cache."""
+    spell = SPELL_LITERAL.get(element)
+    return str(_signed(int(value), bits_of(element))) if spell is None else spell(value)
+
+
+def _float32_bits(value: float) -> str:
+    with np.errstate(over="ignore"):
+        return f"0x{_double_bits(float(np.float32(value))):016X}"
+
+
+def _half_bits(value: float) -> str:
+    with np.errstate(over="ignore"):
+        return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
+
+
+SPELL_LITERAL: dict[str, Callable[[float], str]] = {
+    "bfloat": lambda value: f"0xR{int(np.array(value, ml_dtypes.bfloat16).view(np.uint16)):04X}",
+    "double": lambda value: f"0x{_double_bits(float(value)):016X}",
+    "float": _float32_bits,
+    "half": _half_bits,
+    "i1": lambda value: "true" if value else "false",
+    "ptr": lambda value: f"inttoptr (i64 {int(value)} to ptr)" if value else "null",
+}
+
+
+def constant(value: float | int, element: str, lanes: int) -> str:
+    """`value` in every lane, as an operand without its type."""
+    one = literal(value, element)
+    return one if lanes == 1 else f"splat ({element} {one})"
+
+
+def constant_vector(values: Sequence[float | int], element: str) -> str:
+    """A vector constant with its own value per lane; a single value is the scalar constant."""
+    if len(values) == 1:
+        return literal(values[0], element)
+    return "<" + ", ".join(f"{element} {literal(value, element)}" for value in values) + ">"
+
+
+@cache
+def iota(lanes: int, element: str = "i32", start: int = 0) -> str:
+    """`start, start + 1, …` per lane."""
+    return constant_vector(range(start, start + lanes), element)
+
+
+def _double_bits(value: float) -> int:
+    bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
+    return bits
+
+
+def _signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value

@@ -1,0 +1,458 @@
+"""Writing LLVM IR as text: one writer is one module.
+
+    w = LlvmWriter(host_target())
+    with w.function("axpy", [("ptr", "%x"), ("i64", "%n")]):
+        with w.loop("0", "%n", 16) as loop:
+            with w.at(loop.preheader):                       # runs once, before the loop
+                two = w.splat("0x4000000000000000", "float", 16)
+            p = w.offset("%x", "float", loop.index)
+            v = w.load("<16 x float>", p, align=4)
+            w.store("<16 x float>", w.emit(f"fmul <16 x float> {v}, {two}"), p, align=4)
+    text = w.render()
+
+Values are strings: names (`%v12`) or constants, without their type. Lines go to the *current section*. Sections nest
+and are spliced together only by `render`, so code inside a loop can still add lines to the section in front of it.
+Helpers that need several instructions per lane or touch memory are in `memory.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.spelling import constant, literal, suffix, vector
+
+Typed = tuple[str, str]
+"""(LLVM type, value)"""
+
+
+class Section:
+    """Lines of a function, and sections spliced between them.
+
+    Straight-line code may be added at any time. New blocks (loops, branches) may be added until the section is sealed,
+    which happens when code behind it has named its last label.
+    """
+
+    __slots__ = ("marks", "parent", "parts", "sealed")
+
+    def __init__(self, parent: Section | None, label: str | None = None) -> None:
+        self.parent = parent
+        self.parts: list[str | Section] = []
+        self.marks: list[str | Section] = [] if label is None else [label]
+        self.sealed = False
+
+    def label(self) -> str:
+        """The block that the next line of this section would belong to."""
+        own = self._last_label(len(self.marks))
+        if own is not None:
+            return own
+        assert self.parent is not None, "a function starts with a label"
+        return self.parent._label_before(self)
+
+    def _last_label(self, end: int) -> str | None:
+        for mark in reversed(self.marks[:end]):
+            found = mark if isinstance(mark, str) else mark._last_label(len(mark.marks))
+            if found is not None:
+                return found
+        return None
+
+    def _label_before(self, child: Section) -> str:
+        own = self._last_label(self.marks.index(child))
+        if own is not None:
+            return own
+        assert self.parent is not None, "a function starts with a label"
+        return self.parent._label_before(self)
+
+    def flatten(self, into: list[str]) -> None:
+        """Append all lines, in order."""
+        for part in self.parts:
+            if isinstance(part, str):
+                into.append(part)
+            else:
+                part.flatten(into)
+
+
+class Loop:
+    """A counted loop being written.
+
+    Attributes:
+        index: the i64 counter.
+        carried: names of the carried values at the start of an iteration.
+        next: what they are for the next iteration; set it before the loop is closed.
+        results: what they are after the loop; there once the loop is closed.
+        preheader: a section that runs once, before the first iteration (and only if there is one).
+    """
+
+    __slots__ = ("carried", "index", "next", "preheader", "results")
+
+    def __init__(self, index: str, carried: list[str], preheader: Section) -> None:
+        self.index = index
+        self.carried = carried
+        self.preheader = preheader
+        self.next: Sequence[str] = ()
+        self.results: list[str] = []
+
+
+class Branch:
+    """An `if` being written: fill `then()` and perhaps `otherwise()`, then `join` values of both."""
+
+    __slots__ = ("_else_end", "_else_label", "_join_label", "_then_end", "_then_label", "_writer")
+
+    def __init__(self, writer: LlvmWriter, then_label: str, else_label: str, join_label: str) -> None:
+        self._writer = writer
+        self._then_label, self._else_label, self._join_label = then_label, else_label, join_label
+        self._then_end: str | None = None
+        self._else_end: str | None = None
+
+    @contextmanager
+    def then(self) -> Iterator[None]:
+        """Code for a true condition."""
+        self._writer.start_block(self._then_label)
+        yield
+        self._then_end = self._writer.leave_to(self._join_label)
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """Code for a false condition, after `then()`."""
+        self._writer.start_block(self._else_label)
+        yield
+        self._else_end = self._writer.leave_to(self._join_label)
+
+    def close(self) -> None:
+        """Continue where both ways meet; called by `LlvmWriter.branch`."""
+        for end, way in ((self._then_end, self.then), (self._else_end, self.otherwise)):
+            if end is None:
+                with way():
+                    pass
+        self._writer.start_block(self._join_label)
+
+    def join(self, type: str, if_true: str, if_false: str) -> str:
+        """The value that came from the way taken. Write all joins first thing after the branch."""
+        return self._writer.emit(f"phi {type} [ {if_true}, %{self._then_end} ], [ {if_false}, %{self._else_end} ]")
+
+
+class LlvmWriter:
+    """A module under construction. One function is open at a time."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._count = 0
+        self._declarations: dict[str, str] = {}
+        self._globals: dict[str, str] = {}
+        self._functions: list[tuple[str, Section]] = []
+        self._weights_used = False
+        self._scratch_slot: str | None = None
+        self.entry = self.section = Section(None, "entry")
+        self._append = self.section.parts.append
+
+    # ---- lines ----
+
+    def emit(self, instruction: str) -> str:
+        """Append an instruction with a result; returns the result's name."""
+        self._count = count = self._count + 1
+        self._append(f"  %v{count} = {instruction}")
+        return f"%v{count}"
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self._append(f"  {instruction}")
+
+    def remark(self, text: str) -> None:
+        """Append a comment line."""
+        self._append(f"  ; {text}")
+
+    def fresh(self, prefix: str = "v") -> str:
+        """A name for a value (`%prefix7`) that nothing else has."""
+        self._count += 1
+        return f"%{prefix}{self._count}"
+
+    def fresh_label(self, prefix: str) -> str:
+        """A name for a block, without `%`."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    # ---- functions and sections ----
+
+    @contextmanager
+    def function(
+        self, name: str, parameters: Sequence[Typed], *, result: str = "void", internal: bool = False
+    ) -> Iterator[None]:
+        """Write a function; lines go to its body. A void function gets its `ret` at the end.
+
+        Args:
+            name: the symbol, without `@`.
+            parameters: (type with attributes, `%name`) pairs: `("ptr noalias", "%x")`.
+            result: the result type.
+            internal: not visible outside the module.
+        """
+        body = Section(None, "entry")
+        linkage = "internal " if internal else ""
+        arguments = ", ".join(f"{type} {value}" for type, value in parameters)
+        self._functions.append((f"define {linkage}{result} @{name}({arguments}) #0 {{", body))
+        self._scratch_slot = None
+        with self.at(body):
+            self.entry = self.open_section()
+            yield
+            if result == "void":
+                self.do("ret void")
+
+    def open_section(self) -> Section:
+        """A new section at the current place, to which lines can be added later with `at`."""
+        child = Section(self.section)
+        self.section.parts.append(child)
+        self.section.marks.append(child)
+        return child
+
+    @contextmanager
+    def at(self, section: Section) -> Iterator[Section]:
+        """Let lines go to `section` for a while."""
+        outer = self.section
+        self.section, self._append = section, section.parts.append
+        yield section
+        self.section, self._append = outer, outer.parts.append
+
+    @property
+    def label(self) -> str:
+        """The block that the next line would belong to, without `%`."""
+        return self.section.label()
+
+    def start_block(self, label: str) -> None:
+        """Begin the block `label`; the block before must have ended."""
+        assert not self.section.sealed, "code behind this section relies on its last label"
+        self.section.parts.append(f"{label}:")
+        self.section.marks.append(label)
+
+    def leave_to(self, label: str) -> str:
+        """End the current block with a jump to `label`; returns the ended block's label."""
+        here = self.label
+        self.do(f"br label %{label}")
+        return here
+
+    # ---- control flow ----
+
+    @contextmanager
+    def loop(
+        self,
+        low: str | int,
+        high: str | int,
+        step: str | int = 1,
+        *,
+        carried: Sequence[Typed] = (),
+        guarded: bool = False,
+    ) -> Iterator[Loop]:
+        """`for index in range(low, high, step)` over i64 with a positive step.
+
+        Args:
+            low, high, step: i64 values or numbers.
+            carried: (type, initial value) of values that iterations hand on.
+            guarded: the loop may have no iteration; otherwise `low < high` must hold.
+
+        Yields the Loop. Set `loop.next` inside; read `loop.results` after.
+        """
+        head, after = self.fresh_label("loop"), self.fresh_label("after")
+        skipped_from = self._guard(low, high, after) if guarded else None
+        preheader = self.open_section()
+        self.do(f"br label %{head}")
+        self.start_block(head)
+        phis = self.open_section()
+        loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carried], preheader)
+        yield loop
+        assert len(loop.next) == len(carried), "loop.next has one value per carried value"
+        following = self.emit(f"add nuw nsw i64 {loop.index}, {step}")
+        again = self.emit(f"icmp slt i64 {following}, {high}")
+        before, latch = preheader.label(), self.label
+        preheader.sealed = True
+        self.do(f"br i1 {again}, label %{head}, label %{after}")
+        self.start_block(after)
+        incoming = [(loop.index, "i64", str(low), following)]
+        incoming += [
+            (name, type, init, last) for name, (type, init), last in zip(loop.carried, carried, loop.next, strict=True)
+        ]
+        phis.parts += [
+            f"  {name} = phi {type} [ {init}, %{before} ], [ {last}, %{latch} ]" for name, type, init, last in incoming
+        ]
+        loop.results = list(loop.next)
+        if skipped_from is not None:
+            loop.results = [
+                self.emit(f"phi {type} [ {init}, %{skipped_from} ], [ {last}, %{latch} ]")
+                for _, type, init, last in incoming[1:]
+            ]
+
+    def _guard(self, low: str | int, high: str | int, after: str) -> str:
+        """Jump to `after` unless low < high; returns the label jumped from."""
+        inside = self.fresh_label("enter")
+        runs = self.emit(f"icmp slt i64 {low}, {high}")
+        here = self.label
+        self.do(f"br i1 {runs}, label %{inside}, label %{after}")
+        self.start_block(inside)
+        return here
+
+    @contextmanager
+    def branch(self, condition: str, *, unlikely: bool = False) -> Iterator[Branch]:
+        """`if condition`, an i1. `unlikely` moves the `then` code out of the way.
+
+        with w.branch(c) as b:
+            with b.then(): x = …
+            with b.otherwise(): y = …
+        z = b.join("float", x, y)
+        """
+        branch = Branch(self, self.fresh_label("then"), self.fresh_label("else"), self.fresh_label("join"))
+        weights = ", !prof !0" if unlikely else ""
+        self._weights_used |= unlikely
+        self.do(f"br i1 {condition}, label %{branch._then_label}, label %{branch._else_label}{weights}")
+        yield branch
+        branch.close()
+
+    # ---- calls ----
+
+    def call(self, result: str, function: str, arguments: Sequence[Typed], *, flags: str = "") -> str:
+        """Call `function` (without `@`) and declare it; returns the result's name."""
+        self._declare(result, function, arguments)
+        values = ", ".join(f"{type} {value}" for type, value in arguments)
+        return self.emit(f"call {flags}{result} @{function}({values})")
+
+    def call_void(self, function: str, arguments: Sequence[Typed]) -> None:
+        """Call a function without a result, and declare it."""
+        self._declare("void", function, arguments)
+        self.do(f"call void @{function}({', '.join(f'{type} {value}' for type, value in arguments)})")
+
+    def intrinsic(self, name: str, type: str, *values: str, flags: str = "") -> str:
+        """Call an intrinsic whose operands and result all have `type`: `intrinsic("llvm.smax", "<4 x i32>", a, b)`."""
+        return self.call(type, f"{name}.{suffix(type)}", [(type, value) for value in values], flags=flags)
+
+    def call_pointer(self, result: str, pointer: str, arguments: Sequence[Typed]) -> str | None:
+        """Call the function at the address `pointer`; returns the result's name, None for void."""
+        text = f"call {result} {pointer}({', '.join(f'{type} {value}' for type, value in arguments)})"
+        if result != "void":
+            return self.emit(text)
+        self.do(text)
+        return None
+
+    def _declare(self, result: str, function: str, arguments: Sequence[Typed]) -> None:
+        if function not in self._declarations:
+            types = ", ".join(type.split(" align ")[0] for type, _ in arguments)
+            self._declarations[function] = f"declare {result} @{function}({types})"
+
+    def table(self, name: str, element: str, values: Sequence[int | float]) -> str:
+        """A constant array in the module; returns its address. The name is defined once, whoever asks."""
+        if name not in self._globals:
+            body = ", ".join(f"{element} {literal(value, element)}" for value in values)
+            self._globals[name] = (
+                f"@{name} = internal unnamed_addr constant [{len(values)} x {element}] [{body}], align 64"
+            )
+        return f"@{name}"
+
+    # ---- values ----
+
+    def convert(self, opcode: str, value: str, source: str, target: str) -> str:
+        """`opcode source value to target`; nothing when both types are the same."""
+        return value if source == target else self.emit(f"{opcode} {source} {value} to {target}")
+
+    def select(self, condition: str, type: str, if_true: str, if_false: str, *, lanes: int) -> str:
+        """Choose per lane by an i1 vector of `lanes` lanes (an i1 for one lane); `type` is the values' type."""
+        return self.emit(f"select {vector('i1', lanes)} {condition}, {type} {if_true}, {type} {if_false}")
+
+    def splat(self, value: str, element: str, lanes: int) -> str:
+        """A scalar in every lane. Constants become constants."""
+        if lanes == 1:
+            return value
+        if not value.startswith("%"):
+            return f"splat ({element} {value})"
+        type = vector(element, lanes)
+        first = self.emit(f"insertelement {type} poison, {element} {value}, i64 0")
+        return self.emit(f"shufflevector {type} {first}, {type} poison, <{lanes} x i32> zeroinitializer")
+
+    def shuffle(self, type: str, first: str, second: str, indices: Sequence[int]) -> str:
+        """Lanes of two vectors of `type`, by number; `second` may be "poison"."""
+        mask = ", ".join(f"i32 {index}" for index in indices)
+        return self.emit(f"shufflevector {type} {first}, {type} {second}, <{len(indices)} x i32> <{mask}>")
+
+    def extract(self, type: str, value: str, lane: int | str) -> str:
+        """One lane of a vector of `type`."""
+        return self.emit(f"extractelement {type} {value}, i64 {lane}")
+
+    def insert(self, type: str, value: str, element: str, scalar: str, lane: int | str) -> str:
+        """The vector with one lane replaced."""
+        return self.emit(f"insertelement {type} {value}, {element} {scalar}, i64 {lane}")
+
+    def slice(self, value: str, element: str, lanes: int, start: int, count: int) -> str:
+        """`count` lanes from `start` of a vector of `lanes` lanes; a scalar when `count` is 1."""
+        if count == lanes:
+            return value
+        type = vector(element, lanes)
+        if count == 1:
+            return self.extract(type, value, start)
+        return self.shuffle(type, value, "poison", range(start, start + count))
+
+    def concat(self, parts: Sequence[str], element: str, lanes: int) -> str:
+        """Vectors (or scalars) of `lanes` lanes each, one after the other; `len(parts)` is a power of two."""
+        values = list(parts)
+        while len(values) > 1:
+            if lanes == 1:
+                type = vector(element, 2)
+                firsts = [self.insert(type, "poison", element, value, 0) for value in values[::2]]
+                values = [self.insert(type, a, element, b, 1) for a, b in zip(firsts, values[1::2], strict=True)]
+            else:
+                type = vector(element, lanes)
+                pairs = zip(values[::2], values[1::2], strict=True)
+                values = [self.shuffle(type, a, b, range(2 * lanes)) for a, b in pairs]
+            lanes *= 2
+        return values[0]
+
+    def fma(self, type: str, a: str, b: str, c: str) -> str:
+        """a·b + c: fused where the target has the instruction, two roundings elsewhere. float and double only."""
+        if self.target.has_fma:
+            return self.intrinsic("llvm.fma", type, a, b, c)
+        return self.emit(f"fadd {type} {self.emit(f'fmul {type} {a}, {b}')}, {c}")
+
+    # ---- memory ----
+
+    def alloca(self, bytes: int, *, align: int = 64) -> str:
+        """Stack memory, allocated once on entry to the function."""
+        with self.at(self.entry):
+            return self.emit(f"alloca [{bytes} x i8], align {align}")
+
+    def offset(self, pointer: str, element: str, index: str | int) -> str:
+        """The address of element `index` (an i64) behind `pointer`."""
+        if index in (0, "0"):
+            return pointer
+        return self.emit(f"getelementptr inbounds {element}, ptr {pointer}, i64 {index}")
+
+    def load(self, type: str, pointer: str, *, align: int) -> str:
+        """Read a value of `type`."""
+        return self.emit(f"load {type}, ptr {pointer}, align {align}")
+
+    def store(self, type: str, value: str, pointer: str, *, align: int) -> None:
+        """Write a value of `type`."""
+        self._append(f"  store {type} {value}, ptr {pointer}, align {align}")
+
+    def prefetch(self, pointer: str, *, locality: int = 3, write: bool = False) -> None:
+        """Ask for a cache line."""
+        hints = [("i32", str(int(write))), ("i32", str(locality)), ("i32", "1")]
+        self.call_void("llvm.prefetch.p0", [("ptr", pointer), *hints])
+
+    def waste_slot(self) -> str:
+        """64 bytes that masked-off lanes may read or write."""
+        if self._scratch_slot is None:
+            self._scratch_slot = self.alloca(64)
+        return self._scratch_slot
+
+    # ---- the text ----
+
+    def render(self) -> str:
+        """The module."""
+        lines = [*sorted(self._declarations.values()), *self._globals.values()]
+        for header, body in self._functions:
+            lines += ["", header, "entry:"]
+            body.flatten(lines)
+            lines.append("}")
+        lines += ["", f"attributes #0 = {{ {self.target.function_attributes} }}"]
+        if self._weights_used:
+            lines.append('!0 = !{!"branch_weights", i32 1, i32 1000}')
+        return "\n".join(lines) + "\n"
+
+
+def zero(element: str, lanes: int) -> str:
+    """Zero in every lane."""
+    return "zeroinitializer" if lanes > 1 else constant(0, element, 1)

@@ -1,0 +1,141 @@
+"""The writer: loops, branches, sections, masked memory; compiled and run on every x86 level this host has."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from llvm_native import load, undefined_symbols
+
+from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load, masked_store, scatter
+from tilewright.backends.llvm.spelling import constant, iota, literal, suffix, vector
+from tilewright.backends.llvm.writer import LlvmWriter
+
+LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
+P, N = ctypes.c_void_p, ctypes.c_int64
+
+
+@pytest.fixture(params=LEVELS)
+def target(request):
+    return host_target(request.param)
+
+
+def test_literals_are_exact():
+    assert literal(0.1, "float") == "0x3FB99999A0000000"
+    assert literal(-0.0, "double") == "0x8000000000000000"
+    assert literal(0.0, "double") == "0x0000000000000000"
+    assert literal(1.0, "half") == "0xH3C00"
+    assert literal(1.0, "bfloat") == "0xR3F80"
+    assert literal(255, "i8") == "-1"
+    assert literal(float("inf"), "float") == "0x7FF0000000000000"
+    assert literal(1e39, "float") == literal(float("inf"), "float")
+
+
+def test_spelling():
+    assert vector("float", 16) == "<16 x float>"
+    assert suffix("<4 x ptr>") == "v4p0"
+    assert suffix("bfloat") == "bf16"
+    assert iota(2) == "<i32 0, i32 1>"
+    assert constant(True, "i1", 4) == "splat (i1 true)"
+
+
+def test_sum_with_a_guarded_loop(target):
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%x"), ("i64", "%n"), ("ptr", "%out")]):
+        with w.loop(0, "%n", carried=[("double", literal(0, "double"))], guarded=True) as loop:
+            value = w.load("double", w.offset("%x", "double", loop.index), align=8)
+            loop.next = [w.emit(f"fadd double {loop.carried[0]}, {value}")]
+        w.store("double", loop.results[0], "%out", align=8)
+    f = load(w.render(), target, "f", P, N, P)
+    x, out = np.arange(5.0), np.full(1, -1.0)
+    for n, expected in ((0, 0.0), (1, 0.0), (5, 10.0)):
+        f(x.ctypes.data, n, out.ctypes.data)
+        assert out[0] == expected
+
+
+def test_preheader_takes_loops_and_branches(target):
+    """Code added to a preheader from inside the loop runs once, also when it has blocks of its own."""
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%out"), ("i64", "%n")]), w.loop(0, "%n", guarded=True) as outer:
+        with w.loop(0, 3, carried=[("i64", "0")]) as inner:
+            with w.at(outer.preheader):
+                with w.loop(0, 4, carried=[("i64", "0")]) as hoisted:
+                    hoisted.next = [w.emit(f"add i64 {hoisted.carried[0]}, 10")]
+                positive = w.emit(f"icmp sgt i64 {hoisted.results[0]}, 0")
+                with w.branch(positive, unlikely=True) as b, b.then():
+                    doubled = w.emit(f"add i64 {hoisted.results[0]}, 2")
+                start = b.join("i64", doubled, "0")
+            inner.next = [w.emit(f"add i64 {inner.carried[0]}, {start}")]
+        w.store("i64", inner.results[0], w.offset("%out", "i64", outer.index), align=8)
+    f = load(w.render(), target, "f", P, N)
+    out = np.zeros(4, np.int64)
+    f(out.ctypes.data, 2)
+    assert out.tolist() == [126, 126, 0, 0]
+
+
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"])
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_masked_memory_touches_only_its_lanes(target, element, lanes):
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%x"), ("ptr", "%m"), ("ptr", "%out")]):
+        flags = w.load(vector("i8", lanes), "%m", align=1)
+        mask = w.emit(f"icmp ne {vector('i8', lanes)} {flags}, {constant(0, 'i8', lanes)}")
+        value = masked_load(w, "%x", element, lanes, mask, constant(1, element, lanes), align=1)
+        masked_store(w, "%out", element, lanes, value, mask, align=1)
+        w.store(vector(element, lanes), value, w.offset("%out", element, lanes), align=1)
+    f = load(w.render(), target, "f", P, P, P)
+    size = {"i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i64": 8, "double": 8}.get(element, 4)
+    x = np.arange(1, 1 + lanes * size, dtype=np.uint8)
+    mask = np.array([(i % 3 == 0) for i in range(lanes)], np.uint8)
+    out = np.full(2 * lanes * size, 99, np.uint8)
+    f(x.ctypes.data, mask.ctypes.data, out.ctypes.data)
+    on = np.repeat(mask.astype(bool), size)
+    assert (out[: lanes * size] == np.where(on, x, 99)).all()
+    assert (out[lanes * size :][on] == x[on]).all()
+
+
+def test_masked_off_lanes_may_point_anywhere(target):
+    """A null pointer under a false mask must not fault."""
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%out")]):
+        value = masked_load(w, "null", "float", 8, "zeroinitializer", constant(2.0, "float", 8), align=4)
+        masked_store(w, "null", "float", 8, value, "zeroinitializer", align=4)
+        w.store("<8 x float>", value, "%out", align=4)
+    out = np.zeros(8, np.float32)
+    load(w.render(), target, "f", P)(out.ctypes.data)
+    assert (out == 2).all()
+
+
+def test_gather_and_scatter(target):
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%x"), ("ptr", "%out")]):
+        pointers = lane_pointers(w, "%x", iota(4, "i64", 2), "i32", 4)
+        mask = "<i1 1, i1 0, i1 1, i1 1>"
+        value = gather(w, pointers, "i32", mask=mask, other=constant(-1, "i32", 4), align=4)
+        scatter(w, lane_pointers(w, "%out", "<i64 3, i64 2, i64 1, i64 0>", "i32", 4), "i32", value, align=4)
+    x, out = np.arange(8, dtype=np.int32) * 10, np.zeros(4, np.int32)
+    load(w.render(), target, "f", P, P)(x.ctypes.data, out.ctypes.data)
+    assert out.tolist() == [50, 40, -1, 20]
+
+
+def test_concat_and_slice(target):
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%x"), ("ptr", "%out")]):
+        x = w.load("<8 x i32>", "%x", align=4)
+        parts = [w.slice(x, "i32", 8, start, 2) for start in (6, 4, 2, 0)]
+        w.store("<8 x i32>", w.concat(parts, "i32", 2), "%out", align=4)
+        singles = [w.slice(x, "i32", 8, lane, 1) for lane in (3, 2, 1, 0)]
+        w.store("<4 x i32>", w.concat(singles, "i32", 1), w.offset("%out", "i32", 8), align=4)
+    x, out = np.arange(8, dtype=np.int32), np.zeros(12, np.int32)
+    load(w.render(), target, "f", P, P)(x.ctypes.data, out.ctypes.data)
+    assert out.tolist() == [6, 7, 4, 5, 2, 3, 0, 1, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("cpu", ["aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4"])
+def test_fma_is_never_a_call(cpu):
+    w = LlvmWriter(host_target(cpu))
+    with w.function("f", [("ptr", "%x")]):
+        for element in ("float", "double"):
+            x = w.load(vector(element, 4), "%x", align=4)
+            w.store(vector(element, 4), w.fma(vector(element, 4), x, x, x), "%x", align=4)
+    assert not undefined_symbols(compile_object(w.render(), host_target(cpu)))
