@@ -1,0 +1,233 @@
+"""What can go wrong while a Python function is read and evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.support.diagnostics import Diagnostic, Limit
+
+
+@dataclass(frozen=True)
+class UnsupportedSyntax(Limit):
+    """A piece of Python that the Triton language does not have."""
+
+    title: ClassVar[str] = "{what} cannot be used in a kernel"
+    label: ClassVar[str] = "{reason}"
+    what: str
+    reason: str = "not part of the Triton language"
+
+
+@dataclass(frozen=True)
+class NoSource(Diagnostic):
+    """The text of a function cannot be found."""
+
+    title: ClassVar[str] = "the source of `{name}` is not available"
+    label: ClassVar[str] = "looked in {file}"
+    help: ClassVar[str] = "define kernels in a file (or a notebook cell), not through exec() or the prompt"
+    name: str
+    file: str
+
+
+@dataclass(frozen=True)
+class UndefinedName(Diagnostic):
+    """A name that is neither a local variable, nor a global, nor a built-in of kernels."""
+
+    title: ClassVar[str] = "name `{name}` is not defined"
+    label: ClassVar[str] = "{reason}"
+    help: ClassVar[str] = "{advice}"
+    name: str
+    reason: str = "unknown here"
+    advice: str = "define it before this line"
+
+
+@dataclass(frozen=True)
+class GlobalNotConstant(Diagnostic):
+    """A kernel reads a global that could change after compilation."""
+
+    title: ClassVar[str] = "cannot access global variable `{name}` from within a kernel"
+    label: ClassVar[str] = "it is an ordinary {kind}, whose changes a compiled kernel would not see"
+    help: ClassVar[str] = "write `{name} = tl.constexpr(…)`, or pass it to the kernel as a tl.constexpr parameter"
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class LoopTypeChange(Diagnostic):
+    """A variable leaves the loop body with another type than it entered with."""
+
+    title: ClassVar[str] = "loop-carried variable `{name}` changes its type"
+    label: ClassVar[str] = "`{name}` is {before} before the loop and {after} after one turn"
+    help: ClassVar[str] = "give `{name}` its final type before the loop, or convert it back with .to(…) inside"
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class BranchTypeMismatch(Diagnostic):
+    """A variable has different types at the end of the two sides of an `if` on a run-time condition."""
+
+    title: ClassVar[str] = "`{name}` has different types on the two sides of an `if`"
+    label: ClassVar[str] = "{then} if the condition holds, {orelse} otherwise"
+    help: ClassVar[str] = "convert one side with .to(…), or make the condition a tl.constexpr"
+    name: str
+    then: str
+    orelse: str
+
+
+@dataclass(frozen=True)
+class ReturnTypeMismatch(Diagnostic):
+    """Two `return`s that are chosen between at run time give different types."""
+
+    title: ClassVar[str] = "inconsistent return types"
+    label: ClassVar[str] = "{then} if the condition holds, {orelse} otherwise"
+    help: ClassVar[str] = "every `return` must give values of the same types"
+    then: str
+    orelse: str
+
+
+@dataclass(frozen=True)
+class KernelReturnsValue(Diagnostic):
+    """A kernel (not a helper) returns something."""
+
+    title: ClassVar[str] = "a kernel cannot return a value"
+    label: ClassVar[str] = "returns {type}"
+    help: ClassVar[str] = "write the result to memory with tl.store"
+    type: str
+
+
+@dataclass(frozen=True)
+class BadArguments(Diagnostic):
+    """A call does not fit the parameters of the function."""
+
+    title: ClassVar[str] = "call does not fit the parameters of `{function}`"
+    label: ClassVar[str] = "{reason}"
+    function: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class NotCallable(Diagnostic):
+    """Something that is not a function is called."""
+
+    title: ClassVar[str] = "{type} cannot be called"
+    label: ClassVar[str] = "this is no function"
+    type: str
+
+
+@dataclass(frozen=True)
+class NotAKernelFunction(Diagnostic):
+    """A Python function that is not for kernels is called from one."""
+
+    title: ClassVar[str] = "`{function}` cannot be called from a kernel"
+    label: ClassVar[str] = "an ordinary {kind}, called with {argument}"
+    help: ClassVar[str] = "decorate it with @tw.jit, or call it with compile-time values only"
+    function: str
+    kind: str
+    argument: str
+
+
+@dataclass(frozen=True)
+class NotIterable(Diagnostic):
+    """The `in` part of a `for` is nothing a kernel can iterate over."""
+
+    title: ClassVar[str] = "cannot iterate over {type} in a kernel"
+    label: ClassVar[str] = "only range, tl.range, tl.static_range and tuples"
+    type: str
+
+
+@dataclass(frozen=True)
+class BoundNotInteger(Diagnostic):
+    """A bound of a loop is no integer."""
+
+    title: ClassVar[str] = "bounds and step of a loop must be integers"
+    label: ClassVar[str] = "they are {start}, {end} and {step}"
+    start: str
+    end: str
+    step: str
+
+
+@dataclass(frozen=True)
+class BoundNotConstant(Diagnostic):
+    """tl.static_range over values known only at run time."""
+
+    title: ClassVar[str] = "the bounds of tl.static_range must be compile-time constants"
+    label: ClassVar[str] = "the {which} is {type}"
+    help: ClassVar[str] = "use range or tl.range, or make the bound a tl.constexpr"
+    which: str
+    type: str
+
+
+@dataclass(frozen=True)
+class BadCondition(Diagnostic):
+    """A condition that has no truth value in a kernel."""
+
+    title: ClassVar[str] = "{type} cannot be a condition"
+    label: ClassVar[str] = "{reason}"
+    type: str
+    reason: str = "conditions are scalars, compile-time bools and ints, or None"
+
+
+@dataclass(frozen=True)
+class NotCarried(Diagnostic):
+    """A value that is no run-time value changes under a run-time condition or loop."""
+
+    title: ClassVar[str] = "`{name}` cannot change {where}"
+    label: ClassVar[str] = "{before} is not a run-time value"
+    help: ClassVar[str] = "only tensors, numbers and tuples of them can change at run time"
+    name: str
+    where: str
+    before: str
+
+
+@dataclass(frozen=True)
+class WrongUnpacking(Diagnostic):
+    """A tuple of the wrong length is unpacked."""
+
+    title: ClassVar[str] = "cannot unpack {type} into {expected} variables"
+    label: ClassVar[str] = "{actual}"
+    type: str
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True)
+class PythonRaised(Diagnostic):
+    """Python itself refused a compile-time operation."""
+
+    title: ClassVar[str] = "{kind}: {message}"
+    label: ClassVar[str] = "while this was evaluated at compile time"
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class RecursionTooDeep(Limit):
+    """A jit function calls itself without end (with ever new types or constants), or at run time."""
+
+    title: ClassVar[str] = "`{function}` calls itself"
+    label: ClassVar[str] = "recursion must end at compile time"
+    function: str
+
+
+@dataclass(frozen=True)
+class NoinlineNeedsScalars(Limit):
+    """A function marked noinline is called with a tile."""
+
+    title: ClassVar[str] = "`{function}` is marked noinline and can only take scalars"
+    label: ClassVar[str] = "argument `{argument}` is {type}"
+    function: str
+    argument: str
+    type: str
+
+
+@dataclass(frozen=True)
+class ConstantRedefined(Diagnostic):
+    """`name: tl.constexpr = …` for a variable that holds a run-time value."""
+
+    title: ClassVar[str] = "`{name}` cannot be made a constant"
+    label: ClassVar[str] = "the value is {type}, known only at run time"
+    help: ClassVar[str] = "a tl.constexpr needs a value that is known at compile time"
+    name: str
+    type: str

@@ -1,0 +1,51 @@
+"""`if`, `for` and `while`."""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.frontends import hir
+from tilewright.frontends.from_ast.expressions import bind
+from tilewright.frontends.from_ast.reader import Reader, StatementReader, contains_return
+
+
+def read_if(reader: Reader, node: ast.If) -> None:
+    """`if test: … else: …`; one with a `return` inside is the last step of its block (see `with_continuation`)."""
+    test = reader.expression(node.test)
+    then = reader.block(lambda: reader.statements(node.body))
+    orelse = reader.block(lambda: reader.statements(node.orelse))
+    reader.put(hir.If(test, then, orelse, contains_return(node), reader.location(node.test)))
+
+
+def read_for(reader: Reader, node: ast.For) -> None:
+    """`for name in iterable: …`; other targets are unpacked at the start of the body."""
+    if node.orelse:
+        reader.refuse(node.orelse[0], "`else` of a loop")
+    iterable = reader.expression(node.iter)
+    simple = isinstance(node.target, ast.Name)
+    name = node.target.id if isinstance(node.target, ast.Name) else f".item{reader.loops}"
+
+    def read_body() -> None:
+        if not simple:
+            bind(reader, node.target, reader.load(node.target, name))
+        _loop_body(reader, node.body)
+
+    reader.put(hir.For(name, iterable, reader.block(read_body), reader.location(node.iter)))
+
+
+def read_while(reader: Reader, node: ast.While) -> None:
+    """`while test: …`."""
+    if node.orelse:
+        reader.refuse(node.orelse[0], "`else` of a loop")
+    test, value = reader.valued_block(lambda: reader.expression(node.test))
+    body = reader.block(lambda: _loop_body(reader, node.body))
+    reader.put(hir.While(test, value, body, reader.location(node.test)))
+
+
+def _loop_body(reader: Reader, body: list[ast.stmt]) -> None:
+    reader.loops += 1
+    reader.statements(body)
+    reader.loops -= 1
+
+
+CONTROL_FLOW: dict[type[ast.AST], StatementReader] = {ast.For: read_for, ast.If: read_if, ast.While: read_while}

@@ -1,0 +1,222 @@
+"""The reader's state: fresh registers, the block being filled, positions in the file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, NoReturn
+
+from tilewright.frontends import hir
+from tilewright.frontends.errors import UnsupportedSyntax
+from tilewright.frontends.python_function import Source
+from tilewright.ir.attributes import FileLocation
+from tilewright.support.diagnostics import located
+from tilewright.support.source import Span
+
+ExpressionReader = Callable[["Reader", Any], hir.Register]
+StatementReader = Callable[["Reader", Any], None]
+
+
+class Reader:
+    """Reads one function. `expressions` and `statements` say, per class of node, which function reads it.
+
+    Attributes:
+        loops: how many loops the statement being read is inside of.
+        function_tail: the statement being read is the last one of the function (on its path).
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        expressions: Mapping[type[ast.AST], ExpressionReader],
+        statements: Mapping[type[ast.AST], StatementReader],
+    ) -> None:
+        self._expressions = expressions
+        self._statements = statements
+        self._steps: list[hir.Step] = []
+        self._source = source
+        self._lines = None if source.text.isascii() else source.text.split("\n")
+        self._constants: dict[tuple[type, Any], hir.Register] = {}
+        self.initial: list[Any] = []
+        self.loops = 0
+
+    def expression(self, node: ast.expr) -> hir.Register:
+        """Read an expression; the register that will hold its value."""
+        read = self._expressions.get(node.__class__)
+        if read is None:
+            self.refuse(node, _DESCRIPTIONS.get(node.__class__, type(node).__name__))
+        return read(self, node)
+
+    def statements(self, body: list[ast.stmt]) -> None:
+        """Read statements into the current block, up to the first that never lets the next one run."""
+        for number, statement in enumerate(body):
+            if isinstance(statement, ast.If) and not self.loops and contains_return(statement):
+                return self.statement(with_continuation(statement, body[number + 1 :]))
+            self.statement(statement)
+            if isinstance(statement, ast.Return):
+                return None
+        return None
+
+    def statement(self, node: ast.stmt) -> None:
+        """Read one statement."""
+        read = self._statements.get(node.__class__)
+        if read is None:
+            self.refuse(node, _DESCRIPTIONS.get(node.__class__, type(node).__name__))
+        read(self, node)
+
+    def block(self, fill: Callable[[], Any]) -> hir.Block:
+        """The block of the steps that `fill()` puts."""
+        return self.valued_block(fill)[0]
+
+    def valued_block(self, fill: Callable[[], Any]) -> tuple[hir.Block, Any]:
+        """The block of the steps that `fill()` puts, and what `fill()` returns."""
+        outer, self._steps = self._steps, []
+        value = fill()
+        steps, self._steps = self._steps, outer
+        return hir.Block(tuple(steps)), value
+
+    def put(self, step: hir.Step) -> None:
+        """Add a step to the current block."""
+        self._steps.append(step)
+
+    def register(self) -> hir.Register:
+        """A fresh register."""
+        self.initial.append(None)
+        return len(self.initial) - 1
+
+    def constant(self, value: Any) -> hir.Register:
+        """A register that holds `value` from the start; equal numbers, strings and functions share one."""
+        key = (value.__class__, value if value.__class__ is not float else repr(value))
+        try:
+            found = self._constants.get(key)
+        except TypeError:  # not hashable
+            self.initial.append(value)
+            return len(self.initial) - 1
+        if found is None:
+            self.initial.append(value)
+            found = self._constants[key] = len(self.initial) - 1
+        return found
+
+    def operate(self, node: ast.AST, function: Callable[..., Any], *operands: hir.Register) -> hir.Register:
+        """Put `function(*operands)`; the register of the result."""
+        result = self.register()
+        self._steps.append(hir.Operate(result, function, operands, self.location(node)))
+        return result
+
+    def load(self, node: ast.AST, name: str) -> hir.Register:
+        """Put a load of the variable `name`."""
+        result = self.register()
+        self._steps.append(hir.Load(result, name, self.location(node)))
+        return result
+
+    def location(self, node: Any) -> FileLocation:
+        """Where a node stands in the file; columns count characters from 1."""
+        line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+        if self._lines is not None:
+            column, end_column = self._character(line, column), self._character(end_line, end_column)
+        return FileLocation(self._source.file, line, column + 1, end_line, end_column + 1)
+
+    def refuse(self, node: ast.AST, what: str, reason: str = UnsupportedSyntax.reason) -> NoReturn:
+        """Raise the error that `what` at `node` is not part of the language."""
+        raise located(UnsupportedSyntax(what, reason), Span(*self.location(node)))
+
+    def _character(self, line: int, byte: int) -> int:
+        """Python's syntax tree counts bytes of UTF-8 within a line; people count characters."""
+        assert self._lines is not None
+        text = self._lines[line - self._source.first_line]
+        return len(text.encode()[:byte].decode(errors="ignore"))
+
+
+def read_with(
+    source: Source,
+    tree: ast.FunctionDef,
+    python: FunctionType,
+    expressions: Mapping[type[ast.AST], ExpressionReader],
+    statements: Mapping[type[ast.AST], StatementReader],
+) -> hir.Function:
+    """Read the function `tree` with the given tables."""
+    reader = Reader(source, expressions, statements)
+    parameters = _parameters(reader, tree.args)
+    body = reader.block(lambda: reader.statements(tree.body))
+    return hir.Function(tree.name, parameters, body, tuple(reader.initial), python, reader.location(tree))
+
+
+def is_constexpr(annotation: ast.expr | None) -> bool:
+    """Whether an annotation says `tl.constexpr` (under any module name, or as a string)."""
+    match annotation:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            return name.rpartition(".")[2] == "constexpr"
+        case ast.Subscript(value=value):
+            return is_constexpr(value)
+    return False
+
+
+def contains_return(node: ast.stmt) -> bool:
+    """Whether a `return` of this function is inside the statement."""
+    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+
+
+def with_continuation(node: ast.If, rest: list[ast.stmt]) -> ast.If:
+    """The `if` with the statements after it moved into the sides that do not return.
+
+    if c: return a          if c: return a
+    b                 →     else: b
+    """
+    return ast.copy_location(ast.If(node.test, _continued(node.body, rest), _continued(node.orelse, rest)), node)
+
+
+def _continued(body: list[ast.stmt], rest: list[ast.stmt]) -> list[ast.stmt]:
+    return body if always_returns(body) else [*body, *rest]
+
+
+def always_returns(body: list[ast.stmt]) -> bool:
+    """Whether no path through the statements reaches their end."""
+    return any(
+        isinstance(node, ast.Return)
+        or (isinstance(node, ast.If) and always_returns(node.body) and always_returns(node.orelse))
+        for node in body
+    )
+
+
+def _parameters(reader: Reader, arguments: ast.arguments) -> tuple[hir.Parameter, ...]:
+    if arguments.kwarg is not None:
+        reader.refuse(arguments.kwarg, f"`**{arguments.kwarg.arg}`", "a kernel's parameters have names")
+    variadic = [] if arguments.vararg is None else [arguments.vararg]
+    return tuple(
+        hir.Parameter(node.arg, is_constexpr(node.annotation), node in variadic, keyword_only, reader.location(node))
+        for nodes, keyword_only in (
+            ([*arguments.posonlyargs, *arguments.args, *variadic], False),
+            (arguments.kwonlyargs, True),
+        )
+        for node in nodes
+    )
+
+
+_DESCRIPTIONS: dict[type[ast.AST], str] = {
+    ast.AsyncFor: "`async for`",
+    ast.AsyncFunctionDef: "`async def`",
+    ast.AsyncWith: "`async with`",
+    ast.Await: "`await`",
+    ast.Break: "`break`",
+    ast.ClassDef: "a class",
+    ast.Continue: "`continue`",
+    ast.Dict: "a dict",
+    ast.DictComp: "a dict comprehension",
+    ast.FunctionDef: "a nested function",
+    ast.GeneratorExp: "a generator expression",
+    ast.Global: "`global`",
+    ast.Import: "`import`",
+    ast.ImportFrom: "`import`",
+    ast.Lambda: "a lambda",
+    ast.Match: "`match`",
+    ast.Nonlocal: "`nonlocal`",
+    ast.Raise: "`raise`",
+    ast.Set: "a set",
+    ast.SetComp: "a set comprehension",
+    ast.Try: "`try`",
+    ast.TryStar: "`try`",
+    ast.With: "`with`",
+    ast.Yield: "`yield`",
+    ast.YieldFrom: "`yield`",
+}

@@ -1,0 +1,85 @@
+"""Statements without control flow."""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.frontends import hir
+from tilewright.frontends.from_ast.expressions import binary_operator, bind
+from tilewright.frontends.from_ast.reader import Reader, StatementReader, is_constexpr
+
+
+def read_assign(reader: Reader, node: ast.Assign) -> None:
+    """`a = b = value`."""
+    value = reader.expression(node.value)
+    for target in node.targets:
+        bind(reader, target, value)
+
+
+def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
+    """`a: tl.constexpr = value`; other annotations say nothing, and without a value nothing happens."""
+    if node.value is None:
+        return
+    value = reader.expression(node.value)
+    if isinstance(node.target, ast.Name) and is_constexpr(node.annotation):
+        reader.put(hir.Store(node.target.id, value, True, reader.location(node)))
+    else:
+        bind(reader, node.target, value)
+
+
+def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
+    """`a += value` is `a = a + value`."""
+    if not isinstance(node.target, ast.Name):
+        bind(reader, node.target, 0)
+        return
+    name = node.target.id
+    before = reader.load(node.target, name)
+    after = reader.operate(node, binary_operator(reader, node, node.op), before, reader.expression(node.value))
+    reader.put(hir.Store(name, after, False, reader.location(node.target)))
+
+
+def read_expression_statement(reader: Reader, node: ast.Expr) -> None:
+    """`f(x)`; docstrings and other constants do nothing."""
+    if not isinstance(node.value, ast.Constant):
+        reader.expression(node.value)
+
+
+def read_delete(reader: Reader, node: ast.Delete) -> None:
+    """`del a, b`."""
+    for target in node.targets:
+        if not isinstance(target, ast.Name):
+            reader.refuse(target, "`del` of anything but a variable")
+        reader.put(hir.Delete(target.id, reader.location(target)))
+
+
+def read_assert(reader: Reader, node: ast.Assert) -> None:
+    """`assert test, message`."""
+    test = reader.expression(node.test)
+    message, value = reader.valued_block(
+        lambda: reader.constant("") if node.msg is None else reader.expression(node.msg)
+    )
+    reader.put(hir.Assert(test, message, value, reader.location(node)))
+
+
+def read_pass(_reader: Reader, _node: ast.Pass) -> None:
+    """`pass`."""
+
+
+def read_return(reader: Reader, node: ast.Return) -> None:
+    """`return value`."""
+    if reader.loops:
+        reader.refuse(node, "`return` inside a loop", "leave the loop first, then return")
+    value = reader.constant(None) if node.value is None else reader.expression(node.value)
+    reader.put(hir.Return(value, reader.location(node)))
+
+
+STATEMENTS: dict[type[ast.AST], StatementReader] = {
+    ast.AnnAssign: read_annotated,
+    ast.Assert: read_assert,
+    ast.Assign: read_assign,
+    ast.AugAssign: read_augmented,
+    ast.Delete: read_delete,
+    ast.Expr: read_expression_statement,
+    ast.Pass: read_pass,
+    ast.Return: read_return,
+}

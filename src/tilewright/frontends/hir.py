@@ -1,0 +1,237 @@
+"""HIR: what a Python function says, without types. Readers write it, `evaluate` turns it into TTIR.
+
+Expressions are flattened into steps over numbered registers; every operation is a call of a Python callable;
+variables stay names. A block knows which names it stores, so the values that a loop carries are known before
+any type is.
+
+    def kernel(x, n):                 r0 = load x
+        acc = x * 2                   r2 = mul(r0, r1)            # r1 holds the constant 2
+        for i in range(n):            store acc = r2
+            acc += i                  r3 = load range; r4 = load n; r5 = r3(r4)
+                                      for i in r5:                # stores acc
+                                          r6 = load acc; r7 = load i; r8 = add(r6, r7); store acc = r8
+
+A register is written by one step; `Function.initial` holds the registers at the start (constants filled in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, NamedTuple, TypeAlias
+
+from tilewright.ir.attributes import FileLocation
+
+Register: TypeAlias = int
+
+
+class Block:
+    """Steps in order. `stores` are the names that they store (nested blocks included), in order of appearance."""
+
+    __slots__ = ("steps", "stores")
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self.steps = steps
+        self.stores: tuple[str, ...] = tuple(dict.fromkeys(_stored_names(steps)))
+
+
+class Operate(NamedTuple):
+    """result = function(*operands), with a function known to the reader (`operator.add`, `getattr`)."""
+
+    result: Register
+    function: Callable[..., Any]
+    operands: tuple[Register, ...]
+    location: FileLocation
+
+
+class Call(NamedTuple):
+    """result = callee(*arguments, **keywords); `starred` are the positions of `*argument`s; a keyword None is `**`."""
+
+    result: Register
+    callee: Register
+    arguments: tuple[Register, ...]
+    starred: frozenset[int]
+    keywords: tuple[tuple[str | None, Register], ...]
+    location: FileLocation
+
+
+class Load(NamedTuple):
+    """result = the variable `name`."""
+
+    result: Register
+    name: str
+    location: FileLocation
+
+
+class Store(NamedTuple):
+    """The variable `name` = value; `constant` if the program says `name: tl.constexpr = …`."""
+
+    name: str
+    value: Register
+    constant: bool
+    location: FileLocation
+
+
+class Delete(NamedTuple):
+    """Forget the variable `name`."""
+
+    name: str
+    location: FileLocation
+
+
+class Unpack(NamedTuple):
+    """results = the items of the tuple `value`; the result number `star` (or none: -1) takes the surplus."""
+
+    results: tuple[Register, ...]
+    star: int
+    value: Register
+    location: FileLocation
+
+
+class Choose(NamedTuple):
+    """result = then_value if test else else_value; only the chosen block is evaluated."""
+
+    result: Register
+    test: Register
+    then: Block
+    then_value: Register
+    orelse: Block
+    else_value: Register
+    location: FileLocation
+
+
+class ShortCircuit(NamedTuple):
+    """result = left and right (`conjunction`), or left or right."""
+
+    result: Register
+    conjunction: bool
+    left: Register
+    right: Block
+    right_value: Register
+    location: FileLocation
+
+
+class Collect(NamedTuple):
+    """result = tuple of `value` for each item of `iterable` that passes all `filters`; `target` binds the item."""
+
+    result: Register
+    item: Register
+    iterable: Register
+    target: Block
+    filters: tuple[tuple[Block, Register], ...]
+    body: Block
+    value: Register
+    location: FileLocation
+
+
+class If(NamedTuple):
+    """`tail`: nothing follows, both sides end the function (a side that does not return, returns None)."""
+
+    test: Register
+    then: Block
+    orelse: Block
+    tail: bool
+    location: FileLocation
+
+
+class For(NamedTuple):
+    """`for target in iterable: body`."""
+
+    target: str
+    iterable: Register
+    body: Block
+    location: FileLocation
+
+
+class While(NamedTuple):
+    """`while test_value: body`, where the block `test` computes test_value each time."""
+
+    test: Block
+    test_value: Register
+    body: Block
+    location: FileLocation
+
+
+class Return(NamedTuple):
+    """`return value`; the last step of its block."""
+
+    value: Register
+    location: FileLocation
+
+
+class Assert(NamedTuple):
+    """`assert test, message`."""
+
+    test: Register
+    message: Block
+    message_value: Register
+    location: FileLocation
+
+
+Step: TypeAlias = (
+    Operate
+    | Call
+    | Load
+    | Store
+    | Delete
+    | Unpack
+    | Choose
+    | ShortCircuit
+    | Collect
+    | If
+    | For
+    | While
+    | Return
+    | Assert
+)
+
+
+class Parameter(NamedTuple):
+    """One parameter as declared. `variadic`: it is the `*name` one; `keyword_only`: it follows it."""
+
+    name: str
+    constant: bool
+    variadic: bool
+    keyword_only: bool
+    location: FileLocation
+
+
+class Function(NamedTuple):
+    """One Python function; `python` is the function itself, for its globals, closure and defaults."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: Block
+    initial: tuple[Any, ...]
+    python: FunctionType
+    location: FileLocation
+
+
+def nested_blocks(step: Step) -> tuple[Block, ...]:
+    """The blocks inside a step."""
+    return tuple(field for field in step if isinstance(field, Block)) + tuple(
+        block for block, _ in (step.filters if isinstance(step, Collect) else ())
+    )
+
+
+def walk(block: Block) -> Iterator[Step]:
+    """All steps of a block, outer before inner."""
+    for step in block.steps:
+        yield step
+        for inner in nested_blocks(step):
+            yield from walk(inner)
+
+
+def _stored_names(steps: tuple[Step, ...]) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Store):
+            if not step.constant:
+                yield step.name
+        elif isinstance(step, _WITH_BLOCKS):
+            for block in nested_blocks(step):
+                yield from block.stores
+            if isinstance(step, For):
+                yield step.target
+
+
+_WITH_BLOCKS = (Choose, ShortCircuit, If, For, While, Assert)

@@ -1,0 +1,44 @@
+"""Python callables for the operations of the language that have none in `operator`.
+
+Readers put them into `Operate` steps; each takes plain compile-time values or tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def pack(*items: Any) -> tuple[Any, ...]:
+    """`(a, b, c)`; lists are tuples as well."""
+    return items
+
+
+def logical_not(value: Any) -> Any:
+    """`not value`; a tensor answers element by element."""
+    negate = getattr(value, "__not__", None)
+    return negate() if negate is not None else not value
+
+
+def contains(item: Any, items: Any) -> bool:
+    """`item in items`."""
+    return item in items
+
+
+def lacks(item: Any, items: Any) -> bool:
+    """`item not in items`."""
+    return item not in items
+
+
+def formatted(value: Any, conversion: int, specification: str) -> str:
+    """One `{value!r:>8}` of an f-string; `conversion` is the character's code or -1."""
+    convert = _CONVERSIONS.get(conversion)
+    return format(value if convert is None else convert(value), specification)
+
+
+def joined(*parts: str) -> str:
+    """The parts of an f-string, put together."""
+    return "".join(parts)
+
+
+_CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}

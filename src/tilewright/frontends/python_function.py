@@ -1,0 +1,110 @@
+"""Python functions: their source text with true positions, and the names around them.
+
+>>> source = read_source(kernel)
+>>> source.first_line, source.text
+(12, '@tw.jit\ndef kernel(x):\n    ...\n')
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+from collections.abc import Iterator, Mapping
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from tilewright.frontends.errors import NoSource
+from tilewright.support.diagnostics import CompilationError
+
+
+class Source(NamedTuple):
+    """The lines of one function (with its decorators), as they stand in the file."""
+
+    file: str
+    first_line: int
+    text: str
+
+
+def read_source(python: FunctionType) -> Source:
+    """The source of a function.
+
+    Raises:
+        CompilationError: the file cannot be read (the function was made by `exec` or at the prompt).
+    """
+    return _read(python)[0]
+
+
+def parse(python: FunctionType) -> tuple[Source, ast.FunctionDef]:
+    """The source of a function and its syntax tree, whose line numbers and columns are those of the file."""
+    source, tree = _read(python)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == python.__code__.co_name:
+            return source, node
+    raise CompilationError(NoSource(python.__name__, source.file))
+
+
+def globals_of(python: FunctionType) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """(the names captured by the closure, the module's globals); an empty cell has no entry."""
+    captured = {}
+    for name, cell in zip(python.__code__.co_freevars, python.__closure__ or (), strict=True):
+        try:
+            captured[name] = cell.cell_contents
+        except ValueError:  # the variable has no value yet
+            continue
+    return captured, python.__globals__
+
+
+def is_python_builtin(name: str) -> bool:
+    """Whether plain Python knows `name` without any definition."""
+    return hasattr(builtins, name)
+
+
+def _read(python: FunctionType) -> tuple[Source, ast.Module]:
+    code = python.__code__
+    file, first = code.co_filename, code.co_firstlineno
+    lines = linecache.getlines(file, python.__globals__)
+    if len(lines) < first:
+        raise CompilationError(NoSource(python.__name__, file))
+    text = "".join(lines[first - 1 : _last_line(code, lines)])
+    try:
+        return Source(file, first, text), _parse_at(text, first)
+    except SyntaxError:  # the quick guess at the last line was wrong; ask the slow but exact way
+        text = "".join(inspect.getsourcelines(python)[0])
+        return Source(file, first, text), _parse_at(text, first)
+
+
+def _last_line(code: CodeType, lines: list[str]) -> int:
+    """The last line of the function: from its last instruction on to the next line that is not indented deeper."""
+    indent = _indentation(lines[code.co_firstlineno - 1])
+    last = max((end for end in _end_lines(code)), default=code.co_firstlineno)
+    while last < len(lines) and (not lines[last].strip() or _indentation(lines[last]) > indent):
+        last += 1
+    return last
+
+
+def _end_lines(code: CodeType) -> Iterator[int]:
+    for _, end_line, _, _ in code.co_positions():
+        if end_line is not None:
+            yield end_line
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _end_lines(constant)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _parse_at(text: str, first_line: int) -> ast.Module:
+    """Parse a piece of a file so that positions are those of the file.
+
+    An indented piece is put under an `if`, which keeps its columns; the missing lines are made up for by
+    counting, because parsing thousands of newlines would cost time.
+    """
+    if text[:1].isspace():
+        tree, shift = ast.parse("if 1:\n" + text), first_line - 2
+    else:
+        tree, shift = ast.parse(text), first_line - 1
+    return ast.increment_lineno(tree, shift) if shift else tree
