@@ -1,0 +1,95 @@
+"""Maps blobs into memory as executable code, without llvmlite and without files.
+
+    address = load_kernel(image, entry_offset)
+
+The pages are anonymous, written while writable, then switched to read + execute: never both. (On AArch64, Linux makes
+the instruction cache of fresh pages coherent when they become executable.) Kernels stay mapped for the life of the
+process, because another thread may be running them; `Mapping.unmap` is for code whose users are known to be gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import struct
+from collections.abc import Mapping as Map
+from dataclasses import dataclass
+
+_READ_WRITE, _READ_EXECUTE = 3, 5
+_MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
+_FAILED = ctypes.c_void_p(-1).value
+
+
+def host_machine() -> str:
+    """The machine name that a blob must have to run here; unknown machines give their own name."""
+    name = platform.machine().lower()
+    return _MACHINES.get(name, name)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Executable memory: `size` bytes from `address`, a multiple of the page size."""
+
+    address: int
+    size: int
+
+    def unmap(self) -> None:
+        """Gives the memory back; running or calling the code afterwards crashes the process."""
+        _libc().munmap(self.address, self.size)
+
+
+def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
+    """Maps an image as executable code.
+
+    Args: image: the bytes of a blob for this machine; pointers: addresses to write at given offsets first.
+    Returns: where it lies.
+    Errors: OSError when the system gives no executable memory.
+    """
+    libc = _libc()
+    size = -(-len(image) // mmap.PAGESIZE) * mmap.PAGESIZE
+    address = libc.mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if address == _FAILED:
+        raise _system_error("no memory for code")
+    ctypes.memmove(address, image, len(image))
+    for offset, value in (pointers or {}).items():
+        ctypes.memmove(address + offset, struct.pack("<Q", value), 8)
+    if libc.mprotect(address, size, _READ_EXECUTE):
+        error = _system_error("the system does not let this process make memory executable")
+        libc.munmap(address, size)
+        raise error
+    return Mapping(address, size)
+
+
+def load_kernel(image: bytes, entry_offset: int) -> int:
+    """Maps a kernel for the life of the process.
+
+    Args: image: the bytes of its blob; entry_offset: where its entry point lies in them.
+    Returns: the address of the entry point.
+    Errors: OSError as in `map_code`.
+    """
+    return map_code(image).address + entry_offset
+
+
+def _system_error(message: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{message}: {os.strerror(number)}")
+
+
+class _Library:
+    """The C library, opened on first use so that importing this module costs nothing."""
+
+    handle: ctypes.CDLL | None = None
+
+
+def _libc() -> ctypes.CDLL:
+    if _Library.handle is None:
+        library = ctypes.CDLL(None, use_errno=True)
+        library.mmap.restype = ctypes.c_void_p
+        integer = ctypes.c_int
+        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer, integer, integer, ctypes.c_long]
+        library.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer]
+        library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        _Library.handle = library
+    return _Library.handle

@@ -1,0 +1,185 @@
+"""ELF objects linked into blobs, for both machines, and mapped into memory."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import struct
+import subprocess
+import time
+
+import pytest
+
+from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, link
+from tilewright.runtime.drivers.cpu.elf import LinkError, read_object
+from tilewright.runtime.drivers.cpu.loader import host_machine, load_kernel, map_code
+from tilewright.runtime.drivers.cpu.relocate import apply
+
+BOTH = ("x86-64-v3", "neoverse-n1")
+X86_ONLY = pytest.mark.skipif(host_machine() != "x86-64", reason="runs x86-64 code")
+
+TABLE = """
+@table = internal constant [4 x i64] [i64 10, i64 20, i64 30, i64 40]
+define internal i64 @look(i64 %i) noinline {
+  %p = getelementptr i64, ptr @table, i64 %i
+  %v = load i64, ptr %p
+  ret i64 %v
+}
+define i64 @entry(i64 %i) {
+  %a = call i64 @look(i64 %i)
+  %b = add i64 %a, 1
+  ret i64 %b
+}
+define ptr @where() {
+  ret ptr @look
+}
+"""
+
+
+def linked(ir: str, cpu: str = "x86-64-v3") -> Blob:
+    return link(compile_object(ir, host_target(cpu)))
+
+
+def called(blob: Blob, name: str, *arguments: int, pointers: dict[int, int] | None = None) -> int:
+    address = map_code(blob.image, pointers=pointers).address + blob.symbols[name]
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(arguments))(address)(*arguments))
+
+
+@pytest.mark.parametrize("cpu", BOTH)
+def test_exported_symbols_have_offsets(cpu: str) -> None:
+    blob = linked(TABLE, cpu)
+
+    assert blob.machine == {"x86-64-v3": "x86-64", "neoverse-n1": "aarch64"}[cpu]
+    assert set(blob.symbols) == {"entry", "where"}
+    assert struct.pack("<4q", 10, 20, 30, 40) in blob.image
+
+
+@X86_ONLY
+def test_constants_and_calls_reach_their_targets() -> None:
+    blob = linked(TABLE)
+
+    assert [called(blob, "entry", i) for i in range(4)] == [11, 21, 31, 41]
+
+
+def test_aarch64_calls_and_pages_are_patched() -> None:
+    blob = linked(TABLE, "neoverse-n1")
+    words = struct.unpack(f"<{len(blob.image) // 4}I", blob.image[: len(blob.image) // 4 * 4])
+    calls = [(4 * i, word) for i, word in enumerate(words) if word >> 26 == 0b100101]
+
+    assert len(calls) == 1
+    place, word = calls[0]
+    distance = (word & 0x3FFFFFF) - ((word & 0x2000000) << 1)
+    assert place + 4 * distance == 0  # `look` is the first function
+    table = blob.image.index(struct.pack("<q", 10))
+    assert any(word & 0xFFC00000 == 0x91000000 and word >> 10 & 0xFFF == table for word in words)  # add :lo12:
+
+
+@pytest.mark.parametrize("cpu", BOTH)
+def test_undefined_symbols_are_refused_by_name(cpu: str) -> None:
+    ir = "declare float @expf(float)\ndeclare void @puts()\n"
+    ir += "define float @k(float %x) {\n call void @puts()\n %y = call float @expf(float %x)\n ret float %y\n}"
+
+    with pytest.raises(LinkError, match="undefined symbols: expf, puts"):
+        linked(ir, cpu)
+
+
+@pytest.mark.parametrize("cpu", BOTH)
+def test_variables_are_refused(cpu: str) -> None:
+    ir = "@v = internal global i32 1\ndefine i32 @k() {\n store volatile i32 2, ptr @v\n ret i32 0\n}"
+
+    with pytest.raises(LinkError, match=r"\.data.* is writable"):
+        linked(ir, cpu)
+
+
+def test_absolute_addresses_are_refused() -> None:
+    with pytest.raises(LinkError, match="not position-independent"):
+        apply("x86-64", 1, image=bytearray(8), place=0, target=0)
+
+
+def test_out_of_reach_branches_are_refused() -> None:
+    with pytest.raises(LinkError, match="out of reach"):
+        apply("aarch64", 283, image=bytearray(8), place=0, target=1 << 28)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\xcf\xfa\xed\xfe" + bytes(60), "Mach-O"),
+        (b"\x64\x86" + bytes(60), "COFF"),
+        (b"nothing at all", "not a 64-bit"),
+        (b"\x7fELF\x02\x01", "damaged"),
+    ],
+)
+def test_other_files_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(LinkError, match=message):
+        link(data)
+
+
+def test_objects_cut_short_are_refused_not_misread() -> None:
+    data = compile_object(TABLE, host_target("x86-64-v3"))
+    for size in range(0, len(data), 37):
+        with pytest.raises(LinkError):
+            link(data[:size])
+
+
+COPIES = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define i64 @copy(ptr %to, ptr %from, i64 %n) {
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %n, i1 false)
+  ret i64 0
+}
+define i64 @fill(ptr %to, i64 %value, i64 %n) {
+  %b = trunc i64 %value to i8
+  call void @llvm.memset.p0.i64(ptr %to, i8 %b, i64 %n, i1 false)
+  ret i64 0
+}
+"""
+
+
+@X86_ONLY
+def test_memcpy_and_memset_are_provided() -> None:
+    blob = linked(COPIES)
+    source, target = ctypes.create_string_buffer(b"0123456789abcdef"), ctypes.create_string_buffer(32)
+
+    called(blob, "copy", ctypes.addressof(target), ctypes.addressof(source), 11)
+    called(blob, "fill", ctypes.addressof(target) + 4, ord("z"), 3)
+
+    assert target.raw[:16] == b"0123zzz789a\0\0\0\0\0"
+
+
+ARM_ROUTINES = {
+    "memcpy": "mov x3, x0\ncbz x2, 2f\n1: ldrb w4, [x1], #1\nstrb w4, [x3], #1\nsubs x2, x2, #1\nb.ne 1b\n2: ret",
+    "memset": "mov x3, x0\ncbz x2, 2f\n1: strb w1, [x3], #1\nsubs x2, x2, #1\nb.ne 1b\n2: ret",
+}
+
+
+@pytest.mark.skipif(shutil.which("llvm-mc") is None, reason="needs an AArch64 assembler")
+@pytest.mark.parametrize("name", ["memcpy", "memset"])
+def test_aarch64_routines_are_what_the_assembler_makes(name: str) -> None:
+    command = ["llvm-mc", "-triple=aarch64-linux-gnu", "-filetype=obj"]
+    data = subprocess.run(command, input=ARM_ROUTINES[name].encode(), capture_output=True, check=True).stdout
+
+    assert read_object(data).sections[0].content == ROUTINES["aarch64"][name]
+
+
+@X86_ONLY
+def test_pointers_are_written_before_the_code_is_sealed() -> None:
+    ir = "@runtime = externally_initialized constant i64 0\n"
+    blob = linked(ir + "define i64 @k() {\n %v = load i64, ptr @runtime\n ret i64 %v\n}")
+
+    assert called(blob, "k", pointers={blob.symbols["runtime"]: 0x1234567890}) == 0x1234567890
+
+
+@X86_ONLY
+def test_loading_takes_microseconds() -> None:
+    blob = linked(TABLE)
+    load_kernel(blob.image, 0)
+    best = 1.0
+    for _ in range(50):
+        start = time.perf_counter()
+        load_kernel(blob.image, blob.symbols["entry"])
+        best = min(best, time.perf_counter() - start)
+
+    assert best < 100e-6  # about 10 µs
