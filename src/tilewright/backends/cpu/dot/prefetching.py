@@ -1,0 +1,53 @@
+"""Fetching the next tiles a few cache lines at a time, spread over the blocks of C.
+
+64 rows of 512 bytes over 64 blocks: each block fetches the 8 lines of one row.
+64 rows of 512 bytes over 128 blocks: each block fetches 4 lines, half a row.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.dot.address import behind, times
+from tilewright.backends.cpu.dot.spec import Offset, Prefetch
+from tilewright.backends.llvm.writer import LlvmWriter
+
+LINE = 64
+
+
+def emit_share(w: LlvmWriter, soon: Prefetch, base: Offset, block: Offset, blocks: int) -> None:
+    """Prefetch the share of block number `base + block` out of `blocks` blocks.
+
+    With a number of blocks that is no power of two, the last ones fetch lines that others fetch too.
+    """
+    shares = 1 << (blocks.bit_length() - 1)
+    number = _sum(w, base, block)
+    if shares != blocks:
+        number = number & (shares - 1) if isinstance(number, int) else w.emit(f"and i64 {number}, {shares - 1}")
+    lines = max(1, soon.row_bytes // LINE)
+    each = max(1, soon.rows * lines // shares)
+    if each >= lines:
+        _fetch(w, soon, number, each // lines, 0, lines)
+        return
+    per_row = lines // each
+    if isinstance(number, int):
+        _fetch(w, soon, number // per_row, 1, number % per_row * each * LINE, each)
+        return
+    row = w.emit(f"lshr i64 {number}, {per_row.bit_length() - 1}")
+    part = w.emit(f"and i64 {number}, {per_row - 1}")
+    _fetch(w, soon, row, 1, w.emit(f"mul i64 {part}, {each * LINE}"), each)
+
+
+def _sum(w: LlvmWriter, first: Offset, second: Offset) -> Offset:
+    if isinstance(first, int) and isinstance(second, int):
+        return first + second
+    if first == 0 or second == 0:
+        return second if first == 0 else first
+    return w.emit(f"add i64 {first}, {second}")
+
+
+def _fetch(w: LlvmWriter, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
+    """Fetch `lines` lines from byte `start` on, in each of the rows `share`·`rows` and following."""
+    first = behind(w, behind(w, soon.pointer, share, times(w, rows, soon.row_stride)), start)
+    for r in range(rows):
+        row = behind(w, first, r, soon.row_stride)
+        for line in range(lines):
+            w.prefetch(behind(w, row, line * LINE))

@@ -1,0 +1,54 @@
+"""The extents of the block of C that one micro-kernel keeps in registers.
+
+    f32, AVX-512, 128×128     8 rows × 2 vectors of 16      16 accumulators, 2 for B, one for A at a time
+    f32, AVX2,    128×128     6 rows × 2 vectors of 8       12 accumulators of 16 registers
+    f32, NEON,    64×64       4 rows × 4 vectors of 4       8 loads for 16 multiply-adds instead of 10
+    f32, AVX-512, 1×256       1 row × 8 vectors             enough independent chains for the latency
+
+A fused multiply-add takes 4 cycles and two start per cycle, so 8 accumulators are the least for full speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.cpu.dot.arithmetic import Arithmetic
+from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.spelling import bits_of
+
+CHAINS = 8
+"""Accumulators that hide the latency of a multiply-add."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`rows` rows of `vectors` vectors of `lanes` lanes each."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+def micro_shape(m: int, n: int, arithmetic: Arithmetic, target: Target) -> Shape:
+    """The block of an m × n tile of C that is computed at once. Its columns divide n; its rows need not divide m."""
+    lanes = min(n, target.lanes(bits_of(arithmetic.accumulator)))
+    available = n // lanes
+    many_registers = target.has_avx512f or target.neon
+    vectors = min(available, 4 if target.neon else 2)
+    while m * vectors < CHAINS and vectors < min(available, CHAINS):
+        vectors *= 2
+    return Shape(_rows(m, vectors, many_registers=many_registers), vectors, lanes)
+
+
+def _rows(m: int, vectors: int, *, many_registers: bool) -> int:
+    if many_registers:
+        return min(m, 16 // vectors)
+    if vectors == 1:
+        return min(m, 8)
+    # 6 × 2 is best with 16 registers, but a rest of 2 rows runs at half speed and costs a second body.
+    takes_six = m % 6 == 4 or m >= 128
+    return min(m, 6 if takes_six and vectors == 2 else max(1, CHAINS // vectors))

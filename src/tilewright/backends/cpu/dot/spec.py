@@ -1,0 +1,95 @@
+"""What a dot micro-kernel is asked to compute, and in which element types it wants its operands.
+
+The caller keeps three tiles in scratch memory: A of m × k, B of k × n and C of m × n elements.
+
+    DotSpec(m=128, n=128, k=64, a_type=f32, b_type=f32, acc_type=f32, a_stride=64, b_stride=128, c_stride=128)
+
+means C += A·B, all row-major. `a_transposed` says that A lies as [k][m], `b_transposed` that B lies as [n][k]; a stride
+is then that of the rows as they lie in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.llvm.machine import Target
+from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i16, i32
+
+Offset = int | str
+"""A number known now, or the name of an i64 known at run time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotSpec:
+    """C (+)= A·B for tiles in memory.
+
+    Attributes:
+        m, n, k: extents, powers of two.
+        a_type, b_type: element types as they lie in memory, from `operand_element_type`.
+        acc_type: element type of C: f32, f64, i32 or i64.
+        a_stride, b_stride: distance of rows in elements; may be the name of an i64.
+        c_stride: distance of rows of C in elements.
+        a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
+        zero_init: C = A·B; what C held before is not read.
+    """
+
+    m: int
+    n: int
+    k: int
+    a_type: Type
+    b_type: Type
+    acc_type: Type
+    a_stride: Offset
+    b_stride: Offset
+    c_stride: int
+    a_transposed: bool = False
+    b_transposed: bool = False
+    zero_init: bool = False
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """Memory that will be read soon: `rows` rows of `row_bytes` bytes, `row_stride` bytes apart, from `pointer` on.
+
+    `rows` and `row_bytes` are powers of two. The addresses need not be valid.
+    """
+
+    pointer: str
+    row_stride: Offset
+    rows: int
+    row_bytes: int
+
+
+def operand_element_type(type: Type, target: Target) -> Type:
+    """The element type in which both operands of a dot should lie in memory.
+
+    Every value of `type` has the same value in the result type, so converting on the way into scratch is exact.
+
+    Args:
+        type: the element type of the program's operand.
+        target: the machine.
+
+    Raises:
+        ValueError: there is no dot of that type.
+    """
+    if type is f64 or type is f32:
+        return type
+    if isinstance(type, IntType) and type.bits in (8, 16, 32, 64):
+        return _integer_operand(type, target)
+    if type in FLOATS.values():
+        fits_bf16 = type is bf16 or type.bits == 8
+        return bf16 if fits_bf16 and multiplies_bf16(target) else f32
+    raise ValueError(f"no dot of {type.text} operands")
+
+
+def _integer_operand(type: IntType, target: Target) -> Type:
+    if type.bits >= 32:
+        return type
+    if type.bits == 8 and (target.has_vnni or "dotprod" in target.features):
+        return type
+    return i32 if target.neon else i16
+
+
+def multiplies_bf16(target: Target) -> bool:
+    """Does the target have a dot product of bf16 pairs into fp32?"""
+    return target.has_avx512bf16 or (target.neon and "bf16" in target.features)
