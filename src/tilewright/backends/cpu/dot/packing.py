@@ -121,7 +121,6 @@ def interleave_rows(
     """Copy rows of elements, one per k and `row_bytes` apart, to rows of words, one per group."""
     lanes, columns = sizes.lanes, sizes.columns
     element = f"i{bits_of(by.element)}"
-    order = [lane + part * lanes for lane in range(lanes) for part in range(by.group)]
     type = vector(element, lanes * by.group)
     row_offsets = [times(w, r, row_bytes) for r in range(by.group)]
 
@@ -132,11 +131,9 @@ def interleave_rows(
         def group(g: Offset, _: list[str]) -> list[str]:
             start = behind(w, first, g, times(w, by.group, row_bytes))
             rows = [w.load(vector(element, lanes), behind(w, start, o), align=1) for o in row_offsets]
-            first_half = w.concat(rows[: by.group // 2], element, lanes)
-            second_half = w.concat(rows[by.group // 2 :], element, lanes)
-            words = w.shuffle(vector(element, lanes * by.group // 2), first_half, second_half, order)
+            words = _interleaved(w, rows, element, lanes)
             if bias:
-                words = _biased(w, words, len(order))
+                words = _biased(w, words, lanes * by.group)
             w.store(type, words, behind(w, into, g, columns * by.word_bytes), align=by.word_bytes)
             return []
 
@@ -144,6 +141,15 @@ def interleave_rows(
         return []
 
     repeat(w, columns // lanes, chunk)
+
+
+def _interleaved(w: LlvmWriter, rows: list[str], element: str, lanes: int) -> str:
+    """Lane 0 of every row, lane 1 of every row, …"""
+    joined = w.concat(rows, element, lanes)
+    if lanes == 1:
+        return joined
+    order = [lane + row * lanes for lane in range(lanes) for row in range(len(rows))]
+    return w.shuffle(vector(element, lanes * len(rows)), joined, "poison", order)
 
 
 def bias_rows(
