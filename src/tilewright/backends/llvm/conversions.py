@@ -1,0 +1,212 @@
+"""Conversions between number formats, never by a library call.
+
+Formats are named as in the IR (`f16`, `f8E4M3FN`); values have LLVM's types (half, bfloat, i8 for all 8-bit floats).
+Narrowing rounds to nearest even, once, also from f64; NaN stays NaN. Out of range, a format without infinity gives NaN.
+Integers from floats saturate and NaN gives 0, as on NVIDIA GPUs.
+
+    bf16 from f32:   (bits + 0x7FFF + (bits >> 16 & 1)) >> 16         and a quiet NaN for NaN
+
+The processor's own bf16 instructions are not used: they flush denormals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.spelling import FLOAT_SPELLING
+from tilewright.backends.llvm.writer import LlvmWriter
+
+
+@dataclass(frozen=True)
+class SmallFloat:
+    """A binary format below 32 bits. `infinite`: it has infinities. `unsigned_zero`: NaN takes the place of -0."""
+
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    infinite: bool = False
+    unsigned_zero: bool = False
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def exponent_mask(self) -> int:
+        """Code of infinity, in formats that have one."""
+        return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
+
+    @property
+    def nan(self) -> int:
+        """Code of NaN, without sign."""
+        if self.infinite:
+            return self.exponent_mask | 1 << (self.mantissa_bits - 1)
+        return self.sign if self.unsigned_zero else self.sign - 1
+
+    @property
+    def overflow(self) -> int:
+        """What a finite number beyond the range becomes."""
+        return self.exponent_mask if self.infinite else self.nan
+
+    @property
+    def largest(self) -> int:
+        """Code of the largest finite number."""
+        if self.infinite:
+            return self.exponent_mask - 1
+        return self.sign - 1 if self.unsigned_zero else self.sign - 2
+
+
+SMALL_FLOATS = {
+    "f16": SmallFloat(5, 10, 15, infinite=True),
+    "f8E4M3B11FNUZ": SmallFloat(4, 3, 11, unsigned_zero=True),
+    "f8E4M3FN": SmallFloat(4, 3, 7),
+    "f8E4M3FNUZ": SmallFloat(4, 3, 8, unsigned_zero=True),
+    "f8E5M2": SmallFloat(5, 2, 15, infinite=True),
+    "f8E5M2FNUZ": SmallFloat(5, 2, 16, unsigned_zero=True),
+}
+
+
+def convert_float(w: LlvmWriter, value: str, source: str, target: str, lanes: int, *, to_zero: bool = False) -> str:
+    """A float of format `source` in format `target`.
+
+    Args:
+        source, target: IR names of float formats.
+        to_zero: narrowing rounds towards zero.
+    """
+    if source == target:
+        return value
+    if target == "f64":
+        single = Kind(w, "float", lanes)(to_single(w, value, source, lanes))
+        return Kind(w, "double", lanes).cast("fpext", single).name
+    if source != "f64":
+        return from_single(w, to_single(w, value, source, lanes), target, lanes, to_zero=to_zero)
+    double = Kind(w, "double", lanes)(value)
+    if target in ("f32", "tf32") and not to_zero:
+        return Kind(w, "float", lanes).cast("fptrunc", double).name
+    odd = _round_double(double, to_odd=target not in ("f32", "tf32"))
+    return from_single(w, odd.name, target, lanes, to_zero=to_zero)
+
+
+def to_single(w: LlvmWriter, value: str, source: str, lanes: int) -> str:
+    """A value of any format except f64 as f32; exact."""
+    single = Kind(w, "float", lanes)
+    if source in ("f32", "tf32"):
+        return value
+    if source == "bf16":
+        bits = single.integers.cast("zext", Kind(w, "bfloat", lanes)(value).bits)
+        return single.from_bits(bits << 16).name
+    if source == "f16":
+        half = Kind(w, "half", lanes)(value)
+        return (single.cast("fpext", half) if w.target.has_f16c else _widened(half.bits, SMALL_FLOATS["f16"])).name
+    return _widened(Kind(w, "i8", lanes)(value), SMALL_FLOATS[source]).name
+
+
+def from_single(w: LlvmWriter, value: str, target: str, lanes: int, *, to_zero: bool = False) -> str:
+    """An f32 rounded to any format except f64."""
+    if target in ("f32", "tf32"):
+        return value
+    x = Kind(w, "float", lanes)(value)
+    if target == "bf16":
+        return Kind(w, "bfloat", lanes).from_bits(_brain_bits(x, to_zero=to_zero)).name
+    half = Kind(w, "half", lanes)
+    if target == "f16" and w.target.has_f16c and not to_zero:
+        return half.cast("fptrunc", x).name
+    code = _narrowed(x, SMALL_FLOATS[target], to_zero=to_zero)
+    narrow = code.kind.with_element("i16" if target == "f16" else "i8").cast("trunc", code)
+    return half.from_bits(narrow).name if target == "f16" else narrow.name
+
+
+def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lanes: int, *, signed: bool) -> str:
+    """Rounded towards zero, saturated; 0 for NaN."""
+    if source != "f64":
+        value, source = to_single(w, value, source, lanes), "f32"
+    from_kind = Kind(w, FLOAT_SPELLING[source], lanes)
+    to_kind = Kind(w, "i8" if integer == "i1" else integer, lanes)
+    name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{_overload(to_kind)}.{_overload(from_kind)}"
+    result = to_kind(w.call(to_kind.type, name, [(from_kind.type, value)]))
+    return Kind(w, integer, lanes).cast("trunc", result).name
+
+
+def float_from_integer(w: LlvmWriter, value: str, integer: str, target: str, lanes: int, *, signed: bool) -> str:
+    """Rounded once, to nearest even."""
+    opcode = "sitofp" if signed else "uitofp"
+    number = Kind(w, integer, lanes)(value)
+    # Every integer that f16 and fp8 can hold is exact in f32; bf16 has f32's range, so it needs a wider detour.
+    exact_in_single = number.kind.width <= 16 or target not in ("bf16", "f64")
+    between = "f64" if target == "f64" or not exact_in_single else "f32"
+    through = Kind(w, FLOAT_SPELLING[between], lanes).cast(opcode, number)
+    return convert_float(w, through.name, between, target, lanes)
+
+
+def _overload(kind: Kind) -> str:
+    element = {"float": "f32", "double": "f64"}.get(kind.element, kind.element)
+    return element if kind.lanes == 1 else f"v{kind.lanes}{element}"
+
+
+def _round_double(x: Lanes, *, to_odd: bool) -> Lanes:
+    """f64 to f32, rounded to zero or to odd: an inexact result whose last bit is 1 may be rounded a second time."""
+    single = x.kind.with_element("float")
+    rounded = single.cast("fptrunc", x)
+    back = x.kind.cast("fpext", rounded)
+    too_large = single.integers.cast("sext", abs(back) > abs(x))
+    bits = rounded.bits + too_large
+    if to_odd:
+        inexact = x.kind.compare("one", back, x)
+        bits = bits | single.integers.cast("zext", inexact)
+    return single.from_bits(bits)
+
+
+def _brain_bits(x: Lanes, *, to_zero: bool) -> Lanes:
+    bits = x.bits
+    half = bits.kind.with_element("i16")
+    rounded = bits if to_zero else bits + ((bits >> 16) & 1) + 0x7FFF
+    quiet = bits | 0x00400000
+    return half.cast("trunc", bits.kind.select(x.is_nan(), quiet, rounded) >> 16)
+
+
+def _widened(code: Lanes, form: SmallFloat) -> Lanes:
+    """Any small format to f32: the fields put where f32 has them, times two to the difference of the biases."""
+    single = code.kind.with_element("float")
+    wide = single.integers.cast("zext", code)
+    magnitude = (wide & (form.sign - 1)) << (23 - form.mantissa_bits)
+    value = (single.from_bits(magnitude) * 2.0 ** (127 - form.bias)).bits
+    if form.infinite:
+        special = magnitude.kind.compare("uge", magnitude, form.exponent_mask << (23 - form.mantissa_bits))
+        value = value.kind.select(special, magnitude | 0x7F800000, value)
+    else:
+        is_nan = wide.equals(form.nan) if form.unsigned_zero else (wide & form.nan).equals(form.nan)
+        value = value.kind.select(is_nan, 0x7FC00000, value)
+    return single.from_bits(value | ((wide & form.sign) << (32 - form.bits)))
+
+
+def _narrowed(x: Lanes, form: SmallFloat, *, to_zero: bool) -> Lanes:
+    """f32 to the code of any small format, as i32."""
+    shift = 23 - form.mantissa_bits
+    magnitude = x.bits & 0x7FFFFFFF
+    ints = magnitude.kind
+    rounded = magnitude if to_zero else magnitude + ((magnitude >> shift) & 1) + ((1 << (shift - 1)) - 1)
+    normal = (rounded >> shift) - ((127 - form.bias) << form.mantissa_bits)
+    code = ints.select(magnitude < (128 - form.bias) << 23, _denormal_code(x, form, to_zero=to_zero), normal)
+    overflow = form.largest if to_zero else form.overflow
+    code = ints.select(code > form.largest, overflow, code)
+    if to_zero:
+        code = ints.select(magnitude.equals(0x7F800000), form.overflow, code)
+    code = ints.select(x.is_nan(), form.nan, code)
+    sign = (x.bits >> (32 - form.bits)) & form.sign
+    if form.unsigned_zero:
+        sign = ints.select(code.equals(0), 0, sign)
+    return code | sign
+
+
+def _denormal_code(x: Lanes, form: SmallFloat, *, to_zero: bool) -> Lanes:
+    """Below the smallest normal number codes count multiples of the smallest denormal one."""
+    step = 2.0 ** (1 - form.bias - form.mantissa_bits)
+    if to_zero:
+        return x.kind.integers.cast("fptosi", x.kind.minimum(abs(x) / step, 65536.0))
+    anchor = x.kind(step * 2.0**23)  # where f32's own step is this one: the addition rounds
+    return (abs(x) + anchor).bits - anchor.bits

@@ -1,0 +1,274 @@
+"""What each elementwise op becomes on a vector of lanes.
+
+    lower_elementwise(w, op, ["%a", "%b"], 16)          # arith.addf on f32: %v7 = fadd <16 x float> %a, %b
+
+Values: i1 as i1, integers as iN, f16 as half, bf16 as bfloat, fp8 as i8, pointers as ptr. Arithmetic on f16, bf16 and
+fp8 happens in f32 and is rounded after each op, as in Triton. No result calls a library, and no operand traps:
+`integers.py` and `conversions.py` say what is defined where LLVM leaves it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tilewright.backends.llvm import integers
+from tilewright.backends.llvm.conversions import (
+    convert_float,
+    float_from_integer,
+    from_single,
+    integer_from_float,
+    to_single,
+)
+from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.backends.llvm.spelling import element_of
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Op
+from tilewright.ir.types import Type, f64
+
+Lowering: TypeAlias = Callable[[LlvmWriter, Op, Sequence[str], int], str]
+
+EXTERN_PREFIX = "__tw_"
+
+
+def lower_elementwise(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    """Emit one elementwise op on `lanes` lanes (1: scalars).
+
+    Args:
+        w: where the instructions go.
+        op: an op of `is_elementwise`; only its name, attributes and element types are read.
+        operands: one value per operand, each of `lanes` lanes.
+
+    Returns the value of the result.
+    """
+    return LOWERINGS[op.name](w, op, operands, lanes)
+
+
+def is_elementwise(op: Op) -> bool:
+    """Is there a lowering for this op (for extern_elementwise: for its symbol)?"""
+    if op.name == "tt.extern_elementwise":
+        return _function_of(op) in FUNCTIONS
+    return op.name in LOWERINGS
+
+
+def _function_of(op: Op) -> str:
+    return str(op.attributes["symbol"]).removeprefix(EXTERN_PREFIX)
+
+
+def _scalar(op: Op, index: int = 0) -> Type:
+    return op.operands[index].type.scalar
+
+
+def _result(op: Op) -> Type:
+    return op.results[0].type.scalar
+
+
+# --- integers ---------------------------------------------------------------------------------------------------
+
+
+def _instruction(opcode: str) -> Lowering:
+    """One LLVM instruction on two operands of the result's type."""
+
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        k = Kind(w, element_of(_result(op)), lanes)
+        return k.binary(opcode, k(operands[0]), k(operands[1])).name
+
+    return lower
+
+
+def _integer_rule(rule: integers.BinaryRule, extension: str) -> Lowering:
+    """A rule on two integers; i1 is extended to i8 meanwhile."""
+    narrow_rule = integers.on_bytes(rule, extension)
+
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        k = Kind(w, element_of(_result(op)), lanes)
+        return (narrow_rule if k.width == 1 else rule)(k(operands[0]), k(operands[1])).name
+
+    return lower
+
+
+def _extreme(intrinsic: str) -> integers.BinaryRule:
+    return lambda a, b: a.kind.call(intrinsic, a, b)
+
+
+def _compare_integers(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    k = Kind(w, element_of(_scalar(op)), lanes)
+    return k.compare(_keyword(op, "predicate"), k(operands[0]), k(operands[1])).name
+
+
+def _absolute(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    k = Kind(w, element_of(_result(op)), lanes)
+    return k.call("llvm.smax", k(operands[0]), -k(operands[0])).name
+
+
+# --- floats -----------------------------------------------------------------------------------------------------
+
+
+def _in_floats(function: Callable[..., Lanes]) -> Lowering:
+    """A function of Lanes of float or double, all operands and the result of one type."""
+
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        return _apply(w, function, op, operands, lanes)
+
+    return lower
+
+
+def _apply(w: LlvmWriter, function: Callable[..., Lanes], op: Op, operands: Sequence[str], lanes: int) -> str:
+    form = _result(op)
+    if form is f64:
+        double = Kind(w, "double", lanes)
+        return function(*(double(x) for x in operands)).name
+    single = Kind(w, "float", lanes)
+    widened = [single(to_single(w, x, form.text, lanes)) for x in operands]
+    return from_single(w, function(*widened).name, form.text, lanes)
+
+
+def _intrinsic(name: str) -> Lowering:
+    return _in_floats(lambda *operands: operands[0].kind.call(name, *operands))
+
+
+def _in_place(opcode: str) -> Lowering:
+    """A sign operation, exact in any format that LLVM knows."""
+
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        k = Kind(w, element_of(_result(op)), lanes)
+        if not k.is_float:  # fp8
+            return (k(operands[0]) ^ 0x80 if opcode == "neg" else k(operands[0]) & 0x7F).name
+        return (-k(operands[0]) if opcode == "neg" else abs(k(operands[0]))).name
+
+    return lower
+
+
+def _compare_floats(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    form = _scalar(op)
+    k = Kind(w, "double" if form is f64 else "float", lanes)
+    a, b = (k(x if form is f64 else to_single(w, x, form.text, lanes)) for x in operands)
+    return k.compare(_keyword(op, "predicate"), a, b).name
+
+
+def _clamp(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    keep_nan = _keyword(op, "propagateNan") == "all"
+    low, high = ("llvm.maximum", "llvm.minimum") if keep_nan else ("llvm.maxnum", "llvm.minnum")
+    return _apply(w, lambda x, a, b: x.kind.call(high, x.kind.call(low, x, a), b), op, operands, lanes)
+
+
+def _extern(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    return _apply(w, FUNCTIONS[_function_of(op)], op, operands, lanes)
+
+
+# --- casts ------------------------------------------------------------------------------------------------------
+
+
+def _cast(opcode: str) -> Lowering:
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        k = Kind(w, element_of(_scalar(op)), lanes)
+        return Kind(w, element_of(_result(op)), lanes).cast(opcode, k(operands[0])).name
+
+    return lower
+
+
+def _index_cast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    k, result = (Kind(w, element_of(type), lanes) for type in (_scalar(op), _result(op)))
+    return result.cast("sext" if k.width < result.width else "trunc", k(operands[0])).name
+
+
+def _float_cast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    to_zero = _keyword(op, "rounding") == "rtz"
+    return convert_float(w, operands[0], _scalar(op).text, _result(op).text, lanes, to_zero=to_zero)
+
+
+def _from_integer(*, signed: bool) -> Lowering:
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        return float_from_integer(w, operands[0], element_of(_scalar(op)), _result(op).text, lanes, signed=signed)
+
+    return lower
+
+
+def _to_integer(*, signed: bool) -> Lowering:
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        return integer_from_float(w, operands[0], _scalar(op).text, element_of(_result(op)), lanes, signed=signed)
+
+    return lower
+
+
+def _bitcast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    source, target = (Kind(w, element_of(type), lanes) for type in (_scalar(op), _result(op)))
+    value = source(operands[0])
+    if source.element == target.element:
+        return value.name
+    if source.element == "ptr" or target.element == "ptr":
+        return target.cast("ptrtoint" if source.element == "ptr" else "inttoptr", value).name
+    return target.cast("bitcast", value).name
+
+
+def _select(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    k = Kind(w, element_of(_result(op)), lanes)
+    return k.select(k.flags(operands[0]), k(operands[1]), k(operands[2])).name
+
+
+def _keyword(op: Op, name: str) -> str:
+    """An enumeration attribute's keyword; "" where the op has none."""
+    attribute = op.attributes.get(name)
+    return attribute.name if isinstance(attribute, Keyword) else ""
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "arith.addf": _in_floats(lambda a, b: a + b),
+    "arith.addi": _instruction("add"),
+    "arith.andi": _instruction("and"),
+    "arith.bitcast": _bitcast,
+    "arith.ceildivsi": _integer_rule(integers.divide_up_signed, "sext"),
+    "arith.ceildivui": _integer_rule(integers.divide_up_unsigned, "zext"),
+    "arith.cmpf": _compare_floats,
+    "arith.cmpi": _compare_integers,
+    "arith.divf": _in_floats(lambda a, b: a / b),
+    "arith.divsi": _integer_rule(integers.divide_signed, "sext"),
+    "arith.divui": _integer_rule(integers.divide_unsigned, "zext"),
+    "arith.extf": _float_cast,
+    "arith.extsi": _cast("sext"),
+    "arith.extui": _cast("zext"),
+    "arith.floordivsi": _integer_rule(integers.divide_down, "sext"),
+    "arith.fptosi": _to_integer(signed=True),
+    "arith.fptoui": _to_integer(signed=False),
+    "arith.index_cast": _index_cast,
+    "arith.maximumf": _intrinsic("llvm.maximum"),
+    "arith.maxnumf": _intrinsic("llvm.maxnum"),
+    "arith.maxsi": _integer_rule(_extreme("llvm.smax"), "sext"),
+    "arith.maxui": _integer_rule(_extreme("llvm.umax"), "zext"),
+    "arith.minimumf": _intrinsic("llvm.minimum"),
+    "arith.minnumf": _intrinsic("llvm.minnum"),
+    "arith.minsi": _integer_rule(_extreme("llvm.smin"), "sext"),
+    "arith.minui": _integer_rule(_extreme("llvm.umin"), "zext"),
+    "arith.mulf": _in_floats(lambda a, b: a * b),
+    "arith.muli": _instruction("mul"),
+    "arith.negf": _in_place("neg"),
+    "arith.ori": _instruction("or"),
+    "arith.remsi": _integer_rule(integers.remainder_signed, "sext"),
+    "arith.remui": _integer_rule(integers.remainder_unsigned, "zext"),
+    "arith.select": _select,
+    "arith.shli": _integer_rule(integers.shift_left, "zext"),
+    "arith.shrsi": _integer_rule(integers.shift_right_signed, "sext"),
+    "arith.shrui": _integer_rule(integers.shift_right_unsigned, "zext"),
+    "arith.sitofp": _from_integer(signed=True),
+    "arith.subf": _in_floats(lambda a, b: a - b),
+    "arith.subi": _instruction("sub"),
+    "arith.truncf": _float_cast,
+    "arith.trunci": _cast("trunc"),
+    "arith.uitofp": _from_integer(signed=False),
+    "arith.xori": _instruction("xor"),
+    "math.absf": _in_place("abs"),
+    "math.absi": _absolute,
+    "tt.bitcast": _bitcast,
+    "tt.clampf": _clamp,
+    "tt.extern_elementwise": _extern,
+    "tt.fp_to_fp": _float_cast,
+    "tt.int_to_ptr": _bitcast,
+    "tt.mulhiui": _integer_rule(integers.multiply_high_unsigned, "zext"),
+    "tt.precise_divf": _in_floats(lambda a, b: a / b),
+    "tt.precise_sqrt": _in_floats(FUNCTIONS["sqrt"]),
+    "tt.ptr_to_int": _bitcast,
+}
+LOWERINGS.update({f"math.{name}": _in_floats(function) for name, function in FUNCTIONS.items() if name != "absf"})
+"""Functions that are no op of the math dialect are reached through `tt.extern_elementwise`."""
