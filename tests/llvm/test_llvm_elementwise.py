@@ -1,0 +1,238 @@
+"""Each elementwise lowering computes what the op means, on every x86 level this host has."""
+
+import numpy as np
+import pytest
+from llvm_ops import FP8, INTEGERS, WIDE, make_op, run_op, samples
+
+import tilewright.dialects  # noqa: F401  declares the ops
+from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects.arithmetic_meaning import MEANINGS
+from tilewright.ir.types import f16, f32, f64, i1, i8, i16, i32, i64
+
+LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
+SHAPES = [(LEVELS[0], 4), (LEVELS[-1], 1), (LEVELS[len(LEVELS) // 2], 8), (LEVELS[-1], 16)]
+PAIRS = 4000
+RNG = np.random.default_rng(7)
+
+INTEGER_OPS = [
+    "addi",
+    "subi",
+    "muli",
+    "divsi",
+    "divui",
+    "remsi",
+    "remui",
+    "andi",
+    "ori",
+    "xori",
+    "shli",
+    "shrsi",
+    "shrui",
+    "minsi",
+    "maxsi",
+    "minui",
+    "maxui",
+    "ceildivsi",
+    "ceildivui",
+    "floordivsi",
+]
+FLOAT_OPS = ["addf", "subf", "mulf", "divf", "minnumf", "maxnumf", "minimumf", "maximumf"]
+
+
+@pytest.fixture(params=SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
+def machine(request):
+    cpu, lanes = request.param
+    return host_target(cpu), lanes
+
+
+def same(result, expected):
+    """Equal, NaN for NaN; zeros keep their sign unless the op leaves it open."""
+    if result.dtype.kind in "biu":
+        return result == expected
+    a, b = result.astype(np.float64), expected.astype(np.float64)
+    return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def check(op, machine, *arrays):
+    target, lanes = machine
+    result = run_op(op, target, lanes, *arrays)
+    with np.errstate(all="ignore"):
+        expected = np.asarray(MEANINGS[op.name](op, *arrays)).astype(result.dtype)
+    wrong = ~same(result, expected)
+    assert not wrong.any(), [(*(a[i] for a in arrays), result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+
+
+@pytest.mark.parametrize("type", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", INTEGER_OPS)
+def test_integers(name, type, machine):
+    arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
+    check(make_op(f"arith.{name}", [type, type], type), machine, *arrays)
+
+
+@pytest.mark.parametrize("name", ["divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"])
+def test_division_of_bytes_exhaustively(name, machine):
+    a, b = (x.ravel().astype(np.int8) for x in np.meshgrid(np.arange(256), np.arange(256)))
+    check(make_op(f"arith.{name}", [i8, i8], i8), machine, a, b)
+
+
+@pytest.mark.parametrize("name", ["divsi", "divui"])
+def test_division_next_to_multiples(name, machine):
+    """The quotients that a rounding division could get wrong: one below and at multiples of the divisor."""
+    for type, dtype in ((i16, np.int16), (i32, np.int32)):
+        b = samples(type, RNG, PAIRS)
+        a = (b * RNG.integers(-50000, 50000, PAIRS).astype(dtype)).astype(dtype)
+        for delta in (-1, 0, 1):
+            check(make_op(f"arith.{name}", [type, type], type), machine, (a + dtype(delta)).astype(dtype), b)
+
+
+@pytest.mark.parametrize("type", INTEGERS, ids=str)
+@pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
+def test_integer_comparisons(predicate, type, machine):
+    arrays = samples(type, RNG, PAIRS), samples(type, RNG, PAIRS)[::-1].copy()
+    check(make_op("arith.cmpi", [type, type], i1, predicate=predicate), machine, *arrays)
+
+
+@pytest.mark.parametrize("type", [*WIDE, *FP8[:2]], ids=str)
+@pytest.mark.parametrize("name", FLOAT_OPS)
+def test_floats(name, type, machine):
+    arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
+    check(make_op(f"arith.{name}", [type, type], type), machine, *arrays)
+
+
+@pytest.mark.parametrize("type", WIDE, ids=str)
+@pytest.mark.parametrize("name", ["arith.negf", "math.absf", "math.sqrt", "math.floor", "math.ceil", "math.rsqrt"])
+def test_float_functions_that_are_exact(name, type, machine):
+    if name == "math.rsqrt" and type in (f32, f64):
+        pytest.skip("two roundings: see the accuracy tests")
+    check(make_op(name, [type], type), machine, samples(type, RNG, PAIRS))
+
+
+@pytest.mark.parametrize("type", WIDE, ids=str)
+@pytest.mark.parametrize(
+    "predicate",
+    ["false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"],
+)
+def test_float_comparisons(predicate, type, machine):
+    arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
+    check(make_op("arith.cmpf", [type, type], i1, predicate=predicate), machine, *arrays)
+
+
+FLOATS_ALL = [*WIDE, *FP8]
+
+
+@pytest.mark.parametrize("source", FLOATS_ALL, ids=str)
+@pytest.mark.parametrize("target", FLOATS_ALL, ids=str)
+def test_float_conversions(source, target, machine):
+    if source is target:
+        return
+    values = samples(source, RNG, 4 * PAIRS)
+    if source.bits == 16:
+        values = np.arange(65536, dtype=np.uint16).view(values.dtype)
+    if source in (f32, f64):
+        with np.errstate(all="ignore"):
+            halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(values.dtype)
+            tiny = RNG.standard_normal(PAIRS) * 2.0 ** RNG.integers(-40, 20, PAIRS)
+            values = np.concatenate(
+                [values, halves, np.nextafter(halves, values.dtype.type(0)), tiny.astype(values.dtype)]
+            )
+    name = "arith.extf" if source.bits < target.bits else "arith.truncf" if source.bits > target.bits else "tt.fp_to_fp"
+    op = make_op(name, [source], target)
+    op_name = "arith.truncf" if name == "tt.fp_to_fp" else name
+    result = run_op(op, *machine, values)
+    with np.errstate(all="ignore"):
+        expected = MEANINGS[op_name](op, values)
+    wrong = ~same(result, expected) | (np.signbit(result.astype(np.float32)) != np.signbit(expected.astype(np.float32)))
+    wrong &= ~np.isnan(expected.astype(np.float64)) | ~same(result, expected)
+    assert not wrong.any(), [(values[i], result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+
+
+@pytest.mark.parametrize("source", [f32, f64], ids=str)
+@pytest.mark.parametrize("target", [t for t in FLOATS_ALL if t.bits < 32], ids=str)
+def test_rounding_towards_zero(source, target, machine):
+    values = (RNG.standard_normal(PAIRS) * 2.0 ** RNG.integers(-20, 12, PAIRS)).astype(np.float32)
+    values = values.astype(np.float32 if source is f32 else np.float64)
+    op = make_op("tt.fp_to_fp", [source], target, rounding="rtz")
+    result = run_op(op, *machine, values)
+    nearest = run_op(make_op("tt.fp_to_fp", [source], target, rounding="rtne"), *machine, values)
+    wide = result.astype(np.float64)
+    finite = np.isfinite(nearest.astype(np.float64))
+    assert (np.abs(wide) <= np.abs(values)).all()
+    assert np.isfinite(wide).all()
+    step = np.abs(wide - values)
+    assert (np.abs(nearest.astype(np.float64) - values)[finite] <= step[finite]).all()
+    codes = result.view(f"i{result.dtype.itemsize}").astype(int), nearest.view(f"i{result.dtype.itemsize}").astype(int)
+    assert (np.abs(codes[0] - codes[1])[finite & (wide != 0)] <= 1).all()
+
+
+@pytest.mark.parametrize("integer", INTEGERS, ids=str)
+@pytest.mark.parametrize("type", FLOATS_ALL, ids=str)
+@pytest.mark.parametrize("name", ["sitofp", "uitofp"])
+def test_integers_to_floats(name, integer, type, machine):
+    check(make_op(f"arith.{name}", [integer], type), machine, samples(integer, RNG, PAIRS))
+
+
+@pytest.mark.parametrize("integer", INTEGERS[1:], ids=str)
+@pytest.mark.parametrize("type", WIDE, ids=str)
+@pytest.mark.parametrize("name", ["fptosi", "fptoui"])
+def test_floats_to_integers_saturate(name, integer, type, machine):
+    values = samples(type, RNG, PAIRS)
+    result = run_op(make_op(f"arith.{name}", [type], integer), *machine, values)
+    bits = integer.bits
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if name == "fptosi" else (0, 2**bits - 1)
+    for value, got in zip(values.astype(np.float64), result, strict=True):
+        expected = 0 if np.isnan(value) else low if value < low else high if value > high else int(value)
+        assert int(got) % 2**bits == expected % 2**bits, (value, got)
+
+
+@pytest.mark.parametrize("source", INTEGERS, ids=str)
+@pytest.mark.parametrize("target", INTEGERS, ids=str)
+def test_integer_casts(source, target, machine):
+    names = ("trunci",) if source.bits > target.bits else ("extsi", "extui") if source.bits < target.bits else ()
+    for name in names:
+        check(make_op(f"arith.{name}", [source], target), machine, samples(source, RNG, PAIRS))
+
+
+@pytest.mark.parametrize("type", [*INTEGERS, *WIDE, *FP8], ids=str)
+def test_select(type, machine):
+    arrays = samples(i1, RNG, PAIRS), samples(type, RNG, PAIRS), samples(type, RNG, PAIRS)[::-1].copy()
+    check(make_op("arith.select", [i1, type, type], type), machine, *arrays)
+
+
+@pytest.mark.parametrize("type", [f32, f64], ids=str)
+def test_fma(type, machine):
+    if not machine[0].has_fma:
+        pytest.skip("two roundings without FMA")
+    arrays = [samples(type, RNG, 500)[RNG.permutation(500)] for _ in range(3)]
+    check(make_op("math.fma", [type] * 3, type), machine, *arrays)
+
+
+@pytest.mark.parametrize("type", INTEGERS, ids=str)
+def test_mulhiui(type, machine):
+    a, b = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
+    result = run_op(make_op("tt.mulhiui", [type, type], type), *machine, a, b)
+    if type is i1:
+        return
+    mask = 2**type.bits - 1
+    expected = [((int(x) & mask) * (int(y) & mask)) >> type.bits for x, y in zip(a, b, strict=True)]
+    assert [int(x) & mask for x in result] == expected
+
+
+def test_absi(machine):
+    for type in INTEGERS[1:]:
+        check(make_op("math.absi", [type], type), machine, samples(type, RNG, PAIRS))
+
+
+@pytest.mark.parametrize("type", [f16, f32], ids=str)
+def test_clamp(type, machine):
+    x, low, high = (samples(type, RNG, 300)[RNG.permutation(300)] for _ in range(3))
+    low, high = np.nan_to_num(np.fmin(low, high)), np.nan_to_num(np.fmax(low, high))
+    for mode, rule in (("none", np.fmax), ("all", np.maximum)):
+        result = run_op(make_op("tt.clampf", [type] * 3, type, propagateNan=mode), *machine, x, low, high)
+        assert same(result, np.minimum(rule(x, low), high)).all()
+
+
+def test_bitcasts(machine):
+    for source, target in ((f32, i32), (i32, f32), (f16, i16), (i16, WIDE[1]), (i64, f64), (FP8[0], i8)):
+        x = samples(source, RNG, 64)
+        result = run_op(make_op("tt.bitcast", [source], target), *machine, x)
+        assert result.tobytes() == x.tobytes()
