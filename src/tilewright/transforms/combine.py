@@ -1,0 +1,154 @@
+"""Combine: two tile ops that one can do.
+
+%d = tt.dot %a, %b, %zero                          ->   %e = tt.dot %a, %b, %c
+%e = arith.addf %d, %c
+
+%x = tt.load %p, %mask                             ->   %y = tt.load %p, %mask, %other
+%y = arith.select %mask, %x, %other
+
+%q = tt.addptr (tt.addptr %p, %c1), %c2            ->   %q = tt.addptr %p, %c3
+
+reduce(+, x[:, :, None] * y[None, :, :], axis 1)   ->   tt.dot %x, %y, %zero
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.effects import writes_memory
+from tilewright.ir.rewriter import Rewriter, Rule, apply_rules
+from tilewright.ir.types import f32, f64, i32
+from tilewright.transforms.canonicalize import FOLDS
+from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import has_one_use, integer_of, is_zero
+
+SMALLEST_DOT = 16
+"""Below this extent a dot does not pay."""
+
+
+def sum_with_dot(op: Op, rewriter: Rewriter) -> bool:
+    """dot(a, b, 0) + d, d + dot(a, b, 0)  ->  dot(a, b, d)"""
+    for value, d in (op.operands, op.operands[::-1]):
+        dot = defining_op(value, "tt.dot")
+        if dot is None or not has_one_use(value) or not is_zero(dot.operands[2]) or not _accumulates_precisely(dot):
+            continue
+        a, b, _ = dot.operands
+        rewriter.replace(op, rewriter.create(op, "tt.dot", (a, b, d), (op.result.type,), dict(dot.attributes)).results)
+        return True
+    return False
+
+
+def _accumulates_precisely(dot: Op) -> bool:
+    limit = dot.attributes.get("maxNumImpreciseAcc")
+    return not isinstance(limit, Number) or limit.value == 0
+
+
+def addptr_of_addptr(op: Op, rewriter: Rewriter) -> bool:
+    """(p + c) + d  ->  p + (c + d) for constants whose sum does not overflow"""
+    inner = defining_op(op.operands[0], "tt.addptr")
+    if inner is None or inner.operands[1].type is not op.operands[1].type:
+        return False
+    c, d = integer_of(inner.operands[1]), integer_of(op.operands[1])
+    type = op.operands[1].type
+    if c is None or d is None or not -(1 << type.bits - 1) <= c + d < 1 << type.bits - 1:
+        return False
+    rewriter.set_operands(op, (inner.operands[0], rewriter.constant(c + d, type)))
+    return True
+
+
+def select_of_masked_load(op: Op, rewriter: Rewriter) -> bool:
+    """select(m, load(p, m), y)  ->  load(p, m, y);   likewise when the mask is splat(m)"""
+    condition, x, y = op.operands
+    load = defining_op(x, "tt.load")
+    if load is None or len(load.operands) < 2 or not has_one_use(x) or load.attributes.get("isVolatile"):
+        return False
+    if not _is_mask(load.operands[1], condition) or _written_between(load, op):
+        return False
+    operands = (*load.operands[:2], y)
+    rewriter.replace(op, rewriter.create(op, "tt.load", operands, (op.result.type,), dict(load.attributes)).results)
+    return True
+
+
+def _is_mask(mask: Value, condition: Value) -> bool:
+    splat = defining_op(mask, "tt.splat")
+    return mask is condition or (splat is not None and splat.operands[0] is condition)
+
+
+def _written_between(first: Op, last: Op) -> bool:
+    """Whether memory may change between two ops; True also if they are not in one block."""
+    op = first.next
+    while op is not None:
+        if op is last:
+            return False
+        if writes_memory(op):
+            return True
+        op = op.next
+    return True
+
+
+def sum_of_products(op: Op, rewriter: Rewriter) -> bool:
+    """reduce(+, broadcast(x[:, :, None]) * broadcast(y[None, :, :]), axis 1)  ->  dot(x, y, 0)"""
+    if len(op.operands) != 1 or op.attributes["axis"] != Number(1, i32) or not _adds(op):
+        return False
+    product = defining_op(op.operands[0], "arith.mulf")
+    if product is None or len(product.result.type.shape or ()) != 3:
+        return False
+    x, y = (_factor(value, axis) for value, axis in zip(product.operands, (2, 0), strict=True))
+    if x is None or y is None or x.type.scalar not in (f32, f64):
+        return False
+    if min(*(x.type.shape or ()), *(y.type.shape or ())) < SMALLEST_DOT:
+        return False
+    type = op.result.type
+    attributes = {"inputPrecision": Keyword("ieee"), "maxNumImpreciseAcc": Number(0, i32)}
+    operands = (x, y, rewriter.constant(0.0, type))
+    rewriter.replace(op, rewriter.create(op, "tt.dot", operands, (type,), {**attributes}).results)
+    return True
+
+
+def _adds(reduce: Op) -> bool:
+    """Whether the combining region is a float addition."""
+    block = reduce.regions[0].block
+    add = block.first
+    return (
+        add is not None
+        and add.name == "arith.addf"
+        and add.next is block.last
+        and set(add.operands) == set(block.args)
+        and block.terminator.operands == add.results
+    )
+
+
+def _factor(value: Value, axis: int) -> Value | None:
+    """x of broadcast(expand_dims(x, axis))."""
+    broadcast = defining_op(value, "tt.broadcast")
+    expand = defining_op(broadcast.operands[0] if broadcast is not None else value, "tt.expand_dims")
+    if expand is None or expand.attributes["axis"] != Number(axis, i32):
+        return None
+    return expand.operands[0]
+
+
+def reshape_before_reduce(op: Op, rewriter: Rewriter) -> bool:
+    """reduce(reshape(x) to one axis), histogram(…)  ->  the reshape may reorder"""
+    shape = op.result.type.shape or ()
+    if len(shape) != 1 or op.attributes.get("allow_reorder") or not op.result.uses:
+        return False
+    if any(user.name not in ("tt.reduce", "tt.histogram") or len(user.operands) != 1 for user in op.result.uses):
+        return False
+    op.attributes["allow_reorder"] = True
+    return True
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "arith.addi": (sum_with_dot,),
+    "arith.addf": (sum_with_dot,),
+    "tt.addptr": (addptr_of_addptr,),
+    "arith.select": (select_of_masked_load,),
+    "tt.reduce": (sum_of_products,),
+    "tt.reshape": (reshape_before_reduce,),
+}
+
+
+def combine(module: Op) -> None:
+    """Apply the rules above to every function of `module`."""
+    for function in functions_of(module):
+        apply_rules(function, RULES, folds=FOLDS)

@@ -1,0 +1,308 @@
+"""Canonical forms of structured control flow.
+
+    scf.if %true {A} else {B}                   ->  A
+    %r = scf.if %c {yield %x} else {yield %y}   ->  %r = arith.select %c, %x, %y
+    scf.for over no step                        ->  its initial values
+    scf.for over one step                       ->  its body
+    %r = scf.for … iter_args(%a = %x) {… yield %a}   ->  %x instead of %a and %r
+
+Values that leave an `if` or go round a loop and are not needed are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.effects import is_pure
+from tilewright.ir.rewriter import Rewriter, Rule
+from tilewright.ir.types import i1
+from tilewright.transforms.matching import constant_of, integer_of, is_inside
+
+# --- moving regions -----------------------------------------------------------------------------------------------
+
+
+def splice(op: Op, region: Region, arguments: Sequence[Value], rewriter: Rewriter) -> None:
+    """Put the body of `region`, run once on `arguments`, in the place of `op`; it yields the results of `op`."""
+    block = region.block
+    for argument, value in zip(block.args, arguments, strict=True):
+        replace_value(argument, value, rewriter)
+    terminator = block.terminator
+    results = list(terminator.operands)
+    terminator.erase()
+    assert op.block is not None, "a spliced op is in a block"
+    for inner in block:
+        inner.unlink()
+        op.block.insert(inner, op)
+        rewriter.revisit(inner)
+    rewriter.replace(op, results)
+
+
+def replace_value(old: Value, new: Value, rewriter: Rewriter) -> None:
+    """Let the users of `old` use `new`, and look at them again."""
+    for user in old.uses:
+        rewriter.revisit(user)
+    if old.uses:
+        rewriter.changed = True
+        old.replace_by(new)
+
+
+def without(values: Sequence[Value], dropped: Collection[int]) -> list[Value]:
+    """`values` but those at the positions `dropped`."""
+    return [value for i, value in enumerate(values) if i not in dropped]
+
+
+def drop_results(op: Op, dropped: Collection[int]) -> None:
+    """Remove results nobody uses."""
+    op.results = without(op.results, dropped)
+    for i, value in enumerate(op.results):
+        value.index = i
+
+
+def drop_arguments(block: Block, dropped: Collection[int]) -> None:
+    """Remove block arguments nobody uses."""
+    block.args = without(block.args, dropped)
+    for i, value in enumerate(block.args):
+        value.index = i
+
+
+# --- scf.if -------------------------------------------------------------------------------------------------------
+
+
+def known_condition(op: Op, rewriter: Rewriter) -> bool:
+    """if true {A} else {B}  ->  A;   if false {A} else {B}  ->  B"""
+    condition = constant_of(op.operands[0])
+    if condition is None:
+        return False
+    region = op.regions[0 if condition else 1]
+    if region.blocks:
+        splice(op, region, (), rewriter)
+    else:
+        rewriter.erase(op)
+    return True
+
+
+def unused_results_of_if(op: Op, rewriter: Rewriter) -> bool:
+    """Results nobody uses are not yielded."""
+    dropped = [i for i, result in enumerate(op.results) if not result.uses]
+    if not dropped:
+        return False
+    for region in op.regions:
+        terminator = region.block.terminator
+        rewriter.set_operands(terminator, without(terminator.operands, dropped))
+    drop_results(op, dropped)
+    rewriter.modified(op)
+    return True
+
+
+def yields_known_outside(op: Op, rewriter: Rewriter) -> bool:
+    """Both arms yield x: x.   One yields x, the other y, both from outside or the arms empty: select(c, x, y)."""
+    if not op.results:
+        return False
+    arms = [region.block.terminator for region in op.regions]
+    changed = False
+    for i, result in enumerate(op.results):
+        x, y = (arm.operands[i] for arm in arms)
+        if not result.uses or is_inside(x, op) or is_inside(y, op):
+            continue
+        if x is not y:
+            if not _is_small(result, op):
+                continue
+            x = rewriter.create(op, "arith.select", (op.operands[0], x, y), (result.type,)).result
+        replace_value(result, x, rewriter)
+        changed = True
+    return changed
+
+
+def _is_small(result: Value, op: Op) -> bool:
+    """Whether choosing costs no more than the branch: a scalar, or there is nothing else to do in the branch."""
+    return result.type.shape is None or all(region.block.first is region.block.last for region in op.regions)
+
+
+def condition_inside_arm(op: Op, rewriter: Rewriter) -> bool:
+    """Inside {A} of if c {A} else {B}, c is true; inside {B} it is false."""
+    condition = op.operands[0]
+    changed = False
+    for user in list(condition.uses):
+        if user is op:
+            continue
+        arm = _arm_of(user, op)
+        if arm is not None:
+            known = rewriter.constant(1 - arm, i1)
+            rewriter.set_operands(user, [known if value is condition else value for value in user.operands])
+            changed = True
+    return changed
+
+
+def _arm_of(user: Op, op: Op) -> int | None:
+    inner: Op | None = user
+    while inner is not None and inner.block is not None:
+        if inner.parent is op:
+            return next(i for i, region in enumerate(op.regions) if region is inner.block.region)
+        inner = inner.parent
+    return None
+
+
+# --- scf.for ------------------------------------------------------------------------------------------------------
+
+
+def known_trip_count(op: Op, rewriter: Rewriter) -> bool:
+    """for lo >= hi  ->  initial values;   for lo, lo + step >= hi  ->  the body once"""
+    low, high, step = (integer_of(value) for value in op.operands[:3])
+    if op.operands[0] is op.operands[1] or (low is not None and high is not None and high <= low):
+        rewriter.replace(op, op.operands[3:])
+        return True
+    if low is None or high is None or step is None or low + step < high:
+        return False
+    splice(op, op.regions[0], (op.operands[0], *op.operands[3:]), rewriter)
+    return True
+
+
+def invariant_in_for(op: Op, rewriter: Rewriter) -> bool:
+    """for iter_args(a = x) {… yield a or x}  ->  x instead of a and of the result"""
+    block = op.regions[0].block
+    found = []
+    for i, (value, yielded) in enumerate(zip(op.operands[3:], block.terminator.operands, strict=True)):
+        if yielded is block.args[i + 1] or yielded is value:
+            found.append(i)
+            replace_value(block.args[i + 1], value, rewriter)
+            replace_value(op.results[i], value, rewriter)
+    if found:
+        _drop_carried(op, found, rewriter)
+    return bool(found)
+
+
+def unused_in_for(op: Op, rewriter: Rewriter) -> bool:
+    """A carried value whose result is unused and which only feeds itself is removed."""
+    terminator = op.regions[0].block.terminator
+    dead = [i for i, result in enumerate(op.results) if not result.uses and _feeds_only_itself(op, i)]
+    if not dead:
+        return False
+    for i in dead:
+        argument = op.regions[0].block.args[i + 1]
+        terminator.set_operand(i, argument)
+    for i in dead:
+        _erase_users(op.regions[0].block.args[i + 1], terminator, rewriter)
+    _drop_carried(op, dead, rewriter)
+    return True
+
+
+def _feeds_only_itself(op: Op, position: int) -> bool:
+    """Whether the carried value is used for nothing but to compute its own next value."""
+    block = op.regions[0].block
+    terminator = block.terminator
+    pending: list[Value] = [block.args[position + 1]]
+    seen: set[Value] = set(pending)
+    while pending:
+        value = pending.pop()
+        for user in value.uses:
+            if user is terminator:
+                if any(v is value and i != position for i, v in enumerate(terminator.operands)):
+                    return False
+            elif user.block is not block or user.regions or not is_pure(user):
+                return False
+            else:
+                fresh = [result for result in user.results if result not in seen]
+                seen.update(fresh)
+                pending.extend(fresh)
+    return True
+
+
+def _erase_users(value: Value, terminator: Op, rewriter: Rewriter) -> None:
+    """Erase the pure ops that depend on `value`, last first."""
+    for user in list(value.uses):
+        if user is not terminator and user.block is not None:
+            for result in user.results:
+                _erase_users(result, terminator, rewriter)
+            if user.block is not None:
+                rewriter.erase(user)
+
+
+def _drop_carried(op: Op, dropped: Collection[int], rewriter: Rewriter) -> None:
+    """Remove carried values; nobody uses their arguments and results but the terminator."""
+    block = op.regions[0].block
+    terminator = block.terminator
+    rewriter.set_operands(terminator, without(terminator.operands, dropped))
+    rewriter.set_operands(op, without(op.operands, [i + 3 for i in dropped]))
+    drop_arguments(block, [i + 1 for i in dropped])
+    drop_results(op, dropped)
+
+
+def look_at_loop_again(op: Op, rewriter: Rewriter) -> bool:
+    """What a loop yields has changed: perhaps its own rules apply now."""
+    parent = op.parent
+    if parent is not None:
+        rewriter.revisit(parent)
+    return False
+
+
+# --- scf.while ----------------------------------------------------------------------------------------------------
+
+
+def invariant_in_while(op: Op, rewriter: Rewriter) -> bool:
+    """while (a = x) {…} do {… yield x, or the a that was passed on}  ->  x instead of a"""
+    before, after = (region.block for region in op.regions)
+    condition, terminator = before.terminator, after.terminator
+    found = []
+    for i, (value, yielded) in enumerate(zip(op.operands, terminator.operands, strict=True)):
+        passed = condition.operands[1 + yielded.index] if yielded.owner is after else None
+        if yielded is value or passed is before.args[i] or passed is value:
+            found.append(i)
+            replace_value(before.args[i], value, rewriter)
+    if found:
+        _drop_initial(op, found, rewriter)
+    return bool(found)
+
+
+def passed_from_outside(op: Op, rewriter: Rewriter) -> bool:
+    """while … condition(c, x), x from outside  ->  x instead of the argument and of the result"""
+    condition, after = op.regions[0].block.terminator, op.regions[1].block
+    changed = False
+    for value, argument, result in zip(condition.operands[1:], after.args, op.results, strict=True):
+        if (argument.uses or result.uses) and not is_inside(value, op):
+            replace_value(argument, value, rewriter)
+            replace_value(result, value, rewriter)
+            changed = True
+    return changed
+
+
+def unused_in_while(op: Op, rewriter: Rewriter) -> bool:
+    """Values passed on that neither the body nor anybody after the loop uses, and unused loop values, are removed."""
+    before, after = (region.block for region in op.regions)
+    passed = [i for i, (a, r) in enumerate(zip(after.args, op.results, strict=True)) if not a.uses and not r.uses]
+    if passed:
+        condition = before.terminator
+        rewriter.set_operands(condition, without(condition.operands, [i + 1 for i in passed]))
+        drop_arguments(after, passed)
+        drop_results(op, passed)
+        rewriter.modified(op)
+    initial = [i for i, argument in enumerate(before.args) if not argument.uses]
+    if initial:
+        _drop_initial(op, initial, rewriter)
+    return bool(passed or initial)
+
+
+def _drop_initial(op: Op, dropped: Collection[int], rewriter: Rewriter) -> None:
+    terminator = op.regions[1].block.terminator
+    rewriter.set_operands(terminator, without(terminator.operands, dropped))
+    rewriter.set_operands(op, without(op.operands, dropped))
+    drop_arguments(op.regions[0].block, dropped)
+
+
+def never_entered(op: Op, rewriter: Rewriter) -> bool:
+    """while {A; condition(false, x)} do {B}  ->  A, x"""
+    condition = op.regions[0].block.terminator
+    if constant_of(condition.operands[0]) != 0:
+        return False
+    condition.set_operands(condition.operands[1:])
+    splice(op, op.regions[0], list(op.operands), rewriter)
+    return True
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "scf.if": (known_condition, unused_results_of_if, yields_known_outside, condition_inside_arm),
+    "scf.for": (known_trip_count, invariant_in_for, unused_in_for),
+    "scf.while": (never_entered, invariant_in_while, passed_from_outside, unused_in_while),
+    "scf.yield": (look_at_loop_again,),
+    "scf.condition": (look_at_loop_again,),
+}

@@ -1,0 +1,113 @@
+"""Common subexpression elimination: an op that computes what an op before it computed takes its results.
+
+    %a = arith.addi %x, %y                  %a = arith.addi %x, %y
+    %b = arith.addi %y, %x            ->    tt.store %p, %a
+    tt.store %p, %a                         tt.store %q, %a
+    tt.store %q, %b
+
+The earlier op must come first on every path, so it is looked for in the same block and in the blocks around it.
+Loads are merged as long as nothing is written in between; a loop that writes forgets them before it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from tilewright.ir.builder import constant_key
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import Effect
+from tilewright.ir.effects import effect_of, is_dead
+from tilewright.transforms.functions import functions_of
+
+KEPT = ("scf.if", "scf.for", "scf.while")
+"""Ops with control flow inside are not compared."""
+
+
+def cse(module: Op) -> None:
+    """Merge equal computations in every function of `module`."""
+    for function in functions_of(module):
+        for block in function.regions[0].blocks:
+            _merge_in_block(block, {}, {})
+
+
+def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
+    """Merge the ops of `block` with `known` ones around it, and reads with those `loaded` since the last write."""
+    added: list[Hashable] = []
+    for op in block:
+        if op.definition.terminator:
+            continue
+        if is_dead(op):
+            op.erase()
+            continue
+        effect = effect_of(op)
+        if op.name in KEPT:
+            _merge_in_regions(op, effect, known, loaded)
+        elif effect is Effect.NONE:
+            key = _key(op)
+            if not _merged(op, known.get(key)):
+                added.append(key)
+                known[key] = op
+        elif effect is Effect.READ:
+            key = _key(op)
+            if not _merged(op, loaded.get(key)):
+                loaded[key] = op
+        if effect not in (Effect.NONE, Effect.READ):
+            loaded.clear()
+    for key in added:
+        del known[key]
+
+
+def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
+    loop_writes = op.name != "scf.if" and effect not in (Effect.NONE, Effect.READ)
+    for region in op.regions:
+        for block in region.blocks:
+            _merge_in_block(block, known, {} if loop_writes else dict(loaded))
+
+
+def _merged(op: Op, earlier: Op | None) -> bool:
+    """Replace `op` by the equal op `earlier`, if their regions are equal too."""
+    if earlier is None:
+        return False
+    if op.regions and not all(map(_same_region, earlier.regions, op.regions)):
+        return False
+    op.replace(earlier.results)
+    return True
+
+
+def _key(op: Op) -> Hashable:
+    """Equal for ops that compute the same but for their regions."""
+    operands: Sequence[int] = [id(value) for value in op.operands]
+    if op.definition.commutative:
+        operands = sorted(operands)
+    attributes = op.attributes
+    facts: Hashable = None
+    if op.definition.constant:
+        facts = constant_key(attributes["value"])
+    elif attributes:
+        facts = repr(sorted(attributes.items())) if len(attributes) > 1 else repr(attributes)
+    return (op.name, facts, *operands, *(result.type for result in op.results))
+
+
+def _same_region(a: Region, b: Region) -> bool:
+    if len(a.blocks) != len(b.blocks):
+        return False
+    mapping: dict[Value, Value] = {}
+    return all(_same_block(x, y, mapping) for x, y in zip(a.blocks, b.blocks, strict=True))
+
+
+def _same_block(a: Block, b: Block, mapping: dict[Value, Value]) -> bool:
+    """Whether the blocks are equal; `mapping` takes the values of b to those of a."""
+    if [v.type for v in a.args] != [v.type for v in b.args]:
+        return False
+    mapping.update(zip(b.args, a.args, strict=True))
+    first, second = list(a), list(b)
+    return len(first) == len(second) and all(map(lambda x, y: _same_op(x, y, mapping), first, second))
+
+
+def _same_op(a: Op, b: Op, mapping: dict[Value, Value]) -> bool:
+    if a.name != b.name or a.attributes != b.attributes or a.regions or b.regions or a.successors or b.successors:
+        return False
+    if a.operands != [mapping.get(v, v) for v in b.operands] or len(a.results) != len(b.results):
+        return False
+    mapping.update(zip(b.results, a.results, strict=True))
+    return all(x.type is y.type for x, y in zip(a.results, b.results, strict=True))

@@ -1,0 +1,106 @@
+"""Reorder broadcast: compute first, spread afterwards.
+
+%s = tt.splat %a : i32 -> tensor<64xi32>           %u = arith.addi %a, %b : i32
+%t = tt.splat %b : i32 -> tensor<64xi32>     ->    %s = tt.splat %u : i32 -> tensor<64xi32>
+%u = arith.addi %s, %t : tensor<64xi32>
+
+%s = tt.broadcast %a : tensor<64x1xi32> -> …       %u = arith.muli %a, %c4 : tensor<64x1xi32>
+%u = arith.muli %s, %c4 : tensor<64x32xi32>  ->    %s = tt.broadcast %u : tensor<64x1xi32> -> tensor<64x32xi32>
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.declare import OPS
+from tilewright.ir.effects import is_pure
+from tilewright.ir.rewriter import Rewriter, Rule, apply_rules
+from tilewright.ir.types import TensorType, Type
+from tilewright.transforms import shape_rules
+from tilewright.transforms.canonicalize import FOLDS
+from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import number_of
+
+
+def elementwise_of_splats(op: Op, rewriter: Rewriter) -> bool:
+    """f(splat(a), splat(b))  ->  splat(f(a, b)); constants count as splats"""
+    type = op.result.type
+    if not isinstance(type, TensorType) or not is_pure(op):
+        return False
+    splats = [defining_op(value, "tt.splat") for value in op.operands]
+    if not any(splats) or not all(map(_is_uniform, op.operands)):
+        return False
+    operands = [_scalar_of(value, rewriter) for value in op.operands]
+    scalar = rewriter.create(op, op.name, operands, (type.element,), dict(op.attributes))
+    rewriter.replace(op, rewriter.create(op, "tt.splat", scalar.results, (type,)).results)
+    return True
+
+
+def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> bool:
+    """f(broadcast(a), broadcast(b), splat(c))  ->  broadcast(f(a, b, splat(c))), a and b of one shape"""
+    type = op.result.type
+    if not isinstance(type, TensorType) or not is_pure(op):
+        return False
+    sources = [_broadcast_source(value) for value in op.operands]
+    shapes = {source.type.shape for source in sources if source is not None}
+    if len(shapes) != 1:
+        return False
+    if not all(source is not None or _is_uniform(value) for source, value in zip(sources, op.operands, strict=True)):
+        return False
+    shape = shapes.pop()
+    assert shape is not None, "only tiles are broadcast"
+    operands = [
+        source if source is not None else _uniform_tile(value, shape, op, rewriter)
+        for source, value in zip(sources, op.operands, strict=True)
+    ]
+    small = rewriter.create(op, op.name, operands, (_reshaped(type, shape),), dict(op.attributes))
+    rewriter.replace(op, rewriter.create(op, "tt.broadcast", small.results, (type,)).results)
+    return True
+
+
+def _is_uniform(value: Value) -> bool:
+    """Whether all elements are equal: a splat, a constant, or a scalar."""
+    return value.type.shape is None or number_of(value) is not None or defining_op(value, "tt.splat") is not None
+
+
+def _broadcast_source(value: Value) -> Value | None:
+    broadcast = defining_op(value, "tt.broadcast")
+    return None if broadcast is None else broadcast.operands[0]
+
+
+def _scalar_of(value: Value, rewriter: Rewriter) -> Value:
+    """The element of a uniform tile."""
+    splat = defining_op(value, "tt.splat")
+    if splat is not None:
+        return splat.operands[0]
+    number = number_of(value)
+    if number is None or value.type.shape is None:
+        return value
+    return rewriter.constant(number.value, value.type.scalar)
+
+
+def _uniform_tile(value: Value, shape: tuple[int, ...], op: Op, rewriter: Rewriter) -> Value:
+    """A uniform tile with another shape; scalars stay scalars."""
+    splat = defining_op(value, "tt.splat")
+    if splat is not None:
+        return rewriter.create(op, "tt.splat", splat.operands, (_reshaped(value.type, shape),)).result
+    number = number_of(value)
+    if number is None or value.type.shape is None:
+        return value
+    return rewriter.constant(number.value, _reshaped(value.type, shape))
+
+
+def _reshaped(type: Type, shape: tuple[int, ...]) -> TensorType:
+    assert isinstance(type, TensorType), "only tiles have a shape"
+    return TensorType(shape, type.element, type.encoding)
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    **{name: (elementwise_of_splats, elementwise_of_broadcasts) for name, kind in OPS.items() if kind.elementwise},
+    **shape_rules.RULES,
+}
+
+
+def reorder_broadcast(module: Op) -> None:
+    """Move splats and broadcasts behind the element-wise ops of every function of `module`."""
+    for function in functions_of(module):
+        apply_rules(function, RULES, folds=FOLDS)

@@ -1,0 +1,36 @@
+"""Symbol DCE: private functions that no public function reaches are erased.
+
+tt.func public @kernel() {…}              ->    tt.func public @kernel() {…}
+tt.func private @cdiv__i32_i32() {…}
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Symbol
+from tilewright.ir.core import Op
+from tilewright.transforms.functions import symbol_name
+
+
+def symbol_dce(module: Op) -> None:
+    """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one."""
+    functions = {symbol_name(op): op for op in module.regions[0].block if op.definition.symbol}
+    pending = [name for name, op in functions.items() if op.attributes.get("sym_visibility") != "private"]
+    reached = set(pending)
+    while pending:
+        for name in _called_by(functions[pending.pop()]):
+            if name in functions and name not in reached:
+                reached.add(name)
+                pending.append(name)
+    for name, op in functions.items():
+        if name not in reached:
+            op.erase()
+
+
+def _called_by(function: Op) -> list[str]:
+    """Names of the functions that `function` mentions."""
+    found = []
+    for op in function.walk():
+        for attribute in op.attributes.values():
+            if isinstance(attribute, Symbol):
+                found.append(attribute.name)
+    return found
