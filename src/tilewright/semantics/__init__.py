@@ -1,0 +1,1 @@
+"""What the tile language means: types, promotion, broadcasting, and which ops an operation of the user becomes."""

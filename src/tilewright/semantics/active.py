@@ -1,0 +1,80 @@
+"""The one context variable: where ops go now, and how functions of the user's program are called from inside an op.
+
+with emitting_into(builder):
+    x + y          # records arith.addf into the builder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tilewright.ir.emitter import Emitter
+
+Caller = Callable[[Any, Sequence[Any]], Any]
+
+
+class Context:
+    """What the semantics need from outside.
+
+    Attributes:
+        emitter: takes the ops.
+        call: `call(function, arguments)` evaluates a `@jit` function of the user, for the combine functions of
+            reductions and scans; None lets Python run the function on the tiles.
+        debug: whether `device_assert` checks anything.
+        dot_precision: how `dot` rounds fp32 operands when the program does not say.
+    """
+
+    __slots__ = ("call", "debug", "dot_precision", "emitter")
+
+    def __init__(self, emitter: Emitter, call: Caller | None, *, debug: bool, dot_precision: str) -> None:
+        self.emitter = emitter
+        self.call = call
+        self.debug = debug
+        self.dot_precision = dot_precision
+
+
+_context: ContextVar[Context] = ContextVar("context")
+
+
+@contextmanager
+def emitting_into(
+    emitter: Emitter, *, call: Caller | None = None, debug: bool = False, dot_precision: str = "tf32"
+) -> Iterator[Emitter]:
+    """Until the end of the `with`, every operation of the language goes to `emitter`."""
+    token = _context.set(Context(emitter, call, debug=debug, dot_precision=dot_precision))
+    try:
+        yield emitter
+    finally:
+        _context.reset(token)
+
+
+def context() -> Context:
+    """The innermost context.
+
+    Raises:
+        RuntimeError: a function of the language was called outside a kernel.
+    """
+    try:
+        return _context.get()
+    except LookupError:
+        raise RuntimeError("tl functions work only inside a kernel: put @jit on the function and launch it") from None
+
+
+def active() -> Emitter:
+    """Where ops go now."""
+    try:
+        return _context.get().emitter
+    except LookupError:
+        return context().emitter
+
+
+def call_function(function: Any, arguments: Sequence[Any]) -> Any:
+    """Run `function`, a plain callable or a `@jit` function, on `arguments` (tiles)."""
+    python = getattr(function, "fn", None)
+    if python is None:
+        return function(*arguments)
+    call = context().call
+    return python(*arguments) if call is None else call(function, arguments)

@@ -1,0 +1,282 @@
+"""Arithmetic on tiles: promote, cast, broadcast, emit.
+
+pid * 128 + offsets      arith.muli, tt.splat, arith.addi
+x / 3                    arith.divf in fp32 for integers and halves
+ptr + offsets            tt.splat, tt.addptr
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.semantics.broadcasting import broadcast
+from tilewright.semantics.casting import cast
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import NegativeMeetsUnsigned, NumberOutOfRange, PointerMeetsPointer, WrongOperandType
+from tilewright.semantics.numbers import dtype_of_number, number_as
+from tilewright.semantics.promotion import promote
+from tilewright.semantics.tile import Tile, build, constant
+from tilewright.semantics.types import dtype, float32, int1, int64, pointer_type, shaped
+from tilewright.support.diagnostics import SemanticError
+
+Pair = tuple[Tile, Tile]
+
+
+def to_tensor(value: Any) -> Tile:
+    """`value` as a tile; a Python number becomes a scalar constant of the smallest type that holds it."""
+    if isinstance(value, Tile):
+        return value
+    number = unwrap(value)
+    kind = dtype_of_number(number)
+    return constant(number_as(number, kind), kind)
+
+
+def common_operands(lhs: Any, rhs: Any, *, operation: str, division: bool = False) -> Pair:
+    """Both operands in their common element type and shape.
+
+    Raises:
+        SemanticError: a pointer, types without a common one, shapes that do not broadcast, a number out of range.
+    """
+    if isinstance(lhs, Tile):
+        if not isinstance(rhs, Tile):
+            return _with_number(lhs, unwrap(rhs), operation=operation, division=division, number_first=False)
+    elif isinstance(rhs, Tile):
+        number, tile = _with_number(rhs, unwrap(lhs), operation=operation, division=division, number_first=True)
+        return number, tile
+    else:
+        lhs, rhs = to_tensor(lhs), to_tensor(rhs)
+    left, right = lhs.type.scalar, rhs.type.scalar
+    if isinstance(left, pointer_type) or isinstance(right, pointer_type):
+        raise SemanticError(WrongOperandType(operation, left if left.is_ptr() else right, "numbers"))
+    if left is not right or (division and left.floating):
+        wanted = promote(left, right, division=division)
+        lhs, rhs = cast(lhs, wanted), cast(rhs, wanted)
+    return broadcast(lhs, rhs)
+
+
+def _with_number(tile: Tile, number: Any, *, operation: str, division: bool, number_first: bool) -> Pair:
+    """A tile and a Python number, which becomes a constant of the tile's shape."""
+    own = tile.type.scalar
+    if isinstance(own, pointer_type):
+        raise SemanticError(WrongOperandType(operation, own, "numbers"))
+    wanted = promote(own, dtype_of_number(number), right_is_number=True, division=division)
+    if not wanted.floating:
+        _check_number(number, wanted)
+    if wanted is not own:
+        tile = cast(tile, wanted)
+    other = constant(number_as(number, wanted), tile.type)
+    return (other, tile) if number_first else (tile, other)
+
+
+def _check_number(number: int, wanted: dtype) -> None:
+    if number < 0 and not wanted.signed:
+        raise SemanticError(NegativeMeetsUnsigned(number, wanted))
+    if not wanted.get_int_min_value() <= number <= wanted.get_int_max_value():
+        raise SemanticError(NumberOutOfRange(number, wanted))
+
+
+def _is_pointer(value: Any) -> bool:
+    return isinstance(value, Tile) and isinstance(value.type.scalar, pointer_type)
+
+
+def add(lhs: Any, rhs: Any) -> Tile:
+    """`lhs + rhs`; a pointer moves by elements."""
+    if _is_pointer(lhs):
+        return _advance_pointer(lhs, rhs)
+    if _is_pointer(rhs):
+        return _advance_pointer(rhs, lhs)
+    a, b = common_operands(lhs, rhs, operation="+")
+    return build("arith.addf" if a.type.scalar.floating else "arith.addi", [a.handle, b.handle], a.type)
+
+
+def _advance_pointer(pointer: Tile, offset: Any) -> Tile:
+    steps = to_tensor(offset)
+    kind = steps.type.scalar
+    if isinstance(kind, pointer_type):
+        raise SemanticError(PointerMeetsPointer(pointer.type, steps.type))
+    if not kind.integer:
+        raise SemanticError(WrongOperandType("pointer + offset", kind, "an integer offset"))
+    if kind is not int1 and not kind.signed and kind.primitive_bitwidth < 64:
+        steps = cast(steps, int64)
+    pointer, steps = broadcast(pointer, steps)
+    return build("tt.addptr", [pointer.handle, steps.handle], pointer.type)
+
+
+def sub(lhs: Any, rhs: Any) -> Tile:
+    """`lhs - rhs`; a pointer moves back by elements."""
+    if _is_pointer(lhs):
+        if _is_pointer(rhs):
+            raise SemanticError(PointerMeetsPointer(lhs.type, rhs.type))
+        return add(lhs, minus(to_tensor(rhs)))
+    a, b = common_operands(lhs, rhs, operation="-")
+    return build("arith.subf" if a.type.scalar.floating else "arith.subi", [a.handle, b.handle], a.type)
+
+
+def mul(lhs: Any, rhs: Any) -> Tile:
+    """`lhs * rhs`."""
+    a, b = common_operands(lhs, rhs, operation="*")
+    return build("arith.mulf" if a.type.scalar.floating else "arith.muli", [a.handle, b.handle], a.type)
+
+
+def truediv(lhs: Any, rhs: Any) -> Tile:
+    """`lhs / rhs` in floating point; integers and halves are divided in fp32."""
+    a, b = common_operands(lhs, rhs, operation="/", division=True)
+    if not a.type.scalar.floating:
+        a, b = cast(a, float32), cast(b, float32)
+    return build("arith.divf", [a.handle, b.handle], a.type)
+
+
+def floordiv(lhs: Any, rhs: Any) -> Tile:
+    """`lhs // rhs` of integers, rounded towards zero as C does."""
+    a, b = common_operands(lhs, rhs, operation="//", division=True)
+    kind = _integer(a, "//")
+    return build("arith.divsi" if kind.signed else "arith.divui", [a.handle, b.handle], a.type)
+
+
+def mod(lhs: Any, rhs: Any) -> Tile:
+    """`lhs % rhs`, with the sign of `lhs` as in C."""
+    a, b = common_operands(lhs, rhs, operation="%", division=True)
+    kind = a.type.scalar
+    if kind.floating:
+        return build("arith.remf", [a.handle, b.handle], a.type)
+    return build("arith.remsi" if kind.signed else "arith.remui", [a.handle, b.handle], a.type)
+
+
+def fdiv(lhs: Any, rhs: Any, *, rounded: bool = False) -> Tile:
+    """Division of floats in their own type; `rounded` asks for the correctly rounded result."""
+    a, b = common_operands(lhs, rhs, operation="fdiv")
+    if not a.type.scalar.floating:
+        raise SemanticError(WrongOperandType("fdiv", a.type.scalar, "floats"))
+    return build("tt.precise_divf" if rounded else "arith.divf", [a.handle, b.handle], a.type)
+
+
+def minus(tile: Tile) -> Tile:
+    """`-tile`, computed as `0 - tile`."""
+    kind = tile.type.scalar
+    if isinstance(kind, pointer_type):
+        raise SemanticError(WrongOperandType("-", kind, "a number"))
+    return sub(constant(0.0 if kind.floating else 0, tile.type), tile)
+
+
+def plus(tile: Tile) -> Tile:
+    """`+tile`."""
+    if tile.type.scalar.is_ptr():
+        raise SemanticError(WrongOperandType("+", tile.type.scalar, "a number"))
+    return tile
+
+
+def _integer(tile: Tile, operation: str) -> dtype:
+    kind = tile.type.scalar
+    if not kind.integer:
+        raise SemanticError(WrongOperandType(operation, kind, "integers"))
+    return kind
+
+
+def _bitwise(name: str, operation: str, lhs: Any, rhs: Any) -> Tile:
+    a, b = common_operands(lhs, rhs, operation=operation)
+    _integer(a, operation)
+    return build(name, [a.handle, b.handle], a.type)
+
+
+def and_(lhs: Any, rhs: Any) -> Tile:
+    """`lhs & rhs` of integers or booleans."""
+    return _bitwise("arith.andi", "&", lhs, rhs)
+
+
+def or_(lhs: Any, rhs: Any) -> Tile:
+    """`lhs | rhs` of integers or booleans."""
+    return _bitwise("arith.ori", "|", lhs, rhs)
+
+
+def xor(lhs: Any, rhs: Any) -> Tile:
+    """`lhs ^ rhs` of integers or booleans."""
+    return _bitwise("arith.xori", "^", lhs, rhs)
+
+
+def shl(lhs: Any, rhs: Any) -> Tile:
+    """`lhs << rhs`."""
+    return _bitwise("arith.shli", "<<", lhs, rhs)
+
+
+def shr(lhs: Any, rhs: Any) -> Tile:
+    """`lhs >> rhs`; the sign bit is repeated when `lhs` is signed."""
+    signed = lhs.type.scalar.signed if isinstance(lhs, Tile) else True
+    return _bitwise("arith.shrsi" if signed else "arith.shrui", ">>", lhs, rhs)
+
+
+def invert(tile: Tile) -> Tile:
+    """`~tile` of integers or booleans."""
+    kind = _integer(tile, "~")
+    ones = constant(True if kind is int1 else -1, tile.type)
+    return build("arith.xori", [tile.handle, ones.handle], tile.type)
+
+
+def logical_and(lhs: Any, rhs: Any) -> Tile:
+    """`lhs and rhs` per element: both become booleans first."""
+    return and_(to_bool(to_tensor(lhs)), to_bool(to_tensor(rhs)))
+
+
+def logical_or(lhs: Any, rhs: Any) -> Tile:
+    """`lhs or rhs` per element: both become booleans first."""
+    return or_(to_bool(to_tensor(lhs)), to_bool(to_tensor(rhs)))
+
+
+def logical_not(tile: Tile) -> Tile:
+    """`not tile` per element."""
+    return invert(to_bool(tile))
+
+
+def to_bool(tile: Tile) -> Tile:
+    """`tile` as booleans."""
+    return cast(tile, int1)
+
+
+def minimum(lhs: Any, rhs: Any, *, propagate_nan: bool = False) -> Tile:
+    """The smaller element; of a number and NaN the number, or NaN with `propagate_nan`."""
+    return _extremum("min", lhs, rhs, propagate_nan=propagate_nan)
+
+
+def maximum(lhs: Any, rhs: Any, *, propagate_nan: bool = False) -> Tile:
+    """The larger element; of a number and NaN the number, or NaN with `propagate_nan`."""
+    return _extremum("max", lhs, rhs, propagate_nan=propagate_nan)
+
+
+def _extremum(which: str, lhs: Any, rhs: Any, *, propagate_nan: bool) -> Tile:
+    a, b = typed_operands(lhs, rhs, operation=f"{which}imum")
+    kind = a.type.scalar
+    if kind.floating:
+        suffix = "imumf" if propagate_nan else "numf"
+    else:
+        suffix = "si" if kind.signed else "ui"
+    return build(f"arith.{which}{suffix}", [a.handle, b.handle], a.type)
+
+
+def typed_operands(lhs: Any, rhs: Any, *, operation: str) -> Pair:
+    """`common_operands` where a Python number counts as a scalar of its own type, and bf16 as fp32."""
+    if not isinstance(rhs, Tile) and isinstance(lhs, Tile):
+        return _with_typed_number(lhs, unwrap(rhs), operation=operation)
+    if not isinstance(lhs, Tile) and isinstance(rhs, Tile):
+        tile, number = _with_typed_number(rhs, unwrap(lhs), operation=operation)
+        return number, tile
+    return common_operands(widened_bf16(to_tensor(lhs)), widened_bf16(to_tensor(rhs)), operation=operation)
+
+
+def _with_typed_number(tile: Tile, number: Any, *, operation: str) -> Pair:
+    tile = widened_bf16(tile)
+    own = tile.type.scalar
+    if isinstance(own, pointer_type):
+        raise SemanticError(WrongOperandType(operation, own, "numbers"))
+    tile = cast(tile, promote(own, dtype_of_number(number)))
+    return tile, constant(number_as(number, tile.type.scalar), tile.type)
+
+
+def widened_bf16(tile: Tile) -> Tile:
+    """bf16 elements as fp32; anything else as it is."""
+    return cast(tile, float32) if tile.type.scalar.is_bf16() else tile
+
+
+def scalar_or_tile(value: Any, target: dtype, shape: tuple[int, ...]) -> Tile:
+    """`value` (number or tile) converted to elements of `target`; a number takes `shape` at once."""
+    if isinstance(value, Tile):
+        return cast(value, target)
+    return constant(number_as(unwrap(value), target), shaped(target, shape))

@@ -1,0 +1,133 @@
+"""Atomic read-modify-write: each returns what was in memory before.
+
+atomic_add(ptr, x, mask)     tt.atomic_rmw fadd, acq_rel, gpu, %ptr, %x, %mask
+atomic_cas(ptr, old, new)    tt.atomic_cas acq_rel, gpu, %ptr, %old, %new
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.semantics.arithmetic import and_, invert, scalar_or_tile, shr
+from tilewright.semantics.broadcasting import broadcast_to, stretch
+from tilewright.semantics.casting import bitcast, cast
+from tilewright.semantics.comparison import where
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
+from tilewright.semantics.memory import check_writable, fitting_mask, pointee_of
+from tilewright.semantics.tile import Tile, build
+from tilewright.semantics.types import dtype, float32, int1, int32, int64, pointer_type, shaped, uint32, uint64
+from tilewright.support.diagnostics import SemanticError
+
+ORDERINGS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
+SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
+
+
+def atomic_rmw(
+    operation: str, pointer: Any, value: Any, mask: Any = None, *, sem: Any = None, scope: Any = None
+) -> Tile:
+    """Replace memory by `operation(memory, value)`: add, max, min, and, or, xor or xchg.
+
+    Raises:
+        SemanticError: no such operation for the element type, or an argument that does not fit.
+    """
+    element = _element(operation, pointer)
+    _check_element(operation, element)
+    shape = pointer.type.shape
+    operand = _fitting(scalar_or_tile(value, element, shape), shape, "val")
+    chosen = fitting_mask(True if unwrap(mask) is None else unwrap(mask), shape)
+    order = (_choice("sem", sem, ORDERINGS, "acq_rel"), _choice("scope", scope, SCOPES, "gpu"))
+    if operation in ("max", "min") and element.floating:
+        return _float_extremum(operation, pointer, operand, chosen, order)
+    return _emit(_keyword(operation, element), pointer, operand, chosen, order)
+
+
+def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scope: Any = None) -> Tile:
+    """Write `value` where memory equals `expected`.
+
+    Raises:
+        SemanticError: elements that are not 16, 32 or 64 bits wide, or an argument that does not fit.
+    """
+    element = _element("cas", pointer)
+    if element.primitive_bitwidth not in (16, 32, 64):
+        raise SemanticError(AtomicNotSupported("cas", element, "elements of 16, 32 or 64 bits"))
+    shape = pointer.type.shape
+    old = _fitting(scalar_or_tile(expected, element, shape), shape, "cmp")
+    new = _fitting(scalar_or_tile(value, element, shape), shape, "val")
+    attributes: dict[str, Attribute] = {
+        "sem": _choice("sem", sem, ORDERINGS, "acq_rel"),
+        "scope": _choice("scope", scope, SCOPES, "gpu"),
+    }
+    return build("tt.atomic_cas", [pointer.handle, old.handle, new.handle], shaped(element, shape), attributes)
+
+
+def _element(operation: str, pointer: Any) -> dtype:
+    kind = pointee_of(pointer, f"atomic_{operation}")
+    check_writable(pointer)
+    if not isinstance(kind, dtype):
+        raise SemanticError(AtomicNotSupported(operation, kind, "a tile of pointers"))
+    return kind
+
+
+def _check_element(operation: str, element: dtype) -> None:
+    if operation in ("and", "or", "xor"):
+        allowed, expected = element.integer and element.primitive_bitwidth >= 32, "integers of 32 or 64 bits"
+    elif operation == "add":
+        narrow = element.is_fp16() or element.is_bf16()
+        allowed, expected = narrow or element.primitive_bitwidth >= 32, "fp16, bf16 or elements of 32 or 64 bits"
+    else:
+        allowed, expected = element.primitive_bitwidth >= 32, "elements of 32 or 64 bits"
+    if not allowed:
+        raise SemanticError(AtomicNotSupported(operation, element, expected))
+
+
+def _fitting(tile: Tile, shape: tuple[int, ...], name: str) -> Tile:
+    if tile.type.shape and not shape:
+        raise SemanticError(TileThroughScalarPointer(name))
+    return stretch(tile, shape) if tile.type.shape else broadcast_to(tile, shape) if shape else tile
+
+
+def _choice(name: str, value: Any, accepted: dict[str, str], default: str) -> Keyword:
+    chosen = unwrap(value) or default
+    if chosen not in accepted:
+        raise SemanticError(BadArgument("atomic", name, chosen, ", ".join(accepted)))
+    return Keyword(accepted[chosen])
+
+
+def _keyword(operation: str, element: dtype) -> Keyword:
+    """The operation as the IR calls it: floats add by `fadd`, unsigned integers compare by `umax`."""
+    if operation == "xchg":
+        return Keyword("exch")
+    if operation == "add":
+        return Keyword("fadd" if element.floating else "add")
+    if operation in ("max", "min"):
+        return Keyword(operation if element.signed else f"u{operation}")
+    return Keyword(operation)
+
+
+def _emit(operation: Keyword, pointer: Tile, value: Tile, mask: Tile, order: tuple[Keyword, Keyword]) -> Tile:
+    attributes: dict[str, Attribute] = {"atomic_rmw_op": operation, "sem": order[0], "scope": order[1]}
+    return build("tt.atomic_rmw", [pointer.handle, value.handle, mask.handle], value.type, attributes)
+
+
+def _float_extremum(operation: str, pointer: Tile, value: Tile, mask: Tile, order: tuple[Keyword, Keyword]) -> Tile:
+    """max and min of floats on their bits: those of positive floats order like signed integers, those of negative
+    ones like unsigned integers backwards."""
+    element = value.type.scalar
+    signed, unsigned = (int32, uint32) if element is float32 else (int64, uint64)
+    bits = bitcast(value, unsigned)
+    negative = cast(shr(bits, element.primitive_bitwidth - 1), int1)
+    positive = invert(negative)
+    opposite = "min" if operation == "max" else "max"
+    upward = _emit(
+        _keyword(operation, signed), _pointer_to(pointer, signed), bitcast(value, signed), and_(mask, positive), order
+    )
+    downward = _emit(_keyword(opposite, unsigned), _pointer_to(pointer, unsigned), bits, and_(mask, negative), order)
+    return bitcast(where(positive, upward, downward), element)
+
+
+def _pointer_to(pointer: Tile, element: dtype) -> Tile:
+    old = pointer.type.scalar
+    assert isinstance(old, pointer_type), "only pointers have elements behind them"
+    return cast(pointer, pointer_type(element, old.address_space, old.const))

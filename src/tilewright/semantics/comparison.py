@@ -1,0 +1,58 @@
+"""Comparisons and selection.
+
+offsets < n          arith.cmpi slt  (ult for unsigned, olt for floats)
+where(c, x, y)       arith.select
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.attributes import Keyword
+from tilewright.semantics.arithmetic import common_operands, to_bool, to_tensor
+from tilewright.semantics.broadcasting import broadcast
+from tilewright.semantics.errors import NoCommonType
+from tilewright.semantics.tile import Tile, build
+from tilewright.semantics.types import int1, pointer_type, shaped
+from tilewright.support.diagnostics import SemanticError
+
+# relation: predicate of floats, of signed, of unsigned integers
+PREDICATES = {
+    "==": (Keyword("oeq"), Keyword("eq"), Keyword("eq")),
+    "!=": (Keyword("une"), Keyword("ne"), Keyword("ne")),
+    "<": (Keyword("olt"), Keyword("slt"), Keyword("ult")),
+    "<=": (Keyword("ole"), Keyword("sle"), Keyword("ule")),
+    ">": (Keyword("ogt"), Keyword("sgt"), Keyword("ugt")),
+    ">=": (Keyword("oge"), Keyword("sge"), Keyword("uge")),
+}
+
+
+def compare(relation: str, lhs: Any, rhs: Any) -> Tile:
+    """`lhs relation rhs` per element; every comparison with NaN but `!=` is false."""
+    a, b = common_operands(lhs, rhs, operation=relation)
+    kind = a.type.scalar
+    of_floats, signed, unsigned = PREDICATES[relation]
+    result = shaped(int1, a.type.shape)
+    if kind.floating:
+        return build("arith.cmpf", [a.handle, b.handle], result, {"predicate": of_floats})
+    return build("arith.cmpi", [a.handle, b.handle], result, {"predicate": signed if kind.signed else unsigned})
+
+
+def where(condition: Any, x: Any, y: Any) -> Tile:
+    """`x` where `condition` holds, else `y`; all three broadcast."""
+    choice = to_bool(to_tensor(condition))
+    if _has_pointers(x) or _has_pointers(y):
+        first, second = to_tensor(x), to_tensor(y)
+        if first.type.scalar is not second.type.scalar:
+            raise SemanticError(NoCommonType(first.type, second.type))
+        first, second = broadcast(first, second)
+    else:
+        first, second = common_operands(x, y, operation="where")
+    if choice.type.shape:
+        choice, first = broadcast(choice, first)
+        first, second = broadcast(first, second)
+    return build("arith.select", [choice.handle, first.handle, second.handle], first.type)
+
+
+def _has_pointers(value: Any) -> bool:
+    return isinstance(value, Tile) and isinstance(value.type.scalar, pointer_type)

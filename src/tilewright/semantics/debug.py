@@ -1,0 +1,72 @@
+"""Output, checks and hints that kernels may contain.
+
+device_print("x = ", x)       tt.print " x = " {hex = false, isSigned = array<i32: 1>} : %x
+assume(n > 0)                 llvm.intr.assume
+multiple_of(x, 16)            tt.divisibility on the op that computes x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
+from tilewright.ir.types import TensorType, i32
+from tilewright.semantics.active import active, context
+from tilewright.semantics.arithmetic import logical_not, or_, to_bool, to_tensor
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.shapes import constant_shape
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
+
+
+def device_print(prefix: Any, values: Sequence[Any], *, as_hex: bool = False) -> None:
+    """Print `values` with `prefix` from every program."""
+    text = unwrap(prefix)
+    if not isinstance(text, str) or not text.isascii() or not text.isprintable():
+        raise SemanticError(BadArgument("device_print", "prefix", repr(text), "a literal of printable ASCII"))
+    tiles = [to_tensor(value) for value in values]
+    signs = DenseArray(i32, tuple(int(tile.type.scalar.signed) for tile in tiles))
+    attributes: dict[str, Attribute] = {"prefix": _spaced(text), "hex": as_hex, "isSigned": signs}
+    active().emit("tt.print", [tile.handle for tile in tiles], (), attributes)
+
+
+def _spaced(prefix: str) -> str:
+    """The prefix with a space on both sides, as it appears between the program's index and the value."""
+    if not prefix:
+        return prefix
+    return ("" if prefix.startswith(" ") else " ") + prefix + ("" if prefix.endswith(" ") else " ")
+
+
+def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
+    """When debugging, stop the program where `condition` is false (and `mask` true)."""
+    if not context().debug:
+        return
+    checked = to_bool(to_tensor(condition))
+    if unwrap(mask) is not None:
+        checked = or_(checked, logical_not(to_tensor(mask)))
+    active().emit("tt.assert", [checked.handle], (), {"message": str(unwrap(message))})
+
+
+def assume(condition: Any) -> None:
+    """Let the compiler rely on a scalar condition."""
+    active().emit("llvm.intr.assume", [to_bool(to_tensor(condition)).handle])
+
+
+def debug_barrier() -> None:
+    """Wait until all threads of the program are here."""
+    active().emit("gpu.barrier")
+
+
+def hint(name: str, tile: Tile, values: Any) -> Tile:
+    """Note what the user promises about `tile` (per axis) on the op that computes it; returns `tile`."""
+    promised = constant_shape(values, "values")
+    if len(promised) != max(1, len(tile.type.shape)):
+        raise SemanticError(BadArgument(name, "values", promised, "one number per axis"))
+    op = tile.handle.op
+    if op is not None and op.name != "arith.constant":
+        kind = TensorType((len(promised),), i32)
+        same = len(set(promised)) == 1
+        op.attributes[name] = Number(promised[0], kind) if same else Dense(promised, kind)
+    return tile

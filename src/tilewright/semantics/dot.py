@@ -1,0 +1,114 @@
+"""Matrix products.
+
+dot(a, b)           tt.dot %a, %b, zeros, inputPrecision = tf32
+dot(a, b, acc)      tt.dot %a, %b, %acc
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.types import i32
+from tilewright.semantics.active import context
+from tilewright.semantics.casting import cast
+from tilewright.semantics.errors import BadArgument, DotShapesDiffer, ShapesDiffer, WrongOperandType
+from tilewright.semantics.shapes import reshape
+from tilewright.semantics.tile import Tile, build, constant
+from tilewright.semantics.types import block_type, dtype, float16, float32, float64, int8, int32, uint8
+from tilewright.support.diagnostics import SemanticError
+
+PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+
+
+def dot(
+    lhs: Tile,
+    rhs: Tile,
+    acc: Tile | None = None,
+    *,
+    precision: str | None = None,
+    imprecise_acc: int | None = None,
+    out_dtype: dtype | None = None,
+) -> Tile:
+    """`lhs @ rhs + acc` of two-dimensional tiles; more axes in front are a batch.
+
+    Args:
+        lhs, rhs: … x M x K and … x K x N.
+        acc: what is added; its element type is the result's.
+        precision: how fp32 operands are rounded; None takes the default of the target.
+        imprecise_acc: how many fp8 products may be added with low precision, on targets that do so.
+        out_dtype: element type of the result when there is no `acc`.
+
+    Raises:
+        SemanticError: shapes or types do not fit.
+    """
+    lhs, rhs = _operand(lhs), _operand(rhs)
+    if len(lhs.type.shape) > 3 and len(rhs.type.shape) == len(lhs.type.shape):
+        return _flattened(lhs, rhs, acc, precision, imprecise_acc, out_dtype)
+    shape = _result_shape(lhs, rhs)
+    result = block_type(_result_element(lhs.type.scalar, rhs.type.scalar, acc, out_dtype), shape)
+    if acc is None:
+        acc = constant(0.0 if result.scalar.floating else 0, result)
+    elif acc.type is not result:
+        raise SemanticError(ShapesDiffer("dot", f"acc of {acc.type}", f"the result {result}"))
+    wanted = precision or context().dot_precision
+    if wanted not in PRECISIONS:
+        raise SemanticError(BadArgument("dot", "input_precision", wanted, ", ".join(PRECISIONS)))
+    attributes: dict[str, Attribute] = {
+        "inputPrecision": Keyword(wanted),
+        "maxNumImpreciseAcc": Number(imprecise_acc or 0, i32),
+    }
+    return build("tt.dot", [lhs.handle, rhs.handle, acc.handle], result, attributes)
+
+
+def _operand(tile: Any) -> Tile:
+    if not isinstance(tile, Tile) or len(tile.type.shape) < 2:
+        raise SemanticError(WrongOperandType("dot", getattr(tile, "type", type(tile)), "tiles of rank 2 or more"))
+    return cast(tile, float16) if tile.type.scalar.is_fp8e4b15() else tile
+
+
+def _result_shape(lhs: Tile, rhs: Tile) -> tuple[int, ...]:
+    left, right = lhs.type.shape, rhs.type.shape
+    if len(left) != len(right) or left[:-2] != right[:-2] or left[-1] != right[-2]:
+        raise SemanticError(DotShapesDiffer(left, right))
+    return (*left[:-1], right[-1])
+
+
+def _result_element(left: dtype, right: dtype, acc: Tile | None, out_dtype: dtype | None) -> dtype:
+    """The element type of the product, from the operands' and what the program asks for."""
+    if left is not right and not (left.is_fp8() and right.is_fp8()):
+        raise SemanticError(ShapesDiffer("dot", left, right))
+    if left.integer:
+        if left not in (int8, uint8):
+            raise SemanticError(WrongOperandType("dot", left, "8-bit integers or floats"))
+        return int32
+    if left is float64:
+        return float64
+    wanted = out_dtype or (acc.type.scalar if acc is not None else float32)
+    if wanted.is_bf16():
+        raise SemanticError(
+            BadArgument("dot", "out_dtype", wanted, "float32 or float16; convert with .to(tl.bfloat16)")
+        )
+    if left is float32 or left.is_bf16():
+        return float32
+    return wanted
+
+
+def _flattened(lhs: Tile, rhs: Tile, acc: Tile | None, *options: Any) -> Tile:
+    """The product with all batch axes made one."""
+    batch = lhs.type.shape[:-2]
+    if batch != rhs.type.shape[:-2]:
+        raise SemanticError(DotShapesDiffer(lhs.type.shape, rhs.type.shape))
+    flat_lhs, flat_rhs = _with_one_batch(lhs), _with_one_batch(rhs)
+    flat_acc = None if acc is None else _with_one_batch(acc)
+    precision, imprecise_acc, out_dtype = options
+    product = dot(flat_lhs, flat_rhs, flat_acc, precision=precision, imprecise_acc=imprecise_acc, out_dtype=out_dtype)
+    return reshape(product, (*batch, *product.type.shape[1:]))
+
+
+def _with_one_batch(tile: Tile) -> Tile:
+    shape = tile.type.shape
+    count = 1
+    for extent in shape[:-2]:
+        count *= extent
+    return reshape(tile, (count, *shape[-2:]))

@@ -1,0 +1,345 @@
+"""Everything that can be wrong with a program as far as types, shapes and memory are concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.support.diagnostics import Diagnostic, Limit
+
+
+@dataclass(frozen=True)
+class EmptyShape(Diagnostic):
+    """A tile of rank 0."""
+
+    title = "a tile has no shape"
+    label = "the shape () is not a tile's"
+    help = "use a scalar, or a shape with at least one extent"
+
+
+@dataclass(frozen=True)
+class ExtentNotPowerOfTwo(Diagnostic):
+    """An extent that is not a power of two."""
+
+    title = "tile extents must be powers of two"
+    label = "extent {axis} of {shape} is {extent}"
+    help = "take triton.next_power_of_2({extent}) and mask the elements beyond {extent}"
+    shape: tuple[int, ...]
+    axis: int
+    extent: int
+
+
+@dataclass(frozen=True)
+class TileTooLarge(Diagnostic):
+    """More elements than a tile may have."""
+
+    title = "the tile is too large"
+    label = "{shape} has {numel} elements, the limit is {limit}"
+    help = "loop over smaller tiles"
+    shape: tuple[int, ...]
+    numel: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class NotBroadcastable(Diagnostic):
+    """Two shapes that differ where neither is 1."""
+
+    title = "shapes do not broadcast"
+    label = "{left} and {right} differ in dimension {axis}"
+    help = "reshape one side, or index it with [:, None] so that dimension {axis} is 1"
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    axis: int
+
+
+@dataclass(frozen=True)
+class CannotBroadcastTo(Diagnostic):
+    """A tile that does not fit into the wanted shape."""
+
+    title = "the tile does not broadcast to the shape"
+    label = "{source} does not fit {target}"
+    help = "only extents of 1 stretch, and the ranks must be equal: add axes with [:, None] or tl.expand_dims"
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NoCommonType(Diagnostic):
+    """Operands that no promotion rule brings together."""
+
+    title = "the operands have no common type"
+    label = "{left} and {right} do not mix"
+    help = "convert one side with .to(...), for example .to(tl.float32)"
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class MixedSigns(Diagnostic):
+    """`/`, `//` or `%` of a signed and an unsigned integer."""
+
+    title = "division and remainder need operands of the same sign"
+    label = "{left} and {right}"
+    help = "convert one side with .to(...): the result would depend on which"
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class NegativeMeetsUnsigned(Diagnostic):
+    """A negative Python number with an unsigned tile."""
+
+    title = "a negative number meets an unsigned tile"
+    label = "{number} is not a {dtype}"
+    help = "convert the tile to a signed type first, for example .to(tl.int32)"
+    number: float
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class NumberOutOfRange(Diagnostic):
+    """A Python number that the element type cannot hold."""
+
+    title = "the number does not fit the type"
+    label = "{number} is out of range for {dtype}"
+    help = "convert the other operand to a wider type first, for example .to(tl.int64)"
+    number: float
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class WrongOperandType(Diagnostic):
+    """An operation that is not defined for the type of its operand."""
+
+    title = "`{operation}` is not defined for {type}"
+    label = "expected {expected}"
+    help = "convert the operand with .to(...)"
+    operation: str
+    type: Any
+    expected: str
+
+
+@dataclass(frozen=True)
+class NotATile(Diagnostic):
+    """A Python object where a tile or number is needed."""
+
+    title = "a tile or a number is needed here"
+    label = "this is {what}"
+    help = "only tiles, numbers and constexpr values take part in operations of the kernel"
+    what: str
+
+
+@dataclass(frozen=True)
+class PointerMeetsPointer(Diagnostic):
+    """Arithmetic between two pointers."""
+
+    title = "pointers cannot be added to each other"
+    label = "{left} and {right}"
+    help = "add an integer offset (in elements) to a pointer"
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class NoSingleTruth(Diagnostic):
+    """A tile where Python wants True or False."""
+
+    title = "a tile has no single truth value"
+    label = "{type} is only known when the kernel runs"
+    help = "use tl.where, or & and | instead of `and` and `or`"
+    type: Any
+
+
+@dataclass(frozen=True)
+class MustBeConstant(Diagnostic):
+    """A run-time value where a compile-time constant is needed."""
+
+    title = "`{name}` must be known at compile time"
+    label = "{found} is not a constant"
+    help = "annotate the kernel parameter with tl.constexpr"
+    name: str
+    found: str
+
+
+@dataclass(frozen=True)
+class BadArgument(Diagnostic):
+    """An argument that is not one of the accepted values."""
+
+    title = "`{function}` does not accept {name} = {value}"
+    label = "expected {expected}"
+    function: str
+    name: str
+    value: Any
+    expected: str
+
+
+@dataclass(frozen=True)
+class AxisOutOfRange(Diagnostic):
+    """An axis that the tile does not have."""
+
+    title = "the tile has no axis {axis}"
+    label = "its rank is {rank}"
+    help = "axes run from 0 to rank - 1; negative ones count from the last"
+    axis: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class NumelDiffers(Diagnostic):
+    """A reshape that changes the number of elements."""
+
+    title = "a reshape keeps the number of elements"
+    label = "{source} does not become {target}"
+    help = "the products of the extents must be equal"
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BadPermutation(Diagnostic):
+    """Axes that are no permutation."""
+
+    title = "the axes are not a permutation"
+    label = "{order} does not name each of {rank} axes once"
+    order: tuple[int, ...]
+    rank: int
+
+
+@dataclass(frozen=True)
+class ShapesDiffer(Diagnostic):
+    """Operands that must have equal shapes (or types)."""
+
+    title = "`{operation}` needs operands that agree"
+    label = "{left} and {right} do not"
+    operation: str
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class BadIndex(Diagnostic):
+    """An index other than `None` and `:`."""
+
+    title = "tiles are indexed only with `:` and `None`"
+    label = "{index} is neither"
+    help = "move the pointer instead, or select elements with tl.gather, tl.where or a reduction"
+    index: str
+
+
+@dataclass(frozen=True)
+class NotAPointer(Diagnostic):
+    """Memory access through something that is no pointer."""
+
+    title = "`{operation}` needs a pointer"
+    label = "this is {type}"
+    help = "pass the tensor itself to the kernel; its argument is a pointer to the first element"
+    operation: str
+    type: Any
+
+
+@dataclass(frozen=True)
+class OtherNeedsMask(Diagnostic):
+    """`other` without `mask`."""
+
+    title = "`other` has no meaning without `mask`"
+    label = "every element is loaded"
+    help = "pass mask=..., or leave other out"
+
+
+@dataclass(frozen=True)
+class MaskNotBoolean(Diagnostic):
+    """A mask of numbers."""
+
+    title = "a mask must be boolean"
+    label = "this one holds {type}"
+    help = "compare it with something, or convert it with .to(tl.int1)"
+    type: Any
+
+
+@dataclass(frozen=True)
+class TileThroughScalarPointer(Diagnostic):
+    """A tile of values or masks for a single address."""
+
+    title = "one pointer cannot move a whole tile"
+    label = "`{name}` is a tile, the pointer is a scalar"
+    help = "add offsets to the pointer: ptr + tl.arange(0, N)"
+    name: str
+
+
+@dataclass(frozen=True)
+class StoreToConst(Diagnostic):
+    """A store through a pointer to const."""
+
+    title = "cannot store through a const pointer"
+    label = "{type} promises that the memory is not written"
+    help = "drop tl.const from the parameter's annotation"
+    type: Any
+
+
+@dataclass(frozen=True)
+class OnlyForBlockPointers(Diagnostic):
+    """boundary_check or padding_option with ordinary pointers."""
+
+    title = "`{name}` works only with block pointers"
+    label = "this is {type}"
+    help = "use mask= and other=, or make the pointer with tl.make_block_ptr"
+    name: str
+    type: Any
+
+
+@dataclass(frozen=True)
+class NotForBlockPointers(Diagnostic):
+    """mask or other with a block pointer."""
+
+    title = "`{name}` does not work with block pointers"
+    label = "this is {type}"
+    help = "use boundary_check= and padding_option="
+    name: str
+    type: Any
+
+
+@dataclass(frozen=True)
+class AtomicNotSupported(Diagnostic):
+    """An atomic operation on an element type that has none."""
+
+    title = "`atomic_{operation}` does not exist for {type}"
+    label = "expected {expected}"
+    help = "use a wider element type"
+    operation: str
+    type: Any
+    expected: str
+
+
+@dataclass(frozen=True)
+class DotShapesDiffer(Diagnostic):
+    """Operands whose inner extents differ."""
+
+    title = "the operands of `dot` do not fit"
+    label = "{left} times {right}"
+    help = "the last extent of the left one must be the last but one of the right one"
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CombineChangesType(Diagnostic):
+    """A combine function whose results are not like its arguments."""
+
+    title = "the combine function must return what it was given"
+    label = "it returns {found} for {expected}"
+    help = "convert the results with .to(...)"
+    found: Any
+    expected: Any
+
+
+@dataclass(frozen=True)
+class NotOnThisTarget(Limit):
+    """A feature bound to one vendor's hardware."""
+
+    title = "`{feature}` is not supported"
+    label = "{reason}"
+    help = "{instead}"
+    feature: str
+    reason: str
+    instead: str

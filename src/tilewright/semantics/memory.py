@@ -1,0 +1,221 @@
+"""Loads and stores.
+
+    load(tile of pointers, mask, other=0)     tt.load %p, %mask, %other
+    store(ptr, value, mask)                   value and mask take the shape of ptr, then tt.store
+    load(block pointer, boundary_check=(0,))  tt.load {boundaryCheck = 0}
+
+Booleans live in memory as bytes, so they are moved as int8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword
+from tilewright.ir.types import i32
+from tilewright.semantics.active import active
+from tilewright.semantics.arithmetic import scalar_or_tile, to_tensor
+from tilewright.semantics.broadcasting import broadcast_to, stretch
+from tilewright.semantics.casting import cast
+from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.errors import (
+    BadArgument,
+    MaskNotBoolean,
+    NotAPointer,
+    NotForBlockPointers,
+    OnlyForBlockPointers,
+    OtherNeedsMask,
+    StoreToConst,
+    TileThroughScalarPointer,
+)
+from tilewright.semantics.tile import Tile, build
+from tilewright.semantics.types import block_type, int1, int8, pointer_type, shaped
+from tilewright.support.diagnostics import SemanticError
+
+LOAD_CACHES = {".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv"}
+STORE_CACHES = {".wb": "wb", ".cg": "cg", ".cs": "cs", ".wt": "wt"}
+EVICTIONS = ("evict_first", "evict_last", "evict_normal")
+PADDINGS = {"zero": "pad_zero", "nan": "pad_nan"}
+
+Attributes = dict[str, Attribute]
+
+
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    *,
+    boundary_check: Any = (),
+    padding_option: str = "",
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
+) -> Tile:
+    """What `pointer` points at; masked-off elements are `other` (undefined without it) and touch no memory.
+
+    Raises:
+        SemanticError: no pointer, a mask that does not fit, an option that does not exist.
+    """
+    attributes = _hints("load", LOAD_CACHES, cache_modifier, eviction_policy)
+    if volatile:
+        attributes["isVolatile"] = True
+    mask, other = unwrap(mask), unwrap(other)
+    if mask is None and other is not None:
+        raise SemanticError(OtherNeedsMask())
+    kind = pointee_of(pointer, "load")
+    if kind.is_block():
+        return _load_block(pointer, kind, mask, other, boundary_check, padding_option, attributes)
+    _refuse_block_options(pointer, boundary_check, padding_option)
+    is_boolean = kind is int1
+    if is_boolean:
+        pointer, kind = as_byte_pointer(pointer), int8
+    shape = pointer.type.shape
+    operands = [pointer.handle]
+    if mask is not None:
+        operands.append(fitting_mask(mask, shape).handle)
+        if other is not None:
+            operands.append(_fitting(scalar_or_tile(other, kind, shape), shape, "other").handle)
+    loaded = build("tt.load", operands, shaped(kind, shape), attributes)
+    return cast(loaded, int1) if is_boolean else loaded
+
+
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    boundary_check: Any = (),
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:
+    """Write `value`, converted to the element type, where `mask` holds.
+
+    Raises:
+        SemanticError: no pointer or a const one, shapes that do not fit, an option that does not exist.
+    """
+    attributes = _hints("store", STORE_CACHES, cache_modifier, eviction_policy)
+    mask = unwrap(mask)
+    kind = pointee_of(pointer, "store")
+    check_writable(pointer)
+    if kind.is_block():
+        _store_block(pointer, kind, value, mask, boundary_check, attributes)
+        return
+    _refuse_block_options(pointer, boundary_check, "")
+    if kind is int1:
+        pointer, kind = as_byte_pointer(pointer), int8
+        value = cast(to_tensor(value), int1)
+    shape = pointer.type.shape
+    operands = [pointer.handle, _fitting(scalar_or_tile(value, kind, shape), shape, "value").handle]
+    if mask is not None:
+        operands.append(fitting_mask(mask, shape).handle)
+    active().emit("tt.store", operands, (), attributes)
+
+
+def pointee_of(pointer: Any, operation: str) -> Any:
+    """The type behind `pointer`: an element type, or a tile type for block pointers."""
+    if isinstance(pointer, Tile):
+        kind = pointer.type.scalar
+        if isinstance(kind, pointer_type):
+            return kind.element_ty
+        raise SemanticError(NotAPointer(operation, pointer.type))
+    raise SemanticError(NotAPointer(operation, type(pointer).__name__))
+
+
+def check_writable(pointer: Tile) -> None:
+    """Raise for pointers to const."""
+    if pointer.type.scalar.is_const():
+        raise SemanticError(StoreToConst(pointer.type.scalar))
+
+
+def as_byte_pointer(pointer: Tile) -> Tile:
+    """A pointer to booleans as a pointer to the bytes that hold them."""
+    old = pointer.type.scalar
+    assert isinstance(old, pointer_type), "only pointers have bytes behind them"
+    return cast(pointer, pointer_type(int8, old.address_space, old.const))
+
+
+def fitting_mask(mask: Any, shape: tuple[int, ...]) -> Tile:
+    """`mask` as booleans of `shape`."""
+    if not isinstance(mask, Tile):
+        return scalar_or_tile(bool(mask), int1, shape)
+    if mask.type.scalar is not int1:
+        raise SemanticError(MaskNotBoolean(mask.type.scalar))
+    return _fitting(mask, shape, "mask")
+
+
+def _fitting(tile: Tile, shape: tuple[int, ...], name: str) -> Tile:
+    if tile.type.shape == shape:
+        return tile
+    if not shape:
+        raise SemanticError(TileThroughScalarPointer(name))
+    return stretch(tile, shape)
+
+
+def _hints(function: str, caches: dict[str, str], cache: Any, eviction: Any) -> Attributes:
+    """The attributes of the cache and eviction arguments."""
+    cache, eviction = unwrap(cache), unwrap(eviction)
+    attributes: Attributes = {}
+    if cache:
+        if cache not in caches:
+            raise SemanticError(BadArgument(function, "cache_modifier", cache, ", ".join(caches)))
+        attributes["cache"] = Keyword(caches[cache])
+    if eviction:
+        if eviction not in EVICTIONS:
+            raise SemanticError(BadArgument(function, "eviction_policy", eviction, ", ".join(EVICTIONS)))
+        if eviction != "evict_normal":
+            attributes["evict"] = Keyword(eviction)
+    return attributes
+
+
+def _refuse_block_options(pointer: Tile, boundary_check: Any, padding_option: Any) -> None:
+    if unwrap_all(boundary_check):
+        raise SemanticError(OnlyForBlockPointers("boundary_check", pointer.type))
+    if unwrap(padding_option):
+        raise SemanticError(OnlyForBlockPointers("padding_option", pointer.type))
+
+
+def checked_axes(boundary_check: Any, rank: int) -> tuple[int, ...]:
+    """The axes of `boundary_check`, sorted."""
+    axes = unwrap_all(boundary_check)
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    if len(set(axes)) != len(axes) or any(not isinstance(axis, int) or not 0 <= axis < rank for axis in axes):
+        raise SemanticError(BadArgument("load/store", "boundary_check", axes, f"different axes from 0 to {rank - 1}"))
+    return tuple(sorted(axes))
+
+
+def _load_block(
+    pointer: Tile,
+    kind: block_type,
+    mask: Any,
+    other: Any,
+    boundary_check: Any,
+    padding_option: Any,
+    attributes: Attributes,
+) -> Tile:
+    if mask is not None or other is not None:
+        raise SemanticError(NotForBlockPointers("mask" if mask is not None else "other", pointer.type))
+    _describe_bounds(kind, boundary_check, padding_option, attributes)
+    return build("tt.load", [pointer.handle], kind, attributes)
+
+
+def _describe_bounds(kind: block_type, boundary_check: Any, padding_option: Any, attributes: Attributes) -> None:
+    padding = unwrap(padding_option)
+    axes = checked_axes(boundary_check, len(kind.shape))
+    if axes:
+        attributes["boundaryCheck"] = DenseArray(i32, axes)
+    if padding:
+        if padding not in PADDINGS:
+            raise SemanticError(BadArgument("load", "padding_option", padding, ", ".join(PADDINGS)))
+        if padding == "nan" and kind.element_ty.integer:
+            raise SemanticError(BadArgument("load", "padding_option", padding, "zero: integers have no NaN"))
+        attributes["padding"] = Keyword(PADDINGS[padding])
+
+
+def _store_block(
+    pointer: Tile, kind: block_type, value: Any, mask: Any, boundary_check: Any, attributes: Attributes
+) -> None:
+    if mask is not None:
+        raise SemanticError(NotForBlockPointers("mask", pointer.type))
+    _describe_bounds(kind, boundary_check, "", attributes)
+    tile = broadcast_to(scalar_or_tile(value, kind.element_ty, kind.shape), kind.shape)
+    active().emit("tt.store", [pointer.handle, tile.handle], (), attributes)

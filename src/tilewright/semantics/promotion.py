@@ -1,0 +1,94 @@
+"""Type promotion as an ordered list of named rules: the type in which `a op b` is computed.
+
+promote(int32, float16)                       fp16
+promote(bfloat16, int64)                      fp32
+promote(float16, float32, right_is_number=True)   fp16: a Python number adapts to the tile
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from tilewright.semantics.errors import MixedSigns, NoCommonType
+from tilewright.semantics.types import bfloat16, dtype, float16, float32, float64
+from tilewright.support.diagnostics import SemanticError
+
+
+class Side(NamedTuple):
+    """One operand as promotion sees it: its type, and whether it was a bare Python number."""
+
+    dtype: dtype
+    is_number: bool = False
+
+
+def number_meets_tile(a: Side, b: Side, division: bool) -> dtype | None:
+    """A Python number of the same or a lower kind (boolean, integer, float) adapts to the tile."""
+    if a.is_number == b.is_number:
+        return None
+    number, tile = (a.dtype, b.dtype) if a.is_number else (b.dtype, a.dtype)
+    if number.kind().value > tile.kind().value:
+        return None
+    return float32 if division and tile in (float16, bfloat16) else tile
+
+
+def either_is(wide: dtype) -> Callable[[Side, Side, bool], dtype | None]:
+    """The wide float wins over everything below it."""
+    return lambda a, b, division: wide if wide in (a.dtype, b.dtype) else None
+
+
+def half(a: Side, b: Side, division: bool) -> dtype | None:
+    """fp16 wins over what is left, except that `/` and `%` on halves compute in fp32."""
+    return None if float16 not in (a.dtype, b.dtype) else float32 if division else float16
+
+
+def brain_half(a: Side, b: Side, division: bool) -> dtype | None:
+    """bf16 survives only next to bf16; with anything else it becomes fp32."""
+    if bfloat16 not in (a.dtype, b.dtype):
+        return None
+    return bfloat16 if a.dtype is b.dtype and not division else float32
+
+
+def eighth(a: Side, b: Side, division: bool) -> dtype | None:
+    """Two different fp8 formats meet in fp16."""
+    if not (a.dtype.is_fp8() and b.dtype.is_fp8()):
+        return None
+    return a.dtype if a.dtype is b.dtype else float16
+
+
+def integers(a: Side, b: Side, division: bool) -> dtype | None:
+    """The wider integer wins, and unsigned wins between equal widths; `/`, `//` and `%` refuse mixed signs."""
+    left, right = a.dtype, b.dtype
+    if not (left.integer and right.integer):
+        return None
+    if left.signed == right.signed:
+        return left if left.primitive_bitwidth > right.primitive_bitwidth else right
+    if division:
+        raise SemanticError(MixedSigns(left, right))
+    unsigned, signed = (right, left) if left.signed else (left, right)
+    return unsigned if unsigned.primitive_bitwidth >= signed.primitive_bitwidth else signed
+
+
+RULES = (number_meets_tile, either_is(float64), either_is(float32), half, brain_half, eighth, integers)
+
+
+@cache
+def promote(
+    left: dtype,
+    right: dtype,
+    *,
+    left_is_number: bool = False,
+    right_is_number: bool = False,
+    division: bool = False,
+) -> dtype:
+    """The type in which `left op right` is computed: the first rule with an opinion decides.
+
+    Raises:
+        SemanticError: no rule brings the types together.
+    """
+    a, b = Side(left, left_is_number), Side(right, right_is_number)
+    for rule in RULES:
+        if (found := rule(a, b, division)) is not None:
+            return found
+    raise SemanticError(NoCommonType(left, right))

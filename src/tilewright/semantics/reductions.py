@@ -1,0 +1,102 @@
+"""Reductions and scans with any combine function, which becomes the region of the op.
+
+reduce((x,), 1, add)      "tt.reduce"(%x) <{axis = 1}> ({ ^bb0(%a, %b): %s = arith.addf %a, %b; tt.reduce.return %s })
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.core import Block, Region
+from tilewright.ir.types import i32
+from tilewright.semantics.active import active, call_function
+from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.errors import BadArgument, CombineChangesType, ShapesDiffer
+from tilewright.semantics.shapes import checked_axis, constant_int, reshape
+from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import block_type, dtype, int32, shaped
+from tilewright.support.diagnostics import SemanticError
+
+Tiles = tuple[Tile, ...]
+
+
+def reduce(inputs: Sequence[Tile], axis: Any, combine: Any) -> Tiles:
+    """Fold each tile along `axis` (None: all elements) with `combine(*left, *right) -> results`.
+
+    Raises:
+        SemanticError: shapes differ, no such axis, or `combine` changes the types.
+    """
+    tiles = tuple(inputs)
+    _check_shapes("reduce", tiles)
+    if not tiles[0].type.shape:
+        raise SemanticError(BadArgument("reduce", "input", tiles[0].type, "a tile"))
+    if axis is None:
+        tiles = tuple(reshape(tile, prod(tile.type.shape), allow_reorder=True) for tile in tiles)
+        axis = 0
+    shape = tiles[0].type.shape
+    position = checked_axis(axis, len(shape))
+    rest = (*shape[:position], *shape[position + 1 :])
+    results = [shaped(tile.type.scalar, rest) for tile in tiles]
+    region = _combine_region("tt.reduce.return", tiles, combine)
+    attributes: dict[str, Attribute] = {"axis": Number(position, i32)}
+    handles = active().emit("tt.reduce", [t.handle for t in tiles], [r.ir for r in results], attributes, [region])
+    return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, results, strict=True))
+
+
+def scan(inputs: Sequence[Tile], axis: Any, combine: Any, *, reverse: bool) -> Tiles:
+    """All prefixes (with `reverse` suffixes) of each tile along `axis`, folded with the associative `combine`.
+
+    Raises:
+        SemanticError: shapes differ, no such axis, or `combine` changes the types.
+    """
+    tiles = tuple(inputs)
+    _check_shapes("associative_scan", tiles)
+    position = checked_axis(axis, len(tiles[0].type.shape))
+    region = _combine_region("tt.scan.return", tiles, combine)
+    attributes: dict[str, Attribute] = {"axis": Number(position, i32), "reverse": bool(reverse)}
+    types = [tile.type for tile in tiles]
+    handles = active().emit("tt.scan", [t.handle for t in tiles], [t.ir for t in types], attributes, [region])
+    return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, types, strict=True))
+
+
+def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
+    """How often each of 0 … bins - 1 occurs in a one-dimensional tile of integers."""
+    if len(tile.type.shape) != 1 or not tile.type.scalar.integer:
+        raise SemanticError(BadArgument("histogram", "input", tile.type, "a one-dimensional tile of integers"))
+    operands = [tile.handle] if mask is None else [tile.handle, mask.handle]
+    result = block_type(int32, (constant_int(bins, "num_bins"),))
+    return Tile.concrete(active().emit("tt.histogram", operands, (result.ir,))[0], result)
+
+
+def _check_shapes(operation: str, tiles: Tiles) -> None:
+    for tile in tiles[1:]:
+        if tile.type.shape != tiles[0].type.shape:
+            raise SemanticError(ShapesDiffer(operation, tiles[0].type, tile.type))
+
+
+def _combine_region(terminator: str, tiles: Tiles, combine: Any) -> Region:
+    """A region that applies `combine` to two groups of scalars."""
+    elements: list[dtype] = [tile.type.scalar for tile in tiles] * 2
+    block = Block(element.ir for element in elements)
+    region = Region([block])
+    emitter = active()
+    with emitter.recording(block):
+        arguments = [Tile.concrete(arg, kind) for arg, kind in zip(block.args, elements, strict=True)]
+        answer = call_function(combine, arguments)
+        results = [to_tensor(value) for value in (answer if isinstance(answer, tuple) else (answer,))]
+        _check_results(results, elements[: len(tiles)])
+        emitter.emit(terminator, [result.handle for result in results])
+    return region
+
+
+def _check_results(results: list[Tile], expected: list[dtype]) -> None:
+    found = [result.type for result in results]
+    if found != expected:
+        raise SemanticError(CombineChangesType(_listed(found), _listed(expected)))
+
+
+def _listed(types: Sequence[Any]) -> str:
+    return ", ".join(map(str, types))

@@ -1,0 +1,239 @@
+"""Tiles made from nothing, and tiles in other shapes.
+
+arange(0, 128)        tt.make_range {start = 0, end = 128}
+full((4, 4), 0, fp32) arith.constant dense<0.0>
+join(a, b)            tt.join: a new last axis of extent 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
+from tilewright.ir.types import i32
+from tilewright.semantics.active import active
+from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.broadcasting import broadcast, broadcast_to, expand_dims
+from tilewright.semantics.casting import cast
+from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.errors import (
+    AxisOutOfRange,
+    BadArgument,
+    BadIndex,
+    BadPermutation,
+    MustBeConstant,
+    NumelDiffers,
+    ShapesDiffer,
+)
+from tilewright.semantics.numbers import number_as
+from tilewright.semantics.tile import Tile, build, constant
+from tilewright.semantics.types import block_type, dtype, int32, pointer_type, shaped, uint64
+from tilewright.support.diagnostics import SemanticError
+
+Shape = tuple[int, ...]
+AXES = (Keyword("x"), Keyword("y"), Keyword("z"))
+
+
+def constant_int(value: Any, name: str) -> int:
+    """`value` as a compile-time integer.
+
+    Raises:
+        SemanticError: it is a run-time value, or no integer.
+    """
+    value = unwrap(value)
+    if isinstance(value, Tile):
+        known = active().concrete(value.handle)
+        if known is None:
+            raise SemanticError(MustBeConstant(name, str(value.type)))
+        value = known
+    if not isinstance(value, int):
+        raise SemanticError(MustBeConstant(name, repr(value)))
+    return int(value)
+
+
+def constant_shape(shape: Any, name: str = "shape") -> Shape:
+    """`shape` (a number, or a sequence of them) as compile-time extents."""
+    shape = unwrap_all(shape)
+    extents = shape if isinstance(shape, tuple) else (shape,)
+    return tuple(constant_int(extent, name) for extent in extents)
+
+
+def checked_axis(axis: Any, rank: int) -> int:
+    """`axis` counted from 0."""
+    position = constant_int(axis, "axis")
+    if not -rank <= position < rank:
+        raise SemanticError(AxisOutOfRange(position, rank))
+    return position % rank
+
+
+def program_id(axis: Any) -> Tile:
+    """The index of this program along grid axis 0, 1 or 2."""
+    return build("tt.get_program_id", [], int32, {"axis": _grid_axis(axis)})
+
+
+def num_programs(axis: Any) -> Tile:
+    """How many programs run along grid axis 0, 1 or 2."""
+    return build("tt.get_num_programs", [], int32, {"axis": _grid_axis(axis)})
+
+
+def _grid_axis(axis: Any) -> Keyword:
+    position = constant_int(axis, "axis")
+    if not 0 <= position <= 2:
+        raise SemanticError(BadArgument("program_id", "axis", position, "0, 1 or 2"))
+    return AXES[position]
+
+
+def arange(start: Any, end: Any) -> Tile:
+    """int32 values start … end - 1; their number must be a power of two."""
+    first, last = constant_int(start, "start"), constant_int(end, "end")
+    if not 0 <= first < last <= 2**31:
+        raise SemanticError(BadArgument("arange", "start, end", f"({first}, {last})", "0 <= start < end <= 2**31"))
+    attributes: dict[str, Attribute] = {"start": Number(first, i32), "end": Number(last, i32)}
+    return build("tt.make_range", [], block_type(int32, (last - first,)), attributes)
+
+
+def full(shape: Any, value: Any, element: Any) -> Tile:
+    """A tile of `shape` with `value` (number or scalar) everywhere; the shape `()` gives a scalar."""
+    extents, target = constant_shape(shape), unwrap(element)
+    if isinstance(value, Tile):
+        scalar = value if not value.type.shape else unsplat(value)
+        return broadcast_to(cast(scalar, target), extents) if extents else cast(scalar, target)
+    if not isinstance(target, dtype):
+        raise SemanticError(BadArgument("full", "dtype", target, "an element type such as tl.float32"))
+    if isinstance(target, pointer_type):
+        address = to_tensor(unwrap(value))
+        pointer = cast(cast(address, uint64), target)
+        return broadcast_to(pointer, extents) if extents else pointer
+    return constant(number_as(unwrap(value), target), shaped(target, extents))
+
+
+def unsplat(tile: Tile) -> Tile:
+    """The only element of a tile as a scalar."""
+    if prod(tile.type.shape) != 1:
+        raise SemanticError(NumelDiffers(tile.type.shape, ()))
+    return build("tt.unsplat", [tile.handle], tile.type.scalar) if tile.type.shape else tile
+
+
+def reshape(value: Any, shape: Any, *, allow_reorder: bool = False) -> Tile:
+    """The same elements in another shape; with `allow_reorder` in any order that suits the target."""
+    tile, extents = to_tensor(value), constant_shape(shape)
+    if tile.type.shape == extents:
+        return tile
+    if prod(tile.type.shape) != prod(extents):
+        raise SemanticError(NumelDiffers(tile.type.shape, extents))
+    if not extents:
+        return unsplat(tile)
+    result = block_type(tile.type.scalar, extents)
+    if not tile.type.shape:
+        return build("tt.splat", [tile.handle], result)
+    return build("tt.reshape", [tile.handle], result, {"allow_reorder": True} if allow_reorder else None)
+
+
+def expand(value: Any, axis: Any) -> Tile:
+    """`value` with new axes of extent 1 at the positions `axis` (one or several) of the result."""
+    tile, places = to_tensor(value), constant_shape(axis, "axis")
+    rank = len(tile.type.shape) + len(places)
+    positions = sorted(checked_axis(place, rank) for place in places)
+    if len(set(positions)) != len(positions):
+        raise SemanticError(BadArgument("expand_dims", "axis", places, "positions that differ"))
+    for position in positions:
+        tile = expand_dims(tile, position)
+    return tile
+
+
+def broadcast_shape(value: Any, shape: Any) -> Tile:
+    """`value` stretched to `shape`."""
+    tile, extents = to_tensor(value), constant_shape(shape)
+    return broadcast_to(tile, extents) if extents else tile
+
+
+def permute(tile: Tile, order: Any) -> Tile:
+    """Axis i of the result is axis `order[i]` of `tile`."""
+    rank, axes = len(tile.type.shape), constant_shape(order, "dims")
+    axes = tuple(axis % rank if -rank <= axis < rank else axis for axis in axes)
+    if sorted(axes) != list(range(rank)):
+        raise SemanticError(BadPermutation(axes, rank))
+    if axes == tuple(range(rank)):
+        return tile
+    result = block_type(tile.type.scalar, tuple(tile.type.shape[axis] for axis in axes))
+    return build("tt.trans", [tile.handle], result, {"order": DenseArray(i32, axes)})
+
+
+def transpose(tile: Tile) -> Tile:
+    """The last two axes swapped."""
+    rank = len(tile.type.shape)
+    if rank < 2:
+        raise SemanticError(AxisOutOfRange(1, rank))
+    return permute(tile, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def join(lhs: Any, rhs: Any) -> Tile:
+    """Both tiles side by side on a new last axis of extent 2."""
+    a, b = broadcast(to_tensor(lhs), to_tensor(rhs))
+    if a.type is not b.type:
+        raise SemanticError(ShapesDiffer("join", a.type, b.type))
+    if not a.type.shape:
+        one = block_type(a.type.scalar, (1,))
+        pair = join(build("tt.splat", [a.handle], one), build("tt.splat", [b.handle], one))
+        return reshape(pair, (2,))
+    result = block_type(a.type.scalar, (*a.type.shape, 2))
+    return build("tt.join", [a.handle, b.handle], result)
+
+
+def split(tile: Tile) -> tuple[Tile, Tile]:
+    """The two halves along the last axis, whose extent is 2."""
+    shape = tile.type.shape
+    if not shape or shape[-1] != 2:
+        raise SemanticError(BadArgument("split", "shape", shape, "a last extent of 2"))
+    if len(shape) == 1:
+        first, second = split(reshape(tile, (1, 2)))
+        return unsplat(first), unsplat(second)
+    half = block_type(tile.type.scalar, shape[:-1])
+    first_handle, second_handle = active().emit("tt.split", [tile.handle], (half.ir, half.ir))
+    return Tile.concrete(first_handle, half), Tile.concrete(second_handle, half)
+
+
+def cat(lhs: Any, rhs: Any, axis: int, *, can_reorder: bool) -> Tile:
+    """Both tiles one after the other along `axis`; `can_reorder` lets the target choose the order of elements."""
+    a, b = to_tensor(lhs), to_tensor(rhs)
+    if a.type is not b.type or not a.type.shape:
+        raise SemanticError(ShapesDiffer("cat", a.type, b.type))
+    shape = a.type.shape
+    position = checked_axis(axis, len(shape))
+    if can_reorder:
+        if len(shape) != 1:
+            raise SemanticError(BadArgument("cat", "can_reorder", True, "one-dimensional tiles"))
+        return build("tt.cat", [a.handle, b.handle], block_type(a.type.scalar, (shape[0] * 2,)))
+    rank = len(shape)
+    order = (*range(position), rank, *range(position, rank))
+    doubled = (*shape[:position], shape[position] * 2, *shape[position + 1 :])
+    return reshape(permute(join(a, b), order), doubled)
+
+
+def gather(source: Tile, index: Tile, axis: Any) -> Tile:
+    """`source[…, index[…], …]` along `axis`; the shapes agree everywhere else."""
+    shape, wanted = source.type.shape, index.type.shape
+    if not index.type.scalar.integer:
+        raise SemanticError(BadArgument("gather", "index", index.type, "integers"))
+    position = checked_axis(axis, len(shape))
+    others = [*shape[:position], *shape[position + 1 :]]
+    if len(shape) != len(wanted) or others != [*wanted[:position], *wanted[position + 1 :]]:
+        raise SemanticError(ShapesDiffer("gather", source.type, index.type))
+    result = block_type(source.type.scalar, wanted)
+    return build("tt.gather", [source.handle, index.handle], result, {"axis": Number(position, i32)})
+
+
+def index_tile(tile: Tile, keys: Any) -> Tile:
+    """`tile[keys]`, where every key is `:` or None."""
+    items: Sequence[Any] = keys if isinstance(keys, tuple) else (keys,)
+    for axis, key in enumerate(items):
+        item = unwrap(key)
+        if item is None:
+            tile = expand_dims(tile, axis)
+        elif not (isinstance(item, slice) and item == slice(None)):
+            raise SemanticError(BadIndex(str(item)))
+        elif axis >= len(tile.type.shape):
+            raise SemanticError(AxisOutOfRange(axis, len(tile.type.shape)))
+    return tile

@@ -1,0 +1,61 @@
+"""`Tile`: a typed handle, the value every operation takes and returns; `build` makes one from a new op.
+
+The language's `tensor` is a `Tile` with operators and methods; semantics make instances of it through
+`Tile.concrete` without knowing it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tilewright.ir.attributes import Attribute
+from tilewright.ir.core import Value
+from tilewright.semantics.active import active
+from tilewright.semantics.types import AnyType, dtype
+
+
+class Tile:
+    """A value of the kernel: a tile, or a scalar (which has the shape `()`).
+
+    Attributes:
+        handle: the value in the IR.
+        type: its type in the language, which knows more than `handle.type`: the sign of integers, `const`.
+    """
+
+    __slots__ = ("handle", "type")
+    concrete: ClassVar[type[Tile]]
+
+    def __init__(self, handle: Value, type: AnyType) -> None:
+        self.handle = handle
+        self.type = type
+
+    def __init_subclass__(cls) -> None:
+        Tile.concrete = cls
+
+    @property
+    def dtype(self) -> dtype:
+        """The element type."""
+        return self.type.scalar
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape as plain numbers; `()` for scalars."""
+        return self.type.shape
+
+
+Tile.concrete = Tile
+
+
+def build(name: str, operands: list[Value], type: AnyType, attributes: dict[str, Attribute] | None = None) -> Tile:
+    """Emit the op `name`, and wrap its only result as a tile of `type`."""
+    return Tile.concrete(active().emit(name, operands, (type.ir,), attributes)[0], type)
+
+
+def retyped(tile: Tile, type: AnyType) -> Tile:
+    """The same value under another type of the language with the same IR type (int32 as uint32)."""
+    return Tile.concrete(tile.handle, type)
+
+
+def constant(value: Any, type: AnyType) -> Tile:
+    """The number `value` (already fit for the element type) as a scalar, or in every element of a tile."""
+    return Tile.concrete(active().constant(value, type.ir), type)
