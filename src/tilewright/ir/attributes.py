@@ -56,7 +56,10 @@ class Unit(NamedTuple):
 
 UNIT = Unit()
 
-Attribute: TypeAlias = "Number | Dense | Symbol | Keyword | DenseArray | Opaque | Unit | bool | str | Type | tuple[Attribute, ...] | dict[str, Attribute]"
+Attribute: TypeAlias = (
+    "Number | Dense | Symbol | Keyword | DenseArray | Opaque | Unit"
+    " | bool | str | Type | tuple[Attribute, ...] | dict[str, Attribute]"
+)
 
 
 class FileLocation(NamedTuple):

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from typing import Any
+
+ANY = 1 << 30
+"""No upper limit of operands."""
 
 
 class Effect(Enum):
@@ -37,6 +41,13 @@ class OpDefinition:
         elementwise: result element i depends on operand elements i only.
         constant: it is a literal with attribute `value`.
         symbol: it defines the symbol in its attribute `sym_name`.
+        terminated: its blocks end with a terminator.
+        operands: the least and the greatest number of operands.
+        results: the number of results; None: any.
+        regions: the number of regions.
+        required: attributes that are always there.
+        spelling: how the custom text format spells the name where it differs (`module`).
+        effect_of: computes the effect of one op, where it depends on the op's attributes.
         verify: raises VerificationError when an op of this kind is malformed.
         parse, print: the custom text format; None means MLIR's generic form.
         meaning: `meaning(op, *arrays) -> array | tuple of arrays`, on NumPy arrays (0-d for scalars).
@@ -50,6 +61,13 @@ class OpDefinition:
     elementwise: bool = False
     constant: bool = False
     symbol: bool = False
+    terminated: bool = True
+    operands: tuple[int, int] = (0, ANY)
+    results: int | None = None
+    regions: int = 0
+    required: tuple[str, ...] = ()
+    spelling: str = ""
+    effect_of: Callable[[Any], Effect] | None = None
     verify: Callable[[Any], None] | None = None
     parse: Callable[..., Any] | None = None
     print: Callable[..., None] | None = None
@@ -57,13 +75,22 @@ class OpDefinition:
 
 
 OPS: dict[str, OpDefinition] = {}
+SPELLINGS: dict[str, OpDefinition] = {}
+"""The op kinds by the word that starts their custom text format."""
 
 
 def declare(name: str, **facts: Any) -> OpDefinition:
     """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it."""
     assert name not in OPS, f"{name} is declared twice"
     OPS[name] = definition = OpDefinition(name=name, **facts)
+    SPELLINGS[definition.spelling or name] = definition
     return definition
+
+
+@cache
+def literal_definition() -> OpDefinition:
+    """The op kind of literals, `arith.constant`; its dialect must have been imported."""
+    return next(definition for definition in OPS.values() if definition.constant)
 
 
 def declare_all(names: Sequence[str], **facts: Any) -> None:

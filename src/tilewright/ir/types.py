@@ -152,7 +152,7 @@ class TensorType(Type):
 
     @property
     def body(self) -> str:
-        """The part after `tensor`, as descriptor types abbreviate it."""
+        """The part after `tensor`."""
         extents = "".join(f"{extent}x" for extent in self._shape)
         layout = f", {self.encoding}" if self.encoding else ""
         return f"<{extents}{self.element.text}{layout}>"
@@ -181,12 +181,13 @@ class TensorDescType(Type):
         found = cls._interned.get(block)
         if found is None:
             found = cls._interned[block] = object.__new__(cls)
-            found.block, found.text = block, "!tt.tensordesc" + block.body
+            found.block, found.text = block, f"!tt.tensordesc<{block.text}>"
         return found
 
     @property
     def body(self) -> str:
-        return self.block.body
+        """The part after `!tt.tensordesc`, as op formats abbreviate it."""
+        return f"<{self.block.text}>"
 
 
 class FunctionType(Type):

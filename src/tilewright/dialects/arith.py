@@ -1,0 +1,165 @@
+"""Arithmetic on integers and floating point numbers: `arith.addi`, `arith.cmpf`, `arith.truncf`, …"""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import ELEMENTWISE, TO, comparison
+from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in
+from tilewright.ir.attributes import Dense, Number
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer, attribute_text
+from tilewright.ir.types import FloatType, IndexType, IntType, TensorType, i1, with_element
+
+CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+CMPF = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+
+INTEGER_BINARY = (
+    *("addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"),
+    *("andi", "ori", "xori", "shli", "shrsi", "shrui", "minsi", "maxsi", "minui", "maxui"),
+)
+FLOAT_BINARY = ("addf", "subf", "mulf", "divf", "remf", "minnumf", "maxnumf", "minimumf", "maximumf")
+COMMUTATIVE = frozenset(
+    (
+        *("addi", "muli", "andi", "ori", "xori", "minsi", "maxsi", "minui", "maxui"),
+        *("addf", "mulf", "minnumf", "maxnumf", "minimumf", "maximumf"),
+    )
+)
+
+_INTEGER = (IntType, IndexType)
+CONVERSIONS = {
+    "extsi": conversion_rule(IntType, IntType, "<"),
+    "extui": conversion_rule(IntType, IntType, "<"),
+    "trunci": conversion_rule(IntType, IntType, ">"),
+    "extf": conversion_rule(FloatType, FloatType, "<"),
+    "truncf": conversion_rule(FloatType, FloatType, ">"),
+    "sitofp": conversion_rule(IntType, FloatType),
+    "uitofp": conversion_rule(IntType, FloatType),
+    "fptosi": conversion_rule(FloatType, IntType),
+    "fptoui": conversion_rule(FloatType, IntType),
+    "bitcast": conversion_rule((IntType, FloatType), (IntType, FloatType), "="),
+    "index_cast": conversion_rule(_INTEGER, _INTEGER),
+    "index_castui": conversion_rule(_INTEGER, _INTEGER),
+}
+
+
+# arith.constant {…} 1 : i32
+
+
+def _parse_constant(parser: Parser, definition: OpDefinition) -> Op:
+    attributes = parser.attributes()
+    value = parser.attribute()
+    if isinstance(value, bool):
+        value = Number(int(value), i1)
+    if not isinstance(value, (Number, Dense)):
+        raise parser.error("a number")
+    attributes["value"] = value
+    return Op(definition, (), (value.type,), attributes)
+
+
+def _print_constant(printer: Printer, op: Op) -> None:
+    printer.write(f"{printer.attributes(op.attributes, ('value',))} {attribute_text(op.attributes['value'])}")
+
+
+def _verify_constant(op: Op) -> None:
+    value = op.attributes["value"]
+    if not isinstance(value, (Number, Dense)) or value.type is not op.results[0].type:
+        raise VerificationError(op, "the value's type is not the result's type")
+    if isinstance(value, Dense):
+        type = value.type
+        fits = isinstance(type, TensorType) and len(value.values) == type.numel
+        require(fits, op, "the number of values is not the number of elements")
+
+
+# arith.select %c, %a, %b {…} : [tensor<4xi1>,] T
+
+
+def _parse_select(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes = parser.attributes()
+    condition, type = i1, parser.colon_type()
+    if parser.optional(","):
+        return Op(definition, parser.resolve_all(references, (type, t := parser.type(), t)), (t,), attributes)
+    return Op(definition, parser.resolve_all(references, (condition, type, type)), (type,), attributes)
+
+
+def _print_select(printer: Printer, op: Op) -> None:
+    condition = op.operands[0].type
+    first = "" if condition is i1 else f"{condition.text}, "
+    attributes = printer.attributes(op.attributes)
+    printer.write(f" {printer.values(op.operands)}{attributes} : {first}{op.results[0].type.text}")
+
+
+def _verify_select(op: Op) -> None:
+    condition, a, b = op.operands
+    type = op.results[0].type
+    require(a.type is type and b.type is type, op, "both values and the result must have one type")
+    fits = condition.type is i1 or condition.type is with_element(type, i1)
+    require(fits, op, "the condition must be i1 or a tensor of i1 of the result's shape")
+
+
+def _verify_comparison(op: Op) -> None:
+    a, b = op.operands
+    if a.type is not b.type:
+        raise VerificationError(op, f"cannot compare {a.type} with {b.type}")
+    if op.results[0].type is not with_element(a.type, i1):
+        raise VerificationError(op, f"the result must be i1 in the shape of {a.type}")
+
+
+def _verify_cmpi(op: Op) -> None:
+    _verify_comparison(op)
+    keyword_in(op, "predicate", CMPI)
+
+
+def _verify_cmpf(op: Op) -> None:
+    _verify_comparison(op)
+    keyword_in(op, "predicate", CMPF)
+    require(isinstance(op.operands[0].type.scalar, FloatType), op, "needs floating point numbers")
+
+
+declare(
+    "arith.constant",
+    constant=True,
+    operands=(0, 0),
+    results=1,
+    required=("value",),
+    parse=_parse_constant,
+    print=_print_constant,
+    verify=_verify_constant,
+)
+for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
+    declare(
+        f"arith.{_name}",
+        operands=(2, 2),
+        results=1,
+        elementwise=True,
+        commutative=_name in COMMUTATIVE,
+        verify=integer_type if _name in INTEGER_BINARY else float_type,
+        **ELEMENTWISE,
+    )
+declare("arith.negf", operands=(1, 1), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+for _name, _rule in CONVERSIONS.items():
+    declare(f"arith.{_name}", operands=(1, 1), results=1, elementwise=True, verify=_rule, **TO)
+for _name, _predicates, _rule in (("cmpi", CMPI, _verify_cmpi), ("cmpf", CMPF, _verify_cmpf)):
+    declare(
+        f"arith.{_name}",
+        operands=(2, 2),
+        results=1,
+        required=("predicate",),
+        elementwise=True,
+        verify=_rule,
+        **comparison(_predicates),
+    )
+declare(
+    "arith.select",
+    operands=(3, 3),
+    results=1,
+    elementwise=True,
+    parse=_parse_select,
+    print=_print_select,
+    verify=_verify_select,
+)

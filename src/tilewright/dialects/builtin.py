@@ -1,0 +1,86 @@
+"""The module, and single ops borrowed from the dialects ub, llvm and gpu."""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import BARE, TYPED
+from tilewright.ir.attributes import Attribute
+from tilewright.ir.core import Block, Op
+from tilewright.ir.declare import Effect, OpDefinition, declare
+from tilewright.ir.errors import require
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer, symbol_text
+from tilewright.ir.types import i1
+
+# module [@name] [attributes {…}] { … }
+
+
+def _parse_module(parser: Parser, definition: OpDefinition) -> Op:
+    attributes: dict[str, Attribute] = {"sym_name": parser.symbol()} if parser.looks_at("@") else {}
+    if parser.keyword("attributes"):
+        attributes.update(parser.attributes())
+    region = parser.region()
+    if not region.blocks:
+        region.add(Block())
+    return Op(definition, (), (), attributes, [region])
+
+
+def _print_module(printer: Printer, op: Op) -> None:
+    name = op.attributes.get("sym_name")
+    if isinstance(name, str):
+        printer.write(f" {symbol_text(name)}")
+    attributes = printer.attributes(op.attributes, ("sym_name",))
+    printer.write(f" attributes{attributes} " if attributes else " ")
+    printer.region(op.regions[0])
+
+
+def _verify_module(op: Op) -> None:
+    names: set[object] = set()
+    for inner in op.regions[0].block:
+        if inner.definition.symbol:
+            name = inner.attributes.get("sym_name")
+            require(name not in names, inner, f"the symbol @{name} is defined twice")
+            names.add(name)
+
+
+# llvm.intr.assume %c {…} : i1
+
+
+def _parse_assume(parser: Parser, definition: OpDefinition) -> Op:
+    reference = parser.operand()
+    attributes = parser.attributes()
+    return Op(definition, [parser.resolve(reference, parser.colon_type())], (), attributes)
+
+
+def _print_assume(printer: Printer, op: Op) -> None:
+    (condition,) = op.operands
+    printer.write(f" {printer.value(condition)}{printer.attributes(op.attributes)} : {condition.type.text}")
+
+
+def _verify_assume(op: Op) -> None:
+    require(op.operands[0].type is i1, op, "the condition must be i1")
+
+
+declare(
+    "builtin.module",
+    spelling="module",
+    operands=(0, 0),
+    results=0,
+    regions=1,
+    isolated=True,
+    terminated=False,
+    effect=Effect.UNKNOWN,
+    parse=_parse_module,
+    print=_print_module,
+    verify=_verify_module,
+)
+declare("ub.poison", operands=(0, 0), results=1, **TYPED)
+declare(
+    "llvm.intr.assume",
+    operands=(1, 1),
+    results=0,
+    effect=Effect.WRITE,
+    parse=_parse_assume,
+    print=_print_assume,
+    verify=_verify_assume,
+)
+declare("gpu.barrier", operands=(0, 0), results=0, effect=Effect.READ_WRITE, **BARE)

@@ -1,0 +1,207 @@
+"""Text formats that several ops share, as keyword arguments for `declare`.
+
+    declare("tt.splat", **ARROW)          tt.splat %x {…} : i32 -> tensor<4xi32>
+
+A format reads what follows the op's name and writes it again; the comment above each shows its shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OpDefinition
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import i1, with_element
+
+
+class Format(TypedDict):
+    """The two halves of a text format."""
+
+    parse: Callable[[Parser, OpDefinition], Op]
+    print: Callable[[Printer, Op], None]
+
+
+FLAGS = {"fastmath": "fastmath", "overflow": "overflowFlags"}
+"""Keyword in the text, and the attribute it is kept in (a tuple of keywords)."""
+_FLAG_ATTRIBUTES = frozenset(FLAGS.values())
+
+
+def parse_flags(parser: Parser, attributes: dict[str, Attribute]) -> None:
+    """`fastmath<fast>`, `overflow<nsw, nuw>`, each optional."""
+    for word, name in FLAGS.items():
+        if parser.keyword(word):
+            attributes[name] = tuple(Keyword(flag) for flag in parser.list(parser.identifier, "<", ">"))
+
+
+def flags_text(op: Op) -> str:
+    """The flags of `op` with a space in front."""
+    text = ""
+    for word, name in FLAGS.items():
+        flags = op.attributes.get(name)
+        if isinstance(flags, tuple):
+            separator = "," if word == "fastmath" else ", "
+            text += f" {word}<{separator.join(flag.name for flag in flags if isinstance(flag, Keyword))}>"
+    return text
+
+
+# %a, %b flags {…} : T                                     all operands and the result have type T
+
+
+def _parse_elementwise(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes: dict[str, Attribute] = {}
+    parse_flags(parser, attributes)
+    attributes.update(parser.attributes())
+    type = parser.colon_type()
+    return Op(definition, [parser.resolve(reference, type) for reference in references], (type,), attributes)
+
+
+def _print_elementwise(printer: Printer, op: Op) -> None:
+    extra = f"{flags_text(op)}{printer.attributes(op.attributes, _FLAG_ATTRIBUTES)}" if op.attributes else ""
+    printer.write(f" {printer.values(op.operands)}{extra} : {op.results[0].type.text}")
+
+
+ELEMENTWISE = Format(parse=_parse_elementwise, print=_print_elementwise)
+
+
+# %a flags {…} : T to U
+
+
+def conversion(word: str) -> Format:
+    """One operand of one type, one result of another, with `word` between the types."""
+
+    def parse(parser: Parser, definition: OpDefinition) -> Op:
+        reference = parser.operand()
+        attributes: dict[str, Attribute] = {}
+        parse_flags(parser, attributes)
+        attributes.update(parser.attributes())
+        source = parser.colon_type()
+        parser.expect(word)
+        return Op(definition, [parser.resolve(reference, source)], (parser.type(),), attributes)
+
+    def print(printer: Printer, op: Op) -> None:
+        (operand,) = op.operands
+        extra = f"{flags_text(op)}{printer.attributes(op.attributes, _FLAG_ATTRIBUTES)}" if op.attributes else ""
+        types = f"{operand.type.text} {word} {op.results[0].type.text}"
+        printer.write(f" {printer.value(operand)}{extra} : {types}")
+
+    return Format(parse=parse, print=print)
+
+
+TO = conversion("to")
+ARROW = conversion("->")
+
+
+# predicate, %a, %b flags {…} : T
+
+
+def comparison(predicates: Sequence[str]) -> Format:
+    """Two operands of type T compared by one of `predicates`; the result has element type i1."""
+
+    def parse(parser: Parser, definition: OpDefinition) -> Op:
+        attributes: dict[str, Attribute] = {"predicate": Keyword(parser.one_of(predicates, "a predicate"))}
+        parser.expect(",")
+        references = parser.operands()
+        parse_flags(parser, attributes)
+        attributes.update(parser.attributes())
+        type = parser.colon_type()
+        operands = [parser.resolve(reference, type) for reference in references]
+        return Op(definition, operands, (with_element(type, i1),), attributes)
+
+    def print(printer: Printer, op: Op) -> None:
+        extra = f"{flags_text(op)}{printer.attributes(op.attributes, {'predicate', *_FLAG_ATTRIBUTES})}"
+        predicate = keyword_text(op, "predicate")
+        printer.write(f" {predicate}, {printer.values(op.operands)}{extra} : {op.operands[0].type.text}")
+
+    return Format(parse=parse, print=print)
+
+
+# [%a, %b : T, U]
+
+
+def _parse_values(parser: Parser, definition: OpDefinition) -> Op:
+    attributes = parser.attributes()
+    references = parser.operands()
+    operands = parser.resolve_all(references, parser.colon_types()) if references else []
+    return Op(definition, operands, (), attributes or parser.attributes())
+
+
+def _print_values(printer: Printer, op: Op) -> None:
+    printer.write(printer.attributes(op.attributes))
+    if op.operands:
+        printer.write(f" {printer.values(op.operands)} : {printer.types(op.operands)}")
+
+
+VALUES = Format(parse=_parse_values, print=_print_values)
+
+
+# {…} : T                                                  no operands
+
+
+def _parse_typed(parser: Parser, definition: OpDefinition) -> Op:
+    attributes = parser.attributes()
+    return Op(definition, (), (parser.colon_type(),), attributes)
+
+
+def _print_typed(printer: Printer, op: Op) -> None:
+    printer.write(f"{printer.attributes(op.attributes)} : {op.results[0].type.text}")
+
+
+TYPED = Format(parse=_parse_typed, print=_print_typed)
+
+
+# word, word, %a, %b {…} : (T, U) -> V
+
+
+def functional(words: Sequence[str] = (), *, indexed: bool = False) -> Format:
+    """Keyword attributes `words`, then operands (the second and later in brackets if `indexed`), then a signature."""
+
+    def parse(parser: Parser, definition: OpDefinition) -> Op:
+        attributes: dict[str, Attribute] = {}
+        for word in words:
+            attributes[word] = Keyword(parser.identifier())
+            parser.expect(",")
+        references = [parser.operand(), *parser.list(parser.operand, "[", "]")] if indexed else parser.operands()
+        attributes.update(parser.attributes())
+        signature = parser.signature()
+        return Op(definition, parser.resolve_all(references, signature.inputs), signature.outputs, attributes)
+
+    def print(printer: Printer, op: Op) -> None:
+        leading = "".join(f" {keyword_text(op, word)}," for word in words)
+        operands = printer.values(op.operands)
+        if indexed:
+            operands = f"{printer.value(op.operands[0])}[{printer.values(op.operands[1:])}]"
+        space = " " if operands else ""
+        printer.write(f"{leading}{space}{operands}{printer.attributes(op.attributes, words)} : {printer.signature(op)}")
+
+    return Format(parse=parse, print=print)
+
+
+# {…}                                                      no operands, no results
+
+
+def _parse_bare(parser: Parser, definition: OpDefinition) -> Op:
+    return Op(definition, (), (), parser.attributes())
+
+
+def _print_bare(printer: Printer, op: Op) -> None:
+    printer.write(printer.attributes(op.attributes))
+
+
+BARE = Format(parse=_parse_bare, print=_print_bare)
+
+
+# Parts of formats
+
+
+def keyword_text(op: Op, name: str) -> str:
+    """The keyword in attribute `name`."""
+    keyword = op.attributes[name]
+    assert isinstance(keyword, Keyword), f"{op.name}: {name} is no keyword"
+    return keyword.name
+
+

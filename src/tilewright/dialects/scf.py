@@ -1,0 +1,203 @@
+"""Structured control flow: `scf.for`, `scf.if`, `scf.while`, `scf.yield`, `scf.condition`."""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import VALUES
+from tilewright.dialects.rules import ends_with, types_match, types_of
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import ANY, OPS, Effect, OpDefinition, declare
+from tilewright.ir.errors import require
+from tilewright.ir.parser import Argument, Parser, Reference
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import IndexType, IntType, Type, i1, index
+
+
+def _closed(region: Region) -> Region:
+    """`region` with the `scf.yield` without operands that the text leaves out."""
+    block = region.blocks[0] if region.blocks else region.add(Block())
+    if block.last is None or not block.last.definition.terminator:
+        block.append(Op(OPS["scf.yield"]))
+    return region
+
+
+# (%x = %a, %y = %b)
+
+
+def _parse_initial(parser: Parser) -> tuple[list[Reference], list[Reference]]:
+    """The names of the arguments and their initial values."""
+    names: list[Reference] = []
+    initial: list[Reference] = []
+
+    def one() -> None:
+        names.append(parser.operand())
+        parser.expect("=")
+        initial.append(parser.operand())
+
+    parser.list(one, "(", ")")
+    return names, initial
+
+
+def _initial_text(printer: Printer, arguments: list[Value], initial: list[Value]) -> str:
+    pairs = zip(arguments, initial, strict=True)
+    return ", ".join(f"{printer.value(argument)} = {printer.value(value)}" for argument, value in pairs)
+
+
+# scf.for %i = %a to %b step %c [iter_args(%x = %y) -> (T)] [: i32] { … } {…}
+
+
+def _parse_for(parser: Parser, definition: OpDefinition) -> Op:
+    induction = parser.operand()
+    bounds = []
+    for word in ("=", "to", "step"):
+        parser.expect(word)
+        bounds.append(parser.operand())
+    names: list[Reference] = []
+    initial: list[Reference] = []
+    carried: list[Type] = []
+    if parser.keyword("iter_args"):
+        names, initial = _parse_initial(parser)
+        parser.expect("->")
+        carried = parser.list(parser.type, "(", ")")
+    type = parser.type() if parser.optional(":") else index
+    operands = parser.resolve_all(bounds + initial, [type] * 3 + carried)
+    arguments = [Argument(name, t) for name, t in zip([induction, *names], [type, *carried], strict=True)]
+    region = _closed(parser.region(arguments))
+    return Op(definition, operands, carried, parser.attributes(), [region])
+
+
+def _print_for(printer: Printer, op: Op) -> None:
+    induction, *arguments = op.regions[0].block.args
+    low, high, step, *initial = (printer.value(value) for value in op.operands)
+    printer.write(f" {printer.value(induction)} = {low} to {high} step {step}")
+    if initial:
+        pairs = _initial_text(printer, arguments, op.operands[3:])
+        printer.write(f" iter_args({pairs}) -> ({printer.types(arguments)})")
+    printer.write(" " if induction.type is index else f"  : {induction.type.text} ")
+    printer.region(op.regions[0], entry_arguments=False, terminator=bool(initial))
+    printer.write(printer.attributes(op.attributes))
+
+
+def _verify_for(op: Op) -> None:
+    block = op.regions[0].block
+    require(bool(block.args), op, "its block needs an induction variable")
+    induction, *arguments = block.args
+    require(isinstance(induction.type, (IntType, IndexType)), op, "the induction variable must be an integer")
+    same = all(value.type is induction.type for value in op.operands[:3])
+    require(same, op, "bounds, step and induction variable differ in type")
+    carried = types_of(op.results)
+    types_match(op, op.operands[3:], carried, "initial values")
+    types_match(op, arguments, carried, "block arguments")
+    types_match(op, ends_with(op, block, "scf.yield").operands, carried, "yielded values")
+
+
+# scf.if %c [-> (T)] { … } [else { … }] {…}
+
+
+def _parse_if(parser: Parser, definition: OpDefinition) -> Op:
+    condition = parser.resolve(parser.operand(), i1)
+    results = parser.list(parser.type, "(", ")") if parser.optional("->") else []
+    then = _closed(parser.region())
+    otherwise = _closed(parser.region()) if parser.keyword("else") else Region()
+    return Op(definition, [condition], results, parser.attributes(), [then, otherwise])
+
+
+def _print_if(printer: Printer, op: Op) -> None:
+    then, otherwise = op.regions
+    results = f" -> ({printer.types(op.results)})" if op.results else ""
+    printer.write(f" {printer.value(op.operands[0])}{results} ")
+    printer.region(then, entry_arguments=False, terminator=bool(op.results))
+    if otherwise.blocks:
+        printer.write(" else ")
+        printer.region(otherwise, entry_arguments=False, terminator=bool(op.results))
+    printer.write(printer.attributes(op.attributes))
+
+
+def _verify_if(op: Op) -> None:
+    require(op.operands[0].type is i1, op, "the condition must be i1")
+    then, otherwise = op.regions
+    require(bool(then.blocks), op, "the first region is empty")
+    require(bool(otherwise.blocks) or not op.results, op, "with results both regions must be there")
+    for region in op.regions:
+        if region.blocks:
+            types_match(op, ends_with(op, region.block, "scf.yield").operands, types_of(op.results), "yielded values")
+
+
+# scf.while (%x = %a) : (T) -> U { … } do { ^bb0(%y: U): … } [attributes {…}]
+
+
+def _parse_while(parser: Parser, definition: OpDefinition) -> Op:
+    names, initial = _parse_initial(parser) if parser.looks_at("(") else ([], [])
+    signature = parser.signature()
+    operands = parser.resolve_all(initial, signature.inputs)
+    before = parser.region([Argument(name, t) for name, t in zip(names, signature.inputs, strict=True)])
+    parser.expect("do")
+    after = _closed(parser.region())
+    attributes = parser.attributes() if parser.keyword("attributes") else {}
+    return Op(definition, operands, signature.outputs, attributes, [before, after])
+
+
+def _print_while(printer: Printer, op: Op) -> None:
+    before, after = op.regions
+    arguments = before.block.args
+    if arguments:
+        printer.write(f" ({_initial_text(printer, arguments, op.operands)})")
+    printer.write(f" : {printer.signature(op)} ")
+    printer.region(before, entry_arguments=False)
+    printer.write(" do ")
+    printer.region(after)
+    attributes = printer.attributes(op.attributes)
+    printer.write(f" attributes{attributes}" if attributes else "")
+
+
+def _verify_while(op: Op) -> None:
+    before, after = op.regions
+    require(bool(before.blocks) and bool(after.blocks), op, "both regions need a block")
+    types_match(op, before.block.args, types_of(op.operands), "arguments of the first region")
+    condition = ends_with(op, before.block, "scf.condition")
+    results = types_of(op.results)
+    types_match(op, condition.operands[1:], results, "values of scf.condition")
+    types_match(op, after.block.args, results, "arguments of the second region")
+    types_match(op, ends_with(op, after.block, "scf.yield").operands, types_of(op.operands), "yielded values")
+
+
+# scf.condition(%c) {…} [%x : T]
+
+
+def _parse_condition(parser: Parser, definition: OpDefinition) -> Op:
+    (condition,) = parser.list(parser.operand, "(", ")")
+    attributes = parser.attributes()
+    references = parser.operands()
+    values = parser.resolve_all(references, parser.colon_types()) if references else []
+    return Op(definition, [parser.resolve(condition, i1), *values], (), attributes)
+
+
+def _print_condition(printer: Printer, op: Op) -> None:
+    condition, *values = op.operands
+    printer.write(f"({printer.value(condition)}){printer.attributes(op.attributes)}")
+    if values:
+        printer.write(f" {printer.values(values)} : {printer.types(values)}")
+
+
+declare("scf.yield", results=0, terminator=True, **VALUES)
+declare(
+    "scf.condition", operands=(1, ANY), results=0, terminator=True, parse=_parse_condition, print=_print_condition
+)
+declare(
+    "scf.for",
+    operands=(3, ANY),
+    regions=1,
+    effect=Effect.RECURSIVE,
+    parse=_parse_for,
+    print=_print_for,
+    verify=_verify_for,
+)
+declare(
+    "scf.if",
+    operands=(1, 1),
+    regions=2,
+    effect=Effect.RECURSIVE,
+    parse=_parse_if,
+    print=_print_if,
+    verify=_verify_if,
+)
+declare("scf.while", regions=2, effect=Effect.RECURSIVE, parse=_parse_while, print=_print_while, verify=_verify_while)

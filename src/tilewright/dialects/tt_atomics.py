@@ -1,0 +1,57 @@
+"""Atomic memory accesses: `tt.atomic_rmw`, `tt.atomic_cas`."""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import functional
+from tilewright.dialects.rules import keyword_in, pointer, types_match
+from tilewright.dialects.tt_memory import pointee_type
+from tilewright.ir.core import Op
+from tilewright.ir.declare import Effect, declare
+from tilewright.ir.types import i1, with_element
+
+RMW_OPS = ("and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exch")
+SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
+SCOPES = ("gpu", "cta", "sys")
+
+
+def _verify_order(op: Op) -> None:
+    keyword_in(op, "sem", SEMANTICS)
+    keyword_in(op, "scope", SCOPES)
+
+
+def _verify_rmw(op: Op) -> None:
+    pointer(op, op.operands[0])
+    value = pointee_type(op.operands[0].type)
+    wanted = (value, with_element(value, i1))[: len(op.operands) - 1]
+    types_match(op, op.operands[1:], wanted, "value and mask")
+    types_match(op, op.results, [value], "result")
+    keyword_in(op, "atomic_rmw_op", RMW_OPS)
+    _verify_order(op)
+
+
+def _verify_cas(op: Op) -> None:
+    pointer(op, op.operands[0])
+    value = pointee_type(op.operands[0].type)
+    types_match(op, op.operands[1:], (value, value), "compared and new value")
+    types_match(op, op.results, [value], "result")
+    _verify_order(op)
+
+
+declare(
+    "tt.atomic_rmw",
+    operands=(2, 3),
+    results=1,
+    required=("atomic_rmw_op", "sem", "scope"),
+    effect=Effect.READ_WRITE,
+    verify=_verify_rmw,
+    **functional(("atomic_rmw_op", "sem", "scope")),
+)
+declare(
+    "tt.atomic_cas",
+    operands=(3, 3),
+    results=1,
+    required=("sem", "scope"),
+    effect=Effect.READ_WRITE,
+    verify=_verify_cas,
+    **functional(("sem", "scope")),
+)

@@ -1,0 +1,183 @@
+"""Tensor descriptors: `tt.make_tensor_descriptor`, `tt.descriptor_load`, `tt.descriptor_store`, …"""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import functional, keyword_text
+from tilewright.dialects.rules import keyword_in, types_match
+from tilewright.dialects.tt_memory import cache_text, parse_cache_options
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Op, Value
+from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.parser import Parser, Reference
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import PointerType, TensorDescType, Type, i32, i64
+
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+
+def _descriptor(op: Op, value: Value) -> TensorDescType:
+    if not isinstance(value.type, TensorDescType):
+        raise VerificationError(op, f"needs a tensor descriptor, not {value.type}")
+    return value.type
+
+
+# tt.make_tensor_descriptor %base, [shape], [strides] {…} : <f16>, <tensor<128x64xf16>>
+
+
+def _parse_make(parser: Parser, definition: OpDefinition) -> Op:
+    base = parser.operand()
+    parser.expect(",")
+    shape = parser.list(parser.operand, "[", "]")
+    parser.expect(",")
+    strides = parser.list(parser.operand, "[", "]")
+    attributes = parser.attributes()
+    parser.expect(":")
+    pointer = parser.type_body("!tt.ptr")
+    parser.expect(",")
+    result = parser.type_body("!tt.tensordesc")
+    types: list[Type] = [pointer, *(i32,) * len(shape), *(i64,) * len(strides)]
+    return Op(definition, parser.resolve_all([base, *shape, *strides], types), (result,), attributes)
+
+
+def _print_make(printer: Printer, op: Op) -> None:
+    base, *rest = op.operands
+    rank = len(rest) // 2
+    pointer, result = base.type, op.results[0].type
+    assert isinstance(pointer, PointerType), "a descriptor is made of a pointer"
+    assert isinstance(result, TensorDescType), "the result is a descriptor"
+    lists = f"[{printer.values(rest[:rank])}], [{printer.values(rest[rank:])}]"
+    attributes = printer.attributes(op.attributes)
+    printer.write(f" {printer.value(base)}, {lists}{attributes} : {pointer.body}, {result.body}")
+
+
+def _verify_make(op: Op) -> None:
+    rank = len(_descriptor(op, op.results[0]).block.shape)
+    require(len(op.operands) == 1 + 2 * rank, op, f"needs shape and strides for {rank} axes")
+    types_match(op, op.operands[1:], [i32] * rank + [i64] * rank, "shape and strides")
+    require(isinstance(op.operands[0].type, PointerType), op, "the base must be a pointer")
+
+
+# %d[%i, %j]
+
+
+def _parse_place(parser: Parser) -> tuple[Reference, list[Reference]]:
+    return parser.operand(), parser.list(parser.operand, "[", "]")
+
+
+def _place_text(printer: Printer, op: Op, count: int) -> str:
+    return f"{printer.value(op.operands[0])}[{printer.values(op.operands[1 : 1 + count])}]"
+
+
+# tt.descriptor_load %d[%i, %j] options {…} : D -> T
+
+
+def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
+    descriptor, indices = _parse_place(parser)
+    attributes: dict[str, Attribute] = {}
+    parse_cache_options(parser, attributes)
+    attributes.update(parser.attributes())
+    type = parser.colon_type()
+    parser.expect("->")
+    operands = parser.resolve_all([descriptor, *indices], [type, *(i32,) * len(indices)])
+    return Op(definition, operands, (parser.type(),), attributes)
+
+
+def _print_load(printer: Printer, op: Op) -> None:
+    place = _place_text(printer, op, len(op.operands) - 1)
+    attributes = printer.attributes(op.attributes, ("cache", "evict"))
+    types = f"{op.operands[0].type.text} -> {op.results[0].type.text}"
+    printer.write(f" {place}{cache_text(op)}{attributes} : {types}")
+
+
+def _verify_load(op: Op) -> None:
+    block = _descriptor(op, op.operands[0]).block
+    types_match(op, op.operands[1:], [i32] * len(block.shape), "indices")
+
+
+# tt.descriptor_store [add,] %d[%i, %j], %v {…} : D, T
+
+
+def _parse_store(parser: Parser, definition: OpDefinition) -> Op:
+    attributes: dict[str, Attribute] = {}
+    if definition.name == "tt.descriptor_reduce":
+        attributes["kind"] = Keyword(parser.one_of(REDUCTIONS, "a reduction"))
+        parser.expect(",")
+    descriptor, indices = _parse_place(parser)
+    parser.expect(",")
+    source = parser.operand()
+    attributes.update(parser.attributes())
+    types = parser.colon_types()
+    wanted = [types[0], *(i32,) * len(indices), *types[1:]]
+    return Op(definition, parser.resolve_all([descriptor, *indices, source], wanted), (), attributes)
+
+
+def _print_store(printer: Printer, op: Op) -> None:
+    kind = f" {keyword_text(op, 'kind')}," if "kind" in op.attributes else ""
+    source = op.operands[-1]
+    attributes = printer.attributes(op.attributes, ("kind",))
+    types = f"{op.operands[0].type.text}, {source.type.text}"
+    place = _place_text(printer, op, len(op.operands) - 2)
+    printer.write(f"{kind} {place}, {printer.value(source)}{attributes} : {types}")
+
+
+def _verify_store(op: Op) -> None:
+    block = _descriptor(op, op.operands[0]).block
+    types_match(op, op.operands[1:-1], [i32] * len(block.shape), "indices")
+    if op.name == "tt.descriptor_reduce":
+        keyword_in(op, "kind", REDUCTIONS)
+
+
+# tt.descriptor_scatter %d[%x, %y], %v {…} : D, X, i32, T
+
+
+def _parse_scatter(parser: Parser, definition: OpDefinition) -> Op:
+    descriptor, indices = _parse_place(parser)
+    parser.expect(",")
+    references = [descriptor, *indices, parser.operand()]
+    attributes = parser.attributes()
+    return Op(definition, parser.resolve_all(references, parser.colon_types()), (), attributes)
+
+
+def _print_scatter(printer: Printer, op: Op) -> None:
+    attributes = printer.attributes(op.attributes)
+    source = printer.value(op.operands[-1])
+    printer.write(f" {_place_text(printer, op, 2)}, {source}{attributes} : {printer.types(op.operands)}")
+
+
+declare(
+    "tt.make_tensor_descriptor",
+    operands=(1, ANY),
+    results=1,
+    parse=_parse_make,
+    print=_print_make,
+    verify=_verify_make,
+)
+declare(
+    "tt.descriptor_load",
+    operands=(2, ANY),
+    results=1,
+    effect=Effect.READ,
+    parse=_parse_load,
+    print=_print_load,
+    verify=_verify_load,
+)
+for _name in ("tt.descriptor_store", "tt.descriptor_reduce"):
+    declare(
+        _name,
+        operands=(3, ANY),
+        results=0,
+        effect=Effect.READ_WRITE,
+        parse=_parse_store,
+        print=_print_store,
+        verify=_verify_store,
+    )
+declare("tt.descriptor_gather", operands=(3, 3), results=1, effect=Effect.READ, **functional(indexed=True))
+declare(
+    "tt.descriptor_scatter",
+    operands=(4, 4),
+    results=0,
+    effect=Effect.READ_WRITE,
+    parse=_parse_scatter,
+    print=_print_scatter,
+)

@@ -1,0 +1,125 @@
+"""Matrix products: `tt.dot`, `tt.dot_scaled`."""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import keyword_text
+from tilewright.dialects.rules import keyword_in, tensor
+from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.errors import require
+from tilewright.ir.parser import Parser, Reference
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import Type
+
+INPUT_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+SCALED_TYPES = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
+
+
+# tt.dot %a, %b, %c [, inputPrecision = tf32] {…} : A * B -> C
+
+
+def _parse_dot(parser: Parser, definition: OpDefinition) -> Op:
+    references = [parser.operand()]
+    attributes: dict[str, Attribute] = {}
+    while parser.optional(","):
+        if parser.keyword("inputPrecision"):
+            parser.expect("=")
+            attributes["inputPrecision"] = Keyword(parser.one_of(INPUT_PRECISIONS, "an input precision"))
+            break
+        references.append(parser.operand())
+    attributes.update(parser.attributes())
+    a = parser.colon_type()
+    parser.expect("*")
+    b = parser.type()
+    parser.expect("->")
+    c = parser.type()
+    return Op(definition, parser.resolve_all(references, (a, b, c)), (c,), attributes)
+
+
+def _print_dot(printer: Printer, op: Op) -> None:
+    a, b, c = (value.type.text for value in op.operands)
+    skip = ["inputPrecision"]
+    precision = ""
+    if "inputPrecision" in op.attributes and (word := keyword_text(op, "inputPrecision")) != "ieee":
+        precision = f", inputPrecision = {word}"
+    imprecise = op.attributes.get("maxNumImpreciseAcc")
+    if isinstance(imprecise, Number) and imprecise.value == 0:
+        skip.append("maxNumImpreciseAcc")
+    attributes = printer.attributes(op.attributes, skip)
+    printer.write(f" {printer.values(op.operands)}{precision}{attributes} : {a} * {b} -> {c}")
+
+
+def _verify_dot(op: Op) -> None:
+    a, b, c = (tensor(op, value) for value in op.operands)
+    require(op.results[0].type is c, op, f"the result must have the accumulator's type {c}")
+    rank = len(a.shape)
+    require(rank in (2, 3) and len(b.shape) == rank == len(c.shape), op, "needs three tiles of rank 2 or of rank 3")
+    batch = a.shape[:-2] == b.shape[:-2] == c.shape[:-2]
+    fits = (*a.shape[-2:-1], *b.shape[-1:]) == c.shape[-2:] and a.shape[-1] == b.shape[-2]
+    require(batch and fits, op, f"shapes do not fit: {a} * {b} -> {c}")
+    if "inputPrecision" in op.attributes:
+        keyword_in(op, "inputPrecision", INPUT_PRECISIONS)
+
+
+# tt.dot_scaled %a [scale %s], %b [scale %t], %c lhs = e4m3 rhs = e4m3 {…} : A [, S] * B [, T] -> C
+
+
+def _parse_dot_scaled(parser: Parser, definition: OpDefinition) -> Op:
+    factors: list[Reference] = []
+    scales: list[Reference | None] = []
+    for _ in range(2):
+        factors.append(parser.operand())
+        scales.append(parser.operand() if parser.keyword("scale") else None)
+        parser.expect(",")
+    accumulator = parser.operand()
+    attributes: dict[str, Attribute] = {}
+    for word, name in (("lhs", "a_elem_type"), ("rhs", "b_elem_type")):
+        parser.expect(word)
+        parser.expect("=")
+        attributes[name] = Keyword(parser.one_of(SCALED_TYPES, "an element type"))
+    attributes.update(parser.attributes())
+    parser.expect(":")
+    first = parser.types()
+    parser.expect("*")
+    second = parser.types()
+    parser.expect("->")
+    type = parser.type()
+    present = [scale for scale in scales if scale is not None]
+    references = [*factors, accumulator, *present]
+    types: list[Type] = [first[0], second[0], type, *first[1:], *second[1:]]
+    attributes["has_scales"] = tuple(scale is not None for scale in scales)
+    return Op(definition, parser.resolve_all(references, types), (type,), attributes)
+
+
+def _print_dot_scaled(printer: Printer, op: Op) -> None:
+    a, b, c, *rest = op.operands
+    present = op.attributes["has_scales"]
+    assert isinstance(present, tuple), "has_scales is a pair of flags"
+    names, types = [], []
+    for factor, scaled in zip((a, b), present, strict=True):
+        scale = rest.pop(0) if scaled else None
+        names.append(printer.value(factor) + (f" scale {printer.value(scale)}" if scale else ""))
+        types.append(factor.type.text + (f", {scale.type.text}" if scale else ""))
+    kinds = f"lhs = {keyword_text(op, 'a_elem_type')} rhs = {keyword_text(op, 'b_elem_type')}"
+    attributes = printer.attributes(op.attributes, ("a_elem_type", "b_elem_type", "has_scales"))
+    operands = f"{names[0]}, {names[1]}, {printer.value(c)}"
+    printer.write(f" {operands} {kinds}{attributes} : {types[0]} * {types[1]} -> {c.type.text}")
+
+
+def _verify_dot_scaled(op: Op) -> None:
+    require(op.results[0].type is op.operands[2].type, op, "the result must have the accumulator's type")
+    keyword_in(op, "a_elem_type", SCALED_TYPES)
+    keyword_in(op, "b_elem_type", SCALED_TYPES)
+
+
+declare("tt.dot", operands=(3, 3), results=1, parse=_parse_dot, print=_print_dot, verify=_verify_dot)
+declare(
+    "tt.dot_scaled",
+    operands=(3, 5),
+    results=1,
+    required=("a_elem_type", "b_elem_type", "has_scales"),
+    parse=_parse_dot_scaled,
+    print=_print_dot_scaled,
+    verify=_verify_dot_scaled,
+)

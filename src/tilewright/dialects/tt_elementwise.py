@@ -1,0 +1,171 @@
+"""Element by element ops that MLIR has no op for: `tt.mulhiui`, `tt.clampf`, `tt.fp_to_fp`, extern functions, …"""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
+from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, same_shape
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Op
+from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.quoting import quoted
+from tilewright.ir.types import FloatType, PointerType
+
+PROPAGATE_NAN = ("none", "all")
+ROUNDINGS = ("rtz", "rtne")
+
+
+# tt.clampf %x, %min, %max, propagateNan = none {…} : T
+
+
+def _parse_clampf(parser: Parser, definition: OpDefinition) -> Op:
+    references = []
+    for _ in range(3):
+        references.append(parser.operand())
+        parser.expect(",")
+    parser.expect("propagateNan")
+    parser.expect("=")
+    attributes: dict[str, Attribute] = {"propagateNan": Keyword(parser.one_of(PROPAGATE_NAN, "none or all"))}
+    attributes.update(parser.attributes())
+    type = parser.colon_type()
+    return Op(definition, parser.resolve_all(references, [type] * 3), (type,), attributes)
+
+
+def _print_clampf(printer: Printer, op: Op) -> None:
+    nan = keyword_text(op, "propagateNan")
+    attributes = printer.attributes(op.attributes, ("propagateNan",))
+    type = op.results[0].type.text
+    printer.write(f" {printer.values(op.operands)}, propagateNan = {nan}{attributes} : {type}")
+
+
+def _verify_clampf(op: Op) -> None:
+    float_type(op)
+    keyword_in(op, "propagateNan", PROPAGATE_NAN)
+
+
+# tt.fp_to_fp %x {…} [, rounding = rtne] : T -> U
+
+
+def _parse_fp_to_fp(parser: Parser, definition: OpDefinition) -> Op:
+    reference = parser.operand()
+    attributes = parser.attributes()
+    if parser.optional(","):
+        parser.expect("rounding")
+        parser.expect("=")
+        attributes["rounding"] = Keyword(parser.one_of(ROUNDINGS, "rtz or rtne"))
+    source = parser.colon_type()
+    parser.expect("->")
+    return Op(definition, [parser.resolve(reference, source)], (parser.type(),), attributes)
+
+
+def _print_fp_to_fp(printer: Printer, op: Op) -> None:
+    rounding = f", rounding = {keyword_text(op, 'rounding')}" if "rounding" in op.attributes else ""
+    attributes = printer.attributes(op.attributes, ("rounding",))
+    (operand,) = op.operands
+    types = f"{operand.type.text} -> {op.results[0].type.text}"
+    printer.write(f" {printer.value(operand)}{attributes}{rounding} : {types}")
+
+
+_fp_to_fp_types = conversion_rule(FloatType, FloatType)
+
+
+def _verify_fp_to_fp(op: Op) -> None:
+    _fp_to_fp_types(op)
+    if "rounding" in op.attributes:
+        keyword_in(op, "rounding", ROUNDINGS)
+    else:
+        narrowing = op.operands[0].type.scalar.bits > op.results[0].type.scalar.bits
+        require(not narrowing, op, "a narrowing conversion needs a rounding")
+
+
+def _verify_bitcast(op: Op) -> None:
+    same_shape(op)
+    old, new = op.operands[0].type.scalar, op.results[0].type.scalar
+    pointers = isinstance(old, PointerType) and isinstance(new, PointerType)
+    require(pointers or old.bits == new.bits, op, f"{old} and {new} differ in width")
+
+
+# extern functions and inline assembly
+
+
+def _effect_unless_pure(op: Op) -> Effect:
+    return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
+
+
+def _verify_shapes(op: Op) -> None:
+    """Tensors among operands and results have one shape; scalars may stand between them."""
+    shapes = {value.type.shape for value in (*op.operands, *op.results) if value.type.shape is not None}
+    if len(shapes) > 1:
+        raise VerificationError(op, f"operands and results differ in shape: {sorted(shapes)}")
+
+
+# tt.elementwise_inline_asm "text" {…} [%a, %b : T, U] -> V
+
+
+def _parse_inline_asm(parser: Parser, definition: OpDefinition) -> Op:
+    attributes: dict[str, Attribute] = {"asm_string": parser.string(), **parser.attributes()}
+    references = parser.operands()
+    operands = parser.resolve_all(references, parser.colon_types()) if references else []
+    parser.expect("->")
+    return Op(definition, operands, parser.types(), attributes)
+
+
+def _print_inline_asm(printer: Printer, op: Op) -> None:
+    text = quoted(str(op.attributes["asm_string"]))
+    attributes = printer.attributes(op.attributes, ("asm_string",))
+    operands = f" {printer.values(op.operands)} : {printer.types(op.operands)}" if op.operands else ""
+    printer.write(f" {text}{attributes}{operands} -> {printer.types(op.results)}")
+
+
+declare(
+    "tt.mulhiui",
+    operands=(2, 2),
+    results=1,
+    elementwise=True,
+    commutative=True,
+    verify=integer_type,
+    **ELEMENTWISE,
+)
+declare("tt.precise_divf", operands=(2, 2), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare("tt.precise_sqrt", operands=(1, 1), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare("tt.bitcast", operands=(1, 1), results=1, elementwise=True, verify=_verify_bitcast, **ARROW)
+declare(
+    "tt.clampf",
+    operands=(3, 3),
+    results=1,
+    required=("propagateNan",),
+    elementwise=True,
+    parse=_parse_clampf,
+    print=_print_clampf,
+    verify=_verify_clampf,
+)
+declare(
+    "tt.fp_to_fp",
+    operands=(1, 1),
+    results=1,
+    elementwise=True,
+    parse=_parse_fp_to_fp,
+    print=_print_fp_to_fp,
+    verify=_verify_fp_to_fp,
+)
+declare(
+    "tt.extern_elementwise",
+    operands=(0, ANY),
+    results=1,
+    required=("libname", "libpath", "symbol", "pure"),
+    elementwise=True,
+    effect_of=_effect_unless_pure,
+    verify=_verify_shapes,
+    **functional(),
+)
+declare(
+    "tt.elementwise_inline_asm",
+    required=("asm_string", "constraints", "packed_element", "pure"),
+    elementwise=True,
+    effect_of=_effect_unless_pure,
+    parse=_parse_inline_asm,
+    print=_print_inline_asm,
+    verify=_verify_shapes,
+)

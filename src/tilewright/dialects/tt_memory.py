@@ -1,0 +1,278 @@
+"""Pointers, loads and stores: `tt.addptr`, `tt.load`, `tt.store`, `tt.make_tensor_ptr`, `tt.advance`, …"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.dialects.formats import ARROW, keyword_text
+from tilewright.dialects.rules import conversion_rule, pointer, types_match
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
+from tilewright.ir.core import Op
+from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import IntType, PointerType, TensorType, Type, i1, i32, i64, with_element
+
+CACHE_MODIFIERS = ("none", "ca", "cg", "wb", "cs", "wt", "cv")
+EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")
+PADDINGS = {1: "pad_zero", 2: "pad_nan"}
+"""Numbers in the text, keywords in the attribute `padding`."""
+
+
+def pointee_type(type: Type) -> Type:
+    """What a load from `type` gives: `tensor<4x!tt.ptr<f32>>` -> `tensor<4xf32>`, `!tt.ptr<T>` -> T.
+
+    Raises:
+        TypeError: when `type` holds no pointers.
+    """
+    scalar = type.scalar
+    if not isinstance(scalar, PointerType):
+        raise TypeError(f"{type.text} holds no pointers")
+    return with_element(type, scalar.pointee)
+
+
+def _mask_type(pointee: Type) -> Type:
+    return with_element(pointee, i1)
+
+
+# cacheModifier = ca evictionPolicy = evict_first           and 3.9's {cachePolicy = #tt.cache_policy<…>}
+
+
+def parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> None:
+    """Read the cache options in front of the attributes."""
+    while word := parser.keyword("cacheModifier", "evictionPolicy"):
+        parser.expect("=")
+        name, values = ("cache", CACHE_MODIFIERS) if word == "cacheModifier" else ("evict", EVICTION_POLICIES)
+        attributes[name] = Keyword(parser.one_of(values, f"a {word}"))
+
+
+def cache_text(op: Op) -> str:
+    """The cache options with a space in front; defaults are left out."""
+    text = ""
+    if "cache" in op.attributes and (cache := keyword_text(op, "cache")) != "none":
+        text += f" cacheModifier = {cache}"
+    if "evict" in op.attributes and (evict := keyword_text(op, "evict")) != "evict_normal":
+        text += f" evictionPolicy = {evict}"
+    return text
+
+
+def _memory_attributes(parser: Parser) -> dict[str, Attribute]:
+    attributes: dict[str, Attribute] = {}
+    parse_cache_options(parser, attributes)
+    attributes.update(parser.attributes())
+    padding = attributes.get("padding")
+    if isinstance(padding, Number):
+        attributes["padding"] = Keyword(PADDINGS[int(padding.value)])
+    return attributes
+
+
+def _memory_text(printer: Printer, op: Op) -> str:
+    """Options and attributes of a load or store; defaults are left out."""
+    if not op.attributes:
+        return ""
+    shown = {name: a for name, a in op.attributes.items() if name not in ("cache", "evict") and a is not False}
+    if isinstance(check := shown.get("boundaryCheck"), DenseArray) and not check.values:
+        del shown["boundaryCheck"]
+    if isinstance(padding := shown.get("padding"), Keyword):
+        number = next(number for number, word in PADDINGS.items() if word == padding.name)
+        shown["padding"] = Number(number, i32)
+    return cache_text(op) + printer.attributes(shown)
+
+
+def _print_access(printer: Printer, op: Op) -> None:
+    printer.write(f" {printer.values(op.operands)}{_memory_text(printer, op)} : {op.operands[0].type.text}")
+
+
+# tt.load %p [, %mask [, %other]] options {…} : P
+
+
+def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes = _memory_attributes(parser)
+    type = parser.colon_type()
+    result = _pointee(parser, type)
+    wanted = (type, _mask_type(result), result)
+    return Op(definition, parser.resolve_all(references, wanted[: len(references)]), (result,), attributes)
+
+
+def _verify_load(op: Op) -> None:
+    pointer(op, op.operands[0])
+    type = op.operands[0].type
+    result = pointee_type(type)
+    if op.results[0].type is not result:
+        raise VerificationError(op, f"a load from {type} gives {result}, not {op.results[0].type}")
+    if len(op.operands) > 1:
+        wanted = (_mask_type(result), result)[: len(op.operands) - 1]
+        types_match(op, op.operands[1:], wanted, "mask and other")
+    _verify_options(op, result)
+
+
+def _load_effect(op: Op) -> Effect:
+    return Effect.READ_WRITE if op.attributes.get("isVolatile") is True else Effect.READ
+
+
+# tt.store %p, %value [, %mask] options {…} : P
+
+
+def _parse_store(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes = _memory_attributes(parser)
+    type = parser.colon_type()
+    value = _pointee(parser, type)
+    wanted = (type, value, _mask_type(value))
+    return Op(definition, parser.resolve_all(references, wanted[: len(references)]), (), attributes)
+
+
+def _verify_store(op: Op) -> None:
+    pointer(op, op.operands[0])
+    value = pointee_type(op.operands[0].type)
+    types_match(op, op.operands[1:], (value, _mask_type(value))[: len(op.operands) - 1], "value and mask")
+    _verify_options(op, value)
+
+
+def _verify_options(op: Op, value: Type) -> None:
+    if not op.attributes:
+        return
+    check = op.attributes.get("boundaryCheck")
+    if isinstance(check, DenseArray):
+        rank = len(value.shape or ())
+        require(all(0 <= axis < rank for axis in check.values), op, f"boundaryCheck names an axis beyond {rank} axes")
+
+
+def _pointee(parser: Parser, type: Type) -> Type:
+    if not isinstance(type.scalar, PointerType):
+        raise parser.error(f"pointers, not {type.text},")
+    return pointee_type(type)
+
+
+# tt.addptr %p, %offset {…} : P, I
+
+
+def _parse_addptr(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes = parser.attributes()
+    types = parser.colon_types()
+    return Op(definition, parser.resolve_all(references, types), (types[0],), attributes)
+
+
+def _print_addptr(printer: Printer, op: Op) -> None:
+    attributes = printer.attributes(op.attributes)
+    printer.write(f" {printer.values(op.operands)}{attributes} : {printer.types(op.operands)}")
+
+
+def _verify_addptr(op: Op) -> None:
+    base, offset = op.operands
+    pointer(op, base)
+    if op.results[0].type is not base.type:
+        raise VerificationError(op, f"the result must be {base.type}, not {op.results[0].type}")
+    if offset.type.shape != base.type.shape or not isinstance(offset.type.scalar, IntType):
+        raise VerificationError(op, f"offsets for {base.type} must be integers of its shape, not {offset.type}")
+
+
+# tt.make_tensor_ptr %base, [shape], [strides], [offsets] {order = …} : P
+
+
+def _parse_make_tensor_ptr(parser: Parser, definition: OpDefinition) -> Op:
+    base = parser.operand()
+    lists = []
+    for _ in range(3):
+        parser.expect(",")
+        lists.append(parser.list(parser.operand, "[", "]"))
+    attributes = parser.attributes()
+    start = parser.position
+    type = parser.colon_type()
+    if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
+        raise parser.error("a pointer to a tensor", start)
+    wanted: list[Type] = [PointerType(type.pointee.element, type.space)]
+    for references, element in zip(lists, (i64, i64, i32), strict=True):
+        wanted += [element] * len(references)
+    operands = parser.resolve_all([base, *lists[0], *lists[1], *lists[2]], wanted)
+    return Op(definition, operands, (type,), attributes)
+
+
+def _print_make_tensor_ptr(printer: Printer, op: Op) -> None:
+    base, *rest = op.operands
+    rank = len(rest) // 3
+    lists = ", ".join(f"[{printer.values(rest[i : i + rank])}]" for i in range(0, 3 * rank, rank))
+    attributes = printer.attributes(op.attributes)
+    printer.write(f" {printer.value(base)}, {lists}{attributes} : {op.results[0].type.text}")
+
+
+def block_type(op: Op, type: Type) -> TensorType:
+    """The tile a block pointer points at."""
+    if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
+        raise VerificationError(op, f"needs a pointer to a tensor, not {type}")
+    return type.pointee
+
+
+def _verify_make_tensor_ptr(op: Op) -> None:
+    block = block_type(op, op.results[0].type)
+    rank = len(block.shape)
+    require(len(op.operands) == 1 + 3 * rank, op, f"needs shape, strides and offsets for {rank} axes")
+    space = pointer(op, op.operands[0]).space
+    wanted = (PointerType(block.element, space), *(i64,) * (2 * rank), *(i32,) * rank)
+    types_match(op, op.operands, wanted, "operands")
+    order = op.attributes["order"]
+    fits = isinstance(order, DenseArray) and sorted(order.values) == list(range(rank))
+    require(fits, op, "order must name every axis once")
+
+
+# tt.advance %p, [offsets] {…} : P
+
+
+def _parse_advance(parser: Parser, definition: OpDefinition) -> Op:
+    base = parser.operand()
+    parser.expect(",")
+    offsets = parser.list(parser.operand, "[", "]")
+    attributes = parser.attributes()
+    type = parser.colon_type()
+    return Op(definition, parser.resolve_all([base, *offsets], [type, *(i32,) * len(offsets)]), (type,), attributes)
+
+
+def _print_advance(printer: Printer, op: Op) -> None:
+    base, *offsets = op.operands
+    attributes = printer.attributes(op.attributes)
+    printer.write(f" {printer.value(base)}, [{printer.values(offsets)}]{attributes} : {op.results[0].type.text}")
+
+
+def _verify_advance(op: Op) -> None:
+    block = block_type(op, op.operands[0].type)
+    types_match(op, op.results, [op.operands[0].type], "result")
+    types_match(op, op.operands[1:], [i32] * len(block.shape), "offsets")
+
+
+def _declare(name: str, operands: tuple[int, int], results: int, formats: Sequence[object], **facts: object) -> None:
+    parse, print, verify = formats
+    declare(name, operands=operands, results=results, parse=parse, print=print, verify=verify, **facts)
+
+
+_declare(
+    "tt.load", (1, 3), 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect
+)
+_declare("tt.store", (2, 3), 0, (_parse_store, _print_access, _verify_store), effect=Effect.WRITE)
+_declare("tt.addptr", (2, 2), 1, (_parse_addptr, _print_addptr, _verify_addptr), elementwise=True)
+_declare(
+    "tt.make_tensor_ptr",
+    (1, ANY),
+    1,
+    (_parse_make_tensor_ptr, _print_make_tensor_ptr, _verify_make_tensor_ptr),
+    required=("order",),
+)
+_declare("tt.advance", (1, ANY), 1, (_parse_advance, _print_advance, _verify_advance))
+declare(
+    "tt.int_to_ptr",
+    operands=(1, 1),
+    results=1,
+    elementwise=True,
+    verify=conversion_rule(IntType, PointerType),
+    **ARROW,
+)
+declare(
+    "tt.ptr_to_int",
+    operands=(1, 1),
+    results=1,
+    elementwise=True,
+    verify=conversion_rule(PointerType, IntType),
+    **ARROW,
+)

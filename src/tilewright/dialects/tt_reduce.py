@@ -1,0 +1,44 @@
+"""Reductions and scans with a region that combines two elements: `tt.reduce`, `tt.scan`, `tt.map_elementwise`."""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import VALUES
+from tilewright.dialects.rules import axis_of, ends_with, tensor, types_match
+from tilewright.ir.core import Op
+from tilewright.ir.declare import ANY, declare
+from tilewright.ir.errors import require
+from tilewright.ir.types import Type, with_shape
+
+
+def _verify_combine(op: Op, terminator: str) -> int:
+    """The operands have one shape, and the region combines two of each element; returns the axis."""
+    first = tensor(op, op.operands[0])
+    for value in op.operands[1:]:
+        require(value.type.shape == first.shape, op, "the operands must have one shape")
+    require(bool(op.regions[0].blocks), op, "needs a region that combines two elements")
+    elements = [value.type.scalar for value in op.operands]
+    block = op.regions[0].block
+    types_match(op, block.args, [*elements, *elements], "arguments of its region")
+    types_match(op, ends_with(op, block, terminator).operands, elements, "values of its region")
+    return axis_of(op, len(first.shape))
+
+
+def _verify_reduce(op: Op) -> None:
+    axis = _verify_combine(op, "tt.reduce.return")
+    wanted: list[Type] = []
+    for value in op.operands:
+        shape = value.type.shape or ()
+        wanted.append(with_shape(value.type, (*shape[:axis], *shape[axis + 1 :])))
+    types_match(op, op.results, wanted, "results")
+
+
+def _verify_scan(op: Op) -> None:
+    _verify_combine(op, "tt.scan.return")
+    types_match(op, op.results, [value.type for value in op.operands], "results")
+
+
+declare("tt.reduce", operands=(1, ANY), regions=1, required=("axis",), verify=_verify_reduce)
+declare("tt.scan", operands=(1, ANY), regions=1, required=("axis", "reverse"), verify=_verify_scan)
+declare("tt.map_elementwise", operands=(1, ANY), regions=1, required=("pack",))
+for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
+    declare(_name, results=0, terminator=True, **VALUES)

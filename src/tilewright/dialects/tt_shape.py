@@ -1,0 +1,192 @@
+"""Ops that rearrange tiles: `tt.splat`, `tt.broadcast`, `tt.expand_dims`, `tt.reshape`, `tt.trans`, `tt.join`, …"""
+
+from __future__ import annotations
+
+from tilewright.dialects.formats import ARROW, functional
+from tilewright.dialects.rules import axis_of, tensor, types_match
+from tilewright.ir.attributes import UNIT, Attribute, DenseArray
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import IntType, Type, i1, with_element
+
+# Rules
+
+
+def _one_element_type(op: Op) -> None:
+    """Operands and results have one element type."""
+    element = op.operands[0].type.scalar
+    for value in (*op.operands[1:], *op.results):
+        if value.type.scalar is not element:
+            raise VerificationError(op, f"element types differ: {element} and {value.type.scalar}")
+
+
+def _verify_splat(op: Op) -> None:
+    _one_element_type(op)
+    require(op.operands[0].type.shape is None, op, f"needs a scalar, not {op.operands[0].type}")
+    tensor(op, op.results[0])
+
+
+def _verify_unsplat(op: Op) -> None:
+    _one_element_type(op)
+    require(tensor(op, op.operands[0]).numel == 1, op, "needs a tensor with one element")
+    require(op.results[0].type.shape is None, op, "the result must be a scalar")
+
+
+def _verify_broadcast(op: Op) -> None:
+    _one_element_type(op)
+    old, new = tensor(op, op.operands[0]), tensor(op, op.results[0])
+    same_rank = len(old.shape) == len(new.shape)
+    if not same_rank or any(a not in (1, b) for a, b in zip(old.shape, new.shape, strict=True)):
+        raise VerificationError(op, f"cannot broadcast {old} to {new}")
+
+
+def _verify_expand_dims(op: Op) -> None:
+    _one_element_type(op)
+    old, new = tensor(op, op.operands[0]), tensor(op, op.results[0])
+    axis = axis_of(op, len(old.shape) + 1)
+    if new.shape != (*old.shape[:axis], 1, *old.shape[axis:]):
+        raise VerificationError(op, f"expanding axis {axis} of {old} does not give {new}")
+
+
+def _verify_reshape(op: Op) -> None:
+    _one_element_type(op)
+    old, new = tensor(op, op.operands[0]), tensor(op, op.results[0])
+    require(old.numel == new.numel, op, f"{old} and {new} differ in their number of elements")
+
+
+def _verify_trans(op: Op) -> None:
+    _one_element_type(op)
+    old, new = tensor(op, op.operands[0]), tensor(op, op.results[0])
+    order = op.attributes["order"]
+    if not isinstance(order, DenseArray) or sorted(order.values) != list(range(len(old.shape))):
+        raise VerificationError(op, f"order must name each of {len(old.shape)} axes once")
+    if new.shape != tuple(old.shape[axis] for axis in order.values):
+        raise VerificationError(op, f"transposing {old} by {list(order.values)} does not give {new}")
+
+
+def _verify_join(op: Op) -> None:
+    old = tensor(op, op.operands[0])
+    types_match(op, op.operands, [old, old], "operands")
+    _expect_shape(op, (*old.shape, 2))
+
+
+def _verify_split(op: Op) -> None:
+    _one_element_type(op)
+    old = tensor(op, op.operands[0])
+    require(old.shape[-1:] == (2,), op, f"the last axis of {old} must have 2 elements")
+    require(op.results[0].type is op.results[1].type, op, "both results must have one type")
+    _expect_shape(op, old.shape[:-1])
+
+
+def _verify_cat(op: Op) -> None:
+    _one_element_type(op)
+    a, b, new = (tensor(op, value) for value in (*op.operands, *op.results))
+    rest_fits = a.shape[1:] == b.shape[1:] == new.shape[1:]
+    require(rest_fits and a.shape[0] + b.shape[0] == new.shape[0], op, f"{a} and {b} do not give {new}")
+
+
+def _expect_shape(op: Op, shape: tuple[int, ...]) -> None:
+    found = op.results[0].type.shape or ()
+    require(found == shape, op, f"the result must have shape {list(shape)}, not {list(found)}")
+
+
+def _verify_gather(op: Op) -> None:
+    source, indices, result = (tensor(op, value) for value in (*op.operands, *op.results))
+    rank = len(source.shape)
+    axis = axis_of(op, rank)
+    require(isinstance(indices.element, IntType), op, "the indices must be integers")
+    require(result.shape == indices.shape and result.element is source.element, op, f"the result cannot be {result}")
+    same_rank = len(indices.shape) == rank
+    fits = same_rank and all(indices.shape[i] <= source.shape[i] for i in range(rank) if i != axis)
+    require(fits, op, f"indices {indices} do not fit {source}")
+
+
+def _verify_histogram(op: Op) -> None:
+    require(len(tensor(op, op.results[0]).shape) == 1, op, "the result must have one axis")
+    require(isinstance(op.operands[0].type.scalar, IntType), op, "needs integers")
+    if len(op.operands) > 1:
+        require(op.operands[1].type.shape == op.operands[0].type.shape, op, "the mask must have the operand's shape")
+
+
+# %a, %b {…} : T -> U                                      all operands have type T, all results type U
+
+
+def _parse_uniform(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes = parser.attributes()
+    source = parser.colon_type()
+    parser.expect("->")
+    results: list[Type] = [parser.type()] * (definition.results or 1)
+    return Op(definition, parser.resolve_all(references, [source] * len(references)), results, attributes)
+
+
+def _print_uniform(printer: Printer, op: Op) -> None:
+    types = f"{op.operands[0].type.text} -> {op.results[0].type.text}"
+    printer.write(f" {printer.values(op.operands)}{printer.attributes(op.attributes)} : {types}")
+
+
+# tt.histogram %a [, %mask] {…} : T -> U                   the mask has the operand's shape
+
+
+def _parse_histogram(parser: Parser, definition: OpDefinition) -> Op:
+    references = parser.operands()
+    attributes = parser.attributes()
+    source = parser.colon_type()
+    parser.expect("->")
+    types = [source, with_element(source, i1)][: len(references)]
+    return Op(definition, parser.resolve_all(references, types), (parser.type(),), attributes)
+
+
+# tt.reshape %a [allow_reorder] [efficient_layout] {…} : T -> U
+
+_RESHAPE_WORDS = ("allow_reorder", "efficient_layout")
+
+
+def _parse_reshape(parser: Parser, definition: OpDefinition) -> Op:
+    reference = parser.operand()
+    attributes: dict[str, Attribute] = {}
+    while word := parser.keyword(*_RESHAPE_WORDS):
+        attributes[word] = True
+    attributes.update({name: True if a is UNIT else a for name, a in parser.attributes().items()})
+    source = parser.colon_type()
+    parser.expect("->")
+    return Op(definition, [parser.resolve(reference, source)], (parser.type(),), attributes)
+
+
+def _print_reshape(printer: Printer, op: Op) -> None:
+    words = "".join(f" {word}" for word in _RESHAPE_WORDS if op.attributes.get(word))
+    types = f"{op.operands[0].type.text} -> {op.results[0].type.text}"
+    attributes = printer.attributes(op.attributes, _RESHAPE_WORDS)
+    printer.write(f" {printer.value(op.operands[0])}{words}{attributes} : {types}")
+
+
+declare("tt.splat", operands=(1, 1), results=1, verify=_verify_splat, **ARROW)
+declare("tt.unsplat", operands=(1, 1), results=1, verify=_verify_unsplat, **ARROW)
+declare("tt.broadcast", operands=(1, 1), results=1, verify=_verify_broadcast, **ARROW)
+declare("tt.expand_dims", operands=(1, 1), results=1, required=("axis",), verify=_verify_expand_dims, **ARROW)
+declare("tt.trans", operands=(1, 1), results=1, required=("order",), verify=_verify_trans, **ARROW)
+declare(
+    "tt.reshape", operands=(1, 1), results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape
+)
+declare("tt.join", operands=(2, 2), results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_join)
+declare("tt.split", operands=(1, 1), results=2, parse=_parse_uniform, print=_print_uniform, verify=_verify_split)
+declare("tt.cat", operands=(2, 2), results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_cat)
+declare(
+    "tt.histogram",
+    operands=(1, 2),
+    results=1,
+    parse=_parse_histogram,
+    print=_print_uniform,
+    verify=_verify_histogram,
+)
+declare(
+    "tt.gather",
+    operands=(2, 2),
+    results=1,
+    required=("axis",),
+    verify=_verify_gather,
+    **functional(indexed=True),
+)

@@ -1,0 +1,373 @@
+"""Reading types, attributes and locations.
+
+    !tt.ptr<f32>      tensor<4x8xi32>      (i32) -> f32
+    {a = 1 : i32, b = dense<0.0> : tensor<4xf32>, c = array<i32: 1, 0>, d = "text", e = @f, g}
+    loc("x"(#loc3))   with   #loc3 = loc("kernel.py":3:5)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tilewright.ir.attributes import (
+    UNIT,
+    UNKNOWN,
+    Attribute,
+    CallLocation,
+    Dense,
+    DenseArray,
+    FileLocation,
+    FusedLocation,
+    Location,
+    NameLocation,
+    Number,
+    Opaque,
+    Symbol,
+)
+from tilewright.ir.literals import read_number
+from tilewright.ir.scanner import SPACE, Scanner
+from tilewright.ir.types import (
+    FLOATS,
+    FunctionType,
+    IntType,
+    PointerType,
+    TensorDescType,
+    TensorType,
+    Type,
+    f64,
+    i64,
+    index,
+    none,
+)
+
+Nested: TypeAlias = "str | list[Nested]"
+
+_ALIAS = re.compile(r"^([#!][\w.$]+)[ \t]*=[ \t]*", re.MULTILINE | re.ASCII)
+_REFERENCE = re.compile(r"(#[\w.$]+)" + SPACE, re.ASCII)
+_TYPE_HEAD = re.compile(r"!?[A-Za-z_][\w$.]*", re.ASCII)
+_BRACKETS = re.compile(r"[<>]|->")
+_EXTENT = re.compile(r"(\d+)x")
+_INTEGER_NAME = re.compile(r"i(\d+)")
+_PLAIN: dict[str, Type] = {"index": index, "none": none, **FLOATS}
+
+
+class AttributeParser(Scanner):
+    """Reads everything that is no op."""
+
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text, file)
+        self._types: dict[str, Type] = {}
+        self._locations: dict[str, Location] = {}
+        self._aliases = {match[1]: match.end() for match in _ALIAS.finditer(text)}
+
+    def skip_aliases(self) -> None:
+        """Go past definitions of aliases (`#loc1 = …`), which were found at the start."""
+        while match := _ALIAS.match(self.text, self.position):
+            end = self.text.find("\n", match.end())
+            self.position = end if end >= 0 else len(self.text)
+            self.skip_space()
+
+    # Types
+
+    def type(self) -> Type:
+        """A type."""
+        start = self.position
+        head = _TYPE_HEAD.match(self.text, start)
+        if head is None:
+            if self.looks_at("("):
+                return self.function_type()
+            raise self.error("a type")
+        end = head.end()
+        if self.text.startswith("<", end):
+            end = self._closing(end)
+        known = self._types.get(self.text[start:end])
+        if known is not None:
+            self.position = end
+            self.skip_space()
+            return known
+        self.position = head.end()
+        self.skip_space()
+        found = self._type_after(head[0], start)
+        self._types[self.text[start:end]] = found
+        return found
+
+    def types(self) -> list[Type]:
+        """`T, U`."""
+        return self.list(self.type)
+
+    def colon_type(self) -> Type:
+        """`: T`."""
+        self.expect(":")
+        return self.type()
+
+    def colon_types(self) -> list[Type]:
+        """`: T, U`."""
+        self.expect(":")
+        return self.list(self.type)
+
+    def type_body(self, head: str) -> Type:
+        """The type `head` followed by what stands here, as op formats abbreviate it: `<f32>`."""
+        return self._type_after(head, self.position)
+
+    def function_type(self) -> FunctionType:
+        """`(T, U) -> V`."""
+        inputs = self.list(self.type, "(", ")")
+        self.expect("->")
+        outputs = self.list(self.type, "(", ")") if self.looks_at("(") else [self.type()]
+        return FunctionType(tuple(inputs), tuple(outputs))
+
+    def signature(self) -> FunctionType:
+        """`: (T, U) -> V`."""
+        self.expect(":")
+        return self.function_type()
+
+    def _closing(self, start: int) -> int:
+        """The position behind the bracket that closes the one at `start`."""
+        depth = 0
+        for match in _BRACKETS.finditer(self.text, start):
+            if match[0] == "<":
+                depth += 1
+            elif match[0] == ">":
+                depth -= 1
+                if depth == 0:
+                    return match.end()
+        raise self.problem("this '<' is not closed", start)
+
+    def _type_after(self, head: str, start: int) -> Type:
+        """The type that starts with the word `head` at `start`; the position is behind it."""
+        if head in _PLAIN:
+            return _PLAIN[head]
+        if head == "tensor":
+            return self._tensor_body()
+        if head == "!tt.ptr":
+            return self._pointer_body()
+        if head == "!tt.tensordesc":
+            return self._descriptor_body()
+        width = _INTEGER_NAME.fullmatch(head)
+        if width is None:
+            raise self.error("a type", start)
+        return IntType(int(width[1]))
+
+    def _tensor_body(self) -> TensorType:
+        """`<4x8xf32, #layout>`."""
+        self.expect("<")
+        shape: list[int] = []
+        while extent := self.match(_EXTENT):
+            shape.append(int(extent[1]))
+        element = self.type()
+        encoding = None
+        if self.optional(","):
+            layout = self.attribute()
+            encoding = layout.text if isinstance(layout, Opaque) else str(layout)
+        self.expect(">")
+        return TensorType(tuple(shape), element, encoding)
+
+    def _pointer_body(self) -> PointerType:
+        """`<f32>`, `<f32, 3>`."""
+        self.expect("<")
+        pointee = self.type()
+        space = self.integer() if self.optional(",") else 1
+        self.expect(">")
+        return PointerType(pointee, space)
+
+    def _descriptor_body(self) -> TensorDescType:
+        """`<tensor<4x8xf32>>`, or shorter `<4x8xf32>`."""
+        if not self.text.startswith("<tensor", self.position):
+            return TensorDescType(self._tensor_body())
+        self.expect("<")
+        block = self.type()
+        self.expect(">")
+        assert isinstance(block, TensorType), "a type that starts with `tensor`"
+        return TensorDescType(block)
+
+    # Attributes
+
+    def attributes(self) -> dict[str, Attribute]:
+        """`{a = 1 : i32, b}` if it stands here, else nothing."""
+        if not self.looks_at("{"):
+            return {}
+        found: dict[str, Attribute] = {}
+
+        def entry() -> None:
+            name = self.string() if self.looks_at('"') else self.dotted("an attribute's name")
+            found[name] = self.attribute() if self.optional("=") else UNIT
+
+        self.list(entry, "{", "}")
+        return found
+
+    def attribute(self) -> Attribute:
+        """An attribute."""
+        first = self.text[self.position : self.position + 1]
+        if first.isdigit():
+            return self._number()
+        return _BY_FIRST_CHARACTER.get(first, AttributeParser._word_attribute)(self)
+
+    def _word_attribute(self) -> Attribute:
+        """An attribute that starts with a word: a truth value, `dense`, `array`, `unit`, or a type."""
+        word = self.keyword("true", "false", "unit", "dense", "array")
+        if word == "dense":
+            return self._dense()
+        if word == "array":
+            return self._dense_array()
+        if word == "unit":
+            return UNIT
+        return self.type() if word is None else word == "true"
+
+    def _dialect_attribute(self) -> Attribute:
+        """`#name`, an alias, or `#dialect.name<…>`, kept as text."""
+        start = self.position
+        reference = self.demand(_REFERENCE, "an attribute")
+        target = self._aliases.get(reference[1])
+        if target is not None:
+            behind, self.position = self.position, target
+            found = self.attribute()
+            self.position = behind
+            return found
+        end = reference.end(1)
+        if self.text.startswith("<", end):
+            self.position = end = self._closing(end)
+            self.skip_space()
+        return Opaque(self.text[start:end])
+
+    def _number(self) -> Number:
+        start = self.position
+        text = self.number_text()
+        default = f64 if "." in text else i64
+        return self._literal(text, self.type() if self.optional(":") else default, start)
+
+    def _literal(self, text: str, type: Type, start: int) -> Number:
+        """The number `text` of `type`."""
+        try:
+            return Number(read_number(text, type), type)
+        except (ValueError, TypeError):
+            raise self.problem(f"{text} is no value of type {type.scalar.text}", start) from None
+
+    def _dense_array(self) -> DenseArray:
+        self.expect("<")
+        element = self.type()
+        values: list[int] = []
+        if self.optional(":"):
+            values = self.list(lambda: int(self._literal(self._element_text(), element, self.position).value))
+        self.expect(">")
+        return DenseArray(element, tuple(values))
+
+    def _element_text(self) -> str:
+        return self.keyword("true", "false") or self.number_text()
+
+    def _dense(self) -> Number | Dense:
+        """`<0> : tensor<4xi32>`, `<[1, 2]> : tensor<2xi32>`."""
+        self.expect("<")
+        start = self.position
+        nested: Nested = [] if self.looks_at(">") else self._dense_elements()
+        self.expect(">")
+        type = self.colon_type()
+        if not isinstance(type, TensorType):
+            raise self.problem(f"dense<…> needs a tensor type, not {type.text}", start)
+        if isinstance(nested, str):
+            return self._literal(nested, type, start)
+        values = [self._literal(text, type, start).value for text in _flattened(nested)]
+        if len(values) != type.numel:
+            raise self.problem(f"{type.text} has {type.numel} elements, not {len(values)}", start)
+        if len(set(map(repr, values))) == 1:
+            return Number(values[0], type)
+        return Dense(tuple(values), type)
+
+    def _dense_elements(self) -> Nested:
+        if self.looks_at("["):
+            return list(self.list(self._dense_elements, "[", "]"))
+        return self._element_text()
+
+    # Locations
+
+    def location(self) -> Location | None:
+        """`loc(…)` if it stands here."""
+        if not self.text.startswith("loc(", self.position):
+            return None
+        self.position += 4
+        self.skip_space()
+        found = self._location()
+        self.expect(")")
+        return found
+
+    def _location(self) -> Location:
+        if self.looks_at("#"):
+            return self._location_alias()
+        if self.looks_at('"'):
+            return self._named_location()
+        match self.keyword("unknown", "callsite", "fused", "loc"):
+            case "unknown":
+                return UNKNOWN
+            case "callsite":
+                return self._call_location()
+            case "fused":
+                if self.looks_at("<"):
+                    self.position = self._closing(self.position)
+                    self.skip_space()
+                return FusedLocation(tuple(self.list(self._location, "[", "]")))
+            case _:
+                raise self.error("a location")
+
+    def _named_location(self) -> Location:
+        """`"file":3:5`, `"file":3:5 to 4:9`, `"x"`, `"x"(…)`."""
+        text = self.string()
+        if self.optional(":"):
+            line = self.integer()
+            self.expect(":")
+            column = self.integer()
+            return FileLocation(text, line, column, *self._location_end(line))
+        if not self.optional("("):
+            return NameLocation(text, UNKNOWN)
+        child = self._location()
+        self.expect(")")
+        return NameLocation(text, child)
+
+    def _location_end(self, line: int) -> tuple[int, int]:
+        """` to 4:9`, ` to :9`, or nothing: (0, 0)."""
+        if not self.keyword("to"):
+            return 0, 0
+        end_line = line if self.looks_at(":") else self.integer()
+        self.expect(":")
+        return end_line, self.integer()
+
+    def _call_location(self) -> Location:
+        self.expect("(")
+        callee = self._location()
+        self.expect("at")
+        caller = self._location()
+        self.expect(")")
+        return CallLocation(callee, caller)
+
+    def _location_alias(self) -> Location:
+        reference = self.demand(_REFERENCE, "a location")
+        name = reference[1]
+        known = self._locations.get(name)
+        if known is not None:
+            return known
+        if name not in self._aliases:
+            raise self.problem(f"there is no location {name}", reference.start())
+        behind, self.position = self.position, self._aliases[name]
+        found = self.location()
+        if found is None:
+            raise self.error("a location")
+        self.position = behind
+        self._locations[name] = found
+        return found
+
+
+_BY_FIRST_CHARACTER: dict[str, Callable[[AttributeParser], Attribute]] = {
+    "-": AttributeParser._number,
+    '"': AttributeParser.string,
+    "[": lambda parser: tuple(parser.list(parser.attribute, "[", "]")),
+    "{": AttributeParser.attributes,
+    "@": lambda parser: Symbol(parser.symbol()),
+    "#": AttributeParser._dialect_attribute,
+}
+
+
+def _flattened(nested: Nested) -> list[str]:
+    """The texts in nested lists, in order."""
+    if isinstance(nested, str):
+        return [nested]
+    return [text for part in nested for text in _flattened(part)]

@@ -1,0 +1,127 @@
+"""The emitter that records: ops go to the end of a block, equal constants share one op in the entry block.
+
+    builder = Builder(function.regions[0].block)
+    (total,) = builder.emit("arith.addi", [a, b], [i32])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tilewright.ir.attributes import UNKNOWN, Attribute, Location, Number
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import OPS, literal_definition
+from tilewright.ir.literals import canonical
+from tilewright.ir.types import Type
+
+
+class ConstantPool:
+    """The constants of one function, unique, at the start of its entry block.
+
+    Constants that already stand at the start are taken over.
+    """
+
+    __slots__ = ("_found", "_last", "block")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self._found: dict[tuple[object, ...], Op] = {}
+        self._last: Op | None = None
+        op = block.first
+        while op is not None and op.definition.constant:
+            self._found.setdefault(constant_key(op.attributes["value"]), op)
+            self._last = op
+            op = op.next
+
+    def value(self, value: int | float, type: Type) -> Value:
+        """The constant `value` of `type`, a splat when that is a tensor."""
+        number = Number(canonical(value, type), type)
+        key = constant_key(number)
+        found = self._found.get(key)
+        if found is None or found.block is not self.block:
+            found = self._found[key] = Op(literal_definition(), (), (type,), {"value": number})
+            self._place(found)
+        return found.results[0]
+
+    def adopt(self, op: Op) -> bool:
+        """Move a constant op to the pool; an op that is there already gives way to the earlier one.
+
+        Returns:
+            whether the op is part of the pool; if not, it was erased.
+        """
+        key = constant_key(op.attributes["value"])
+        found = self._found.setdefault(key, op)
+        if found is op:
+            if op is not self._last:
+                op.unlink()
+                self._place(op)
+            return True
+        if found.block is None:
+            found = self._found[key] = op
+            return self.adopt(op)
+        op.replace(found.results)
+        return False
+
+    def _place(self, op: Op) -> None:
+        last = self._last
+        at_start = last is None or last.block is not self.block
+        self.block.insert(op, self.block.first if at_start or last is None else last.next)
+        self._last = op
+
+
+def constant_key(attribute: Attribute) -> tuple[object, ...]:
+    """Equal for attributes of constants that denote the same bits; 0.0 and -0.0 differ."""
+    if isinstance(attribute, Number):
+        value = attribute.value
+        return (repr(value) if isinstance(value, float) else value, attribute.type)
+    return (repr(attribute),)
+
+
+class Builder:
+    """Records ops at the end of `block`.
+
+    Args:
+        block: where ops go.
+        entry: the block that gets the constants; by default `block`.
+    """
+
+    def __init__(self, block: Block, entry: Block | None = None) -> None:
+        self.block = block
+        self.location: Location = UNKNOWN
+        self._constants = ConstantPool(entry if entry is not None else block)
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+        *,
+        successors: Sequence[Block] = (),
+    ) -> list[Value]:
+        """Append an op of kind `name` and return its results."""
+        op = Op(OPS[name], operands, result_types, attributes, regions, successors, self.location)
+        self.block.append(op)
+        return op.results
+
+    def constant(self, value: int | float, type: Type) -> Value:
+        """The number `value` as a scalar, or as a splat when `type` is a tensor.
+
+        Integers wrap and floats are rounded to the type. Raises TypeError for types without numbers.
+        """
+        return self._constants.value(value, type)
+
+    @contextmanager
+    def recording(self, block: Block) -> Iterator[None]:
+        """Until the end of the `with`, ops go to the end of `block`."""
+        outer, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = outer
+
+    def concrete(self, value: Value) -> int | float | bool | None:
+        """None: while recording nothing has a run-time value, and constants are folded by passes."""
+        return None

@@ -1,0 +1,251 @@
+"""MLIR text of ops, exactly as Triton prints it.
+
+    print_op(module)                    tt.func public @f(%x: i32) … {
+                                          %y = arith.addi %x, %x : i32
+    print_op(module, locations=True)      … loc(#loc3)   and the #loc aliases around the module
+
+A dialect's `print(printer, op)` writes what follows the op's name; ops without one get MLIR's generic form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from tilewright.ir.attributes import (
+    UNIT,
+    Attribute,
+    Dense,
+    DenseArray,
+    Keyword,
+    Number,
+    Opaque,
+    Symbol,
+    Unit,
+)
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.dominance import predecessors
+from tilewright.ir.literals import number_text
+from tilewright.ir.location_text import LocationAliases
+from tilewright.ir.naming import Names
+from tilewright.ir.quoting import quoted
+from tilewright.ir.types import TensorType, Type, f64, function_type_text, i1, i64
+
+_BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+_BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)
+
+
+def print_op(op: Op, *, locations: bool = False) -> str:
+    """The text of `op` and everything in it, ending with a line break.
+
+    Args:
+        op: usually a module.
+        locations: also print where every op comes from.
+    """
+    aliases = LocationAliases(op) if locations else None
+    printer = Printer(Names(op), aliases)
+    if aliases is not None:
+        printer.write(aliases.leading_text())
+    printer.op(op)
+    if aliases is not None:
+        printer.write(aliases.trailing_text())
+    return "".join(printer.pieces)
+
+
+class Printer:
+    """Collects text; dialects write through it."""
+
+    def __init__(self, names: Names, aliases: LocationAliases | None = None) -> None:
+        self.pieces: list[str] = []
+        self.write = self.pieces.append
+        self._values = names.values
+        self._blocks = names.blocks
+        self._aliases = aliases
+        self._indent = ""
+
+    # Values and types
+
+    def value(self, value: Value) -> str:
+        """`%x`; a value from outside the printed op is `%<x?>`."""
+        name = self._values.get(value)
+        return name if name is not None else f"%<{value.name or ''}?>"
+
+    def values(self, values: Iterable[Value]) -> str:
+        """`%x, %y`."""
+        return ", ".join([self.value(value) for value in values])
+
+    def types(self, values: Iterable[Value]) -> str:
+        """The types of values: `i32, f32`."""
+        return ", ".join([value.type.text for value in values])
+
+    def signature(self, op: Op) -> str:
+        """`(i32, f32) -> f32`."""
+        return function_type_text(tuple(v.type for v in op.operands), tuple(r.type for r in op.results))
+
+    def successors(self, blocks: Iterable[Block]) -> str:
+        return ", ".join(self.block_name(block) for block in blocks)
+
+    def block_name(self, block: Block) -> str:
+        return self._blocks.get(block, "^<unknown>")
+
+    # Attributes
+
+    def attributes(self, attributes: Mapping[str, Attribute], skip: Collection[str] = ()) -> str:
+        """` {a = 1 : i32, b}` without the names in `skip`; nothing when none is left."""
+        if not attributes:
+            return ""
+        left = {name: a for name, a in attributes.items() if name not in skip} if skip else attributes
+        return f" {{{attribute_entries(left)}}}" if left else ""
+
+    # Structure
+
+    def op(self, op: Op) -> None:
+        """One line (or more, with regions) for `op`."""
+        write = self.write
+        write(self._indent)
+        results = op.results
+        if results:
+            name = self._values[results[0]]
+            if len(results) > 1:
+                name = f"{name.partition('#')[0]}:{len(results)}"
+            write(f"{name} = ")
+        if op.definition.print is not None:
+            write(op.definition.spelling or op.name)
+            op.definition.print(self, op)
+        else:
+            self.generic(op)
+        if self._aliases is not None:
+            write(self._aliases.trailing(op.location))
+        write("\n")
+
+    def generic(self, op: Op) -> None:
+        """MLIR's generic form; attributes with a dot in their name are not the op's own and stand last."""
+        write = self.write
+        write(f'"{op.name}"({self.values(op.operands)})')
+        if op.successors:
+            write(f"[{self.successors(op.successors)}]")
+        own = {name: a for name, a in op.attributes.items() if "." not in name}
+        if own:
+            write(f" <{{{attribute_entries(own)}}}>")
+        if op.regions:
+            write(" (")
+            for position, region in enumerate(op.regions):
+                write(", " if position else "")
+                self.region(region)
+            write(")")
+        write(self.attributes(op.attributes, own))
+        write(f" : {self.signature(op)}")
+
+    def argument(self, value: Value, extra: str = "") -> str:
+        """`%x: i32`, with its location when those are printed."""
+        location = ""
+        if self._aliases is not None:
+            location = self._aliases.inline(value.location)
+        return f"{self._values[value]}: {value.type.text}{extra}{location}"
+
+    def region(self, region: Region, *, entry_arguments: bool = True, terminator: bool = True) -> None:
+        """`{ … }`.
+
+        Args:
+            region: what to print.
+            entry_arguments: name the entry block if it has arguments; without, the op's header has done so.
+            terminator: print the entry block's last op also when it has no operands.
+        """
+        self.write("{\n")
+        outer, self._indent = self._indent, self._indent + "  "
+        before = predecessors(region) if len(region.blocks) > 1 else {}
+        for position, block in enumerate(region.blocks):
+            if position or (entry_arguments and block.args):
+                self.write(outer + self._block_header(block, before.get(block, []), entry=position == 0))
+            for op in block:
+                hidden = not terminator and op is block.last and op.definition.terminator and not op.operands
+                if not hidden:
+                    self.op(op)
+        self._indent = outer
+        self.write(outer + "}")
+
+    def _block_header(self, block: Block, before: Sequence[Block], *, entry: bool) -> str:
+        arguments = f"({', '.join(map(self.argument, block.args))})" if block.args else ""
+        note = ""
+        if len(before) == 1:
+            note = f"  // pred: {self.block_name(before[0])}"
+        elif before:
+            note = f"  // {len(before)} preds: {self.successors(before)}"
+        elif not entry:
+            note = "  // no predecessors"
+        return f"{self.block_name(block)}{arguments}:{note}\n"
+
+
+def attribute_entries(attributes: Mapping[str, Attribute]) -> str:
+    """`a = 1 : i32, b`, sorted by name."""
+    return ", ".join(
+        attribute_name(name) if attribute is UNIT else f"{attribute_name(name)} = {attribute_text(attribute)}"
+        for name, attribute in sorted(attributes.items())
+    )
+
+
+def attribute_name(name: str) -> str:
+    return name if _BARE_NAME.fullmatch(name) else quoted(name)
+
+
+def symbol_text(name: str) -> str:
+    """`@name`, quoted where it must be."""
+    return f"@{name}" if _BARE_SYMBOL.fullmatch(name) else f"@{quoted(name)}"
+
+
+def attribute_text(attribute: Attribute, *, elide: bool = False) -> str:
+    """MLIR's text of an attribute; `elide` leaves out the types i64 and f64, as arrays do."""
+    if isinstance(attribute, Type):
+        return attribute.text
+    if isinstance(attribute, Number):
+        return _number_attribute_text(attribute, elide)
+    return _ATTRIBUTE_TEXT[attribute.__class__](attribute)
+
+
+def _dense_array_text(array: DenseArray) -> str:
+    values = ", ".join(number_text(value, array.element) for value in array.values)
+    return f"array<{array.element.text}: {values}>" if values else f"array<{array.element.text}>"
+
+
+def _dense_text(dense: Dense) -> str:
+    return f"dense<{_nested_text(dense.values, dense.type)}> : {dense.type.text}"
+
+
+def _array_text(parts: tuple[Attribute, ...]) -> str:
+    return f"[{', '.join(attribute_text(part, elide=True) for part in parts)}]"
+
+
+def _number_attribute_text(number: Number, elide: bool) -> str:
+    value, type = number
+    if type.shape is not None:
+        return f"dense<{number_text(value, type)}> : {type.text}"
+    if type is i1 or (elide and (type is i64 or type is f64)):
+        return number_text(value, type)
+    return f"{number_text(value, type)} : {type.text}"
+
+
+def _nested_text(values: Sequence[int | float], type: Type) -> str:
+    assert isinstance(type, TensorType)
+
+    def nest(part: Sequence[int | float], shape: tuple[int, ...]) -> str:
+        if not shape:
+            return number_text(part[0], type)
+        step = len(part) // shape[0] if shape[0] else 0
+        return "[" + ", ".join(nest(part[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])) + "]"
+
+    return nest(values, type.shape)
+
+
+_ATTRIBUTE_TEXT: dict[type, Callable[[Any], str]] = {
+    bool: lambda flag: "true" if flag else "false",
+    str: quoted,
+    Keyword: lambda keyword: str(keyword.name),
+    Opaque: lambda opaque: str(opaque.text),
+    Symbol: lambda symbol: symbol_text(symbol.name),
+    Unit: lambda unit: "unit",
+    Dense: _dense_text,
+    DenseArray: _dense_array_text,
+    dict: lambda entries: f"{{{attribute_entries(entries)}}}",
+    tuple: _array_text,
+}

@@ -1,0 +1,190 @@
+"""Greedy rewriting: folds and rules are applied to a worklist of ops until nothing changes.
+
+    apply_rules(function, {"arith.addi": (add_of_add, …)}, folds={"arith.addi": fold_addi})
+
+A fold computes what an op's results are (an existing value or a number) and changes nothing. A rule may change
+anything, through the rewriter, and says whether it did. Dead code is removed on the way, and equal constants
+are merged in the entry block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.builder import ConstantPool
+from tilewright.ir.core import Op, Region, Value
+from tilewright.ir.declare import OPS
+from tilewright.ir.effects import is_dead
+from tilewright.ir.types import Type
+
+Folded: TypeAlias = "Value | Number | Sequence[Value | Number] | None"
+Fold: TypeAlias = Callable[[Op], Folded]
+Rule: TypeAlias = "Callable[[Op, Rewriter], bool]"
+
+
+class RewriteLimitError(Exception):
+    """Rules keep undoing each other's work."""
+
+
+class Rewriter:
+    """How rules change the IR of one function; remembers which ops to look at again."""
+
+    def __init__(self, function: Op) -> None:
+        self.changed = False
+        self._pool = ConstantPool(function.regions[0].block)
+        self._worklist: list[Op] = []
+        self._queued: set[Op] = set()
+
+    # Building
+
+    def create(
+        self,
+        before: Op,
+        name: str,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Op:
+        """A new op of kind `name` in front of `before`, with its location."""
+        op = Op(OPS[name], operands, result_types, attributes, regions, (), before.location)
+        assert before.block is not None, f"{before.name} is in no block"
+        before.block.insert(op, before)
+        self.changed = True
+        self.revisit(op)
+        return op
+
+    def constant(self, value: int | float, type: Type) -> Value:
+        """The number `value` of `type` (a splat for tensors), shared."""
+        return self._pool.value(value, type)
+
+    # Changing
+
+    def replace(self, op: Op, values: Sequence[Value]) -> None:
+        """Let `values` take the place of the results of `op`, and erase it."""
+        for old, new in zip(op.results, values, strict=True):
+            if old.uses:
+                for user in old.uses:
+                    self.revisit(user)
+                old.replace_by(new)
+        self.erase(op)
+
+    def erase(self, op: Op) -> None:
+        """Remove `op`, whose results nobody uses; its operands may become dead."""
+        self.changed = True
+        operands = list(op.operands)
+        nested = [inner for region in op.regions for inner in region.walk()]
+        op.erase()
+        for inner in nested:
+            inner.block = None
+        for value in operands:
+            if value.op is not None:
+                self.revisit(value.op)
+
+    def set_operands(self, op: Op, values: Sequence[Value]) -> None:
+        """Give `op` other operands."""
+        for value in op.operands:
+            if value.op is not None:
+                self.revisit(value.op)
+        op.set_operands(values)
+        self.modified(op)
+
+    def modified(self, op: Op) -> None:
+        """Say that `op` was changed in place: it and the users of its results are looked at again."""
+        self.changed = True
+        self.revisit(op)
+        for result in op.results:
+            for user in result.uses:
+                self.revisit(user)
+
+    def revisit(self, op: Op) -> None:
+        """Look at `op` (again)."""
+        if op not in self._queued:
+            self._queued.add(op)
+            self._worklist.append(op)
+
+    # The driver's side
+
+    def start(self, function: Op) -> None:
+        """Queue all ops of the function, first op first; constants move to the pool."""
+        ops = [op for region in function.regions for op in region.walk()]
+        for op in reversed(ops):
+            if not op.definition.constant:
+                self.revisit(op)
+        for op in ops:
+            if op.definition.constant and op.block is not None:
+                self._pool.adopt(op)
+
+    def next_op(self) -> Op | None:
+        """The next op to look at that still exists."""
+        while self._worklist:
+            op = self._worklist.pop()
+            self._queued.discard(op)
+            if op.block is not None:
+                return op
+        return None
+
+    def remove_dead_constants(self, function: Op) -> None:
+        """Erase constants nobody uses."""
+        for op in function.regions[0].block:
+            if op.definition.constant and not op.results[0].uses:
+                op.erase()
+
+    def put(self, op: Op, folded: Value | Number | Sequence[Value | Number]) -> bool:
+        """Replace `op` by what its fold computed; False when that is the op itself."""
+        results = [folded] if isinstance(folded, (Value, Number)) else list(folded)
+        values = [part if isinstance(part, Value) else self.constant(part.value, part.type) for part in results]
+        if all(old is new for old, new in zip(op.results, values, strict=True)):
+            return False
+        self.replace(op, values)
+        return True
+
+
+def apply_rules(
+    function: Op, rules: Mapping[str, Sequence[Rule]], *, folds: Mapping[str, Fold] | None = None, limit: int = 100
+) -> bool:
+    """Rewrite the body of `function` until no rule and no fold applies.
+
+    Args:
+        function: an op with one region that sees no outer values.
+        rules: per op name, tried in order.
+        folds: per op name, tried before the rules.
+        limit: how often an op may be looked at on average before this is taken for a cycle.
+
+    Returns:
+        whether anything changed.
+
+    Raises:
+        RewriteLimitError: when the rules do not come to rest.
+    """
+    if not function.regions or not function.regions[0].blocks:
+        return False
+    rewriter = Rewriter(function)
+    rewriter.start(function)
+    budget = limit * (len(rewriter._worklist) + 100)
+    folds = folds or {}
+    while (op := rewriter.next_op()) is not None:
+        budget -= 1
+        if budget < 0:
+            raise RewriteLimitError(f"rewriting {op.name} does not come to rest")
+        _visit(op, rewriter, rules, folds)
+    rewriter.remove_dead_constants(function)
+    return rewriter.changed
+
+
+def _visit(op: Op, rewriter: Rewriter, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> None:
+    """Erase, fold or rewrite one op."""
+    if is_dead(op):
+        rewriter.erase(op)
+        return
+    fold = folds.get(op.name)
+    if fold is not None:
+        folded = fold(op)
+        if folded is not None and rewriter.put(op, folded):
+            return
+    for rule in rules.get(op.name, ()):
+        if rule(op, rewriter):
+            rewriter.changed = True
+            return

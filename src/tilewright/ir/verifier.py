@@ -1,0 +1,130 @@
+"""The verifier: rules of SSA form and of every op kind, about one microsecond per op.
+
+Checked for every op: the numbers of operands, results and regions; required attributes; that operands dominate
+their uses and know them; that blocks end with their only terminator; then the rule of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import ANY, OpDefinition
+from tilewright.ir.dominance import dominator_children
+from tilewright.ir.errors import VerificationError
+
+
+def verify(module: Op) -> None:
+    """Check `module` and everything in it.
+
+    Raises:
+        VerificationError: names the op and the rule it breaks.
+    """
+    _verify_op(module, set())
+
+
+def _verify_op(op: Op, visible: set[Value]) -> None:
+    definition = op.definition
+    operands = op.operands
+    least, most = definition.operands
+    if not least <= len(operands) <= most:
+        raise VerificationError(op, _count_rule("operands", least, most, len(operands)))
+    if definition.results is not None and len(op.results) != definition.results:
+        raise VerificationError(op, _count_rule("results", definition.results, definition.results, len(op.results)))
+    for value in operands:
+        if value not in visible or op not in value.uses:
+            raise VerificationError(op, _operand_rule(op, value, visible))
+    for name in definition.required:
+        if name not in op.attributes:
+            raise VerificationError(op, f"attribute {name} is missing")
+    if len(op.regions) != definition.regions:
+        raise VerificationError(op, _count_rule("regions", definition.regions, definition.regions, len(op.regions)))
+    for region in op.regions:
+        _verify_region(region, op, set() if definition.isolated else visible)
+    if definition.verify is not None:
+        definition.verify(op)
+
+
+def _verify_region(region: Region, op: Op, visible: set[Value]) -> None:
+    if region.op is not op:
+        raise VerificationError(op, "a region belongs to another op")
+    blocks = region.blocks
+    if len(blocks) == 1:
+        added: list[Value] = []
+        _verify_block(blocks[0], region, op.definition, visible, added)
+        visible.difference_update(added)
+    elif blocks:
+        _verify_graph(region, op, visible)
+
+
+def _verify_graph(region: Region, op: Op, visible: set[Value]) -> None:
+    """Blocks along the dominator tree: each sees what its dominators define. Unreachable blocks see everything."""
+    children = dominator_children(region)
+    everything: list[Value] = []
+
+    def descend(block: Block) -> None:
+        added: list[Value] = []
+        _verify_block(block, region, op.definition, visible, added)
+        for child in children.pop(block, ()):
+            descend(child)
+        visible.difference_update(added)
+        everything.extend(added)
+
+    reachable = {region.block, *(child for below in children.values() for child in below)}
+    descend(region.block)
+    rest = [block for block in region.blocks if block not in reachable]
+    if rest:
+        everything.extend(value for block in rest for inner in block for value in inner.results)
+        everything.extend(arg for block in rest for arg in block.args)
+        visible.update(everything)
+        for block in rest:
+            _verify_block(block, region, op.definition, visible, [])
+        visible.difference_update(everything)
+
+
+def _verify_block(block: Block, region: Region, owner: OpDefinition, visible: set[Value], added: list[Value]) -> None:
+    """Check one block; the values it defines become visible and are listed in `added`."""
+    if block.region is not region:
+        raise VerificationError(_owner(region), "a block belongs to another region")
+    visible.update(block.args)
+    added.extend(block.args)
+    op = block.first
+    while op is not None:
+        if op.block is not block:
+            raise VerificationError(op, "the op belongs to another block")
+        _verify_op(op, visible)
+        if op.definition.terminator and op.next is not None:
+            raise VerificationError(op, "a terminator stands in the middle of its block")
+        if op.results:
+            visible.update(op.results)
+            added.extend(op.results)
+        op = op.next
+    if owner.terminated and (block.last is None or not block.last.definition.terminator):
+        raise VerificationError(block.last or _owner(region), "the block does not end with a terminator")
+    if block.last is not None and block.last.successors:
+        _verify_successors(block.last, region)
+
+
+def _verify_successors(terminator: Op, region: Region) -> None:
+    for target in terminator.successors:
+        if target.region is not region:
+            raise VerificationError(terminator, "a successor is in another region")
+
+
+def _owner(region: Region) -> Op:
+    assert region.op is not None, "a region without an op"
+    return region.op
+
+
+def _count_rule(what: str, least: int, most: int, found: int) -> str:
+    wanted = str(least) if least == most else f"at least {least}" if most == ANY else f"{least} to {most}"
+    return f"needs {wanted} {what}, has {found}"
+
+
+def _operand_rule(op: Op, value: Value, visible: Sequence[Value] | set[Value]) -> str:
+    position = op.operands.index(value)
+    if op not in value.uses:
+        return f"operand {position} does not know this use"
+    name = f" (%{value.name})" if value.name else ""
+    assert value not in visible
+    return f"operand {position}{name} does not dominate this use"
