@@ -1,9 +1,9 @@
 """The shape of the code base, checked like any other behaviour.
 
-  1. A module imports only from layers below its own, also under TYPE_CHECKING and inside functions.
-  2. Imports inside functions stand only in the files of `LATE_IMPORTS`, each with its reason.
-  3. No file is longer than 500 lines, no function longer than 60.
-  4. Only `support/settings.py` reads the environment.
+1. A module imports only from layers below its own, also under TYPE_CHECKING and inside functions.
+2. Imports inside functions stand only in the files of `LATE_IMPORTS`, each with its reason.
+3. No file is longer than 500 lines, no function longer than 60.
+4. Only `support/settings.py` reads the environment.
 """
 
 from __future__ import annotations

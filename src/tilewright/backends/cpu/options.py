@@ -1,0 +1,80 @@
+"""Compile options of the CPU back end.
+
+Triton's GPU options are accepted, so that kernels written for a GPU run unchanged; they change nothing here and do not
+enter the cache key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+GPU_ONLY = frozenset(
+    "num_warps num_ctas num_stages warp_size maxnreg ptx_version ptx_options ir_override sched4reg enable_reflect_ftz "
+    "launch_cooperative_grid launch_pdl clc cluster_dims supported_fp8_dtypes deprecated_fp8_dot_operand_dtypes "
+    "allowed_dot_input_precisions max_num_imprecise_acc_default arch backend_name extern_libs min_shared_mem "
+    "instrumentation_mode fpsan_homomorphic_casts waves_per_eu matrix_instr_nonkdim kpack allow_flush_denorm "
+    "enable_fast_math vec_lib ukernels assume_in_bounds".split()
+)
+
+ALIASES = {"num_cpu_threads": "num_threads"}
+"""Names of other CPU back ends for the same option."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuOptions:
+    """How to compile and launch a kernel on the CPU.
+
+    Attributes:
+        num_threads: threads that share the grid, 0 for the default; only the launch cares.
+        enable_fp_fusion: a multiplication and an addition may become one fused operation.
+        default_dot_input_precision: `tl.dot` without `input_precision` uses this one.
+        debug: `tl.device_assert` checks.
+        sanitize_overflow: with `debug`, integer arithmetic that overflows is reported.
+        ignored: the GPU options that were given, kept for the metadata.
+    """
+
+    num_threads: int = 0
+    enable_fp_fusion: bool = True
+    default_dot_input_precision: str = "tf32"
+    debug: bool = False
+    sanitize_overflow: bool = True
+    ignored: tuple[tuple[str, Any], ...] = field(default=())
+
+    @property
+    def identity(self) -> str:
+        """A string that differs whenever the generated code may differ."""
+        checks = f"{self.debug}/{self.debug and self.sanitize_overflow}"
+        return f"fuse={self.enable_fp_fusion}/dot={self.default_dot_input_precision}/debug={checks}"
+
+    def facts(self) -> dict[str, Any]:
+        """The options for the metadata, as Triton names them."""
+        return {
+            "num_warps": 4,
+            "num_ctas": 1,
+            "num_stages": 3,
+            **{name: value for name, value in self.ignored if isinstance(value, int | str | bool | float)},
+            **{place.name: getattr(self, place.name) for place in fields(self) if place.name != "ignored"},
+        }
+
+
+def parse_options(given: Mapping[str, Any]) -> CpuOptions:
+    """The options that a launch asks for by keyword.
+
+    Raises:
+        KeyError: no back end has an option of that name.
+        ValueError: an option has a value that it cannot have.
+    """
+    given = {ALIASES.get(name, name): value for name, value in given.items()}
+    own = {place.name for place in fields(CpuOptions)} - {"ignored"}
+    unknown = [name for name in given if name not in own and name not in GPU_ONLY]
+    if unknown:
+        raise KeyError(
+            f"Keyword argument {unknown[0]} was specified but unrecognised: it is neither a parameter nor an option"
+        )
+    threads = given.get("num_threads", 0)
+    if not isinstance(threads, int) or threads < 0:
+        raise ValueError(f"num_threads must be a number of threads, or 0 for the default; got {threads!r}")
+    ignored = tuple((name, value) for name, value in given.items() if name in GPU_ONLY)
+    return CpuOptions(**{name: value for name, value in given.items() if name in own}, ignored=ignored)

@@ -1,0 +1,75 @@
+"""The name of a compiled kernel in the disk cache: one frozen record with all inputs, and its digest.
+
+Nothing that cannot change the code enters: launch-only options and settings do not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheKey:
+    """Everything that the compiled code depends on, as text.
+
+    Attributes:
+        function: digest of the kernel and of everything that it uses.
+        name: the kernel's symbol.
+        signature: the specialised parameters, constants included.
+        target: identity of the machine.
+        options: identity of the compile options.
+        compiler: identity of Tilewright itself.
+        llvm: identity of the installed LLVM.
+    """
+
+    function: str
+    name: str
+    signature: str
+    target: str
+    options: str
+    compiler: str
+    llvm: str
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits; the name of the entry's folder."""
+        parts = (getattr(self, part.name) for part in fields(self))
+        text = "".join(f"{len(part)}:{part}" for part in parts)  # with lengths: no two records run together alike
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def compiler_identity() -> str:
+    """Differs whenever a source file of this package differs in size or date: no developer ever gets stale code."""
+    stats = sorted(_source_stats(PACKAGE))
+    return hashlib.sha256(repr(stats).encode()).hexdigest()
+
+
+@cache
+def llvm_identity() -> str:
+    """Differs between installed versions of llvmlite; does not import it."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return "none"
+    stat = Path(spec.origin).with_name("_version.py").stat()
+    return f"{stat.st_size}.{stat.st_mtime_ns}"
+
+
+def _source_stats(folder: Path) -> Iterator[tuple[str, int, int]]:
+    folders = [os.fspath(folder)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    stat = entry.stat()
+                    yield entry.path, stat.st_size, stat.st_mtime_ns
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)

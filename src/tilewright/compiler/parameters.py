@@ -1,0 +1,45 @@
+"""Type strings of signatures → types of the language.
+
+language_type("*kfp32")      pointer_type(float32, const=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from tilewright.compiler.signature import TUPLE, ArgumentSpec
+from tilewright.frontends.signature import Parameter
+from tilewright.semantics.types import dtype, pointer_type
+
+
+def front_end_parameters(specs: Sequence[ArgumentSpec]) -> tuple[Parameter, ...]:
+    """The parameters as the front end wants them."""
+    return tuple(_parameter(spec.name, spec) for spec in specs)
+
+
+@cache
+def language_type(text: str) -> dtype:
+    """The type that a type string stands for.
+
+    Raises:
+        ValueError: there is no such type.
+    """
+    if text.startswith("*k"):
+        return pointer_type(language_type(text[2:]), const=True)
+    if text.startswith("*"):
+        return pointer_type(language_type(text[1:]))
+    if text[0] in "iu" and text[1:].isdecimal():
+        if text[1:] == "1":
+            return dtype("int1")
+        return dtype(("int" if text[0] == "i" else "uint") + text[1:])
+    return dtype(text)
+
+
+def _parameter(name: str, spec: ArgumentSpec) -> Parameter:
+    if spec.is_constant:
+        return Parameter(name, constant=spec.constant)
+    if spec.type == TUPLE:
+        elements = tuple(_parameter(str(i), element) for i, element in enumerate(spec.elements))
+        return Parameter(name, elements=elements, container=spec.sequence)
+    return Parameter(name, language_type(spec.type), divisibility=spec.divisibility)

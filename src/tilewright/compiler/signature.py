@@ -1,0 +1,61 @@
+"""What a kernel is compiled for: one entry per parameter, by type string.
+
+    x_ptr: pointer to fp32, aligned     ArgumentSpec("x_ptr", "*fp32", divisibility=16)
+    n = 1                               ArgumentSpec("n", "constexpr", constant=1)
+    shape = (4096, 1)                   ArgumentSpec("shape", "tuple", elements=(… "i32" …, … "constexpr" …))
+
+The vocabulary between the runtime, which looks at arguments, and the compiler, which makes language types of them.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+CONSTEXPR: Final = "constexpr"
+TUPLE: Final = "tuple"
+NO_CONSTANT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSpec:
+    """One parameter of a kernel, as compiled.
+
+    Attributes:
+        name: the parameter; elements of tuples are called `shape.0`.
+        type: `*fp32`, `*kfp32` (const), `i32`, `u64`, `fp32`, `u1`, `constexpr` or `tuple`.
+        divisibility: what the value (or address) is known to be a multiple of.
+        constant: the value of a constexpr.
+        elements: the parts of a tuple.
+        sequence: the class of a tuple, which may be a NamedTuple.
+    """
+
+    name: str
+    type: str
+    divisibility: int = 1
+    constant: Any = NO_CONSTANT
+    elements: tuple[ArgumentSpec, ...] = ()
+    sequence: builtins.type[tuple[Any, ...]] = tuple
+
+    @property
+    def is_constant(self) -> bool:
+        return self.type == CONSTEXPR
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.type.startswith("*")
+
+    def leaves(self) -> Iterator[ArgumentSpec]:
+        """The values that the compiled kernel takes at run time, in order."""
+        if self.type == TUPLE:
+            for element in self.elements:
+                yield from element.leaves()
+        elif not self.is_constant:
+            yield self
+
+
+def run_time_arguments(specs: Sequence[ArgumentSpec]) -> list[ArgumentSpec]:
+    """The values that a compiled kernel takes, one per slot of the launch record."""
+    return [leaf for spec in specs for leaf in spec.leaves()]

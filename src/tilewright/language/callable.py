@@ -1,0 +1,25 @@
+"""What the language knows of a `@jit` function: the Python function behind it.
+
+The runtime subclasses this; the front end recognises calls of other kernels by it.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+
+class JITCallable:
+    """A function in the tile language.
+
+    Attributes:
+        fn: the plain Python function.
+        noinline: calls of it stay calls.
+    """
+
+    fn: FunctionType
+    noinline: bool = False
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the function and of everything that it uses."""
+        raise NotImplementedError

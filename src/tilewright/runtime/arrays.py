@@ -1,0 +1,141 @@
+"""Arrays as kernel arguments: element type and address of anything that has memory on the CPU.
+
+    view_of(numpy_array)      ArrayView("fp32", 0x7f…, writable=True)
+
+Understood are NumPy arrays, objects with `data_ptr()` and `dtype` (torch tensors; torch itself is never imported),
+`__array_interface__` and DLPack. Memory of another device is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.runtime.errors import ArgumentError
+
+# What NumPy, ml_dtypes, torch and the language call an element type -> what Triton calls it in signatures.
+ELEMENT_NAMES = {
+    "bf16": "bf16",
+    "bfloat16": "bf16",
+    "bool": "i1",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8_e4m3b11fnuz": "fp8e4b15",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2": "fp8e5",
+    "float8_e5m2fnuz": "fp8e5b16",
+    "fp16": "fp16",
+    "fp32": "fp32",
+    "fp64": "fp64",
+    "fp8e4b15": "fp8e4b15",
+    "fp8e4b8": "fp8e4b8",
+    "fp8e4nv": "fp8e4nv",
+    "fp8e5": "fp8e5",
+    "fp8e5b16": "fp8e5b16",
+    "int1": "i1",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "int8": "i8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "uint8": "u8",
+}
+
+
+class ArrayView(NamedTuple):
+    """What a kernel sees of an array.
+
+    Attributes:
+        element: Triton's name of the element type.
+        address: of the first element.
+        writable: whether a kernel may store to it.
+        owner: the object that keeps the memory alive.
+    """
+
+    element: str
+    address: int
+    writable: bool
+    owner: Any
+
+
+def view_of(value: Any) -> ArrayView | None:
+    """The view of `value`, or None when it is no array at all.
+
+    Raises:
+        ArgumentError: it is an array, but of an element type or on a device that no kernel can take.
+    """
+    reader = _readers.get(type(value))
+    if reader is None:
+        reader = _reader_for(value)
+        if reader is None:
+            return None
+        _readers[type(value)] = reader
+    return reader(value)
+
+
+def element_name(dtype: Any) -> str:
+    """Triton's name of a NumPy or torch dtype, or of a dtype of the language.
+
+    Raises:
+        ArgumentError: there is no such element type.
+    """
+    found = _element_names.get(dtype)
+    if found is None:
+        spelled = dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2]
+        found = ELEMENT_NAMES.get(spelled)
+        if found is None:
+            raise ArgumentError(f"arrays of {spelled} are not supported; convert to one of {', '.join(ELEMENT_NAMES)}")
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            raise ArgumentError(f"arrays of {dtype.str} are in foreign byte order; convert with .astype({spelled!r})")
+        _element_names[dtype] = found
+    return found
+
+
+def _read_numpy(value: np.ndarray[Any, Any]) -> ArrayView:
+    return ArrayView(element_name(value.dtype), value.ctypes.data, value.flags.writeable, value)
+
+
+def _read_tensor(value: Any) -> ArrayView:
+    """A torch tensor, or something that looks like one."""
+    device = getattr(value, "device", None)
+    kind = getattr(device, "type", device)
+    if kind is not None and str(kind) != "cpu":
+        raise ArgumentError(f"the tensor is on device {device}, and this kernel runs on the CPU: pass tensor.cpu()")
+    return ArrayView(element_name(value.dtype), value.data_ptr(), True, value)
+
+
+def _read_interface(value: Any) -> ArrayView:
+    return _read_numpy(np.asarray(value))
+
+
+def _read_dlpack(value: Any) -> ArrayView:
+    try:
+        return _read_numpy(np.from_dlpack(value))
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise ArgumentError(f"NumPy cannot view the {type(value).__name__} through DLPack: {error}") from error
+
+
+def _reader_for(value: Any) -> Callable[[Any], ArrayView] | None:
+    if isinstance(value, np.ndarray):
+        return _read_numpy
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        return _read_tensor
+    if isinstance(value, np.generic):
+        return None
+    if hasattr(value, "__array_interface__"):
+        return _read_interface
+    if hasattr(value, "__dlpack__"):
+        return _read_dlpack
+    if hasattr(value, "__cuda_array_interface__"):
+        raise ArgumentError(f"the {type(value).__name__} is in GPU memory, and this kernel runs on the CPU")
+    return None
+
+
+_readers: dict[type, Callable[[Any], ArrayView]] = {np.ndarray: _read_numpy}
+_element_names: dict[Any, str] = {}

@@ -1,0 +1,152 @@
+"""From a specialised kernel to one that can run: out of the disk cache, or through the compiler.
+
+digest of the cache key → entry on disk? → else compile, link, store → CompiledKernel
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.options import CpuOptions, parse_options
+from tilewright.backends.llvm.machine import Target, host_target
+from tilewright.compiler.artifact import Artifact, Metadata, Stages, StageSource
+from tilewright.compiler.cache_key import CacheKey, compiler_identity, llvm_identity
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.language.callable import JITCallable
+from tilewright.runtime import late
+from tilewright.runtime.cache import DiskCache, Entry, StoredEntry, file_stem, write_whole
+from tilewright.runtime.dependencies import value_text
+from tilewright.runtime.drivers.cpu.blob import link
+from tilewright.runtime.kernel import CompiledKernel, Image
+from tilewright.support import settings
+
+IMAGE, OBJECT, ASSEMBLY = "image", "obj", "asm"
+BINARY = (IMAGE, OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRequest:
+    """A kernel to be made ready.
+
+    Attributes:
+        function: the kernel.
+        name: its symbol.
+        source: its text, asked for only when it is compiled.
+        signature: one entry per parameter.
+        options: the keywords of the launch that are no parameters.
+    """
+
+    function: JITCallable
+    name: str
+    source: Callable[[], str]
+    signature: Sequence[ArgumentSpec]
+    options: Mapping[str, Any]
+
+
+def make_kernel(request: KernelRequest) -> CompiledKernel:
+    """The kernel, from the disk cache or compiled.
+
+    Raises:
+        CompilationError: the kernel is wrong.
+        KeyError, ValueError: an option does not exist or cannot have its value.
+    """
+    now = settings.current()
+    options = parse_options({"debug": now.debug, **request.options})
+    target = host_target(now.cpu)
+    digest = _cache_key(request, target, options).digest
+    disk = _disk_cache(now.cache_dir)
+    if not now.always_compile:
+        stored = disk.load(digest, request.name)
+        kernel = _from_disk(stored, target, options, request) if stored else None
+        if kernel:
+            return kernel
+    artifact = late.compile_kernel(
+        request.function,
+        name=request.name,
+        source=request.source,
+        signature=request.signature,
+        digest=digest,
+        target=target,
+        options=options,
+        dump_ir=now.ir_dump in ("1", request.name),
+    )
+    return _from_compiler(artifact, request, disk, now)
+
+
+def _cache_key(request: KernelRequest, target: Target, options: CpuOptions) -> CacheKey:
+    return CacheKey(
+        function=request.function.cache_key,
+        name=request.name,
+        signature=";".join(map(_spec_text, request.signature)),
+        target=target.identity,
+        options=options.identity,
+        compiler=compiler_identity(),
+        llvm=llvm_identity(),
+    )
+
+
+def _spec_text(spec: ArgumentSpec) -> str:
+    if spec.is_constant:
+        return f"{spec.name}={value_text(spec.constant)}"
+    inner = f"({';'.join(map(_spec_text, spec.elements))}){spec.sequence.__qualname__}" if spec.elements else ""
+    return f"{spec.name}:{spec.type}/{spec.divisibility}{inner}"
+
+
+def _from_compiler(
+    artifact: Artifact, request: KernelRequest, disk: DiskCache, now: settings.Settings
+) -> CompiledKernel:
+    blob = link(artifact.object)
+    image = Image(blob.image, blob.symbols[artifact.metadata.entry])
+    files = {IMAGE: image.code}
+    if not now.store_binary_only:
+        texts = {name: artifact.asm[name] for name in artifact.asm if name != ASSEMBLY}
+        files |= {name: stage if isinstance(stage, bytes) else stage.encode() for name, stage in texts.items()}
+    disk.store(artifact.hash, artifact.name, Entry({**artifact.metadata._asdict(), "entry_offset": image.entry}, files))
+    if now.kernel_dump:
+        _dump(artifact, now.dump_dir / artifact.hash)
+    return CompiledKernel(artifact, image, request.signature)
+
+
+def _from_disk(
+    stored: StoredEntry, target: Target, options: CpuOptions, request: KernelRequest
+) -> CompiledKernel | None:
+    facts = {**stored.facts, **options.facts()}
+    try:
+        image = Image(stored.read(IMAGE), facts.pop("entry_offset"))
+    except (OSError, KeyError):
+        return None
+    stages: dict[str, StageSource] = {}
+    for suffix in stored.suffixes:
+        if suffix == OBJECT:
+            stages[ASSEMBLY] = partial(_assembly, stored, target)
+            stages[OBJECT] = partial(stored.read, OBJECT)
+        elif suffix != IMAGE:
+            stages[suffix] = partial(_text, stored, suffix)
+    return CompiledKernel(Artifact(Stages(stages), Metadata(facts), OBJECT), image, request.signature)
+
+
+def _text(stored: StoredEntry, suffix: str) -> str:
+    return stored.read(suffix).decode()
+
+
+def _assembly(stored: StoredEntry, target: Target) -> str:
+    texts = {suffix: _text(stored, suffix) for suffix in stored.suffixes if suffix not in BINARY}
+    return late.cpu_assembly(texts, target)
+
+
+def _dump(artifact: Artifact, folder: Path) -> None:
+    """Every stage as a file, for TRITON_KERNEL_DUMP."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in artifact.asm:
+        stage = artifact.asm[name]
+        content = stage if isinstance(stage, bytes) else stage.encode()
+        write_whole(folder / f"{file_stem(artifact.name)}.{name}", content)
+
+
+@cache
+def _disk_cache(root: Path) -> DiskCache:
+    return DiskCache(root)

@@ -1,0 +1,64 @@
+"""Kernels that run in Python instead of being compiled: `@jit(interpret=True)` or TRITON_INTERPRET=1.
+
+Every operation computes at once with NumPy, so `print` and a debugger work inside the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any
+
+from tilewright.backends.cpu.options import parse_options
+from tilewright.language.callable import JITCallable
+from tilewright.runtime import late
+from tilewright.runtime.kernel import grid_extents
+from tilewright.runtime.parameters import bind, kernel_params
+
+
+class InterpretedFunction(JITCallable):
+    """A kernel that the eager interpreter runs."""
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
+        self.params = kernel_params(fn)
+        self.arg_names = [param.name for param in self.params]
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        update_wrapper(self, fn)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """A function that runs the kernel for every program of `grid`."""
+        return lambda *args, **kwargs: self.run(*args, grid=grid, **kwargs)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
+        """Run every program of `grid`, one after the other; with `warmup` do nothing."""
+        if warmup:
+            return
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        arguments = self._bound(args, kwargs)
+        late.interpret(self.fn, grid_extents(grid, arguments), arguments)
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:
+        """Nothing: there is nothing to compile."""
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call `hook` with the arguments of every launch, before it."""
+        self.pre_run_hooks.append(hook)
+
+    @property
+    def cache_key(self) -> str:
+        return f"interpreted {self.fn.__module__}.{self.fn.__qualname__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function from another interpreted kernel."""
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"InterpretedFunction({self.fn.__module__}:{self.fn.__qualname__})"
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        values, options = bind(self.fn.__name__, self.params, args, kwargs)
+        parse_options(options)
+        return dict(zip(self.arg_names, values, strict=True))

@@ -1,0 +1,146 @@
+"""A compiled kernel, ready to be launched.
+
+kernel = add[grid](x, y, out, n, BLOCK=128)
+kernel.asm["ttir"], kernel.metadata.scratch_bytes
+kernel[grid](x, y, out, n, 128)        # launches this very kernel, whatever the arguments' types
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from tilewright.compiler.artifact import Artifact, Metadata, Stages
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
+from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.runtime.errors import ReadOnlyError
+
+MAX_EXTENT = 2**31 - 1
+
+
+class Image(NamedTuple):
+    """Linked machine code: bytes that run wherever they are mapped, and where in them the kernel begins."""
+
+    code: bytes
+    entry: int
+
+
+class CompiledKernel:
+    """One kernel, compiled for one signature, one machine and one set of options.
+
+    Attributes:
+        asm: the stages: `source`, `ttir`, …, `asm`, `obj`.
+        metadata: facts: options, `scratch_bytes`, `arguments`, `stored` …
+        name: the kernel's symbol.
+        hash: digest of everything that the code depends on.
+        signature: one entry per parameter.
+    """
+
+    def __init__(self, artifact: Artifact, image: Image, signature: Sequence[ArgumentSpec]) -> None:
+        self.asm: Stages = artifact.asm
+        self.metadata: Metadata = artifact.metadata
+        self.name = artifact.name
+        self.hash = artifact.hash
+        self.signature = tuple(signature)
+        self.types: tuple[str, ...] = tuple(leaf.type for spec in signature for leaf in spec.leaves())
+        self.num_threads: int = artifact.metadata.num_threads
+        self.scratch_bytes: int = artifact.metadata.scratch_bytes
+        self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
+        self._stored = frozenset(artifact.metadata.stored)
+        self._image = image
+        self._entry: int | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def entry(self) -> int:
+        """Address of the machine code, mapped on first use."""
+        if self._entry is None:
+            with self._lock:
+                if self._entry is None:
+                    self._entry = load_kernel(self._image.code, self._image.entry)
+        return self._entry
+
+    def launch(self, grid: Sequence[int], values: Sequence[int | float | ArrayView]) -> None:
+        """Run all programs of `grid`; returns when they are done.
+
+        Args:
+            grid: three extents.
+            values: one per run-time argument.
+
+        Raises:
+            ReadOnlyError: the kernel stores through an array that must not be written.
+        """
+        numbers = [value.address if isinstance(value, ArrayView) else value for value in values]
+        for index in self._stored:
+            value = values[index]
+            if isinstance(value, ArrayView) and not value.writable:
+                raise ReadOnlyError(
+                    f"argument {self._names[index]!r}: the kernel {self.name} stores through it, but the array is "
+                    "read-only; pass a copy"
+                )
+        programs = prod(grid)
+        if programs:
+            record = launch_record(grid, numbers, self.types)
+            run_grid(self.entry, record, programs, scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
+
+    def native_specialization(self) -> Specialization:
+        """What the native launcher needs to launch this kernel by itself; no parameter may be a tuple."""
+        slots = tuple(Slot(i, spec.type) for i, spec in enumerate(self.signature) if not spec.is_constant)
+        return Specialization(self.entry, self, slots, self.scratch_bytes, self.num_threads)
+
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        """A function that launches this kernel: it takes a value for each parameter, those of constants unused."""
+
+        def launcher(*args: Any) -> CompiledKernel:
+            if len(args) != len(self.signature):
+                raise TypeError(f"{self.name} takes {len(self.signature)} arguments but {len(args)} were given")
+            self.launch(grid_extents(grid, {}), list(_run_time_values(self.signature, args)))
+            return self
+
+        return launcher
+
+    def __repr__(self) -> str:
+        return f"CompiledKernel({self.name}, {self.hash[:12]})"
+
+
+def grid_extents(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
+    """Three extents from what stands in `kernel[grid]`.
+
+    Args:
+        grid: one to three whole numbers, or a function of the arguments that returns them.
+        arguments: the arguments by name.
+
+    Raises:
+        TypeError: something else.
+        ValueError: an extent is negative or too large, or there are none or more than three.
+    """
+    if callable(grid):
+        grid = grid(arguments)
+    extents = tuple(map(_extent, grid)) if isinstance(grid, Iterable) else (_extent(grid),)
+    if not 1 <= len(extents) <= 3:
+        raise ValueError(f"a grid has one, two or three extents, and {extents} has {len(extents)}")
+    for extent in extents:
+        if not 0 <= extent <= MAX_EXTENT:
+            raise ValueError(f"an extent of the grid {extents} is negative or larger than {MAX_EXTENT}")
+    x, y, z = (*extents, 1, 1)[:3]
+    return x, y, z
+
+
+def _extent(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"a grid is made of whole numbers; {value!r} is a {type(value).__name__}") from None
+
+
+def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:
+    for spec, value in zip(specs, values, strict=True):
+        if spec.elements:
+            yield from _run_time_values(spec.elements, value)
+        elif not spec.is_constant:
+            yield (view_of(value) or value) if spec.is_pointer else value

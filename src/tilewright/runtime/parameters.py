@@ -1,0 +1,133 @@
+"""The parameters of a kernel, and the binding of a call's arguments to them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MISSING = inspect.Parameter.empty
+
+# Names that annotations use -> the type strings of signatures.
+ANNOTATION_TYPES = {
+    **{f"int{bits}": f"i{bits}" for bits in (1, 8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (1, 8, 16, 32, 64)},
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float64": "fp64",
+}
+_TYPE_STRINGS = frozenset(ANNOTATION_TYPES.values()) | {"fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16"}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParam:
+    """One parameter of a kernel.
+
+    Attributes:
+        num: its position.
+        name: its name.
+        annotation: what stands behind the colon, as text.
+        annotation_type: the type string that the annotation asks for, or "".
+        is_constexpr: annotated `tl.constexpr`.
+        is_const: annotated `tl.const`: the kernel does not store through it.
+        do_not_specialize: neither the value 1 nor divisibility makes a kernel of its own.
+        do_not_specialize_on_alignment: divisibility does not.
+        default: the default value, or MISSING.
+    """
+
+    num: int
+    name: str
+    annotation: str
+    annotation_type: str
+    is_constexpr: bool
+    is_const: bool
+    do_not_specialize: bool
+    do_not_specialize_on_alignment: bool
+    default: Any
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not MISSING
+
+
+def kernel_params(
+    fn: Callable[..., Any],
+    do_not_specialize: Collection[str | int] = (),
+    do_not_specialize_on_alignment: Collection[str | int] = (),
+) -> tuple[KernelParam, ...]:
+    """The parameters of `fn`.
+
+    Raises:
+        TypeError: `fn` has `**keywords` or `*arguments`, which kernels cannot have.
+    """
+    params = []
+    for num, parameter in enumerate(inspect.signature(fn).parameters.values()):
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            raise TypeError(f"a kernel cannot have the parameter {parameter}: list its parameters one by one")
+        annotation = _annotation_text(parameter.annotation)
+        params.append(
+            KernelParam(
+                num=num,
+                name=parameter.name,
+                annotation=annotation,
+                annotation_type=_annotation_type(annotation),
+                is_constexpr="constexpr" in annotation,
+                is_const="const" in annotation and "constexpr" not in annotation,
+                do_not_specialize=bool({num, parameter.name} & set(do_not_specialize)),
+                do_not_specialize_on_alignment=bool({num, parameter.name} & set(do_not_specialize_on_alignment)),
+                default=parameter.default,
+            )
+        )
+    return tuple(params)
+
+
+def bind(
+    name: str, params: Sequence[KernelParam], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """One value per parameter, and the keywords that are no parameters (the options).
+
+    Args:
+        name: of the kernel, for messages.
+        params: its parameters.
+        args, keywords: what the caller passed.
+
+    Raises:
+        TypeError: as Python raises for a call that does not fit.
+    """
+    if len(args) > len(params):
+        raise TypeError(f"{name}() takes {len(params)} positional arguments but {len(args)} were given")
+    values = list(args)
+    options = dict(keywords)
+    for param in params[: len(args)]:
+        if param.name in options:
+            raise TypeError(f"{name}() got multiple values for argument {param.name!r}")
+    missing = []
+    for param in params[len(args) :]:
+        value = options.pop(param.name, param.default)
+        if value is MISSING:
+            missing.append(param.name)
+        values.append(value)
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        raise TypeError(f"{name}() missing {len(missing)} required argument{plural}: {', '.join(map(repr, missing))}")
+    return values, options
+
+
+def _annotation_text(annotation: Any) -> str:
+    if annotation is MISSING:
+        return ""
+    if isinstance(annotation, str):
+        return annotation.strip("'\"")  # text in text, under `from __future__ import annotations`
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _annotation_type(annotation: str) -> str:
+    """`tl.int64` and `"i64"` ask for i64, `"*fp32"` for a pointer; other annotations ask for nothing."""
+    for prefix in ("*k", "*", ""):
+        if annotation.startswith(prefix):
+            element = annotation.removeprefix(prefix).rpartition(".")[2]
+            element = ANNOTATION_TYPES.get(element, element)
+            return prefix + element if element in _TYPE_STRINGS else ""
+    return ""

@@ -1,0 +1,199 @@
+"""Arguments → signature: what a kernel is compiled for.
+
+    argument                    type             key
+    None                        constexpr        None
+    True                        u1
+    1                           constexpr        1
+    64                          i32              D     (divisible by 16)
+    2**40 + 1                   i64
+    0.5                         fp32
+    float32 array, aligned      *fp32            D
+    anything for a constexpr    constexpr        the value
+    a tuple                     its parts
+
+Two launches with equal keys share one compiled kernel.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
+from tilewright.language.callable import JITCallable
+from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.parameters import KernelParam
+from tilewright.semantics.constexpr import constexpr
+
+ALIGNED = "D"
+DIVISIBILITY = 16
+INT32, INT64, UINT64 = range(-(2**31), 2**31), range(-(2**63), 2**63), range(2**63, 2**64)
+
+
+class Specialized(NamedTuple):
+    """One argument, as a kernel is compiled for it.
+
+    Attributes:
+        type: the type string; `constexpr` and `tuple` are types too.
+        key: what else the compiled code depends on: `D` for divisible by 16, a constant, the parts of a tuple.
+        value: what the launch passes: a number, an `ArrayView`, a list of parts, or a constant.
+    """
+
+    type: str
+    key: Hashable
+    value: Any
+
+
+def specialize(value: Any, param: KernelParam) -> Specialized:
+    """What `param` is compiled for when it gets `value`.
+
+    Raises:
+        ArgumentError: no kernel can take such a value; the message names the parameter.
+        TypeError: the value of a constexpr is not hashable.
+    """
+    if param.is_constexpr:
+        return _constant(value, param)
+    try:
+        found = _specialize(value, param)
+    except ArgumentError as error:
+        raise ArgumentError(f"argument {param.name!r}: {error}") from None
+    if param.annotation_type and found.type not in (CONSTEXPR, TUPLE):
+        return _annotated(found, param.annotation_type)
+    return found
+
+
+def argument_spec(name: str, argument: Specialized) -> ArgumentSpec:
+    """The compiler's record of a specialised argument."""
+    if argument.type == CONSTEXPR:
+        return ArgumentSpec(name, CONSTEXPR, constant=argument.value)
+    if argument.type == TUPLE:
+        parts = tuple(argument_spec(f"{name}.{i}", part) for i, part in enumerate(argument.value.parts))
+        return ArgumentSpec(name, TUPLE, elements=parts, sequence=argument.value.sequence)
+    return ArgumentSpec(name, argument.type, divisibility=DIVISIBILITY if argument.key == ALIGNED else 1)
+
+
+class TupleParts(NamedTuple):
+    """The specialised parts of a tuple argument, and its class."""
+
+    parts: tuple[Specialized, ...]
+    sequence: type[tuple[Any, ...]]
+
+
+def _specialize(value: Any, param: KernelParam) -> Specialized:
+    special = _BY_TYPE.get(type(value))
+    if special is not None:
+        return special(value, param)
+    view = view_of(value)
+    if view is not None:
+        return _pointer(view, param)
+    for kind, special in _BY_KIND:
+        if isinstance(value, kind):
+            return special(value, param)
+    raise ArgumentError(f"a {type(value).__name__} cannot be passed to a kernel")
+
+
+def _none(value: None, param: KernelParam) -> Specialized:
+    return Specialized(CONSTEXPR, None, None)
+
+
+def _bool(value: Any, param: KernelParam) -> Specialized:
+    return Specialized("u1", None, int(value))
+
+
+def _float(value: Any, param: KernelParam) -> Specialized:
+    return Specialized("fp32", None, float(value))
+
+
+def _int(value: Any, param: KernelParam) -> Specialized:
+    number = operator.index(value)
+    if number == 1 and not param.do_not_specialize and not _forbids_constant(param.annotation_type):
+        return Specialized(CONSTEXPR, (int, 1), 1)
+    if number in INT32:
+        kind = "i32"
+    elif number in INT64:
+        kind = "i64"
+    elif number in UINT64:
+        kind = "u64"
+    else:
+        raise ArgumentError(f"the number {number} does not fit into 64 bits")
+    return Specialized(kind, _alignment(number, param), number)
+
+
+def _pointer(view: ArrayView, param: KernelParam) -> Specialized:
+    kind = f"*k{view.element}" if param.is_const else f"*{view.element}"
+    return Specialized(kind, _alignment(view.address, param), view)
+
+
+def _tuple(value: tuple[Any, ...], param: KernelParam) -> Specialized:
+    parts = tuple(_specialize(part, param) for part in value)
+    key = (type(value), tuple((part.type, part.key) for part in parts))
+    return Specialized(TUPLE, key, TupleParts(parts, type(value)))
+
+
+def _constant(value: Any, param: KernelParam) -> Specialized:
+    plain = value.value if isinstance(value, constexpr) else value
+    try:
+        key = constant_key(plain)
+        hash(key)
+    except TypeError:
+        reason = f"the value of a constexpr must be hashable, and a {type(plain).__name__} is not"
+        raise TypeError(f"argument {param.name!r}: {reason}") from None
+    return Specialized(CONSTEXPR, key, plain)
+
+
+def constant_key(value: Any) -> Hashable:
+    """A key that differs for constants that compile differently, also for `1`, `1.0` and `True`."""
+    if isinstance(value, constexpr):
+        return constant_key(value.value)
+    if isinstance(value, float):
+        return float, value.hex()
+    if isinstance(value, tuple | list):
+        return type(value), tuple(constant_key(part) for part in value)
+    if isinstance(value, JITCallable):
+        return JITCallable, value.cache_key
+    key: Hashable = (type(value), value)
+    return key
+
+
+def _alignment(number: int, param: KernelParam) -> str | None:
+    if param.do_not_specialize:
+        return None
+    return ALIGNED if number % DIVISIBILITY == 0 and not param.do_not_specialize_on_alignment else ""
+
+
+def _forbids_constant(annotation_type: str) -> bool:
+    return annotation_type.startswith(("fp", "bf", "u1"))
+
+
+def _annotated(found: Specialized, kind: str) -> Specialized:
+    """The annotation decides the type."""
+    if kind.startswith(("fp", "bf")):
+        return Specialized(kind, None, float(found.value))
+    if kind == "u1":
+        return Specialized(kind, None, int(bool(found.value)))
+    return found._replace(type=kind)
+
+
+_Special = Callable[[Any, KernelParam], Specialized]
+_BY_TYPE: dict[type, _Special] = {
+    bool: _bool,
+    float: _float,
+    int: _int,
+    tuple: _tuple,
+    type(None): _none,
+}
+_BY_KIND: tuple[tuple[type, _Special], ...] = (
+    (constexpr, _constant),
+    (JITCallable, _constant),
+    (bool, _bool),
+    (np.bool_, _bool),
+    (int, _int),
+    (np.integer, _int),
+    (float, _float),
+    (np.floating, _float),
+    (tuple, _tuple),
+)
