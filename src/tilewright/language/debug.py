@@ -1,0 +1,77 @@
+"""Output, checks and hints: static_print, device_assert, assume, multiple_of, …"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tilewright.semantics import debug as debug_semantics
+from tilewright.semantics.active import active
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import MustBeConstant
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError, StaticAssertionFailed
+
+
+def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False) -> None:
+    """Print while the kernel is compiled."""
+    stream = sys.stdout if file is None else file
+    stream.write(sep.join(str(unwrap(value)) for value in values) + end)
+    if flush:
+        stream.flush()
+
+
+def static_assert(cond: Any, msg: Any = "") -> None:
+    """Check a constant while the kernel is compiled.
+
+    Raises:
+        SemanticError: `cond` is false, or known only at run time.
+    """
+    known = unwrap(cond)
+    if isinstance(known, Tile):
+        tile, known = known, active().concrete(known.handle)
+        if known is None:
+            raise SemanticError(MustBeConstant("cond", str(tile.type)))
+    if not known:
+        raise SemanticError(StaticAssertionFailed(str(unwrap(msg))))
+
+
+def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
+    """Print `args` after `prefix` (a literal) from every program, `hex`adecimal if wanted."""
+    debug_semantics.device_print(prefix, args, as_hex=bool(hex))
+
+
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """When debugging, stop with `msg` where `cond` is false and `mask` holds."""
+    debug_semantics.device_assert(cond, msg, mask)
+
+
+def assume(cond: Any) -> None:
+    """Promise the compiler that `cond` holds."""
+    debug_semantics.assume(cond)
+
+
+def debug_barrier() -> None:
+    """Wait for all threads of the program."""
+    debug_semantics.debug_barrier()
+
+
+def multiple_of(input: Any, values: Any) -> Any:
+    """Promise that the elements are multiples of `values` (per axis)."""
+    return debug_semantics.hint("tt.divisibility", input, values)
+
+
+def max_contiguous(input: Any, values: Any) -> Any:
+    """Promise that runs of `values` elements (per axis) count up by one."""
+    return debug_semantics.hint("tt.contiguity", input, values)
+
+
+def max_constancy(input: Any, values: Any) -> Any:
+    """Promise that runs of `values` elements (per axis) are equal."""
+    return debug_semantics.hint("tt.constancy", input, values)
+
+
+def expect_zero(x: Any, mask: Any) -> Any:
+    """`x`, which must be 0 where `mask` holds; checked only when debugging."""
+    debug_semantics.device_assert(x == 0, "expected zero", mask)
+    return x

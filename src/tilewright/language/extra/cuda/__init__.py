@@ -1,0 +1,7 @@
+"""Triton's path for NVIDIA's library; the functions are the same on every target."""
+
+from tilewright.language.extra import libdevice
+
+__all__ = [
+    "libdevice",
+]

@@ -1,0 +1,82 @@
+"""Loop ranges and conditions with hints: `for i in tl.range(0, n, num_stages=3)`."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.semantics.active import active
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import MustBeConstant
+from tilewright.semantics.shapes import constant_int
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
+
+
+class range:  # noqa: N801 - Triton's name
+    """A run-time loop `start … end` by `step`, with hints for the compiler.
+
+    Attributes:
+        start, end, step: run-time or compile-time integers.
+        num_stages, loop_unroll_factor, disallow_acc_multi_buffer, flatten, warp_specialize, disable_licm: hints.
+    """
+
+    def __init__(
+        self,
+        arg1: Any,
+        arg2: Any = None,
+        step: Any = None,
+        num_stages: Any = None,
+        loop_unroll_factor: Any = None,
+        disallow_acc_multi_buffer: bool = False,
+        flatten: bool = False,
+        warp_specialize: bool = False,
+        disable_licm: bool = False,
+    ) -> None:
+        bounds: tuple[Any, Any] = (0, arg1) if unwrap(arg2) is None else (arg1, arg2)
+        self.start, self.end = bounds
+        self.step: Any = 1 if unwrap(step) is None else step
+        self.num_stages = unwrap(num_stages)
+        self.loop_unroll_factor = unwrap(loop_unroll_factor)
+        self.disallow_acc_multi_buffer = bool(disallow_acc_multi_buffer)
+        self.flatten = bool(flatten)
+        self.warp_specialize = bool(warp_specialize)
+        self.disable_licm = bool(disable_licm)
+
+    def __iter__(self) -> Iterator[int]:
+        """The counters when all bounds are known now (tracing and eager mode)."""
+        return iter(builtins.range(_known(self.start), _known(self.end), _known(self.step)))
+
+
+class static_range:  # noqa: N801 - Triton's name
+    """A loop that is unrolled at compile time; all bounds are constants."""
+
+    def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
+        first, last = (0, arg1) if unwrap(arg2) is None else (arg1, arg2)
+        self.start, self.end = constant_int(first, "start"), constant_int(last, "end")
+        self.step = 1 if unwrap(step) is None else constant_int(step, "step")
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(builtins.range(self.start, self.end, self.step))
+
+
+class condition:  # noqa: N801 - Triton's name
+    """`while tl.condition(c, disable_licm=True)`: a loop condition with a hint."""
+
+    def __init__(self, arg1: Any, disable_licm: bool = False) -> None:
+        self.condition = arg1
+        self.disable_licm = bool(disable_licm)
+
+    def __bool__(self) -> bool:
+        return bool(self.condition)
+
+
+def _known(bound: Any) -> int:
+    bound = unwrap(bound)
+    if not isinstance(bound, Tile):
+        return int(bound)
+    value = active().concrete(bound.handle)
+    if value is None:
+        raise SemanticError(MustBeConstant("the bound of a traced loop", str(bound.type)))
+    return int(value)

@@ -1,0 +1,118 @@
+"""Memory: load, store, atomics and block pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.semantics import atomics, block_pointers
+from tilewright.semantics import memory as memory_semantics
+
+
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    boundary_check: Any = (),
+    padding_option: Any = "",
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+    volatile: Any = False,
+) -> Any:
+    """What `pointer` points at.
+
+    Args:
+        pointer: a tile of pointers, a scalar pointer, or a block pointer.
+        mask: where to load; masked-off elements touch no memory.
+        other: the value of masked-off elements; without it they are undefined.
+        boundary_check: for block pointers, the axes that may leave the tensor.
+        padding_option: for block pointers, what stands outside: `zero` or `nan`.
+        cache_modifier, eviction_policy: hints.
+        volatile: the value may change at any time.
+    """
+    return memory_semantics.load(
+        pointer,
+        mask,
+        other,
+        boundary_check=boundary_check,
+        padding_option=padding_option,
+        cache_modifier=cache_modifier,
+        eviction_policy=eviction_policy,
+        volatile=bool(volatile),
+    )
+
+
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    boundary_check: Any = (),
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+) -> None:
+    """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`."""
+    memory_semantics.store(
+        pointer,
+        value,
+        mask,
+        boundary_check=boundary_check,
+        cache_modifier=cache_modifier,
+        eviction_policy=eviction_policy,
+    )
+
+
+def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> Any:
+    """A pointer to a block of the tensor at `base`; `order` lists the axes from fastest to slowest in memory."""
+    return block_pointers.make_block_ptr(base, shape, strides, offsets, block_shape, order)
+
+
+def advance(base: Any, offsets: Any) -> Any:
+    """The block pointer `base` moved by `offsets`; the result must be used, `base` stays."""
+    return block_pointers.advance(base, offsets)
+
+
+def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Add `val` in memory; returns what was there before.
+
+    Args:
+        pointer: where, a tile of pointers or a scalar.
+        val: what to combine with memory.
+        mask: which elements take part.
+        sem: `acquire`, `release`, `acq_rel` (default) or `relaxed`.
+        scope: `gpu` (default), `cta` or `sys`.
+    """
+    return atomics.atomic_rmw("add", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Keep the larger of memory and `val`; arguments as for `atomic_add`."""
+    return atomics.atomic_rmw("max", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Keep the smaller of memory and `val`; arguments as for `atomic_add`."""
+    return atomics.atomic_rmw("min", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`memory & val`; arguments as for `atomic_add`."""
+    return atomics.atomic_rmw("and", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`memory | val`; arguments as for `atomic_add`."""
+    return atomics.atomic_rmw("or", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`memory ^ val`; arguments as for `atomic_add`."""
+    return atomics.atomic_rmw("xor", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Replace memory by `val`; arguments as for `atomic_add`."""
+    return atomics.atomic_rmw("xchg", pointer, val, mask, sem=sem, scope=scope)
+
+
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
+    """Write `val` where memory equals `cmp`; returns what was there before."""
+    return atomics.atomic_cas(pointer, cmp, val, sem=sem, scope=scope)

@@ -1,0 +1,174 @@
+"""Operations on elements, and those that combine elements: where, maximum, reduce, dot, …"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from tilewright.language.tuples import tuple
+from tilewright.semantics import arithmetic, casting, comparison, math, reductions
+from tilewright.semantics import dot as products
+from tilewright.semantics import shapes as shape_semantics
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import BadArgument, NotOnThisTarget
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
+
+
+class PropagateNan(Enum):
+    """What minimum, maximum and clamp do with one NaN: NONE returns the number, ALL returns NaN."""
+
+    NONE = 0
+    ALL = 0xFFFF
+
+
+def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Any:
+    """`input` converted to `dtype`, or with `bitcast` the same bits under `dtype`.
+
+    Args:
+        input: a tile or number.
+        dtype: the new element type.
+        fp_downcast_rounding: `rtne` or `rtz`, for conversions to a narrower float.
+        bitcast: reinterpret instead of convert.
+    """
+    tile, rounding = arithmetic.to_tensor(input), unwrap(fp_downcast_rounding)
+    return casting.convert(tile, unwrap(dtype), rounding=rounding, reinterpret=bool(bitcast))
+
+
+def to_tensor(x: Any) -> Any:
+    """A Python number as a scalar of the smallest type that holds it; tiles as they are."""
+    return arithmetic.to_tensor(x)
+
+
+def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
+    """`x + y`."""
+    return arithmetic.add(x, y)
+
+
+def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
+    """`x - y`."""
+    return arithmetic.sub(x, y)
+
+
+def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
+    """`x * y`."""
+    return arithmetic.mul(x, y)
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition` holds, else `y`; both are computed."""
+    return comparison.where(condition, unwrap(x), unwrap(y))
+
+
+def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
+    """The smaller element; `propagate_nan` decides about NaN."""
+    return arithmetic.minimum(x, y, propagate_nan=unwrap(propagate_nan) is PropagateNan.ALL)
+
+
+def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
+    """The larger element; `propagate_nan` decides about NaN."""
+    return arithmetic.maximum(x, y, propagate_nan=unwrap(propagate_nan) is PropagateNan.ALL)
+
+
+def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
+    """`x` kept between `min` and `max`."""
+    return math.clamp(x, min, max, propagate_nan=unwrap(propagate_nan) is PropagateNan.ALL)
+
+
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = None,
+) -> Any:
+    """The matrix product `input @ other + acc`; see `semantics.dot.dot` for the arguments.
+
+    Raises:
+        SemanticError: both `input_precision` and `allow_tf32` are given, or operands do not fit.
+    """
+    precision, tf32 = unwrap(input_precision), unwrap(allow_tf32)
+    if tf32 is not None:
+        if precision is not None:
+            raise SemanticError(BadArgument("dot", "allow_tf32", tf32, "either allow_tf32 or input_precision"))
+        precision = "tf32" if tf32 else "ieee"
+    return products.dot(
+        input,
+        other,
+        unwrap(acc),
+        precision=precision,
+        imprecise_acc=unwrap(max_num_imprecise_acc),
+        out_dtype=unwrap(out_dtype),
+    )
+
+
+def reduce(input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any = False) -> Any:
+    """Fold a tile, or several at once, along `axis` (None: everything) with `combine_fn`.
+
+    Args:
+        input: a tile, or a tuple of tiles of equal shape.
+        axis: which axis disappears.
+        combine_fn: takes as many left and right scalars as there are tiles and returns as many.
+        keep_dims: keep the axis with extent 1.
+    """
+    tiles = input if isinstance(input, (builtins.tuple, list)) else (input,)
+    results: Sequence[Tile] = reductions.reduce(tiles, unwrap(axis), combine_fn)
+    if keep_dims:
+        results = [_with_kept_axes(result, unwrap(axis), len(tiles[0].type.shape)) for result in results]
+    return tuple(results) if isinstance(input, (builtins.tuple, list)) else results[0]
+
+
+def _with_kept_axes(result: Tile, axis: Any, rank: int) -> Tile:
+    axes = builtins.tuple(range(rank)) if axis is None else axis
+    return shape_semantics.expand(result, axes)
+
+
+def associative_scan(input: Any, axis: Any, combine_fn: Callable[..., Any], reverse: Any = False) -> Any:
+    """All prefixes of a tile, or several at once, along `axis`, folded with `combine_fn`; suffixes with `reverse`."""
+    tiles = input if isinstance(input, (builtins.tuple, list)) else (input,)
+    results = reductions.scan(tiles, unwrap(axis), combine_fn, reverse=bool(reverse))
+    return tuple(results) if isinstance(input, (builtins.tuple, list)) else results[0]
+
+
+def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
+    """How often each of `0 … num_bins - 1` occurs in a one-dimensional tile, where `mask` holds."""
+    return reductions.histogram(input, num_bins, unwrap(mask))
+
+
+def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any) -> Any:
+    """Refused: the assembly text belongs to one GPU.
+
+    Raises:
+        SemanticError: always.
+    """
+    raise SemanticError(
+        NotOnThisTarget(
+            "inline_asm_elementwise", "its text is assembly of one machine", "write the operation with tl functions"
+        )
+    )
+
+
+def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
+    """Refused for now.
+
+    Raises:
+        SemanticError: always.
+    """
+    raise SemanticError(
+        NotOnThisTarget("map_elementwise", "control flow per element", "compute both branches and select with tl.where")
+    )
+
+
+def dot_scaled(*args: Any, **kwargs: Any) -> Any:
+    """Refused for now.
+
+    Raises:
+        SemanticError: always.
+    """
+    raise SemanticError(
+        NotOnThisTarget("dot_scaled", "microscaled formats", "convert the operands to bf16 and use tl.dot")
+    )

@@ -1,0 +1,103 @@
+"""Sorting networks over the last axis: sort, topk, bitonic_merge, flip.
+
+A step compares each element with the one whose index differs in one bit, and keeps the smaller or the larger.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language import shaping
+from tilewright.semantics.arithmetic import and_, xor
+from tilewright.semantics.comparison import compare, where
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.shapes import checked_axis
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
+
+
+def flip(x: Any, dim: Any = None) -> Any:
+    """The elements in reverse order along `dim`, by default the last axis."""
+    rank = len(x.type.shape)
+    axis = checked_axis(-1 if unwrap(dim) is None else dim, rank)
+    length = x.type.shape[axis]
+    return shaping.gather(x, xor(_positions(x, axis), length - 1), axis)
+
+
+def sort(x: Any, dim: Any = None, descending: Any = 0) -> Any:
+    """The elements in order along `dim`, which must be the last axis.
+
+    Raises:
+        SemanticError: `dim` is another axis.
+    """
+    axis = _last_axis("sort", x, dim)
+    length = x.type.shape[axis]
+    size = 2
+    while size <= length:
+        x = _merge(x, axis, size, descending=bool(unwrap(descending)), alternating=size < length)
+        size *= 2
+    return x
+
+
+def bitonic_merge(x: Any, dim: Any = None, descending: Any = 0) -> Any:
+    """A bitonic sequence in order along `dim`, which must be the last axis."""
+    axis = _last_axis("bitonic_merge", x, dim)
+    return _merge(x, axis, x.type.shape[axis], descending=bool(unwrap(descending)), alternating=False)
+
+
+def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> Any:
+    """The `k` largest elements (smallest unless `descending`) along the last axis, in order; k is a power of two."""
+    axis = _last_axis("topk", x, dim)
+    length, count = x.type.shape[axis], unwrap(k)
+    if not isinstance(count, int) or not 1 <= count <= length or count & (count - 1):
+        raise SemanticError(BadArgument("topk", "k", count, f"a power of two up to {length}"))
+    ordered = sort(x, dim, descending)
+    shape = ordered.type.shape
+    while ordered.type.shape[-1] > count:
+        half = ordered.type.shape[-1] // 2
+        pairs = shaping.reshape(ordered, (*shape[:-1], 2, half))
+        order = (*range(len(shape) - 1), len(shape), len(shape) - 1)
+        ordered = shaping.split(shaping.permute(pairs, order))[0]
+    return ordered
+
+
+def _merge(x: Any, axis: int, size: int, *, descending: bool, alternating: bool) -> Any:
+    """Sort runs of `size` that are bitonic; `alternating` turns every second run around."""
+    index = _positions(x, axis)
+    backwards: Any = descending
+    if alternating:
+        backwards = compare("!=", and_(index, size), 0)
+        backwards = xor(backwards, True) if descending else backwards
+    distance = size // 2
+    while distance:
+        x = _exchange(x, axis, index, distance, backwards)
+        distance //= 2
+    return x
+
+
+def _exchange(x: Any, axis: int, index: Tile, distance: int, backwards: Any) -> Any:
+    """Order each element and its partner at `distance`."""
+    partner = shaping.gather(x, xor(index, distance), axis)
+    is_upper = compare("!=", and_(index, distance), 0)
+    wants_larger = xor(is_upper, backwards)
+    swap = where(wants_larger, compare("<", x, partner), compare(">", x, partner))
+    return where(swap, partner, x)
+
+
+def _positions(x: Any, axis: int) -> Tile:
+    """Each element's index along `axis`, in the shape of `x`."""
+    shape = x.type.shape
+    index: Tile = shaping.arange(0, shape[axis])
+    if len(shape) > 1:
+        others = [other for other in range(len(shape)) if other != axis]
+        index = shaping.broadcast_to(shaping.expand_dims(index, others), shape)
+    return index
+
+
+def _last_axis(function: str, x: Any, dim: Any) -> int:
+    rank = len(x.type.shape)
+    axis = checked_axis(-1 if unwrap(dim) is None else dim, rank)
+    if axis != rank - 1:
+        raise SemanticError(BadArgument(function, "dim", axis, "the last axis"))
+    return axis

@@ -1,0 +1,215 @@
+"""Functions written in the language itself: sum, max, argmax, softmax, cumsum, cdiv, zeros, …
+
+They are plain Python functions over the builtins, so each front end runs them as it finds them.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.language import math, operations, shaping
+from tilewright.semantics import arithmetic
+from tilewright.semantics.arithmetic import widened_bf16
+from tilewright.semantics.comparison import compare, where
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import WrongOperandType
+from tilewright.semantics.shapes import checked_axis
+from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import dtype as element_type
+from tilewright.semantics.types import float32, int32, uint32
+from tilewright.support.diagnostics import SemanticError
+
+
+def cdiv(x: Any, div: Any) -> Any:
+    """The quotient rounded up, for non-negative `x` and positive `div`."""
+    x, div = unwrap(x), unwrap(div)
+    if not isinstance(x, Tile) and not isinstance(div, Tile):
+        return (x + div - 1) // div
+    return arithmetic.floordiv(arithmetic.add(x, arithmetic.sub(div, 1) if isinstance(div, Tile) else div - 1), div)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+    return 1 / (1 + math.exp(-x))
+
+
+def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False) -> Any:
+    """exp(x) divided by its sum along `dim`, which is 0 by default; computed without overflow.
+
+    The result has the shape of `x`, whatever `keep_dims` says.
+    """
+    axis = checked_axis(0 if unwrap(dim) is None else dim, len(x.type.shape))
+    inner = axis > 0  # leading axes come back by themselves when shapes meet
+    numerator = math.exp(x - max(x, axis, keep_dims=inner))
+    return math.fdiv(numerator, sum(numerator, axis, keep_dims=inner), ieee_rounding)
+
+
+def ravel(x: Any, can_reorder: Any = False) -> Any:
+    """All elements on one axis."""
+    return shaping.reshape(x, [_count(x)], can_reorder=can_reorder)
+
+
+def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, Any]:
+    """The place of tile (i, j) of `size_i` x `size_j`, when tiles are visited in groups of `size_g` rows.
+
+    Within a group tiles are visited column by column, so that neighbours in time share operands.
+    """
+    linear = i * size_j + j
+    tiles_per_group = size_g * size_j
+    first_row = linear // tiles_per_group * size_g
+    rows = operations.minimum(size_i - first_row, size_g)
+    in_group = linear % tiles_per_group
+    return first_row + in_group % rows, in_group // rows
+
+
+def zeros(shape: Any, dtype: Any) -> Any:
+    """A tile of zeros."""
+    return shaping.full(shape, 0, dtype)
+
+
+def zeros_like(input: Any) -> Any:
+    """A tile of zeros with the shape and element type of `input`."""
+    return shaping.full(input.type.shape, 0, input.type.scalar)
+
+
+def squeeze(x: Any, dim: Any) -> Any:
+    """`x` without its axis `dim` of extent 1."""
+    shape, axis = x.type.shape, checked_axis(dim, len(x.type.shape))
+    return shaping.reshape(x, (*shape[:axis], *shape[axis + 1 :]))
+
+
+def unsqueeze(x: Any, dim: Any) -> Any:
+    """`x` with a new axis of extent 1 at `dim`."""
+    return shaping.expand_dims(x, dim)
+
+
+def interleave(a: Any, b: Any) -> Any:
+    """The elements of both tiles in turns along the last axis."""
+    pair = shaping.join(a, b)
+    shape = pair.type.shape
+    return pair if len(shape) == 1 else shaping.reshape(pair, (*shape[:-2], 2 * shape[-2]))
+
+
+def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> Any:
+    """The sum along `axis` (None: of everything), in `dtype`; integers below 32 bits add up in 32."""
+    return operations.reduce(_for_sums(input, dtype), axis, arithmetic.add, keep_dims)
+
+
+def max(
+    input: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+) -> Any:
+    """The largest element along `axis` (None: of everything), as a tuple with its index if wanted.
+
+    Elements below 32 bits are widened to fp32 or int32. Among equal elements the first one's index counts.
+    """
+    if unwrap(return_indices):
+        return _with_index(input, axis, ">", keep_dims, leftmost=bool(return_indices_tie_break_left))
+    return operations.reduce(_for_extrema(input), axis, operations.maximum, keep_dims)
+
+
+def min(
+    input: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+) -> Any:
+    """The smallest element along `axis`; like `max` in everything else."""
+    if unwrap(return_indices):
+        return _with_index(input, axis, "<", keep_dims, leftmost=bool(return_indices_tie_break_left))
+    return operations.reduce(_for_extrema(input), axis, operations.minimum, keep_dims)
+
+
+def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
+    """The index of the largest element along `axis`."""
+    return _with_index(input, axis, ">", keep_dims, leftmost=bool(tie_break_left))[1]
+
+
+def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
+    """The index of the smallest element along `axis`."""
+    return _with_index(input, axis, "<", keep_dims, leftmost=bool(tie_break_left))[1]
+
+
+def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:
+    """The exclusive or of integers along `axis`."""
+    return operations.reduce(_integers("xor_sum", input), axis, arithmetic.xor, keep_dims)
+
+
+def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> Any:
+    """The inclusive or of integers along `axis`."""
+    return operations.reduce(_integers("reduce_or", input), axis, arithmetic.or_, keep_dims)
+
+
+def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
+    """The running sum along `axis`; integers below 32 bits add up in 32."""
+    return operations.associative_scan(_for_sums(widened_bf16(input), dtype), axis, arithmetic.add, reverse)
+
+
+def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
+    """The running product along `axis`."""
+    tile = widened_bf16(input) if unwrap(dtype) is None else operations.cast(input, dtype)
+    return operations.associative_scan(tile, axis, arithmetic.mul, reverse)
+
+
+def _for_sums(tile: Any, dtype: Any) -> Any:
+    """`tile` in the type that its sums have."""
+    wanted, own = unwrap(dtype), tile.type.scalar
+    if wanted is None and own.integer and own.primitive_bitwidth < 32:
+        wanted = int32 if own.signed else uint32
+    return tile if wanted is None else operations.cast(tile, wanted)
+
+
+def _for_extrema(tile: Any) -> Any:
+    """`tile` in at least 32 bits."""
+    own: element_type = tile.type.scalar
+    if own.primitive_bitwidth >= 32:
+        return tile
+    return operations.cast(tile, float32 if own.floating else int32)
+
+
+def _integers(operation: str, tile: Any) -> Any:
+    if not tile.type.scalar.integer:
+        raise SemanticError(WrongOperandType(operation, tile.type.scalar, "integers"))
+    return tile
+
+
+def _with_index(tile: Any, axis: Any, relation: str, keep_dims: Any, *, leftmost: bool) -> Any:
+    """The extreme element along `axis` and its index."""
+    tile = widened_bf16(tile)
+    axis = unwrap(axis)
+    if axis is None:
+        tile, axis = shaping.reshape(tile, [_count(tile)]), 0
+    shape = tile.type.shape
+    position = checked_axis(axis, len(shape))
+    index = shaping.arange(0, shape[position])
+    if len(shape) > 1:
+        others = [other for other in builtins.range(len(shape)) if other != position]
+        index = shaping.broadcast_to(shaping.expand_dims(index, others), shape)
+    return operations.reduce((tile, index), position, _combine_with_index(relation, leftmost=leftmost), keep_dims)
+
+
+def _combine_with_index(relation: str, *, leftmost: bool) -> Callable[..., tuple[Tile, Tile]]:
+    """(value, index) of the better of two; among equals the smaller index if `leftmost`."""
+
+    def better(left: Tile, left_index: Tile, right: Tile, right_index: Tile) -> tuple[Tile, Tile]:
+        if leftmost:
+            tie = arithmetic.and_(compare("==", left, right), compare("<", left_index, right_index))
+            take_left = arithmetic.or_(compare(relation, left, right), tie)
+        else:
+            take_left = compare(relation, left, right)
+        return where(take_left, left, right), where(take_left, left_index, right_index)
+
+    return better
+
+
+def _count(tile: Any) -> int:
+    count = 1
+    for extent in tile.type.shape:
+        count *= extent
+    return count

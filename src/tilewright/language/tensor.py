@@ -1,0 +1,174 @@
+"""`tensor`: the value kernels compute with. Operators and methods; the meaning is in `semantics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.language import math, memory, operations, shaping, sorting, standard
+from tilewright.language.tuples import tuple
+from tilewright.semantics import arithmetic, shapes
+from tilewright.semantics.active import active
+from tilewright.semantics.comparison import compare
+from tilewright.semantics.errors import NoSingleTruth
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
+
+Operator = Callable[[Any, Any], Any]
+
+
+def _reflected(operation: Operator) -> Operator:
+    def method(self: tensor, other: Any) -> Any:
+        return operation(other, self)
+
+    return method
+
+
+def _comparison(relation: str) -> Operator:
+    def method(self: tensor, other: Any) -> Any:
+        return compare(relation, self, other)
+
+    return method
+
+
+class tensor(Tile):  # noqa: N801 - Triton's name
+    """A tile or scalar of the running kernel.
+
+    Attributes:
+        handle: the value in the IR.
+        type: `dtype`, `pointer_type` or `block_type`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple:
+        """The extents; empty for scalars."""
+        return tuple(self.type.shape)
+
+    @property
+    def numel(self) -> int:
+        """The number of elements."""
+        count = 1
+        for extent in self.type.shape:
+            count *= extent
+        return count
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        """The last two axes swapped."""
+        return shapes.transpose(self)
+
+    __add__, __radd__ = arithmetic.add, _reflected(arithmetic.add)
+    __sub__, __rsub__ = arithmetic.sub, _reflected(arithmetic.sub)
+    __mul__, __rmul__ = arithmetic.mul, _reflected(arithmetic.mul)
+    __truediv__, __rtruediv__ = arithmetic.truediv, _reflected(arithmetic.truediv)
+    __floordiv__, __rfloordiv__ = arithmetic.floordiv, _reflected(arithmetic.floordiv)
+    __mod__, __rmod__ = arithmetic.mod, _reflected(arithmetic.mod)
+    __and__, __rand__ = arithmetic.and_, _reflected(arithmetic.and_)
+    __or__, __ror__ = arithmetic.or_, _reflected(arithmetic.or_)
+    __xor__, __rxor__ = arithmetic.xor, _reflected(arithmetic.xor)
+    __lshift__, __rlshift__ = arithmetic.shl, _reflected(arithmetic.shl)
+    __rshift__, __rrshift__ = arithmetic.shr, _reflected(arithmetic.shr)
+    __neg__ = arithmetic.minus
+    __pos__ = arithmetic.plus
+    __invert__ = arithmetic.invert
+    __not__ = arithmetic.logical_not
+    __lt__, __le__ = _comparison("<"), _comparison("<=")
+    __gt__, __ge__ = _comparison(">"), _comparison(">=")
+    __eq__ = _comparison("==")
+    __ne__ = _comparison("!=")
+    __hash__ = object.__hash__
+    __iter__ = None
+    __getitem__ = shapes.index_tile
+
+    logical_and = arithmetic.logical_and
+    logical_or = arithmetic.logical_or
+
+    def __bool__(self) -> bool:
+        return bool(self._known())
+
+    def __index__(self) -> int:
+        return int(self._known())
+
+    def __int__(self) -> int:
+        return int(self._known())
+
+    def __float__(self) -> float:
+        return float(self._known())
+
+    def _known(self) -> int | float | bool:
+        """The value when the kernel runs eagerly."""
+        value = None if self.type.shape else active().concrete(self.handle)
+        if value is None:
+            raise SemanticError(NoSingleTruth(self.type))
+        return value
+
+    def __repr__(self) -> str:
+        return f"tensor({self.type})"
+
+    def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Any:
+        """`tl.cast`."""
+        return operations.cast(self, dtype, fp_downcast_rounding, bitcast)
+
+    def item(self) -> Any:
+        """The only element as a scalar."""
+        return shapes.unsplat(self)
+
+    cast = operations.cast
+    where = operations.where
+    reduce = operations.reduce
+    associative_scan = operations.associative_scan
+    histogram = operations.histogram
+
+    abs = math.abs
+    ceil = math.ceil
+    cos = math.cos
+    erf = math.erf
+    exp = math.exp
+    exp2 = math.exp2
+    floor = math.floor
+    log = math.log
+    log2 = math.log2
+    rsqrt = math.rsqrt
+    sin = math.sin
+    sqrt = math.sqrt
+    sqrt_rn = math.sqrt_rn
+
+    broadcast_to = shaping.broadcast_to
+    expand_dims = shaping.expand_dims
+    gather = shaping.gather
+    permute = shaping.permute
+    reshape = shaping.reshape
+    split = shaping.split
+    trans = shaping.trans
+    view = shaping.view
+
+    advance = memory.advance
+    atomic_add = memory.atomic_add
+    atomic_and = memory.atomic_and
+    atomic_cas = memory.atomic_cas
+    atomic_max = memory.atomic_max
+    atomic_min = memory.atomic_min
+    atomic_or = memory.atomic_or
+    atomic_xchg = memory.atomic_xchg
+    atomic_xor = memory.atomic_xor
+    store = memory.store
+
+    argmax = standard.argmax
+    argmin = standard.argmin
+    cdiv = standard.cdiv
+    cumprod = standard.cumprod
+    cumsum = standard.cumsum
+    max = standard.max
+    min = standard.min
+    ravel = standard.ravel
+    reduce_or = standard.reduce_or
+    sigmoid = standard.sigmoid
+    softmax = standard.softmax
+    sum = standard.sum
+    xor_sum = standard.xor_sum
+
+    flip = sorting.flip
+    sort = sorting.sort
+    topk = sorting.topk
