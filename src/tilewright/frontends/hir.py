@@ -17,7 +17,6 @@ A register is written by one step; `Function.initial` holds the registers at the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.ir.attributes import FileLocation
@@ -203,8 +202,15 @@ class Function(NamedTuple):
     parameters: tuple[Parameter, ...]
     body: Block
     initial: tuple[Any, ...]
-    python: FunctionType
+    python: Any
     location: FileLocation
+
+    def defaults(self) -> dict[str, Any]:
+        """The default values that the function has now."""
+        positional = [p.name for p in self.parameters if not (p.variadic or p.keyword_only)]
+        values = self.python.__defaults__ or ()
+        named = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+        return {**named, **(self.python.__kwdefaults__ or {})}
 
 
 def nested_blocks(step: Step) -> tuple[Block, ...]:

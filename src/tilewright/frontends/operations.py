@@ -8,6 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.semantics.arithmetic import to_tensor
+
+
+def attribute(owner: Any, name: str) -> Any:
+    """`owner.name`. Compile-time numbers also have what a tl.constexpr and a scalar tile have."""
+    if owner.__class__ in _PLAIN:
+        if name == "value":
+            return owner
+        if owner.__class__ is not str and not hasattr(owner, name):
+            return getattr(to_tensor(owner), name)
+    return getattr(owner, name)
+
 
 def pack(*items: Any) -> tuple[Any, ...]:
     """`(a, b, c)`; lists are tuples as well."""
@@ -42,3 +54,4 @@ def joined(*parts: str) -> str:
 
 
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+_PLAIN = frozenset((bool, int, float, str))

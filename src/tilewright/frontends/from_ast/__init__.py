@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType
+from weakref import WeakKeyDictionary
 
 from tilewright.frontends import hir
 from tilewright.frontends.from_ast.control_flow import CONTROL_FLOW
@@ -23,3 +24,14 @@ def read_function(python: FunctionType) -> hir.Function:
     """
     source, tree = parse(python)
     return read_with(source, tree, python, EXPRESSIONS, _STATEMENTS)
+
+
+def read_function_once(python: FunctionType) -> hir.Function:
+    """`read_function`, remembered for as long as the function lives."""
+    found = _read.get(python)
+    if found is None:
+        found = _read[python] = read_function(python)
+    return found
+
+
+_read: WeakKeyDictionary[FunctionType, hir.Function] = WeakKeyDictionary()

@@ -114,7 +114,7 @@ def _items(reader: Reader, nodes: list[ast.expr]) -> tuple[tuple[Register, ...],
 
 def read_attribute(reader: Reader, node: ast.Attribute) -> Register:
     """`a.name`."""
-    return reader.operate(node, getattr, reader.expression(node.value), reader.constant(node.attr))
+    return reader.operate(node, operations.attribute, reader.expression(node.value), reader.constant(node.attr))
 
 
 def read_subscript(reader: Reader, node: ast.Subscript) -> Register:

@@ -1,0 +1,59 @@
+"""Calls: of other kernels, of the language, of Python at compile time."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from tilewright.frontends import hir
+from tilewright.frontends.errors import NotAKernelFunction, NotCallable
+from tilewright.frontends.evaluate.frame import Frame
+from tilewright.frontends.evaluate.inlining import call_kernel_function
+from tilewright.frontends.evaluate.values import describe, is_compile_time, unwrapped
+from tilewright.language.callable import JITCallable
+
+
+def call(frame: Frame, step: hir.Call) -> None:
+    """result = callee(*arguments, **keywords)."""
+    values = frame.values
+    callee = values[step.callee]
+    arguments = [values[register] for register in step.arguments]
+    if step.starred:
+        arguments = _spread(arguments, step.starred)
+    keywords: dict[str, Any] = {}
+    for name, register in step.keywords:
+        if name is None:
+            keywords.update(values[register])
+        else:
+            keywords[name] = values[register]
+    if isinstance(callee, JITCallable):
+        values[step.result] = call_kernel_function(frame, callee, arguments, keywords, step.location)
+        return
+    _check_callable(frame, callee, [*arguments, *keywords.values()], step)
+    frame.mark(step.location)
+    values[step.result] = unwrapped(callee(*arguments, **keywords))
+
+
+def _spread(arguments: list[Any], starred: frozenset[int]) -> list[Any]:
+    """The arguments with the `*starred` ones replaced by their items."""
+    spread: list[Any] = []
+    for number, value in enumerate(arguments):
+        if number in starred:
+            spread.extend(unwrapped(item) for item in value)
+        else:
+            spread.append(value)
+    return spread
+
+
+def _check_callable(frame: Frame, callee: Any, arguments: list[Any], step: hir.Call) -> None:
+    """Raise unless `callee` may be called: ordinary Python functions only see compile-time values."""
+    if not callable(callee):
+        raise frame.fail(NotCallable(describe(callee)), step.location)
+    if callee.__class__ is not FunctionType or callee.__module__.startswith("tilewright."):
+        return
+    if getattr(callee, "__triton_builtin__", False) or getattr(callee, "__wrapped__", None) is not None:
+        return
+    run_time = next((argument for argument in arguments if not is_compile_time(argument)), None)
+    if run_time is not None:
+        name = callee.__name__
+        raise frame.fail(NotAKernelFunction(name, "Python function", describe(run_time)), step.location)

@@ -1,0 +1,145 @@
+"""What a run-time loop carries from turn to turn.
+
+A variable is carried if the body stores it and it has a value before the loop. Compile-time values stay such
+unless the body changes them: the body is evaluated with them fixed, and once more if that was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontends.errors import LoopTypeChange, NotCarried
+from tilewright.frontends.evaluate.frame import Frame, discard
+from tilewright.frontends.evaluate.values import (
+    Layout,
+    at_run_time,
+    describe,
+    flatten,
+    is_compile_time,
+    rebuild,
+    same_constant,
+    same_layout,
+    set_name,
+)
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.core import Block, Value
+
+
+class Carried:
+    """The variables that one loop carries.
+
+    Attributes:
+        names: of the variables.
+        initial: the SSA values inside them before the loop (those left after `Turn.prune`).
+        types: the types of all of them.
+    """
+
+    def __init__(self, frame: Frame, names: list[str]) -> None:
+        self.names = names
+        self.initial: list[Value] = []
+        self._before = [at_run_time(frame.names[name]) for name in names]
+        self._layouts: list[Layout] = [flatten(value, self.initial) for value in self._before]
+        self.types = tuple(value.type for value in self.initial)
+        self._constant: dict[int, Value] = {}
+
+    def bind(self, frame: Frame, handles: list[Value]) -> None:
+        """Let the variables stand for `handles`."""
+        rest = iter(handles)
+        for name, layout in zip(self.names, self._layouts, strict=True):
+            value = rebuild(layout, rest)
+            set_name(value, name)
+            frame.names[name] = value
+
+    def yielded(self, frame: Frame, location: FileLocation) -> list[Value]:
+        """The SSA values of the variables now, at the end of the body.
+
+        Raises:
+            CompilationError: a variable has another type than before the loop.
+        """
+        handles: list[Value] = []
+        for name, before, layout in zip(self.names, self._before, self._layouts, strict=True):
+            value = at_run_time(frame.names.get(name))
+            if not same_layout(flatten(value, handles), layout):
+                raise frame.fail(LoopTypeChange(name, describe(before), describe(value)), location)
+        return handles
+
+    def drop(self, unchanged: list[int]) -> None:
+        """Carry the SSA values at these positions no longer: they are what they were before the loop."""
+        self._constant = {position: self.initial[position] for position in unchanged}
+        self.initial = [value for position, value in enumerate(self.initial) if position not in self._constant]
+
+    def rebind(self, frame: Frame, results: list[Value]) -> None:
+        """Let the variables stand for the results of the loop."""
+        rest = iter(results)
+        self.bind(frame, [self._constant.get(position) or next(rest) for position in range(len(self.types))])
+
+
+class Turn:
+    """One evaluation of a loop's body: its blocks, the variables at its end, the values it yields.
+
+    Attributes:
+        blocks: have one argument per carried SSA value, from position `offset` on.
+        names: the variables at the end.
+        yields: the SSA values for the next turn.
+        test: the condition of a `while`.
+    """
+
+    def __init__(
+        self, blocks: tuple[Block, ...], offset: int, names: dict[str, Any], yields: list[Value], test: Any = None
+    ) -> None:
+        self.blocks = blocks
+        self.offset = offset
+        self.names = names
+        self.yields = yields
+        self.test = test
+
+    def prune(self, carried: Carried) -> None:
+        """Stop carrying values that the body hands on as they came."""
+        arguments = self.blocks[-1].args[self.offset :]
+        unchanged = [i for i, (new, old) in enumerate(zip(self.yields, arguments, strict=True)) if new is old]
+        if not unchanged:
+            return
+        before = {}
+        for block in self.blocks:
+            own = block.args[self.offset :]
+            for position in unchanged:
+                own[position].replace_by(carried.initial[position])
+                before[own[position]] = carried.initial[position]
+            block.args = [arg for arg in block.args if arg not in before]
+            for index, arg in enumerate(block.args):
+                arg.index = index
+        self.yields = [before.get(v, v) for i, v in enumerate(self.yields) if i not in set(unchanged)]
+        carried.drop(unchanged)
+
+
+def settle(
+    frame: Frame, stores: tuple[str, ...], location: FileLocation, evaluate: Callable[[Carried], Turn | None]
+) -> tuple[Carried, Turn | None]:
+    """Evaluate a loop's body until it is known which variables it carries.
+
+    Args:
+        frame: the function.
+        stores: the names that the body stores.
+        location: of the loop.
+        evaluate: evaluates the body once; None if the loop does nothing.
+
+    Raises:
+        CompilationError: the body changes a value that exists only at compile time.
+    """
+    bound = [name for name in dict.fromkeys(stores) if name in frame.names]
+    fixed = {name: frame.names[name] for name in bound if is_compile_time(frame.names[name])}
+    while True:
+        carried = Carried(frame, [name for name in bound if name not in fixed])
+        turn = evaluate(carried)
+        if turn is None:
+            return carried, None
+        changed = [name for name, value in fixed.items() if not same_constant(turn.names.get(name), value)]
+        if not changed:
+            return carried, turn
+        for block in turn.blocks:
+            discard(block)
+        for name in changed:
+            before = fixed.pop(name)
+            if is_compile_time(at_run_time(before)):
+                raise frame.fail(NotCarried(name, "inside a run-time loop", describe(before)), location)

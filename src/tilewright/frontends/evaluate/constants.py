@@ -1,0 +1,125 @@
+"""Variables, and the world around the function: closure, globals, built-ins.
+
+A kernel may read a global only if changing it later makes no difference: modules, functions, classes, types, and
+values marked as `tl.constexpr`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from tilewright.frontends import hir
+from tilewright.frontends.errors import ConstantRedefined, GlobalNotConstant, UndefinedName, WrongUnpacking
+from tilewright.frontends.evaluate.builtins import BUILTINS
+from tilewright.frontends.evaluate.frame import Frame
+from tilewright.frontends.evaluate.values import (
+    NUMBERS,
+    at_run_time,
+    describe,
+    is_compile_time,
+    set_name,
+    unwrapped,
+)
+from tilewright.frontends.python_function import globals_of, is_python_builtin
+from tilewright.ir.attributes import FileLocation
+from tilewright.language.callable import JITCallable
+from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import block_type, dtype
+
+_MISSING = object()
+_SAFE = (ModuleType, FunctionType, BuiltinFunctionType, type, JITCallable, dtype, block_type, constexpr, type(None))
+
+
+def load(frame: Frame, step: hir.Load) -> None:
+    """result = the variable."""
+    value = frame.names.get(step.name, _MISSING)
+    if value is _MISSING:
+        value = frame.outer.get(step.name, _MISSING)
+        if value is _MISSING:
+            value = frame.outer[step.name] = _look_outside(frame, step.name, step.location)
+    frame.values[step.result] = value
+
+
+def store(frame: Frame, step: hir.Store) -> None:
+    """The variable = value; numbers become run-time values unless the program says `: tl.constexpr`."""
+    value = frame.values[step.value]
+    kind = value.__class__
+    if step.constant:
+        if not is_compile_time(value):
+            raise frame.fail(ConstantRedefined(step.name, describe(value)), step.location)
+    elif kind in NUMBERS or isinstance(value, tuple):
+        frame.mark(step.location)
+        value = at_run_time(value)
+    set_name(value, step.name)
+    frame.names[step.name] = value
+
+
+def delete(frame: Frame, step: hir.Delete) -> None:
+    """Forget the variable."""
+    if frame.names.pop(step.name, _MISSING) is _MISSING:
+        raise frame.fail(UndefinedName(step.name), step.location)
+    frame.lost[step.name] = "it was deleted"
+
+
+def unpack(frame: Frame, step: hir.Unpack) -> None:
+    """results = the items of a tuple."""
+    value = frame.values[step.value]
+    if isinstance(value, Tile) or not isinstance(value, (tuple, list, range)):
+        expected = str(len(step.results))
+        raise frame.fail(WrongUnpacking(describe(value), expected, "this is no tuple"), step.location)
+    items, count = [unwrapped(item) for item in value], len(step.results)
+    if step.star >= 0 and len(items) >= count - 1:
+        surplus = len(items) - count + 1
+        items[step.star : step.star + surplus] = [tuple(items[step.star : step.star + surplus])]
+    if len(items) != count:
+        expected = str(count) if step.star < 0 else f"at least {count - 1}"
+        raise frame.fail(WrongUnpacking("a tuple", expected, f"it has {len(value)} items"), step.location)
+    for register, item in zip(step.results, items, strict=True):
+        frame.values[register] = item
+
+
+def operate(frame: Frame, step: hir.Operate) -> None:
+    """result = function(*operands)."""
+    values = frame.values
+    frame.mark(step.location)
+    result = step.function(*[values[register] for register in step.operands])
+    values[step.result] = result.value if result.__class__ is constexpr else result
+
+
+def _look_outside(frame: Frame, name: str, location: FileLocation) -> Any:
+    """The value of a name that is no variable of the function (now)."""
+    if name in frame.lost:
+        raise frame.fail(UndefinedName(name, frame.lost[name], "give it a value on every path to here"), location)
+    if name in frame.function.body.stores:
+        raise frame.fail(UndefinedName(name, "it gets its value later, or not at all"), location)
+    captured, module = globals_of(frame.function.python)
+    for scope in (captured, module):
+        value = scope.get(name, _MISSING)
+        if value is not _MISSING:
+            _check_constant(frame, name, value, location)
+            return unwrapped(value)
+    if name in BUILTINS:
+        return BUILTINS[name]
+    raise frame.fail(_undefined(frame, name, {**captured, **module}), location)
+
+
+def _check_constant(frame: Frame, name: str, value: Any, location: FileLocation) -> None:
+    if isinstance(value, _SAFE) or frame.evaluation.options.allow_globals or _is_language(value):
+        return
+    raise frame.fail(GlobalNotConstant(name, type(value).__name__), location)
+
+
+def _is_language(value: Any) -> bool:
+    """Whether a value belongs to the language (or says so, as Triton's extensions do)."""
+    module = getattr(value, "__module__", None) or ""
+    return module.startswith("tilewright.") or bool(getattr(value, "__triton_builtin__", False))
+
+
+def _undefined(frame: Frame, name: str, outside: dict[str, Any]) -> UndefinedName:
+    if is_python_builtin(name):
+        return UndefinedName(name, "this Python built-in does not exist in kernels", "look for a tl function instead")
+    close = difflib.get_close_matches(name, [*frame.names, *outside, *BUILTINS], 1)
+    return UndefinedName(name, advice=f"did you mean `{close[0]}`?") if close else UndefinedName(name)

@@ -1,0 +1,73 @@
+"""From Python exceptions to errors of the compiler."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from tilewright.frontends.errors import BadArguments, PythonRaised
+from tilewright.ir.attributes import CallLocation, FileLocation, FusedLocation, Location, NameLocation
+from tilewright.support.diagnostics import (
+    CompilationError,
+    Diagnostic,
+    InternalError,
+    NotSupported,
+    SemanticError,
+    TilewrightError,
+    located,
+)
+from tilewright.support.source import Span
+
+_MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, RecursionError)
+
+
+def span_of(location: Location) -> Span:
+    """The source span of an IR location, with the chain of calls."""
+    match location:
+        case FileLocation():
+            return Span(*location)
+        case CallLocation(callee, caller):
+            return span_of(callee).called(span_of(caller))
+        case NameLocation(_, child):
+            return span_of(child)
+        case FusedLocation(locations):
+            return span_of(locations[0])
+
+
+def as_compilation_error(error: Exception, location: FileLocation, callee: str) -> TilewrightError:
+    """What to raise for an exception that a step at `location` (a call of `callee`, perhaps) ended with.
+
+    What Python refuses at compile time is the user's mistake, unless it happened deep in the compiler.
+    """
+    if isinstance(error, SemanticError):
+        return located(error.diagnostic, span_of(location))
+    if isinstance(error, TilewrightError):
+        return error
+    if not isinstance(error, _MISTAKES) or _is_ours(error):
+        return InternalError(f"{type(error).__name__}: {error}", f"{location.file}:{location.line}:{location.column}")
+    return located(_diagnostic(error, callee), span_of(location))
+
+
+def called_from(error: CompilationError, location: FileLocation) -> CompilationError:
+    """The same error seen from the function that called, at `location`, the one it happened in."""
+    span = span_of(location)
+    return located(error.diagnostic, span if error.span is None else error.span.called(span))
+
+
+def _diagnostic(error: Exception, callee: str) -> Diagnostic:
+    message = str(error.args[0]) if error.args else ""
+    if isinstance(error, NotImplementedError):
+        return NotSupported(message or f"`{callee}`")
+    if isinstance(error, TypeError) and "argument" in message and callee:
+        return BadArguments(callee, message)
+    return PythonRaised(type(error).__name__, message)
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether an exception comes from a bug: not raised on purpose, and below the language's surface."""
+    if isinstance(error, (ValueError, NotImplementedError)):
+        return False
+    innermost: TracebackType | None = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    module = "" if innermost is None else innermost.tb_frame.f_globals.get("__name__", "")
+    return module.startswith(("tilewright.ir", "tilewright.dialects"))

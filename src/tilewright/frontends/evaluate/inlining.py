@@ -1,0 +1,241 @@
+"""Calls of `@jit` functions from kernels.
+
+Each combination of argument types and constants becomes one private function of the module:
+
+    helper(x, 3)    →    tt.call @helper__fp32__1c3(%x)        tt.func private @helper__fp32__1c3(%a: f32) -> f32
+
+A pass inlines them later. The combine functions of reductions are evaluated in place, inside the region.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.frontends import hir
+from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
+from tilewright.frontends.evaluate.explain import called_from
+from tilewright.frontends.evaluate.frame import Evaluation, Frame
+from tilewright.frontends.evaluate.values import Fixed, Layout, describe, flatten, rebuild, set_name, unwrapped
+from tilewright.frontends.evaluate.values import Sequence as TupleLayout
+from tilewright.ir.attributes import Attribute, FileLocation, Symbol
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import FunctionType, Type
+from tilewright.language.callable import JITCallable
+from tilewright.semantics.active import emitting_into
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import CompilationError
+
+MAX_DEPTH = 64
+_MISSING = object()
+
+
+class Specialised(NamedTuple):
+    """A private function of the module. `symbol` is None if it does nothing at run time."""
+
+    symbol: str | None
+    result: Layout
+    result_types: tuple[Type, ...]
+
+
+def call_kernel_function(
+    frame: Frame, callee: JITCallable, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
+) -> Any:
+    """Call another kernel function; its result.
+
+    Raises:
+        CompilationError: the arguments do not fit, or the callee is wrong (the error shows both places).
+    """
+    evaluation = frame.evaluation
+    function = evaluation.read(_python(callee))
+    noinline = bool(getattr(callee, "noinline", False))
+    bound = _checked_arguments(frame, function, arguments, keywords, location)
+    if noinline:
+        _check_scalars(frame, function, bound, location)
+    frame.mark(location)
+    handles: list[Value] = []
+    layouts = {name: flatten(value, handles) for name, value in bound.items()}
+    key = (callee.fn, tuple(_key(layout) for layout in layouts.values()))
+    found = evaluation.functions.get(key)
+    if found is None:
+        evaluation.functions[key] = RecursionTooDeep(function.name)
+        try:
+            found = _specialise(evaluation, function, layouts, [h.type for h in handles], noinline=noinline)
+        except CompilationError as error:
+            raise called_from(error, location) from error.__cause__
+        evaluation.functions[key] = found
+    if isinstance(found, RecursionTooDeep):
+        raise frame.fail(found, location)
+    if found.symbol is None:
+        return rebuild(found.result, iter(()))
+    attributes: dict[str, Attribute] = {"callee": Symbol(found.symbol)}
+    return rebuild(found.result, iter(frame.emitter.emit("tt.call", handles, found.result_types, attributes)))
+
+
+def call_in_place(frame: Frame, callee: JITCallable, arguments: Sequence[Any]) -> Any:
+    """Evaluate a kernel function right here, into the region that is being filled."""
+    function = frame.evaluation.read(_python(callee))
+    caller = frame.emitter.location
+    bound = bind_arguments(function, list(arguments), {})
+    inner = Frame(frame.evaluation, function, frame.emitter, bound, caller)
+    try:
+        return inner.evaluate()
+    finally:
+        frame.emitter.location = caller
+
+
+def _python(callee: JITCallable) -> Any:
+    """The Python function behind a kernel function."""
+    return callee.fn
+
+
+def bind_arguments(function: hir.Function, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """The value of each parameter, in the order of the declaration.
+
+    Raises:
+        TypeError: an argument is missing, unknown or given twice.
+    """
+    bound: dict[str, Any] = {}
+    defaults = function.defaults()
+    positional = iter(arguments)
+    rest = dict(keywords)
+    for parameter in function.parameters:
+        name = parameter.name
+        if parameter.variadic:
+            bound[name] = tuple(positional)
+            continue
+        value = _MISSING if parameter.keyword_only else next(positional, _MISSING)
+        if name in rest:
+            if value is not _MISSING:
+                raise TypeError(f"argument `{name}` is given twice")
+            value = rest.pop(name)
+        if value is _MISSING:
+            value = defaults.get(name, _MISSING)
+        if value is _MISSING:
+            raise TypeError(f"argument `{name}` is missing")
+        bound[name] = unwrapped(value)
+    surplus = len(list(positional))
+    if surplus:
+        raise TypeError(f"it takes {len(arguments) - surplus} positional arguments, not {len(arguments)}")
+    if rest:
+        raise TypeError(f"it has no parameter `{next(iter(rest))}`")
+    return bound
+
+
+def _checked_arguments(
+    frame: Frame, function: hir.Function, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
+) -> dict[str, Any]:
+    try:
+        return bind_arguments(function, arguments, keywords)
+    except TypeError as error:
+        raise frame.fail(BadArguments(function.name, str(error)), location) from None
+
+
+def _check_scalars(frame: Frame, function: hir.Function, bound: dict[str, Any], location: FileLocation) -> None:
+    for name, value in bound.items():
+        if isinstance(value, Tile) and value.extents:
+            raise frame.fail(NoinlineNeedsScalars(function.name, name, describe(value)), location)
+
+
+def _specialise(
+    evaluation: Evaluation, function: hir.Function, layouts: dict[str, Layout], types: list[Type], *, noinline: bool
+) -> Specialised:
+    """Evaluate `function` for arguments of these layouts into a new function of the module."""
+    if evaluation.depth >= MAX_DEPTH:
+        raise CompilationError(RecursionTooDeep(function.name))
+    symbol = _unique(mangled(function.name, layouts), evaluation.symbols)
+    block = Block(types)
+    op = function_op(function, symbol, block, public=False, noinline=noinline)
+    evaluation.module.append(op)
+    evaluation.depth += 1
+    arguments = iter(block.args)
+    names = {name: rebuild(layout, arguments) for name, layout in layouts.items()}
+    result = evaluate_into(evaluation, function, block, names)
+    evaluation.depth -= 1
+    handles: list[Value] = []
+    layout = flatten(result, handles)
+    finish_function(op, handles)
+    result_types = tuple(handle.type for handle in handles)
+    if not handles and all(inner.definition.constant or inner.definition.terminator for inner in block):
+        op.erase()
+        evaluation.symbols.discard(symbol)
+        return Specialised(None, layout, ())
+    return Specialised(symbol, layout, result_types)
+
+
+def function_op(function: hir.Function, symbol: str, block: Block, *, public: bool, noinline: bool) -> Op:
+    """The tt.func with `block` as its body; its type is set when the body is done."""
+    attributes: dict[str, Any] = {
+        "sym_name": symbol,
+        "sym_visibility": "public" if public else "private",
+        "noinline": noinline,
+        "arg_attrs": tuple({} for _ in block.args),
+    }
+    return Op.create("tt.func", (), (), attributes, [Region([block])], location=function.location)
+
+
+def finish_function(op: Op, results: Sequence[Value]) -> None:
+    """End the function with the return of `results`."""
+    block = op.regions[0].block
+    last = block.last
+    block.append(Op.create("tt.return", results, location=op.location if last is None else last.location))
+    inputs, outputs = (tuple(value.type for value in values) for values in (block.args, results))
+    op.attributes["function_type"] = FunctionType(inputs, outputs)
+
+
+def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, names: dict[str, Any]) -> Any:
+    """Evaluate a function whose parameters have the values `names` into `block`; what it returns."""
+    for name, value in names.items():
+        set_name(value, name)
+    frame = Frame(evaluation, function, Builder(block), names)
+    options = evaluation.options
+
+    def call(callee: Any, arguments: Sequence[Any]) -> Any:
+        return call_in_place(frame, callee, arguments)
+
+    with emitting_into(frame.emitter, call=call, debug=options.debug, dot_precision=options.dot_precision):
+        return frame.evaluate()
+
+
+def mangled(name: str, layouts: dict[str, Layout]) -> str:
+    """A readable symbol for a function and its argument types and constants: `scale__fp32__1c2`."""
+    types = [text for layout in layouts.values() for text in _mangled_types(layout)]
+    constants = [
+        f"{number}c{layout.value!r}" for number, layout in enumerate(layouts.values()) if isinstance(layout, Fixed)
+    ]
+    text = f"{name}__{'_'.join(types)}__{'_'.join(constants)}".replace(".", "_d_").replace("-", "m")
+    return re.sub(r"\W", "_", text)[:200]
+
+
+def _mangled_types(layout: Layout) -> Iterator[str]:
+    if isinstance(layout, TupleLayout):
+        for item in layout.items:
+            yield from _mangled_types(item)
+    elif not isinstance(layout, Fixed):
+        yield layout.mangle()
+
+
+def _unique(symbol: str, taken: set[str]) -> str:
+    candidate, number = symbol, 1
+    while candidate in taken:
+        candidate, number = f"{symbol}_{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+def _key(layout: Layout) -> Any:
+    """Equal for arguments that one specialised function can serve."""
+    if isinstance(layout, TupleLayout):
+        return (layout.container, *map(_key, layout.items))
+    if not isinstance(layout, Fixed):
+        return layout
+    value = layout.value
+    if isinstance(value, float):
+        return (float, repr(value))
+    try:
+        hash(value)
+    except TypeError:
+        return (id(value), repr(value))
+    return (value.__class__, value)

@@ -1,0 +1,185 @@
+"""`for` and `while`.
+
+The variables that a loop carries are those its body stores that have a value before it:
+
+    for i in range(n):       %acc = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %start) -> (tensor<8xf32>) {
+        acc += x         →       %0 = arith.addf %acc, %x
+                                 scf.yield %0
+                             }
+
+Compile-time values are carried only if the body really changes them, which shows after evaluating it once.
+`tl.static_range` and tuples are unrolled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright import language as tl
+from tilewright.frontends import hir
+from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable
+from tilewright.frontends.evaluate.branches import condition
+from tilewright.frontends.evaluate.carried import Carried, Turn, settle
+from tilewright.frontends.evaluate.frame import Frame
+from tilewright.frontends.evaluate.values import describe, set_name, unwrapped
+from tilewright.ir.attributes import UNIT, Attribute, FileLocation, Number
+from tilewright.ir.core import Op, Region
+from tilewright.ir.types import i32
+from tilewright.semantics.arithmetic import add, sub, to_tensor
+from tilewright.semantics.casting import cast
+from tilewright.semantics.promotion import promote
+from tilewright.semantics.tile import Tile, constant
+from tilewright.semantics.types import dtype
+
+
+def loop(frame: Frame, step: hir.For) -> None:
+    """`for`, unrolled or as an scf.for, by the class of what it iterates over."""
+    iterable = frame.values[step.iterable]
+    if isinstance(iterable, tl.static_range):
+        _unrolled(frame, step, _static_items(frame, iterable, step.location))
+    elif isinstance(iterable, tl.range):
+        _counted(frame, step, iterable)
+    elif isinstance(iterable, (tuple, list, range, zip, enumerate, reversed)):
+        _unrolled(frame, step, iterable)
+    else:
+        raise frame.fail(NotIterable(describe(iterable)), step.location)
+
+
+def collect(frame: Frame, step: hir.Collect) -> None:
+    """A list comprehension over a tuple."""
+    iterable = frame.values[step.iterable]
+    if isinstance(iterable, tl.static_range):
+        iterable = _static_items(frame, iterable, step.location)
+    if isinstance(iterable, Tile) or not isinstance(iterable, (tuple, list, range, zip, enumerate, reversed)):
+        raise frame.fail(NotIterable(describe(iterable)), step.location)
+    hidden = {name: frame.names[name] for name in step.target.stores if name in frame.names}
+    items = []
+    for item in iterable:
+        frame.values[step.item] = unwrapped(item)
+        frame.run(step.target)
+        if all(frame.valued(block, register) for block, register in step.filters):
+            items.append(frame.valued(step.body, step.value))
+    for name in step.target.stores:
+        frame.names.pop(name, None)
+    frame.names.update(hidden)
+    frame.values[step.result] = tuple(items)
+
+
+def repeat(frame: Frame, step: hir.While) -> None:
+    """`while` as an scf.while; one whose condition is False at compile time vanishes."""
+
+    def turn(carried: Carried) -> Turn | None:
+        with frame.region(carried.types) as before:
+            carried.bind(frame, before.args)
+            value = frame.valued(step.test, step.test_value)
+            hints = _hints(value) if isinstance(value, tl.condition) else {}
+            value = unwrapped(value.condition) if isinstance(value, tl.condition) else value
+            test = condition(frame, value, step.location)
+            if test is False:
+                return None
+            with frame.region(carried.types) as after:
+                carried.bind(frame, after.args)
+                frame.run(step.body)
+                return Turn((before, after), 0, frame.names, carried.yielded(frame, step.location), (test, hints))
+
+    carried, found = settle(frame, (*step.test.stores, *step.body.stores), step.location, turn)
+    if found is None:
+        return
+    before, after = found.blocks
+    found.prune(carried)
+    test, hints = found.test
+    location = frame.emitter.location
+    before.append(Op.create("scf.condition", [to_tensor(test).handle, *before.args], location=location))
+    after.append(Op.create("scf.yield", found.yields, location=location))
+    types = [value.type for value in carried.initial]
+    regions = [Region([before]), Region([after])]
+    carried.rebind(frame, frame.emitter.emit("scf.while", carried.initial, types, hints, regions))
+    _forget(frame, step.body.stores, _AFTER_LOOP)
+
+
+def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
+    """`for i in range(…)` as an scf.for; a negative step counts the other way and is turned round inside."""
+    frame.mark(step.location)
+    low, high, stride, kind = _bounds(frame, bounds, step.location)
+    backwards = isinstance(bounds.step, int) and bounds.step < 0
+    if backwards:
+        low, high = high, low
+
+    def turn(carried: Carried) -> Turn:
+        with frame.region((kind.ir, *carried.types)) as block:
+            carried.bind(frame, block.args[1:])
+            counter = Tile.concrete(block.args[0], kind)
+            frame.mark(step.location)
+            frame.names[step.target] = add(sub(high, counter), low) if backwards else counter
+            set_name(frame.names[step.target], step.target)
+            frame.run(step.body)
+            return Turn((block,), 1, frame.names, carried.yielded(frame, step.location))
+
+    stores = tuple(name for name in step.body.stores if name != step.target)
+    carried, found = settle(frame, stores, step.location, turn)
+    assert found is not None, "the body of a counted loop is always evaluated"
+    (block,) = found.blocks
+    found.prune(carried)
+    frame.mark(step.location)
+    block.append(Op.create("scf.yield", found.yields, location=frame.emitter.location))
+    operands = [low.handle, high.handle, stride.handle, *carried.initial]
+    types = [value.type for value in carried.initial]
+    results = frame.emitter.emit("scf.for", operands, types, _hints(bounds), [Region([block])])
+    carried.rebind(frame, results)
+    _forget(frame, step.body.stores, _AFTER_LOOP)
+    frame.names.pop(step.target, None)
+    frame.lost[step.target] = "a loop variable has no value after its loop"
+
+
+def _bounds(frame: Frame, bounds: tl.range, location: FileLocation) -> tuple[Tile, Tile, Tile, dtype]:
+    """Start, end and (positive) step as scalars of one integer type, and that type."""
+    limits = [unwrapped(limit) for limit in (bounds.start, bounds.end, bounds.step)]
+    tiles = [to_tensor(limit) for limit in limits]
+    kinds = [tile.type.scalar for tile in tiles]
+    if any(not kind.integer for kind in kinds) or any(tile.extents for tile in tiles):
+        raise frame.fail(BoundNotInteger(*(describe(tile) for tile in tiles)), location)
+    if limits[2].__class__ is int:
+        limits[2] = abs(limits[2])
+        if not limits[2]:
+            raise ValueError("the step of a loop must not be zero")
+    kind = promote(promote(kinds[0], kinds[1]), kinds[2])
+    low, high, stride = (cast(limit, kind) if isinstance(limit, Tile) else constant(limit, kind) for limit in limits)
+    return low, high, stride, kind
+
+
+def _hints(bounds: Any) -> dict[str, Attribute]:
+    """The hints of a tl.range or tl.condition as attributes of the loop."""
+    attributes: dict[str, Attribute] = {}
+    for name in ("num_stages", "loop_unroll_factor"):
+        value = unwrapped(getattr(bounds, name, None))
+        if value is not None:
+            attributes[f"tt.{name}"] = Number(value, i32)
+    for name in ("disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm"):
+        if unwrapped(getattr(bounds, name, False)):
+            attributes[f"tt.{name}"] = UNIT
+    return attributes
+
+
+def _forget(frame: Frame, stores: tuple[str, ...], reason: str) -> None:
+    """Remember why the variables that only the body knows have no value after the loop."""
+    for name in stores:
+        if name not in frame.names:
+            frame.lost[name] = reason
+
+
+def _unrolled(frame: Frame, step: hir.For, items: Iterable[Any]) -> None:
+    for item in items:
+        frame.names[step.target] = unwrapped(item)
+        frame.run(step.body)
+
+
+def _static_items(frame: Frame, bounds: tl.static_range, location: FileLocation) -> range:
+    limits = [unwrapped(limit) for limit in (bounds.start, bounds.end, bounds.step)]
+    for which, limit in zip(("start", "end", "step"), limits, strict=True):
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise frame.fail(BoundNotConstant(which, describe(limit)), location)
+    return range(*limits)
+
+
+_AFTER_LOOP = "it gets its value inside a loop that may not run at all"

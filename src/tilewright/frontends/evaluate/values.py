@@ -1,0 +1,129 @@
+"""Values of a kernel and the SSA values inside them.
+
+A value is a tile, a tuple of values, or something known at compile time (numbers, types, functions, None).
+`flatten` takes the SSA values out and says how to put others in their place; `rebuild` does so:
+
+    flatten((x, 3, (y,)))   →   [x.handle, y.handle], layout
+    rebuild(layout, iter([a, b]))   →   (tile of a, 3, (tile of b,))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+from tilewright.ir.core import Value
+from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import AnyType
+
+NUMBERS = frozenset((bool, int, float))
+
+
+class Fixed(NamedTuple):
+    """The layout of a compile-time value: itself."""
+
+    value: Any
+
+
+class Sequence(NamedTuple):
+    """The layout of a tuple."""
+
+    container: type[tuple[Any, ...]]
+    items: tuple[Layout, ...]
+
+
+Layout: TypeAlias = "AnyType | Fixed | Sequence"
+
+
+def flatten(value: Any, handles: list[Value]) -> Layout:
+    """Append the SSA values inside `value` to `handles`; how they sit in it."""
+    if isinstance(value, Tile):
+        handles.append(value.handle)
+        return value.type
+    if isinstance(value, tuple):
+        return Sequence(value.__class__, tuple(flatten(item, handles) for item in value))
+    return Fixed(value)
+
+
+def rebuild(layout: Layout, handles: Iterator[Value]) -> Any:
+    """The value of that layout with its SSA values taken from `handles`."""
+    if isinstance(layout, Fixed):
+        return layout.value
+    if isinstance(layout, Sequence):
+        return make_tuple(layout.container, [rebuild(item, handles) for item in layout.items])
+    return Tile.concrete(next(handles), layout)
+
+
+def make_tuple(container: type[tuple[Any, ...]], items: list[Any]) -> tuple[Any, ...]:
+    """A tuple of a tuple class; named tuples take their fields one by one."""
+    make = getattr(container, "_make", container)
+    made: tuple[Any, ...] = make(items)
+    return made
+
+
+def same_layout(left: Layout, right: Layout) -> bool:
+    """Whether values of the two layouts can take each other's place at run time."""
+    if isinstance(left, Fixed) and isinstance(right, Fixed):
+        return same_constant(left.value, right.value)
+    if isinstance(left, Sequence) and isinstance(right, Sequence):
+        return len(left.items) == len(right.items) and all(map(same_layout, left.items, right.items))
+    return left is right
+
+
+def same_constant(left: Any, right: Any) -> bool:
+    """Whether two compile-time values are the same, also in type and sign of zero."""
+    if left is right:
+        return True
+    return left.__class__ is right.__class__ and left.__class__ in _COMPARABLE and repr(left) == repr(right)
+
+
+def unwrapped(value: Any) -> Any:
+    """The value behind a constexpr; anything else as it is."""
+    return value.value if value.__class__ is constexpr else value
+
+
+def at_run_time(value: Any) -> Any:
+    """`value` with the numbers in it turned into tiles (int32 or wider, fp32, int1)."""
+    kind = value.__class__
+    if kind in NUMBERS:
+        return to_tensor(value)
+    if kind is constexpr:
+        return at_run_time(value.value)
+    if isinstance(value, tuple):
+        return make_tuple(kind, [at_run_time(item) for item in value])
+    return value
+
+
+def is_compile_time(value: Any) -> bool:
+    """Whether there is no tile inside `value`."""
+    if isinstance(value, tuple):
+        return all(map(is_compile_time, value))
+    return not isinstance(value, Tile)
+
+
+def describe(value: Any) -> str:
+    """What a value is, for messages: the type of tiles, the value of constants."""
+    if isinstance(value, Tile):
+        return str(value.type)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))}{',' if len(value) == 1 else ''})"
+    if value.__class__ in _COMPARABLE or value is None:
+        return repr(value)
+    name = getattr(value, "__name__", None)
+    return f"`{name}`" if name else f"a {type(value).__name__}"
+
+
+def set_name(value: Any, name: str) -> None:
+    """Let the SSA value of a tile carry the name of the variable that holds it first."""
+    if isinstance(value, Tile):
+        handle = value.handle
+        if handle.name is None:
+            handle.name = name
+    elif isinstance(value, tuple):
+        for number, item in enumerate(value):
+            set_name(item, f"{name}_{number}")
+
+
+_COMPARABLE = NUMBERS | {str}
