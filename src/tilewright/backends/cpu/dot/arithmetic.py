@@ -135,6 +135,4 @@ X86_I16 = Arithmetic(
 NEON_BF16 = Arithmetic(
     "bfloat", "float", _dot_instruction, group=2, intrinsics=((4, "llvm.aarch64.neon.bfdot.v4f32.v8bf16"),)
 )
-NEON_I8 = Arithmetic(
-    "i8", "i32", _dot_instruction, group=4, intrinsics=((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),)
-)
+NEON_I8 = Arithmetic("i8", "i32", _dot_instruction, group=4, intrinsics=((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),))

@@ -1,11 +1,11 @@
 """A whole dot on tiles in scratch memory: packing, and loops over the micro-kernel.
 
-    for each panel of columns:                    a panel is as wide as a block of C
-        pack the panel of B, if its order or grouping asks for it
-        for each block of rows:
-            prefetch a share of the next tiles
-            C block (+)= A rows · B panel
-    remaining rows: one more body
+for each panel of columns:                    a panel is as wide as a block of C
+    pack the panel of B, if its order or grouping asks for it
+    for each block of rows:
+        prefetch a share of the next tiles
+        C block (+)= A rows · B panel
+remaining rows: one more body
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, emit_block
-from tilewright.backends.cpu.dot.packing import Sizes, bias_rows, interleave_rows, sum_columns, transpose_words
+from tilewright.backends.cpu.dot.packing import Packed, bias_rows, copy_rows, interleave_rows
 from tilewright.backends.cpu.dot.prefetching import emit_share
 from tilewright.backends.cpu.dot.scalar import emit_scalar_dot
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch
+from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -42,11 +43,15 @@ class Plan:
 
     @property
     def packs_a(self) -> bool:
-        return self.by.biased or (self.spec.a_transposed and self.by.group > 1)
+        return self.adds_bias or (self.spec.a_transposed and self.by.group > 1)
+
+    @property
+    def adds_bias(self) -> bool:
+        return self.by.biased and not self.spec.a_biased
 
     @property
     def packs_b(self) -> bool:
-        return self.spec.b_transposed or self.by.group > 1
+        return self.spec.b_transposed or self.by.group > 1 or isinstance(self.spec.b_stride, str)
 
     @property
     def a_bytes(self) -> int:
@@ -76,6 +81,8 @@ def _plan(spec: DotSpec, target: Target) -> Plan | None:
         raise ValueError(f"the operands of a dot lie in memory as one type, not {spec.a_type} and {spec.b_type}")
     by = select_arithmetic(spec.a_type, spec.acc_type, target)
     if by.group > 1 and (spec.k < by.group or spec.n < 4):
+        return None
+    if by.biased and spec.b_transposed and spec.k < 16:
         return None
     return Plan(spec, by, micro_shape(spec.m, spec.n, by, target))
 
@@ -134,8 +141,9 @@ def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
             return Rows(a, by.element_bytes, stride)
         return Rows(a, stride, by.word_bytes)
     if spec.a_transposed:
-        sizes = Sizes(lanes=min(spec.m, w.target.lanes(32)), columns=spec.m, groups=plan.groups)
-        interleave_rows(w, by, a, workspace, sizes, row_bytes=stride, bias=by.biased)
+        lanes = min(spec.m, w.target.lanes(32))
+        into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.groups)
+        interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
         return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
     bias_rows(w, a, workspace, rows=spec.m, row_bytes=stride, width=spec.k, lanes=w.target.lanes(8))
     return Rows(workspace, spec.k, by.word_bytes)
@@ -149,17 +157,15 @@ def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str) -> Pane
     first = behind(w, b, index, times(w, shape.columns, along))
     if not plan.packs_b:
         return Panel(first, stride)
-    sizes = Sizes(lanes=shape.lanes, columns=shape.columns, groups=plan.groups)
+    sums = behind(w, space, plan.panel_bytes) if by.biased else None
+    into = Packed(pointer=space, lanes=shape.lanes, columns=shape.columns, groups=plan.groups, sums=sums)
     if spec.b_transposed:
-        transpose_words(w, first, space, sizes, word_bits=8 * by.word_bytes, row_bytes=stride)
+        transpose_words(w, by, first, into, row_bytes=stride)
+    elif by.group > 1:
+        interleave_rows(w, by, first, into, row_bytes=stride)
     else:
-        interleave_rows(w, by, first, space, sizes, row_bytes=stride)
-    packed = Panel(space, shape.columns * by.word_bytes)
-    if not by.biased:
-        return packed
-    correction = behind(w, space, plan.panel_bytes)
-    sum_columns(w, by, space, correction, sizes)
-    return replace(packed, correction=correction)
+        copy_rows(w, by, first, into, row_bytes=stride)
+    return Panel(space, shape.columns * by.word_bytes, sums)
 
 
 def _emit_column(

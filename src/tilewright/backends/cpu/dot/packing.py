@@ -1,16 +1,15 @@
-"""Bringing operands into the order in which the micro-kernel reads them.
+"""Bringing operands into the order in which the micro-kernel reads them: rows of words, one word per column.
 
-`transpose_words`   [column][group] -> [group][column], words of 32 or 64 bits: B given transposed
 `interleave_rows`   [k][column] -> [k / group][column][group]: two or four rows become one row of words
+`copy_rows`         [k][column] -> the same without gaps, for rows that lie far apart
 `bias_rows`         a copy with 128 added to every byte
-`sum_columns`       -128 · the sum over k of every column
 
-4 × 4 transposition of 32-bit words inside 128-bit lanes, with rows 4l … 4l+3 in lane l, needs two shuffles per
-result and gives 16 columns of 4 groups from 16 loads.
+`Packed.sums` also stores -128 · the sum over k of every column: what takes the bias of A off the products.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
@@ -24,175 +23,144 @@ BIAS = -128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """A packed operand: `groups` rows of `columns` words, written in vectors of `lanes` words.
+class Packed:
+    """A packed operand in memory: `groups` rows of `columns` words, written in vectors of `lanes` words.
 
-    `lanes` divides `columns`.
+    `lanes` divides `columns`. `sums` is the address of an i32 per column for the column sums, if they are wanted.
     """
 
+    pointer: str
     lanes: int
     columns: int
     groups: int
+    sums: str | None = None
 
 
-def transpose_words(
-    w: LlvmWriter, source: str, destination: str, sizes: Sizes, *, word_bits: int, row_bytes: Offset
+Combine = Callable[[str], list[str]]
+"""From the address of the source to one row of packed vectors."""
+
+
+def stream(
+    w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, vectors: int, step_bytes: Offset, combine: Combine
 ) -> None:
-    """Copy rows of words, one per column and `row_bytes` apart, to rows of words, one per group."""
-    quad = 128 // word_bits
-    lanes, columns = sizes.lanes, sizes.columns
-    if sizes.groups % quad or lanes % quad:
-        _transpose_by_word(w, source, destination, sizes, word_bits, row_bytes)
-        return
-    word_bytes = word_bits // 8
-    row_offsets = [times(w, lane, row_bytes) for lane in range(lanes)]
+    """Fill `vectors` vectors of every packed row; the source moves on by `step_bytes` from row to row.
 
-    def chunk(c: Offset, _: list[str]) -> list[str]:
-        first = behind(w, source, c, times(w, lanes, row_bytes))
-        into = behind(w, destination, c, lanes * word_bytes)
+    `into.pointer` and `into.sums` are those of the first of these columns.
+    """
+    type, width = by.operand(into.lanes), into.lanes * by.word_bytes
+    total = vector(by.accumulator, into.lanes)
+    starts = [] if into.sums is None else [(total, by.zero(into.lanes))] * vectors
 
-        def quads(g: Offset, _: list[str]) -> list[str]:
-            start = behind(w, first, g, 16)
-            rows = [_gather_lanes(w, start, row_offsets[r::quad], word_bits) for r in range(quad)]
-            at = behind(w, into, g, quad * columns * word_bytes)
-            for r, value in enumerate(_transpose_in_lanes(w, rows, word_bits, lanes)):
-                type = vector(f"i{word_bits}", lanes)
-                w.store(type, value, behind(w, at, r * columns * word_bytes), align=word_bytes)
-            return []
+    def row(_: Offset, carried: list[str]) -> list[str]:
+        here, at, *sums = carried
+        words = combine(here)
+        for v, value in enumerate(words):
+            w.store(type, value, behind(w, at, v * width), align=by.element_bytes)
+        sums = [add_columns(w, by, into.lanes, held, value) for held, value in zip(sums, words, strict=False)]
+        return [behind(w, here, step_bytes), behind(w, at, into.columns * by.word_bytes), *sums]
 
-        repeat(w, sizes.groups // quad, quads)
-        return []
-
-    repeat(w, columns // lanes, chunk)
+    _, _, *sums = repeat(w, into.groups, row, [("ptr", source), ("ptr", into.pointer), *starts])
+    for v, value in enumerate(sums):
+        store_sums(w, by, into, v, value)
 
 
-def _gather_lanes(w: LlvmWriter, start: str, offsets: list[Offset], word_bits: int) -> str:
-    """One vector of 128-bit pieces from several rows."""
-    quad = 128 // word_bits
-    element = f"i{word_bits}"
-    pieces = [w.load(vector(element, quad), behind(w, start, offset), align=1) for offset in offsets]
-    return w.concat(pieces, element, quad)
+def add_columns(w: LlvmWriter, by: Arithmetic, lanes: int, sums: str, words: str) -> str:
+    """Add the elements of each word to the column's sum."""
+    return by.accumulate(w, by, lanes, sums, constant(1, by.element, lanes * by.group), words)
 
 
-def _transpose_in_lanes(w: LlvmWriter, rows: list[str], word_bits: int, lanes: int) -> list[str]:
-    """Transpose the square of words that equal 128-bit lanes of `rows` form."""
-    type, quad = vector(f"i{word_bits}", lanes), len(rows)
-    pick = range(0, lanes, quad)
-    if quad == 2:
-        indices = ([i + lane for lane in pick for i in (half, lanes + half)] for half in (0, 1))
-        return [w.shuffle(type, rows[0], rows[1], index) for index in indices]
-    low = [lane + i for lane in pick for i in (0, lanes, 1, lanes + 1)]
-    high = [i + 2 for i in low]
-    mixed = [w.shuffle(type, rows[a], rows[a + 1], index) for index in (low, high) for a in (0, 2)]
-    first = [lane + i for lane in pick for i in (0, 1, lanes, lanes + 1)]
-    second = [i + 2 for i in first]
-    return [w.shuffle(type, mixed[a], mixed[a + 1], index) for a in (0, 2) for index in (first, second)]
-
-
-def _transpose_by_word(
-    w: LlvmWriter, source: str, destination: str, sizes: Sizes, word_bits: int, row_bytes: Offset
-) -> None:
-    type, word_bytes = f"i{word_bits}", word_bits // 8
-
-    def column(c: Offset, _: list[str]) -> list[str]:
-        first, into = behind(w, source, c, row_bytes), behind(w, destination, c, word_bytes)
-
-        def group(g: Offset, _: list[str]) -> list[str]:
-            value = w.load(type, behind(w, first, g, word_bytes), align=1)
-            w.store(type, value, behind(w, into, g, sizes.columns * word_bytes), align=word_bytes)
-            return []
-
-        repeat(w, sizes.groups, group)
-        return []
-
-    repeat(w, sizes.columns, column)
+def store_sums(w: LlvmWriter, by: Arithmetic, into: Packed, v: int, sums: str) -> None:
+    """Store finished column sums of vector number `v`, times the bias."""
+    assert into.sums is not None, "there is a place for the sums"
+    type = vector(by.accumulator, into.lanes)
+    scaled = w.emit(f"mul {type} {sums}, {constant(BIAS, by.accumulator, into.lanes)}")
+    w.store(type, scaled, behind(w, into.sums, v * into.lanes * by.word_bytes), align=by.word_bytes)
 
 
 def interleave_rows(
-    w: LlvmWriter,
-    by: Arithmetic,
-    source: str,
-    destination: str,
-    sizes: Sizes,
-    *,
-    row_bytes: Offset,
-    bias: bool = False,
+    w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, bias: bool = False
 ) -> None:
-    """Copy rows of elements, one per k and `row_bytes` apart, to rows of words, one per group."""
-    lanes, columns = sizes.lanes, sizes.columns
-    element = f"i{bits_of(by.element)}"
-    type = vector(element, lanes * by.group)
+    """Pack rows of elements, one row per k and `row_bytes` apart."""
+    element, lanes = f"i{bits_of(by.element)}", into.lanes
+    paired = into.columns % (2 * lanes) == 0 and (by.group == 2 or "avx512vbmi" in w.target.features)
+    vectors = 2 if paired else 1
+    width = vectors * lanes
     row_offsets = [times(w, r, row_bytes) for r in range(by.group)]
 
+    def combine(start: str) -> list[str]:
+        rows = [w.load(vector(element, width), behind(w, start, o), align=1) for o in row_offsets]
+        words = _interleaved(w, rows, element, lanes=lanes, vectors=vectors)
+        if bias:
+            words = [biased(w, value, lanes * by.group) for value in words]
+        stored = vector(element, lanes * by.group)
+        return [w.convert("bitcast", value, stored, by.operand(lanes)) for value in words]
+
     def chunk(c: Offset, _: list[str]) -> list[str]:
-        first = behind(w, source, c, lanes * by.element_bytes)
-        into = behind(w, destination, c, lanes * by.word_bytes)
-
-        def group(g: Offset, _: list[str]) -> list[str]:
-            start = behind(w, first, g, times(w, by.group, row_bytes))
-            rows = [w.load(vector(element, lanes), behind(w, start, o), align=1) for o in row_offsets]
-            words = _interleaved(w, rows, element, lanes)
-            if bias:
-                words = _biased(w, words, lanes * by.group)
-            w.store(type, words, behind(w, into, g, columns * by.word_bytes), align=by.word_bytes)
-            return []
-
-        repeat(w, sizes.groups, group)
+        first = behind(w, source, c, width * by.element_bytes)
+        part = chunk_of(w, by, into, c, width)
+        stream(w, by, first, part, vectors=vectors, step_bytes=times(w, by.group, row_bytes), combine=combine)
         return []
 
-    repeat(w, columns // lanes, chunk)
+    repeat(w, into.columns // width, chunk)
 
 
-def _interleaved(w: LlvmWriter, rows: list[str], element: str, lanes: int) -> str:
-    """Lane 0 of every row, lane 1 of every row, …"""
-    joined = w.concat(rows, element, lanes)
-    if lanes == 1:
-        return joined
-    order = [lane + row * lanes for lane in range(lanes) for row in range(len(rows))]
-    return w.shuffle(vector(element, lanes * len(rows)), joined, "poison", order)
+def chunk_of(w: LlvmWriter, by: Arithmetic, into: Packed, index: Offset, width: int) -> Packed:
+    """The packed operand from column `index`·`width` on."""
+    sums = None if into.sums is None else behind(w, into.sums, index, width * by.word_bytes)
+    pointer = behind(w, into.pointer, index, width * by.word_bytes)
+    return Packed(pointer=pointer, lanes=into.lanes, columns=into.columns, groups=into.groups, sums=sums)
+
+
+def _interleaved(w: LlvmWriter, rows: list[str], element: str, *, lanes: int, vectors: int) -> list[str]:
+    """Lane 0 of every row, lane 1 of every row, … in `vectors` parts of `lanes` lanes per row."""
+    width, half = lanes * vectors, len(rows) // 2
+    if width * half == 1:
+        return [w.concat(rows, element, 1)]
+    type = vector(element, width * half)
+    low, high = w.concat(rows[:half], element, width), w.concat(rows[half:], element, width)
+    return [
+        w.shuffle(type, low, high, [r * width + v * lanes + lane for lane in range(lanes) for r in range(len(rows))])
+        for v in range(vectors)
+    ]
+
+
+def copy_rows(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset) -> None:
+    """Copy rows of words, `row_bytes` apart."""
+    vectors = into.columns // into.lanes
+    places = range(0, into.columns * by.word_bytes, into.lanes * by.word_bytes)
+
+    def combine(start: str) -> list[str]:
+        return [w.load(by.operand(into.lanes), behind(w, start, place), align=by.element_bytes) for place in places]
+
+    stream(w, by, source, into, vectors=vectors, step_bytes=row_bytes, combine=combine)
 
 
 def bias_rows(
     w: LlvmWriter, source: str, destination: str, *, rows: int, row_bytes: Offset, width: int, lanes: int
 ) -> None:
     """Copy rows of `width` bytes, adding 128 to each; the copies lie without gaps."""
+    if row_bytes == width:
+        rows, width = 1, rows * width
     lanes = min(lanes, width)
+    unrolled = min(4, width // lanes)
     type = vector("i8", lanes)
 
     def row(r: Offset, _: list[str]) -> list[str]:
         first, into = behind(w, source, r, row_bytes), behind(w, destination, r, width)
 
-        def piece(p: Offset, _: list[str]) -> list[str]:
-            value = w.load(type, behind(w, first, p, lanes), align=1)
-            w.store(type, _biased(w, value, lanes), behind(w, into, p, lanes), align=1)
-            return []
+        def pieces(_: Offset, carried: list[str]) -> list[str]:
+            here, at = carried
+            for place in range(0, unrolled * lanes, lanes):
+                value = w.load(type, behind(w, here, place), align=1)
+                w.store(type, biased(w, value, lanes), behind(w, at, place), align=1)
+            return [behind(w, pointer, unrolled * lanes) for pointer in carried]
 
-        repeat(w, width // lanes, piece)
+        repeat(w, width // (unrolled * lanes), pieces, [("ptr", first), ("ptr", into)])
         return []
 
     repeat(w, rows, row)
 
 
-def _biased(w: LlvmWriter, bytes: str, lanes: int) -> str:
+def biased(w: LlvmWriter, bytes: str, lanes: int) -> str:
+    """The bytes plus 128."""
     return w.emit(f"xor {vector('i8', lanes)} {bytes}, {constant(BIAS, 'i8', lanes)}")
-
-
-def sum_columns(w: LlvmWriter, by: Arithmetic, panel: str, destination: str, sizes: Sizes) -> None:
-    """Store, per column of a packed panel, what the bias of A adds to the products, negated."""
-    lanes = sizes.lanes
-    type = vector(by.accumulator, lanes)
-    ones = constant(1, by.element, lanes * by.group)
-    width = lanes * by.word_bytes
-    vectors = range(sizes.columns // lanes)
-
-    def add(_: Offset, carried: list[str]) -> list[str]:
-        at, *sums = carried
-        for v in vectors:
-            words = w.load(by.operand(lanes), behind(w, at, v * width), align=by.word_bytes)
-            sums[v] = by.accumulate(w, by, lanes, sums[v], ones, words)
-        return [behind(w, at, sizes.columns * by.word_bytes), *sums]
-
-    _, *sums = repeat(w, sizes.groups, add, [("ptr", panel), *[(type, by.zero(lanes))] * len(vectors)])
-    for v in vectors:
-        scaled = w.emit(f"mul {type} {sums[v]}, {constant(BIAS, by.accumulator, lanes)}")
-        w.store(type, scaled, behind(w, destination, v * width), align=by.word_bytes)

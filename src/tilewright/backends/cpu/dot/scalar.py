@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
+from tilewright.backends.cpu.dot.packing import BIAS
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset
 from tilewright.backends.llvm.spelling import bits_of, element_of, is_float, literal
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -21,7 +22,7 @@ def emit_scalar_dot(w: LlvmWriter, spec: DotSpec, a: str, b: str, c: str) -> Non
         place = behind(w, behind(w, c, i, spec.c_stride * acc_bytes), j, acc_bytes)
 
         def step(p: Offset, carried: list[str]) -> list[str]:
-            left = _widened(w, spec.a_type, behind(w, row, p, a_step), acc)
+            left = _widened(w, spec.a_type, behind(w, row, p, a_step), acc, biased=spec.a_biased)
             right = _widened(w, spec.b_type, behind(w, column, p, b_step), acc)
             if is_float(acc):
                 return [w.fma(acc, left, right, carried[0])]
@@ -49,7 +50,9 @@ def _strides(w: LlvmWriter, type: Type, stride: Offset, *, transposed: bool) -> 
     return (near, far) if transposed else (far, near)
 
 
-def _widened(w: LlvmWriter, type: Type, pointer: str, acc: str) -> str:
+def _widened(w: LlvmWriter, type: Type, pointer: str, acc: str, *, biased: bool = False) -> str:
     element = element_of(type)
     value = w.load(element, pointer, align=type.bits // 8)
+    if biased:
+        value = w.emit(f"xor {element} {value}, {BIAS}")
     return w.convert("fpext" if is_float(element) else "sext", value, element, acc)

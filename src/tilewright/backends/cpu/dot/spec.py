@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.llvm.machine import Target
-from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i16, i32
+from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i8, i16, i32
 
 Offset = int | str
 """A number known now, or the name of an i64 known at run time."""
@@ -27,10 +27,12 @@ class DotSpec:
         m, n, k: extents, powers of two.
         a_type, b_type: element types as they lie in memory, from `operand_element_type`.
         acc_type: element type of C: f32, f64, i32 or i64.
-        a_stride, b_stride: distance of rows in elements; may be the name of an i64.
+        a_stride, b_stride: distance of rows in elements. The name of an i64 says that the operand is read where the
+            program's data lies: rows are far apart, so B is packed panel by panel.
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
         zero_init: C = A·B; what C held before is not read.
+        a_biased: A's bytes have been xor-ed with 128 already; only where `wants_bias` says so.
     """
 
     m: int
@@ -45,6 +47,7 @@ class DotSpec:
     a_transposed: bool = False
     b_transposed: bool = False
     zero_init: bool = False
+    a_biased: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ def _integer_operand(type: IntType, target: Target) -> Type:
     if type.bits == 8 and (target.has_vnni or "dotprod" in target.features):
         return type
     return i32 if target.neon else i16
+
+
+def wants_bias(type: Type, target: Target) -> bool:
+    """Does a dot of operands that lie in memory as `type` save a copy of A if A's bytes come xor-ed with 128?"""
+    return type is i8 and target.has_vnni
 
 
 def multiplies_bf16(target: Target) -> bool:

@@ -1,0 +1,98 @@
+"""The multiply-add peak of one core, measured: what dot kernels are compared with.
+
+    peak = Peak()                     # compiles four loops, a few milliseconds
+    peak.fp32()                       # operations per second right now; one sample of about 0.1 ms
+    python bench/fma_peak.py          # prints all four
+
+Clock frequency and neighbours change from one millisecond to the next, so take a sample next to every measurement and
+compare ratios. Each loop keeps 12 independent accumulators in registers and touches no memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import dataclass
+
+from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
+from tilewright.backends.cpu.dot.spec import operand_element_type
+from tilewright.backends.llvm.machine import Target, compile_object, host_target
+from tilewright.backends.llvm.spelling import bits_of, vector
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.types import Type, bf16, f32, f64, i8, i32
+from tilewright.runtime.drivers.cpu.blob import link
+from tilewright.runtime.drivers.cpu.loader import map_code
+
+ACCUMULATORS = 12
+TRIPS = 30000
+KINDS: dict[str, tuple[Type, Type]] = {"fp32": (f32, f32), "fp64": (f64, f64), "bf16": (bf16, f32), "int8": (i8, i32)}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of multiply-adds, ready to run."""
+
+    function: ctypes._CFuncPtr
+    operations: int
+
+    def rate(self) -> float:
+        """Operations per second (a multiply-add counts as two), from one run."""
+        start = time.perf_counter()
+        self.function(TRIPS, ctypes.addressof(_memory))
+        return self.operations / (time.perf_counter() - start)
+
+
+_memory = ctypes.create_string_buffer(4096)
+
+
+class Peak:
+    """Peak rates of the instructions that dots of each kind use on `target`, by default this host."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        target = target or host_target()
+        self._loops = {kind: _loop(kind, target) for kind in KINDS}
+
+    def sample(self, kind: str) -> float:
+        """Operations per second for a key of KINDS, from one short run."""
+        return self._loops[kind].rate()
+
+    def best(self, kind: str, samples: int = 200) -> float:
+        """The highest of several samples."""
+        return max(self.sample(kind) for _ in range(samples))
+
+    def fp32(self) -> float:
+        """One sample of the fp32 rate."""
+        return self.sample("fp32")
+
+
+def _loop(kind: str, target: Target) -> Loop:
+    operand, accumulator = KINDS[kind]
+    by = select_arithmetic(operand_element_type(operand, target), accumulator, target)
+    lanes = target.lanes(bits_of(by.accumulator))
+    w = LlvmWriter(target)
+    with w.function("peak", [("i64", "%trips"), ("ptr", "%memory")]):
+        _write_loop(w, by, lanes)
+    blob = link(compile_object(w.render(), target))
+    address = map_code(blob.image).address + blob.symbols["peak"]
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(address)
+    return Loop(function, TRIPS * ACCUMULATORS * lanes * by.group * 2)
+
+
+def _write_loop(w: LlvmWriter, by: Arithmetic, lanes: int) -> None:
+    type = vector(by.accumulator, lanes)
+    factors = [w.load(by.operand(lanes), w.offset("%memory", "i8", 64 * at), align=1) for at in range(2)]
+    with w.loop(0, "%trips", carried=[(type, by.zero(lanes))] * ACCUMULATORS) as loop:
+        loop.next = [by.accumulate(w, by, lanes, held, *factors) for held in loop.carried]
+    for at, value in enumerate(loop.results):
+        w.store(type, value, w.offset("%memory", "i8", 64 * (at + 2)), align=1)
+
+
+def main() -> None:
+    """Print the best of many samples for each kind."""
+    peak = Peak()
+    for kind in KINDS:
+        print(f"{kind:5} {peak.best(kind, 2000) / 1e9:7.1f} G operations/s")
+
+
+if __name__ == "__main__":
+    main()
