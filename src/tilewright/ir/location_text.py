@@ -7,19 +7,49 @@ the module, the others after it.
 from __future__ import annotations
 
 from tilewright.ir.attributes import UNKNOWN, CallLocation, FileLocation, FusedLocation, Location, NameLocation
-from tilewright.ir.core import Op, Value
 from tilewright.ir.quoting import quoted
 
 
-class LocationAliases:
-    """The aliases of all locations under one op."""
+class LocationCollector:
+    """Stands in for the aliases while a first printing finds out which locations are printed, and in which order."""
 
-    def __init__(self, op: Op) -> None:
-        self._depths: dict[Location, int] = {}
-        self._early: set[Location] = set()
-        self._visit_op(op)
-        ordered = sorted(self._depths, key=self._depths.__getitem__)
+    def __init__(self) -> None:
+        self.depths: dict[Location, int] = {}
+        self.early: set[Location] = set()
+
+    def begin(self, location: Location) -> None:
+        """An op with that location starts."""
+        self._visit(location, early=False)
+
+    def trailing(self, location: Location) -> str:
+        return ""
+
+    def inline(self, location: Location | None) -> str:
+        self._visit(location or UNKNOWN, early=True)
+        return ""
+
+    def _visit(self, location: Location, *, early: bool) -> int:
+        """Give `location` and its parts a depth, and return it."""
+        known = self.depths.get(location)
+        if known is not None and (not early or location in self.early):
+            return known
+        if early:
+            self.early.add(location)
+        depth = max((self._visit(part, early=early) + 1 for part in _parts(location)), default=0)
+        self.depths.setdefault(location, depth)
+        return depth
+
+
+class LocationAliases:
+    """The aliases of all locations that a collector has seen."""
+
+    def __init__(self, collector: LocationCollector) -> None:
+        self._early = collector.early
+        ordered = sorted(collector.depths, key=collector.depths.__getitem__)
         self._names = {location: f"#loc{i or ''}" for i, location in enumerate(ordered)}
+
+    def begin(self, location: Location) -> None:
+        """An op with that location starts: nothing to write yet."""
 
     def trailing(self, location: Location) -> str:
         """` loc(#loc3)`, as it follows an op."""
@@ -40,40 +70,28 @@ class LocationAliases:
     def _line(self, location: Location) -> str:
         return f"{self._names[location]} = loc({self._text(location)})\n"
 
-    def _visit_op(self, op: Op) -> None:
-        self._visit(op.location, early=False)
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.args:
-                    self._visit_argument(argument)
-                for inner in block:
-                    self._visit_op(inner)
-
-    def _visit_argument(self, argument: Value) -> None:
-        self._visit(argument.location or UNKNOWN, early=True)
-
-    def _visit(self, location: Location, *, early: bool) -> int:
-        """Give `location` and its parts a depth, and return it."""
-        known = self._depths.get(location)
-        if known is not None and (not early or location in self._early):
-            return known
-        if early:
-            self._early.add(location)
-        depth = max((self._visit(part, early=early) + 1 for part in _parts(location)), default=0)
-        self._depths.setdefault(location, depth)
-        return depth
-
     def _text(self, location: Location) -> str:
         name = self._names
         match location:
-            case FileLocation(file, line, column):
-                return f"{quoted(file)}:{line}:{column}" if line or file else "unknown"
+            case FileLocation():
+                return _place_text(location)
             case NameLocation(text, child):
                 return quoted(text) if child == UNKNOWN else f"{quoted(text)}({name[child]})"
             case CallLocation(callee, caller):
                 return f"callsite({name[callee]} at {name[caller]})"
             case FusedLocation(locations):
                 return f"fused[{', '.join(name[part] for part in locations)}]"
+
+
+def _place_text(location: FileLocation) -> str:
+    """`"file":3:5`, with the end where it is known."""
+    if location == UNKNOWN:
+        return "unknown"
+    start = f"{quoted(location.file)}:{location.line}:{location.column}"
+    if not location.end_line:
+        return start
+    line = "" if location.end_line == location.line else str(location.end_line)
+    return f"{start} to {line}:{location.end_column}"
 
 
 def _parts(location: Location) -> tuple[Location, ...]:

@@ -23,7 +23,7 @@ from tilewright.ir.types import Type
 _VALUE = re.compile(r"%([\w$.\-]+)(?:#(\d+))?" + SPACE, re.ASCII)
 _RESULT = re.compile(r"%([\w$.\-]+)(?::(\d+))?" + SPACE, re.ASCII)
 _BLOCK = re.compile(r"\^([\w$.\-]+)" + SPACE, re.ASCII)
-_COUNTED = re.compile(r"_\d+")
+_COUNTED = re.compile(r"_\d+\Z")
 _ARGUMENT_NAME = re.compile(r"arg\d+")
 
 
@@ -297,6 +297,8 @@ class Parser(AttributeParser):
     def _add_argument(self, block: Block, argument: Argument) -> None:
         name = argument.reference.name
         hint = None if _ARGUMENT_NAME.fullmatch(name) else kept_name(name, argument.location)
+        if hint and argument.location is None and self._locations:
+            hint = _COUNTED.sub("", hint)
         value = block.add_argument(argument.type, hint)
         value.location = argument.location
         self._define(name, [value], argument.reference.position)

@@ -27,7 +27,7 @@ from tilewright.ir.attributes import (
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.dominance import predecessors
 from tilewright.ir.literals import number_text
-from tilewright.ir.location_text import LocationAliases
+from tilewright.ir.location_text import LocationAliases, LocationCollector
 from tilewright.ir.naming import Names
 from tilewright.ir.quoting import quoted
 from tilewright.ir.types import TensorType, Type, f64, function_type_text, i1, i64
@@ -43,20 +43,25 @@ def print_op(op: Op, *, locations: bool = False) -> str:
         op: usually a module.
         locations: also print where every op comes from.
     """
-    aliases = LocationAliases(op) if locations else None
-    printer = Printer(Names(op), aliases)
-    if aliases is not None:
-        printer.write(aliases.leading_text())
+    names = Names(op)
+    if not locations:
+        return _text(op, names, None)
+    collector = LocationCollector()
+    _text(op, names, collector)
+    aliases = LocationAliases(collector)
+    return aliases.leading_text() + _text(op, names, aliases) + aliases.trailing_text()
+
+
+def _text(op: Op, names: Names, aliases: LocationAliases | LocationCollector | None) -> str:
+    printer = Printer(names, aliases)
     printer.op(op)
-    if aliases is not None:
-        printer.write(aliases.trailing_text())
     return "".join(printer.pieces)
 
 
 class Printer:
     """Collects text; dialects write through it."""
 
-    def __init__(self, names: Names, aliases: LocationAliases | None = None) -> None:
+    def __init__(self, names: Names, aliases: LocationAliases | LocationCollector | None = None) -> None:
         self.pieces: list[str] = []
         self.write = self.pieces.append
         self._values = names.values
@@ -103,6 +108,8 @@ class Printer:
     def op(self, op: Op) -> None:
         """One line (or more, with regions) for `op`."""
         write = self.write
+        if self._aliases is not None:
+            self._aliases.begin(op.location)
         write(self._indent)
         results = op.results
         if results:

@@ -76,20 +76,28 @@ class Rewriter:
         self.changed = True
         operands = list(op.operands)
         nested = [inner for region in op.regions for inner in region.walk()]
+        for inner in nested:
+            operands += inner.operands
         op.erase()
         for inner in nested:
             inner.block = None
         for value in operands:
-            if value.op is not None:
-                self.revisit(value.op)
+            self._lost_a_use(value)
 
     def set_operands(self, op: Op, values: Sequence[Value]) -> None:
         """Give `op` other operands."""
         for value in op.operands:
-            if value.op is not None:
-                self.revisit(value.op)
+            self._lost_a_use(value)
         op.set_operands(values)
         self.modified(op)
+
+    def _lost_a_use(self, value: Value) -> None:
+        """The op that computes `value` may be dead now; the op around a block may need fewer arguments."""
+        owner = value.owner
+        if isinstance(owner, Op):
+            self.revisit(owner)
+        elif owner.region is not None and owner.region.op is not None:
+            self.revisit(owner.region.op)
 
     def modified(self, op: Op) -> None:
         """Say that `op` was changed in place: it and the users of its results are looked at again."""
