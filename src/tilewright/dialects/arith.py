@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.arithmetic_meaning import MEANINGS
 from tilewright.dialects.formats import ELEMENTWISE, TO, comparison
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in
 from tilewright.ir.attributes import Dense, Number
@@ -139,11 +140,28 @@ for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
         elementwise=True,
         commutative=_name in COMMUTATIVE,
         verify=integer_type if _name in INTEGER_BINARY else float_type,
+        meaning=MEANINGS[f"arith.{_name}"],
         **ELEMENTWISE,
     )
-declare("arith.negf", operands=(1, 1), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare(
+    "arith.negf",
+    operands=(1, 1),
+    results=1,
+    elementwise=True,
+    verify=float_type,
+    meaning=MEANINGS["arith.negf"],
+    **ELEMENTWISE,
+)
 for _name, _rule in CONVERSIONS.items():
-    declare(f"arith.{_name}", operands=(1, 1), results=1, elementwise=True, verify=_rule, **TO)
+    declare(
+        f"arith.{_name}",
+        operands=(1, 1),
+        results=1,
+        elementwise=True,
+        verify=_rule,
+        meaning=MEANINGS[f"arith.{_name}"],
+        **TO,
+    )
 for _name, _predicates, _rule in (("cmpi", CMPI, _verify_cmpi), ("cmpf", CMPF, _verify_cmpf)):
     declare(
         f"arith.{_name}",
@@ -152,6 +170,7 @@ for _name, _predicates, _rule in (("cmpi", CMPI, _verify_cmpi), ("cmpf", CMPF, _
         required=("predicate",),
         elementwise=True,
         verify=_rule,
+        meaning=MEANINGS[f"arith.{_name}"],
         **comparison(_predicates),
     )
 declare(
@@ -162,4 +181,5 @@ declare(
     parse=_parse_select,
     print=_print_select,
     verify=_verify_select,
+    meaning=MEANINGS["arith.select"],
 )

@@ -326,6 +326,7 @@ MEANINGS: dict[str, Meaning] = {
     "arith.extui": _extend_unsigned,
     "arith.trunci": _extend_signed,
     "arith.index_cast": _extend_signed,
+    "arith.index_castui": _extend_unsigned,
     "arith.extf": _convert_float,
     "arith.truncf": _convert_float,
     "arith.sitofp": _signed_to_float,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.arithmetic_meaning import MEANINGS
 from tilewright.dialects.formats import ELEMENTWISE
 from tilewright.dialects.rules import float_type, integer_type
 from tilewright.ir.declare import declare
@@ -11,7 +12,17 @@ FLOAT_UNARY = (
     *("floor", "ceil", "absf"),
 )
 
-for _name in FLOAT_UNARY:
-    declare(f"math.{_name}", operands=(1, 1), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
-declare("math.fma", operands=(3, 3), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
-declare("math.absi", operands=(1, 1), results=1, elementwise=True, verify=integer_type, **ELEMENTWISE)
+for _name, _operands, _rule in (
+    *((name, 1, float_type) for name in FLOAT_UNARY),
+    ("fma", 3, float_type),
+    ("absi", 1, integer_type),
+):
+    declare(
+        f"math.{_name}",
+        operands=(_operands, _operands),
+        results=1,
+        elementwise=True,
+        verify=_rule,
+        meaning=MEANINGS[f"math.{_name}"],
+        **ELEMENTWISE,
+    )

@@ -13,7 +13,7 @@ reduce(+, x[:, :, None] * y[None, :, :], axis 1)   ->   tt.dot %x, %y, %zero
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, defining_op
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.rewriter import Rewriter, Rule, apply_rules
@@ -99,9 +99,9 @@ def sum_of_products(op: Op, rewriter: Rewriter) -> bool:
     if min(*(x.type.shape or ()), *(y.type.shape or ())) < SMALLEST_DOT:
         return False
     type = op.result.type
-    attributes = {"inputPrecision": Keyword("ieee"), "maxNumImpreciseAcc": Number(0, i32)}
+    attributes: dict[str, Attribute] = {"inputPrecision": Keyword("ieee"), "maxNumImpreciseAcc": Number(0, i32)}
     operands = (x, y, rewriter.constant(0.0, type))
-    rewriter.replace(op, rewriter.create(op, "tt.dot", operands, (type,), {**attributes}).results)
+    rewriter.replace(op, rewriter.create(op, "tt.dot", operands, (type,), attributes).results)
     return True
 
 

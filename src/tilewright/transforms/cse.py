@@ -84,7 +84,7 @@ def _key(op: Op) -> Hashable:
     if op.definition.constant:
         facts = constant_key(attributes["value"])
     elif attributes:
-        facts = repr(sorted(attributes.items())) if len(attributes) > 1 else repr(attributes)
+        facts = tuple(sorted(attributes.items())) if len(attributes) > 1 else tuple(attributes.items())
     return (op.name, facts, *operands, *(result.type for result in op.results))
 
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from tilewright import dialects
 from tilewright.ir.core import Op, Value, defining_op
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
@@ -94,6 +95,7 @@ def _reshaped(type: Type, shape: tuple[int, ...]) -> TensorType:
     return TensorType(shape, type.element, type.encoding)
 
 
+assert dialects.__all__, "importing the dialects declares the ops"
 RULES: dict[str, tuple[Rule, ...]] = {
     **{name: (elementwise_of_splats, elementwise_of_broadcasts) for name, kind in OPS.items() if kind.elementwise},
     **shape_rules.RULES,

@@ -1,0 +1,61 @@
+"""Inline: a call is replaced by the body of the function, and functions nobody calls any more leave.
+
+    tt.func public @kernel(%n: i32) {                      tt.func public @kernel(%n: i32) {
+      %b = tt.call @cdiv(%n) : (i32) -> i32          ->      %c = arith.addi %n, %c63 : i32
+                                                             %b = arith.divsi %c, %c64 : i32
+
+Functions marked `noinline` stay. Copied ops remember both where they were written and who called.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import CallLocation, Location, Symbol
+from tilewright.ir.core import Op
+from tilewright.transforms.functions import functions_of, symbol_name
+from tilewright.transforms.symbol_dce import symbol_dce
+
+
+def inline(module: Op) -> None:
+    """Inline every call in `module` of a function that has one block, is not `noinline` and does not call itself."""
+    functions = {symbol_name(function): function for function in functions_of(module)}
+    finished: set[Op] = set()
+    for function in functions.values():
+        _inline_calls(function, functions, finished, ())
+    symbol_dce(module)
+
+
+def _inline_calls(caller: Op, functions: dict[str, Op], finished: set[Op], callers: tuple[Op, ...]) -> None:
+    """Inline into `caller`, callees first."""
+    if caller in finished:
+        return
+    for op in list(caller.walk()):
+        if op.name != "tt.call":
+            continue
+        callee = _callee(op, functions)
+        if callee is None or callee is caller or callee in callers:
+            continue
+        _inline_calls(callee, functions, finished, (*callers, caller))
+        if len(callee.regions[0].blocks) == 1 and callee.attributes.get("noinline") is not True:
+            _inline_call(op, callee)
+    finished.add(caller)
+
+
+def _callee(call: Op, functions: dict[str, Op]) -> Op | None:
+    symbol = call.attributes["callee"]
+    assert isinstance(symbol, Symbol), "a call names its callee"
+    return functions.get(symbol.name)
+
+
+def _inline_call(call: Op, callee: Op) -> None:
+    """Copy the body of `callee` in front of `call`, whose results become what it returns."""
+    body, target = callee.regions[0].block, call.block
+    assert target is not None, "a call is in a block"
+    mapping = dict(zip(body.args, call.operands, strict=True))
+    locations: dict[Location, Location] = {}
+    for op in body:
+        if op is body.last:
+            call.replace([mapping.get(value, value) for value in op.operands])
+            return
+        copy = target.insert(op.clone(mapping), call)
+        for inner in copy.walk():
+            inner.location = locations.setdefault(inner.location, CallLocation(inner.location, call.location))

@@ -1,0 +1,55 @@
+"""The road from TTIR as the front end writes it to TTIR as back ends want it.
+
+Afterwards a kernel is one function with structured control flow only, without block pointers and without calls but of
+`noinline` functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.combine import combine
+from tilewright.transforms.cse import cse
+from tilewright.transforms.inline import inline
+from tilewright.transforms.licm import licm
+from tilewright.transforms.loop_unroll import loop_unroll
+from tilewright.transforms.reorder_broadcast import reorder_broadcast
+from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
+from tilewright.transforms.structure_control_flow import structure_control_flow
+from tilewright.transforms.symbol_dce import symbol_dce
+
+PASSES = (
+    Pass("structure_control_flow", structure_control_flow),  # early returns become conditions: one block per function
+    Pass("inline", inline),  # later passes see one function, with its constants
+    Pass("rewrite_tensor_pointer", rewrite_tensor_pointer),  # before folding: block offsets are ordinary arithmetic
+    Pass("canonicalize", canonicalize),  # the patterns of later passes need not know equivalent spellings
+    Pass("combine", combine),  # accumulating dots, masked loads with their default
+    Pass("reorder_broadcast", reorder_broadcast),  # arithmetic on scalars and columns instead of whole tiles
+    Pass("cse", cse),  # once everything has its final spelling, equal things look equal
+    Pass("licm", licm),  # after cse: what a loop shares with the outside has left it already
+    Pass("symbol_dce", symbol_dce),  # functions whose last call was folded away
+    Pass("loop_unroll", loop_unroll),  # last: copies of a small body
+)
+
+
+def optimize_ttir(
+    module: Op, *, dump: Callable[[str, Op], None] | None = None, timings: dict[str, float] | None = None
+) -> Op:
+    """Optimise `module` in place.
+
+    Args:
+        module: what the front end evaluated, or text that was parsed.
+        dump: called with the pass's name and the module after every pass.
+        timings: gets the seconds each pass took.
+
+    Returns:
+        the module.
+
+    Raises:
+        VerificationError: when a pass leaves malformed IR behind.
+    """
+    run_passes(module, PASSES, dump=dump, timings=timings)
+    return module
