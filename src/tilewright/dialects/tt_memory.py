@@ -170,7 +170,7 @@ def _verify_addptr(op: Op) -> None:
         raise VerificationError(op, f"offsets for {base.type} must be integers of its shape, not {offset.type}")
 
 
-# tt.make_tensor_ptr %base, [shape], [strides], [offsets] {order = …} : P
+# tt.make_tensor_ptr %base, [shape], [strides], [offsets] {order = …} : <tensor<4x8xf32>>
 
 
 def _parse_make_tensor_ptr(parser: Parser, definition: OpDefinition) -> Op:
@@ -180,10 +180,8 @@ def _parse_make_tensor_ptr(parser: Parser, definition: OpDefinition) -> Op:
         parser.expect(",")
         lists.append(parser.list(parser.operand, "[", "]"))
     attributes = parser.attributes()
-    start = parser.position
-    type = parser.colon_type()
-    if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
-        raise parser.error("a pointer to a tensor", start)
+    type = _parse_block_pointer(parser)
+    assert isinstance(type.pointee, TensorType), "a block pointer points at a tensor"
     wanted: list[Type] = [PointerType(type.pointee.element, type.space)]
     for references, element in zip(lists, (i64, i64, i32), strict=True):
         wanted += [element] * len(references)
@@ -196,7 +194,23 @@ def _print_make_tensor_ptr(printer: Printer, op: Op) -> None:
     rank = len(rest) // 3
     lists = ", ".join(f"[{printer.values(rest[i : i + rank])}]" for i in range(0, 3 * rank, rank))
     attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.value(base)}, {lists}{attributes} : {op.results[0].type.text}")
+    printer.write(f" {printer.value(base)}, {lists}{attributes} : {_block_pointer_text(op)}")
+
+
+def _parse_block_pointer(parser: Parser) -> PointerType:
+    """`: <tensor<4x8xf32>>`, or with `!tt.ptr` in front."""
+    parser.expect(":")
+    start = parser.position
+    type = parser.type_body("!tt.ptr") if parser.looks_at("<") else parser.type()
+    if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
+        raise parser.error("a pointer to a tensor", start)
+    return type
+
+
+def _block_pointer_text(op: Op) -> str:
+    type = op.results[0].type
+    assert isinstance(type, PointerType), "the result is a block pointer"
+    return type.body
 
 
 def block_type(op: Op, type: Type) -> TensorType:
@@ -218,7 +232,7 @@ def _verify_make_tensor_ptr(op: Op) -> None:
     require(fits, op, "order must name every axis once")
 
 
-# tt.advance %p, [offsets] {…} : P
+# tt.advance %p, [offsets] {…} : <tensor<4x8xf32>>
 
 
 def _parse_advance(parser: Parser, definition: OpDefinition) -> Op:
@@ -226,14 +240,14 @@ def _parse_advance(parser: Parser, definition: OpDefinition) -> Op:
     parser.expect(",")
     offsets = parser.list(parser.operand, "[", "]")
     attributes = parser.attributes()
-    type = parser.colon_type()
+    type = _parse_block_pointer(parser)
     return Op(definition, parser.resolve_all([base, *offsets], [type, *(i32,) * len(offsets)]), (type,), attributes)
 
 
 def _print_advance(printer: Printer, op: Op) -> None:
     base, *offsets = op.operands
     attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.value(base)}, [{printer.values(offsets)}]{attributes} : {op.results[0].type.text}")
+    printer.write(f" {printer.value(base)}, [{printer.values(offsets)}]{attributes} : {_block_pointer_text(op)}")
 
 
 def _verify_advance(op: Op) -> None:

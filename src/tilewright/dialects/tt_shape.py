@@ -172,7 +172,15 @@ declare(
     "tt.reshape", operands=(1, 1), results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape
 )
 declare("tt.join", operands=(2, 2), results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_join)
-declare("tt.split", operands=(1, 1), results=2, parse=_parse_uniform, print=_print_uniform, verify=_verify_split)
+declare(
+    "tt.split",
+    operands=(1, 1),
+    results=2,
+    result_names=("outLHS", "outRHS"),
+    parse=_parse_uniform,
+    print=_print_uniform,
+    verify=_verify_split,
+)
 declare("tt.cat", operands=(2, 2), results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_cat)
 declare(
     "tt.histogram",

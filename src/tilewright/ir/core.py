@@ -273,7 +273,9 @@ class Region:
     def walk(self) -> Iterator[Op]:
         for block in self.blocks:
             for op in block:
-                yield from op.walk()
+                yield op
+                for region in op.regions:
+                    yield from region.walk()
 
     def clone_into(self, target: Region, mapping: dict[Value, Value], blocks: dict[Block, Block]) -> None:
         for block in self.blocks:

@@ -44,6 +44,7 @@ class OpDefinition:
         terminated: its blocks end with a terminator.
         operands: the least and the greatest number of operands.
         results: the number of results; None: any.
+        result_names: names for each of several results, which then are named one by one in text.
         regions: the number of regions.
         required: attributes that are always there.
         spelling: how the custom text format spells the name where it differs (`module`).
@@ -64,6 +65,7 @@ class OpDefinition:
     terminated: bool = True
     operands: tuple[int, int] = (0, ANY)
     results: int | None = None
+    result_names: tuple[str, ...] = ()
     regions: int = 0
     required: tuple[str, ...] = ()
     spelling: str = ""

@@ -39,7 +39,10 @@ def is_removable(op: Op) -> bool:
 
 def is_dead(op: Op) -> bool:
     """Whether `op` can be erased: no result is used, and it is removable."""
-    return not any(result.uses for result in op.results) and is_removable(op)
+    for result in op.results:
+        if result.uses:
+            return False
+    return is_removable(op)
 
 
 def _effect_inside(op: Op) -> Effect:

@@ -111,9 +111,9 @@ def number_text(value: int | float, type: Type) -> str:
 
 
 def float_text(value: float, type: FloatType) -> str:
-    """Six digits if they are exact; else as many as needed; else, as for infinities and NaN, the bits."""
+    """Six digits (and a zero) if they are exact; else as many as needed; else, as for infinities and NaN, the bits."""
     if math.isfinite(value):
-        short = f"{value:.6e}"
+        short = f"{value:.5e}".replace("e", "0e")
         if round_float(float(short), type) == value:
             return short
         plain = _plain_text(value, _DIGITS.get(type.text, 3))

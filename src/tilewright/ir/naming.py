@@ -70,6 +70,10 @@ class Names:
         results = op.results
         if not results:
             return
+        if op.definition.result_names:
+            for result, default in zip(results, op.definition.result_names, strict=False):
+                self.values[result] = self._unique(result.name or default)
+            return
         first = results[0]
         hint = first.name
         if hint is None and op.definition.constant:

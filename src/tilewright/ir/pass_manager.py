@@ -15,10 +15,15 @@ from tilewright.ir.errors import VerificationError
 
 
 class Pass(NamedTuple):
-    """A change of a whole module, under the name the user sees."""
+    """A change of a whole module, under the name the user sees.
+
+    Attributes:
+        name: the name.
+        function: changes the module in place; returns False if there was nothing to change.
+    """
 
     name: str
-    function: Callable[[Op], None]
+    function: Callable[[Op], bool | None]
 
 
 def run_passes(
@@ -34,7 +39,7 @@ def run_passes(
     Args:
         module: the module.
         passes: in order.
-        verify: check the module after every pass.
+        verify: check the module after every pass that changed it.
         dump: called with the pass's name and the module after every pass.
         timings: gets the seconds each pass took (its verification included); repeated passes add up.
 
@@ -43,8 +48,8 @@ def run_passes(
     """
     for name, function in passes:
         start = perf_counter()
-        function(module)
-        if verify:
+        changed = function(module) is not False
+        if verify and changed:
             verify_after(module, name)
         if timings is not None:
             timings[name] = timings.get(name, 0.0) + perf_counter() - start

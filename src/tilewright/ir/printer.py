@@ -115,7 +115,7 @@ class Printer:
         if results:
             name = self._values[results[0]]
             if len(results) > 1:
-                name = f"{name.partition('#')[0]}:{len(results)}"
+                name = self._result_names(op)
             write(f"{name} = ")
         if op.definition.print is not None:
             write(op.definition.spelling or op.name)
@@ -125,6 +125,12 @@ class Printer:
         if self._aliases is not None:
             write(self._aliases.trailing(op.location))
         write("\n")
+
+    def _result_names(self, op: Op) -> str:
+        """`%a, %b` where the op kind names its results, else `%a:2`."""
+        if op.definition.result_names:
+            return self.values(op.results)
+        return f"{self._values[op.results[0]].partition('#')[0]}:{len(op.results)}"
 
     def generic(self, op: Op) -> None:
         """MLIR's generic form; attributes with a dot in their name are not the op's own and stand last."""

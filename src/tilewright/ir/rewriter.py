@@ -9,7 +9,7 @@ are merged in the entry block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright.ir.attributes import Attribute, Number
@@ -115,11 +115,11 @@ class Rewriter:
 
     # The driver's side
 
-    def start(self, function: Op) -> None:
-        """Queue all ops of the function, first op first; constants move to the pool."""
+    def start(self, function: Op, names: Container[str]) -> None:
+        """Queue the ops called `names` and the dead ones, first op first; constants move to the pool."""
         ops = [op for region in function.regions for op in region.walk()]
         for op in reversed(ops):
-            if not op.definition.constant:
+            if op.name in names or (not op.definition.constant and is_dead(op)):
                 self.revisit(op)
         for op in ops:
             if op.definition.constant and op.block is not None:
@@ -151,7 +151,12 @@ class Rewriter:
 
 
 def apply_rules(
-    function: Op, rules: Mapping[str, Sequence[Rule]], *, folds: Mapping[str, Fold] | None = None, limit: int = 100
+    function: Op,
+    rules: Mapping[str, Sequence[Rule]],
+    *,
+    folds: Mapping[str, Fold] | None = None,
+    folded: bool = False,
+    limit: int = 100,
 ) -> bool:
     """Rewrite the body of `function` until no rule and no fold applies.
 
@@ -159,6 +164,7 @@ def apply_rules(
         function: an op with one region that sees no outer values.
         rules: per op name, tried in order.
         folds: per op name, tried before the rules.
+        folded: ops without rules were folded before; they are looked at only when something about them changes.
         limit: how often an op may be looked at on average before this is taken for a cycle.
 
     Returns:
@@ -170,9 +176,9 @@ def apply_rules(
     if not function.regions or not function.regions[0].blocks:
         return False
     rewriter = Rewriter(function)
-    rewriter.start(function)
-    budget = limit * (len(rewriter._worklist) + 100)
     folds = folds or {}
+    rewriter.start(function, rules.keys() if folded else rules.keys() | folds.keys())
+    budget = limit * (len(rewriter._worklist) + 100)
     while (op := rewriter.next_op()) is not None:
         budget -= 1
         if budget < 0:
