@@ -83,7 +83,7 @@ def test_a_changed_global_is_an_error() -> None:
     used = dependencies(names["kernel"]).globals
     check_unchanged("kernel", used)
     names["CONSTANT"] = 2
-    with pytest.raises(RuntimeError, match="CONSTANT has changed since we compiled this kernel.*from 1 to 2"):
+    with pytest.raises(RuntimeError, match=r"CONSTANT has changed since we compiled this kernel.*from 1 to 2"):
         check_unchanged("kernel", used)
     del names["CONSTANT"]
     with pytest.raises(RuntimeError, match="to nothing"):

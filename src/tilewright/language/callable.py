@@ -16,8 +16,10 @@ class JITCallable:
         noinline: calls of it stay calls.
     """
 
-    fn: FunctionType
     noinline: bool = False
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
 
     @property
     def cache_key(self) -> str:

@@ -88,7 +88,7 @@ def _dict_text(value: Any) -> str:
 
 
 def _function_text(value: FunctionType) -> str:
-    own = value.__module__.partition(".")[0] == OWN_PACKAGE
+    own = (value.__module__ or "").partition(".")[0] == OWN_PACKAGE
     return _qualified(value) if own else f"function({dependencies(value).digest})"
 
 

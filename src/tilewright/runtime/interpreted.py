@@ -21,7 +21,7 @@ class InterpretedFunction(JITCallable):
     """A kernel that the eager interpreter runs."""
 
     def __init__(self, fn: FunctionType) -> None:
-        self.fn = fn
+        super().__init__(fn)
         self.params = kernel_params(fn)
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks: list[Callable[..., Any]] = []

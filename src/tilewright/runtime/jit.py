@@ -80,7 +80,7 @@ class JITFunction(JITCallable):
         debug: bool | None = None,
         noinline: bool = False,
     ) -> None:
-        self.fn = fn
+        super().__init__(fn)
         self.version, self.launch_metadata = version, launch_metadata
         self.do_not_specialize = do_not_specialize
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment

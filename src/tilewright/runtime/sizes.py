@@ -1,0 +1,25 @@
+"""Arithmetic on sizes that both hosts and kernels need, on numbers known when the kernel is compiled."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tilewright.semantics.constexpr import unwrap
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def next_power_of_2(n: Any) -> int:
+    """The smallest power of two that is not below `n`; 1 for one and below.
+
+    Raises:
+        TypeError: `n` is not a whole number.
+    """
+    return 1 << max(operator.index(unwrap(n)) - 1, 0).bit_length()
+
+
+def constexpr_function(fn: Function) -> Function:
+    """Marks a Python function that kernels call on constants while they are compiled; hosts call it as it is."""
+    return fn

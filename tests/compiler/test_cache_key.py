@@ -1,0 +1,67 @@
+"""The cache key: every field counts, and what cannot change the code does not."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from tilewright.backends.cpu.options import CpuOptions, parse_options
+from tilewright.compiler import cache_key
+from tilewright.compiler.cache_key import CacheKey, compiler_identity, llvm_identity
+
+KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", compiler="c", llvm="l")
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(CacheKey)])
+def test_every_field_counts(field: str) -> None:
+    assert replace(KEY, **{field: "other"}).digest != KEY.digest
+
+
+def test_fields_do_not_run_together() -> None:
+    assert replace(KEY, function="fn", name="").digest != replace(KEY, function="f", name="n").digest
+
+
+def test_compiler_identity_follows_the_sources(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    source = tmp_path / "inner" / "a.py"
+    source.write_text("x = 1\n")
+    monkeypatch.setattr(cache_key, "PACKAGE", tmp_path)
+    compute = compiler_identity.__wrapped__
+    before = compute()
+    assert compute() == before
+    source.write_text("x = 10\n")
+    changed = compute()
+    assert changed != before
+    (tmp_path / "inner" / "b.py").write_text("")
+    assert compute() != changed
+
+
+def test_llvm_identity_is_known() -> None:
+    assert llvm_identity() not in ("", "none")
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ({"num_warps": 8}, True),
+        ({"num_stages": 1, "num_ctas": 2, "maxnreg": 64}, True),
+        ({"num_threads": 2}, True),
+        ({"num_cpu_threads": 2}, True),
+        ({"enable_fp_fusion": False}, False),
+        ({"debug": True}, False),
+        ({"default_dot_input_precision": "ieee"}, False),
+    ],
+)
+def test_options_that_change_the_code(options: dict[str, object], same: bool) -> None:
+    assert (parse_options(options).identity == CpuOptions().identity) is same
+
+
+def test_unknown_option() -> None:
+    with pytest.raises(KeyError, match="num_wraps"):
+        parse_options({"num_wraps": 4})
+
+
+def test_bad_number_of_threads() -> None:
+    with pytest.raises(ValueError, match="num_threads"):
+        parse_options({"num_threads": -1})
