@@ -12,7 +12,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import i1
 from tilewright.transforms.fold_arithmetic import all_ones
-from tilewright.transforms.matching import constant_of, number_of
+from tilewright.transforms.matching import constant_of, integer_of, number_of
 
 COMMUTATIVE = tuple(
     f"arith.{name}"
@@ -22,6 +22,7 @@ COMMUTATIVE = tuple(
     )
 )
 ASSOCIATIVE = ("arith.addi", "arith.muli", "arith.andi", "arith.ori", "arith.xori")
+SIGNS = {"arith.addi": 1, "arith.subi": -1}
 ORDERS = (("slt", "sgt", "sge"), ("sle", "sge", "sgt"), ("sgt", "slt", "sle"), ("sge", "sle", "slt"))
 """predicate, its mirror image, its opposite"""
 ORDERINGS = [tuple(name.replace("s", sign, 1) for name in row) for row in ORDERS for sign in "su"]
@@ -57,6 +58,20 @@ def chained_constants(op: Op, rewriter: Rewriter) -> bool:
         return False
     both = rewriter.create(op, op.name, (inner.operands[1], op.operands[1]), (op.result.type,))
     rewriter.set_operands(op, (inner.operands[0], both.result))
+    return True
+
+
+def chained_differences(op: Op, rewriter: Rewriter) -> bool:
+    """(x + c) - d  ->  x + (c - d);   (x - c) + d  ->  x + (d - c);   (x - c) - d  ->  x + (-c - d)"""
+    inner = op.operands[0].op
+    if inner is None or inner.name not in SIGNS or (op.name, inner.name) == ("arith.addi", "arith.addi"):
+        return False
+    c, d = integer_of(inner.operands[1]), integer_of(op.operands[1])
+    if c is None or d is None:
+        return False
+    total = rewriter.constant(SIGNS[inner.name] * c + SIGNS[op.name] * d, op.result.type)
+    sum = rewriter.create(op, "arith.addi", (inner.operands[0], total), (op.result.type,))
+    rewriter.replace(op, sum.results)
     return True
 
 
@@ -164,6 +179,8 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
         rules[name] += (chained_constants,)
     for outer, _ in CAST_OF_CAST:
         rules[outer] = (cast_of_cast,)
+    rules["arith.addi"] += (chained_differences,)
+    rules["arith.subi"] = (chained_differences,)
     rules["arith.trunci"] += (truncation_of_extension,)
     rules["arith.xori"] += (not_of_comparison,)
     rules["arith.cmpi"] = (compare_constant_on_the_right, truth_of_extended)

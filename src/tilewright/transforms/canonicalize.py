@@ -13,9 +13,9 @@ The folds and rules are in `fold_arithmetic`, `arith_rules`, `shape_rules`, `mem
 from __future__ import annotations
 
 from tilewright.ir.core import Op
-from tilewright.ir.rewriter import Fold, Rule, apply_rules
+from tilewright.ir.rewriter import Fold, Rule
 from tilewright.transforms import arith_rules, control_flow_rules, fold_arithmetic, memory_rules, shape_rules
-from tilewright.transforms.functions import functions_of
+from tilewright.transforms.functions import rewrite_functions
 
 FOLDS: dict[str, Fold] = {**fold_arithmetic.FOLDS, **shape_rules.FOLDS, **memory_rules.FOLDS}
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -26,7 +26,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 
-def canonicalize(module: Op) -> None:
-    """Bring every function of `module` into canonical form."""
-    for function in functions_of(module):
-        apply_rules(function, RULES, folds=FOLDS)
+def canonicalize(module: Op) -> bool:
+    """Bring every function of `module` into canonical form; returns whether anything changed."""
+    return rewrite_functions(module, RULES, folds=FOLDS)

@@ -16,10 +16,9 @@ from __future__ import annotations
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, defining_op
 from tilewright.ir.effects import writes_memory
-from tilewright.ir.rewriter import Rewriter, Rule, apply_rules
+from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import f32, f64, i32
-from tilewright.transforms.canonicalize import FOLDS
-from tilewright.transforms.functions import functions_of
+from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.matching import has_one_use, integer_of, is_zero
 
 SMALLEST_DOT = 16
@@ -148,7 +147,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 
-def combine(module: Op) -> None:
-    """Apply the rules above to every function of `module`."""
-    for function in functions_of(module):
-        apply_rules(function, RULES, folds=FOLDS)
+def combine(module: Op) -> bool:
+    """Apply the rules above to every function of `module`; returns whether anything changed."""
+    return rewrite_functions(module, RULES)

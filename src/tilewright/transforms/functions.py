@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tilewright.ir.core import Op
+from tilewright.ir.rewriter import Fold, Rule, apply_rules
 
 
 def functions_of(module: Op) -> list[Op]:
@@ -15,3 +18,13 @@ def symbol_name(function: Op) -> str:
     name = function.attributes["sym_name"]
     assert isinstance(name, str), "a function has a name"
     return name
+
+
+def rewrite_functions(
+    module: Op, rules: Mapping[str, Sequence[Rule]], *, folds: Mapping[str, Fold] | None = None, folded: bool = False
+) -> bool:
+    """`apply_rules` to every function of `module`; returns whether anything changed."""
+    changed = False
+    for function in functions_of(module):
+        changed |= apply_rules(function, rules, folds=folds, folded=folded)
+    return changed

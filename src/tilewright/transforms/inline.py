@@ -15,13 +15,20 @@ from tilewright.transforms.functions import functions_of, symbol_name
 from tilewright.transforms.symbol_dce import symbol_dce
 
 
-def inline(module: Op) -> None:
-    """Inline every call in `module` of a function that has one block, is not `noinline` and does not call itself."""
+def inline(module: Op) -> bool:
+    """Inline every call in `module` of a function that has one block, is not `noinline` and does not call itself.
+
+    Returns:
+        whether there were several functions.
+    """
     functions = {symbol_name(function): function for function in functions_of(module)}
+    if len(functions) < 2:
+        return False
     finished: set[Op] = set()
     for function in functions.values():
         _inline_calls(function, functions, finished, ())
     symbol_dce(module)
+    return True
 
 
 def _inline_calls(caller: Op, functions: dict[str, Op], finished: set[Op], callers: tuple[Op, ...]) -> None:

@@ -23,8 +23,13 @@ from tilewright.transforms.functions import functions_of
 FACTOR = "tt.loop_unroll_factor"
 
 
-def loop_unroll(module: Op) -> None:
-    """Unroll the loops of `module` that carry a factor, inner loops first, and tidy up after it."""
+def loop_unroll(module: Op) -> bool:
+    """Unroll the loops of `module` that carry a factor, inner loops first, and tidy up.
+
+    Returns:
+        whether there were any.
+    """
+    changed = False
     for function in functions_of(module):
         loops = [op for op in function.walk() if op.name == "scf.for" and FACTOR in op.attributes]
         for loop in reversed(loops):
@@ -33,6 +38,8 @@ def loop_unroll(module: Op) -> None:
                 _unroll(loop, int(factor.value))
         if loops:
             apply_rules(function, RULES, folds=FOLDS)
+            changed = True
+    return changed
 
 
 def _unroll(loop: Op, factor: int) -> None:

@@ -14,11 +14,11 @@ from tilewright import dialects
 from tilewright.ir.core import Op, Value, defining_op
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
-from tilewright.ir.rewriter import Rewriter, Rule, apply_rules
+from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import TensorType, Type
 from tilewright.transforms import shape_rules
 from tilewright.transforms.canonicalize import FOLDS
-from tilewright.transforms.functions import functions_of
+from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.matching import number_of
 
 
@@ -102,7 +102,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 
-def reorder_broadcast(module: Op) -> None:
-    """Move splats and broadcasts behind the element-wise ops of every function of `module`."""
-    for function in functions_of(module):
-        apply_rules(function, RULES, folds=FOLDS)
+def reorder_broadcast(module: Op) -> bool:
+    """Move splats and broadcasts behind element-wise ops in `module`; returns whether anything changed."""
+    return rewrite_functions(module, RULES, folds=FOLDS, folded=True)

@@ -24,8 +24,9 @@ from tilewright.transforms.functions import functions_of
 CONTROL_FLOW = frozenset(("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"))
 
 
-def rewrite_tensor_pointer(module: Op) -> None:
-    """Remove block pointers from every function of `module` that has any."""
+def rewrite_tensor_pointer(module: Op) -> bool:
+    """Remove block pointers from every function of `module`; returns whether there were any."""
+    changed = False
     for function in functions_of(module):
         if any(op.name == "tt.make_tensor_ptr" for op in function.walk()):
             rewriting = _Rewriting()
@@ -33,6 +34,8 @@ def rewrite_tensor_pointer(module: Op) -> None:
                 rewriting.rewrite_block(block)
             for op in reversed(rewriting.replaced):
                 op.erase()
+            changed = True
+    return changed
 
 
 def _is_block_pointer(type: Type) -> bool:

@@ -22,14 +22,17 @@ from tilewright.ir.dominance import successors
 from tilewright.transforms.functions import functions_of
 
 
-def structure_control_flow(module: Op) -> None:
-    """Give every function of `module` one block, unless its blocks form a cycle."""
+def structure_control_flow(module: Op) -> bool:
+    """Give every function of `module` one block, unless its blocks form a cycle; returns whether anything changed."""
+    changed = False
     for function in functions_of(module):
         region = function.regions[0]
         if len(region.blocks) > 1:
             joins = meeting_points(region.block)
             if joins is not None:
                 _structure(region, joins)
+                changed = True
+    return changed
 
 
 def meeting_points(entry: Block) -> dict[Block, Block | None] | None:

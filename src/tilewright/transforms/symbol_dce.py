@@ -11,10 +11,16 @@ from tilewright.ir.core import Op
 from tilewright.transforms.functions import symbol_name
 
 
-def symbol_dce(module: Op) -> None:
-    """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one."""
+def symbol_dce(module: Op) -> bool:
+    """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one.
+
+    Returns:
+        whether there were any.
+    """
     functions = {symbol_name(op): op for op in module.regions[0].block if op.definition.symbol}
     pending = [name for name, op in functions.items() if op.attributes.get("sym_visibility") != "private"]
+    if len(pending) == len(functions):
+        return False
     reached = set(pending)
     while pending:
         for name in _called_by(functions[pending.pop()]):
@@ -24,6 +30,7 @@ def symbol_dce(module: Op) -> None:
     for name, op in functions.items():
         if name not in reached:
             op.erase()
+    return len(reached) < len(functions)
 
 
 def _called_by(function: Op) -> list[str]:
