@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.frontends import hir
 from tilewright.frontends.errors import LoopTypeChange, NotCarried
 from tilewright.frontends.evaluate.frame import Frame, discard
 from tilewright.frontends.evaluate.values import (
@@ -51,8 +52,8 @@ class Carried:
             set_name(value, name)
             frame.names[name] = value
 
-    def yielded(self, frame: Frame, location: FileLocation) -> list[Value]:
-        """The SSA values of the variables now, at the end of the body.
+    def yielded(self, frame: Frame, body: hir.Block, location: FileLocation) -> list[Value]:
+        """The SSA values of the variables now, at the end of the loop's `body`.
 
         Raises:
             CompilationError: a variable has another type than before the loop.
@@ -61,7 +62,8 @@ class Carried:
         for name, before, layout in zip(self.names, self._before, self._layouts, strict=True):
             value = at_run_time(frame.names.get(name))
             if not same_layout(flatten(value, handles), layout):
-                raise frame.fail(LoopTypeChange(name, describe(before), describe(value)), location)
+                place = _last_store(body, name) or location
+                raise frame.fail(LoopTypeChange(name, describe(before), describe(value)), place)
         return handles
 
     def drop(self, unchanged: list[int]) -> None:
@@ -73,6 +75,12 @@ class Carried:
         """Let the variables stand for the results of the loop."""
         rest = iter(results)
         self.bind(frame, [self._constant.get(position) or next(rest) for position in range(len(self.types))])
+
+
+def _last_store(body: hir.Block, name: str) -> FileLocation | None:
+    """Where the loop's body last gives the variable a value."""
+    stores = [step.location for step in hir.walk(body) if isinstance(step, hir.Store) and step.name == name]
+    return stores[-1] if stores else None
 
 
 class Turn:

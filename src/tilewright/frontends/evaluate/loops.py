@@ -28,6 +28,7 @@ from tilewright.ir.core import Op, Region
 from tilewright.ir.types import i32
 from tilewright.semantics.arithmetic import add, sub, to_tensor
 from tilewright.semantics.casting import cast
+from tilewright.semantics.numbers import dtype_of_number
 from tilewright.semantics.promotion import promote
 from tilewright.semantics.tile import Tile, constant
 from tilewright.semantics.types import dtype
@@ -81,7 +82,9 @@ def repeat(frame: Frame, step: hir.While) -> None:
             with frame.region(carried.types) as after:
                 carried.bind(frame, after.args)
                 frame.run(step.body)
-                return Turn((before, after), 0, frame.names, carried.yielded(frame, step.location), (test, hints))
+                return Turn(
+                    (before, after), 0, frame.names, carried.yielded(frame, step.body, step.location), (test, hints)
+                )
 
     carried, found = settle(frame, (*step.test.stores, *step.body.stores), step.location, turn)
     if found is None:
@@ -114,7 +117,7 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
             frame.names[step.target] = add(sub(high, counter), low) if backwards else counter
             set_name(frame.names[step.target], step.target)
             frame.run(step.body)
-            return Turn((block,), 1, frame.names, carried.yielded(frame, step.location))
+            return Turn((block,), 1, frame.names, carried.yielded(frame, step.body, step.location))
 
     stores = tuple(name for name in step.body.stores if name != step.target)
     carried, found = settle(frame, stores, step.location, turn)
@@ -135,10 +138,9 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
 def _bounds(frame: Frame, bounds: tl.range, location: FileLocation) -> tuple[Tile, Tile, Tile, dtype]:
     """Start, end and (positive) step as scalars of one integer type, and that type."""
     limits = [unwrapped(limit) for limit in (bounds.start, bounds.end, bounds.step)]
-    tiles = [to_tensor(limit) for limit in limits]
-    kinds = [tile.type.scalar for tile in tiles]
-    if any(not kind.integer for kind in kinds) or any(tile.extents for tile in tiles):
-        raise frame.fail(BoundNotInteger(*(describe(tile) for tile in tiles)), location)
+    kinds = [limit.type if isinstance(limit, Tile) else dtype_of_number(limit) for limit in limits]
+    if not all(isinstance(kind, dtype) and kind.integer for kind in kinds):
+        raise frame.fail(BoundNotInteger(*map(describe, limits)), location)
     if limits[2].__class__ is int:
         limits[2] = abs(limits[2])
         if not limits[2]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.ir.core import Value
+from tilewright.ir.core import Op, Value
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.tile import Tile
@@ -116,10 +116,10 @@ def describe(value: Any) -> str:
 
 
 def set_name(value: Any, name: str) -> None:
-    """Let the SSA value of a tile carry the name of the variable that holds it first."""
+    """Let the SSA value of a tile carry the name of the variable that holds it first; constants are shared."""
     if isinstance(value, Tile):
         handle = value.handle
-        if handle.name is None:
+        if handle.name is None and not (isinstance(handle.owner, Op) and handle.owner.definition.constant):
             handle.name = name
     elif isinstance(value, tuple):
         for number, item in enumerate(value):

@@ -1,0 +1,11 @@
+"""A variable that exists only inside a loop."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "n": "i32"}
+
+
+def kernel(x, n):
+    for i in range(n):
+        last = tl.load(x + i)
+    tl.store(x, last)

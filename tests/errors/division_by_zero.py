@@ -1,0 +1,9 @@
+"""Python refuses at compile time."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "N": 0}
+
+
+def kernel(x, N: tl.constexpr):
+    tl.store(x, 16 // N)

@@ -1,0 +1,10 @@
+"""A lambda."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32"}
+
+
+def kernel(x):
+    double = lambda value: value * 2  # noqa: E731
+    tl.store(x, double(1.0))

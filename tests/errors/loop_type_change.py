@@ -1,0 +1,12 @@
+"""A variable that changes its type in a loop."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "n": "i32"}
+
+
+def kernel(x, n):
+    total = 0
+    for i in range(n):
+        total += tl.load(x + i)
+    tl.store(x, total)

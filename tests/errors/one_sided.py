@@ -1,0 +1,11 @@
+"""A variable that only one side of an `if` defines."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "n": "i32"}
+
+
+def kernel(x, n):
+    if n > 0:
+        value = 1.0
+    tl.store(x, value)

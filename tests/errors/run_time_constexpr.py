@@ -1,0 +1,10 @@
+"""A run-time value declared as constant."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "n": "i32"}
+
+
+def kernel(x, n):
+    half: tl.constexpr = n // 2
+    tl.store(x, half)

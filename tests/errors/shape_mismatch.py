@@ -1,0 +1,18 @@
+"""Two tiles whose shapes do not broadcast, inside a helper."""
+
+from evaluating import jit
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32"}
+
+
+@jit
+def total(a, b):
+    return a + b
+
+
+def kernel(x):
+    rows = tl.load(x + tl.arange(0, 16))
+    columns = tl.load(x + tl.arange(0, 32))
+    tl.store(x + tl.arange(0, 16), total(rows, columns))

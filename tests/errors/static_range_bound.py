@@ -1,0 +1,10 @@
+"""tl.static_range up to a run-time value."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "n": "i32"}
+
+
+def kernel(x, n):
+    for i in tl.static_range(n):
+        tl.store(x + i, 0.0)

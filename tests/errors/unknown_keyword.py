@@ -1,0 +1,9 @@
+"""A builtin called with a keyword that it does not have."""
+
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32"}
+
+
+def kernel(x):
+    tl.store(x, tl.load(x, masked=True))

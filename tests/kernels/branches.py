@@ -1,0 +1,80 @@
+"""Kernels with branches, early returns and conditions."""
+
+import tilewright.language as tl
+
+
+def early_return(x, n):
+    pid = tl.program_id(0)
+    if pid >= n:
+        return
+    tl.store(x + pid, pid)
+
+
+def two_early_returns(x, n, flag):
+    pid = tl.program_id(0)
+    if pid >= n:
+        return
+    if flag:
+        tl.store(x, 1)
+        return
+    else:
+        pid += 1
+    tl.store(x + pid, pid)
+
+
+def static_early_return(x, STOP: tl.constexpr):
+    if STOP:
+        return
+    tl.store(x, 1)
+
+
+def merged(x, n):
+    a = tl.load(x)
+    if n > 3:
+        a = a + 1
+        b = a * 2
+    else:
+        b = a
+    tl.store(x, a + b)
+
+
+def elif_chain(x, n):
+    value = 0
+    if n == 1:
+        value = 10
+    elif n == 2:
+        value = 20
+    elif n == 3:
+        value = 30
+    tl.store(x, value)
+
+
+def ternary(x, n, FLAG: tl.constexpr):
+    small = 1 if n < 3 else 2
+    static = 10 if FLAG else 20
+    tl.store(x, small + static)
+
+
+def logic(x, n, m, FLAG: tl.constexpr):
+    inside = n > 0 and m > 0 or not n == m
+    known = FLAG and n > 0
+    chained = 0 < n <= m
+    tl.store(x, inside & known & chained)
+
+
+def optional_pointer(x, bias):
+    value = tl.load(x)
+    if bias is not None:
+        value += tl.load(bias)
+    tl.store(x, value)
+
+
+def only_side_effects(x, n):
+    if n > 0:
+        tl.store(x, n)
+
+
+def asserts(x, n, BLOCK: tl.constexpr):
+    assert BLOCK % 16 == 0, f"BLOCK is {BLOCK}"
+    assert n > 0, "n must be positive"
+    tl.store(x, n)
