@@ -11,7 +11,7 @@ from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.shape import Shape
 from tilewright.backends.cpu.dot.spec import Offset
-from tilewright.backends.llvm.spelling import bits_of, vector
+from tilewright.backends.llvm.spelling import bits_of, is_float, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 
@@ -66,8 +66,8 @@ def emit_block(
 
     pointers = [("ptr", rows.pointer), ("ptr", panel.pointer)]
     _, _, *sums = repeat(w, groups, step, [*pointers, *((type, start) for start in starts)])
-    for value, place in zip(sums, places, strict=True):
-        w.store(type, value, place, align=_alignment(by, shape))
+    for value, place in zip(_final_values(w, by, shape, places, sums, block), places, strict=True):
+        w.store(type, value, place, align=_alignment(by))
 
 
 def _places(w: LlvmWriter, by: Arithmetic, shape: Shape, block: Block) -> list[str]:
@@ -82,21 +82,36 @@ def _places(w: LlvmWriter, by: Arithmetic, shape: Shape, block: Block) -> list[s
 def _start_values(
     w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str], *, panel: Panel, block: Block
 ) -> list[str]:
-    type = vector(by.accumulator, shape.lanes)
-    width = shape.lanes * bits_of(by.accumulator) // 8
-    corrections: list[str] = []
+    """The accumulators before the first step. With groups C is added last: see `_final_values`."""
     if panel.correction is not None:
+        width = shape.lanes * by.word_bytes
         pointers = [behind(w, panel.correction, v * width) for v in range(shape.vectors)]
-        corrections = [w.load(type, pointer, align=_alignment(by, shape)) for pointer in pointers]
-    if block.zero_init:
-        return corrections * shape.rows or [by.zero(shape.lanes)] * len(places)
-    loaded = [w.load(type, place, align=_alignment(by, shape)) for place in places]
-    if not corrections:
-        return loaded
-    return [w.emit(f"add {type} {value}, {corrections[i % shape.vectors]}") for i, value in enumerate(loaded)]
+        return _load_all(w, by, shape, pointers) * shape.rows
+    if block.zero_init or by.group > 1:
+        return [by.zero(shape.lanes)] * len(places)
+    return _load_all(w, by, shape, places)
 
 
-def _alignment(by: Arithmetic, shape: Shape) -> int:
+def _final_values(
+    w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str], sums: list[str], block: Block
+) -> list[str]:
+    """What C becomes.
+
+    Steps over groups are few, so waiting for C at their start would cost 5 to 10 %; at their end it is there already.
+    """
+    if block.zero_init or by.group == 1:
+        return sums
+    type, add = vector(by.accumulator, shape.lanes), "fadd" if is_float(by.accumulator) else "add"
+    before = _load_all(w, by, shape, places)
+    return [w.emit(f"{add} {type} {held}, {value}") for held, value in zip(before, sums, strict=True)]
+
+
+def _load_all(w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str]) -> list[str]:
+    type = vector(by.accumulator, shape.lanes)
+    return [w.load(type, place, align=_alignment(by)) for place in places]
+
+
+def _alignment(by: Arithmetic) -> int:
     """Rows of C and panels start at multiples of the element size at least; unaligned access costs nothing extra."""
     return bits_of(by.accumulator) // 8
 
