@@ -248,15 +248,16 @@ def _capabilities(target: Target) -> set[str]:
     return set(target.features)
 
 
-def compile_object(ir_text: str, target: Target, *, opt: int = 1) -> bytes:
+def compile_object(ir_text: str, target: Target, *, opt: int = 1, optimize: bool = False) -> bytes:
     """Machine code for a module, as an ELF relocatable file.
 
-    No IR passes run: the text is expected to be near-final. Loop strength reduction is off.
+    No IR passes run unless asked for: the text is expected to be near-final. Loop strength reduction is off.
 
     Args:
         ir_text: an LLVM module without triple or data layout.
         target: the machine.
         opt: LLVM's code generation level, 0 to 3.
+        optimize: run LLVM's O2 pipeline first (tens of milliseconds).
 
     Raises:
         LlvmError: the text is not valid LLVM IR.
@@ -264,6 +265,8 @@ def compile_object(ir_text: str, target: Target, *, opt: int = 1) -> bytes:
     with _LOCK:
         module = _parsed(ir_text)
         machine = _prepared_for(module, target, opt)
+        if optimize:
+            _run_pipeline(module, machine)
         object_code: bytes = _without_lsr(lambda: machine.emit_object(module))
         return object_code
 
@@ -333,6 +336,12 @@ def _prepared_for(module: Any, target: Target, opt: int) -> Any:
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     return machine
+
+
+def _run_pipeline(module: Any, machine: Any) -> None:
+    options = _llvm().create_pipeline_tuning_options(speed_level=2)
+    passes = _llvm().create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
 
 
 def _without_lsr(emit: Any) -> Any:

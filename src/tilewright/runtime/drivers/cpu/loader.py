@@ -49,9 +49,7 @@ def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
     """
     libc = _libc()
     size = -(-len(image) // mmap.PAGESIZE) * mmap.PAGESIZE
-    address = libc.mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    if address == _FAILED:
-        raise _system_error("no memory for code")
+    address = allocate(size)
     ctypes.memmove(address, image, len(image))
     for offset, value in (pointers or {}).items():
         ctypes.memmove(address + offset, struct.pack("<Q", value), 8)
@@ -70,6 +68,17 @@ def load_kernel(image: bytes, entry_offset: int) -> int:
     Errors: OSError as in `map_code`.
     """
     return map_code(image).address + entry_offset
+
+
+def allocate(size: int) -> int:
+    """Zeroed memory for the life of the process, at a multiple of the page size.
+
+    Errors: OSError when there is none.
+    """
+    address = _libc().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if address == _FAILED:
+        raise _system_error("no memory for the runtime")
+    return int(address)
 
 
 def _system_error(message: str) -> OSError:

@@ -1,0 +1,476 @@
+"""Launching kernels: `kernel[grid](*args, **keywords)` without Python on the way once a specialisation is known.
+
+What `runtime/jit.py` needs, in the order of use:
+
+    native = create_native_kernel(                                                  # once per kernel, on its first call
+        [Parameter("x"), Parameter("n"), Parameter("BLOCK", is_constant=True)], slow_path)
+
+    native[grid](x, 1000, BLOCK=1024)                       # finds nothing: calls
+    slow_path(grid, args, kwargs, miss)                     # compiles, then
+        native.install(miss, Specialization(entry, result=compiled, slots=(Slot(0, "*fp32"), Slot(1, "i32"))))
+        run_grid(entry, launch_record((1,), [x_address, 1000], ["*fp32", "i32"]), programs=1, scratch_bytes=0)
+        return compiled
+
+    native[grid](y, 2000, BLOCK=1024)                       # 0.1 µs; returns `compiled`
+
+    accelerate(JITFunction, "_native")                      # optional: JITFunction.__getitem__ itself becomes native
+
+`miss` stands for what the native side saw of the arguments (their *key*). The key has everything that a signature may
+depend on. For a NumPy array: its dtype, whether the address is a multiple of 16, whether it is writable and aligned.
+For a torch tensor on the CPU: its dtype, whether the address is a multiple of 16. For an int: whether it is 1, whether
+it is a multiple of 16, its width (i32, i64, u64). For bool, float and None: that they are. For constants and options
+(keywords that are no parameters): the value of an int or float, the identity of anything else. A later call with an
+equal key runs the installed specialisation. `miss` is None when some argument is of a kind that the native side leaves
+to Python (tuples, NumPy scalars, subclasses, foreign arrays): such calls always go to the slow path.
+
+Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from tilewright.runtime.drivers.cpu import python_memory
+from tilewright.runtime.drivers.cpu.native.arguments import KNOWN
+from tilewright.runtime.drivers.cpu.native.structs import (
+    CONVERT_BITS,
+    CONVERT_FLOAT_TO_FP32,
+    CONVERT_INT_TO_FP32,
+    CONVERT_INT_TO_FP64,
+    CONVERT_TRUTH,
+    EXTERNALS,
+    FILL,
+    LAYOUT,
+    RECORD,
+    ROLE_ANY_ALIGNMENT,
+    ROLE_ANY_VALUE,
+    ROLE_CONSTANT,
+    SOURCE,
+    STATE,
+    TAG_BOOL,
+    TAG_FLOAT,
+    TAG_INT32,
+    TAG_INT64,
+    poke,
+)
+from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
+
+NO_DEFAULT: Any = object()
+"""The default of a parameter that has none."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel parameter, as far as launching cares.
+
+    `is_constant`: a `tl.constexpr`, keyed by value. `by_value`: an int 1 is different from other ints.
+    `by_alignment`: multiples of 16 are different from other ints and addresses.
+    """
+
+    name: str
+    default: Any = NO_DEFAULT
+    is_constant: bool = False
+    by_value: bool = True
+    by_alignment: bool = True
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One argument of the machine code: the parameter that fills it, and Triton's name of its type ("*fp32", "i64")."""
+
+    parameter: int
+    type: str
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """Machine code for one key.
+
+    `entry`: address of `void entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
+    `slots`: in the order of the machine code's arguments; `num_threads`: at most so many threads, 0 for all.
+    """
+
+    entry: int
+    result: object
+    slots: tuple[Slot, ...]
+    scratch_bytes: int = 0
+    num_threads: int = 0
+
+
+@dataclass(frozen=True)
+class Miss:
+    """The key of a call that found no specialisation, and the objects whose addresses are part of it."""
+
+    key: bytes
+    keeps: tuple[object, ...]
+    layout: int
+
+
+SlowPath = Callable[[Any, tuple[Any, ...], dict[str, Any], Miss | None], object]
+"""(grid, args, kwargs, miss) → what the launch returns."""
+
+_MAX_LAYOUTS, _MAX_RECORDS = 64, 4096
+_FLOATS = ("fp16", "bf16", "fp32")
+
+
+class NativeKernel:
+    """What the native side knows of one kernel. `native[grid](…)` launches; the subscript is native once `_ready()`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_keeps",
+        "_layouts",
+        "_parameters",
+        "_records",
+        "_retired",
+        "_slow_path",
+        "_state",
+        "_state_memory",
+        "_tables",
+    )
+
+    def __init__(self, parameters: Sequence[Parameter], slow_path: SlowPath) -> None:
+        self._parameters = tuple(parameters)
+        self._slow_path = slow_path
+        self._state_memory = ctypes.create_string_buffer(STATE.size)
+        self._state = ctypes.addressof(self._state_memory)
+        self._layouts: list[_Layout] = []
+        self._records: dict[tuple[int, bytes], ctypes.Array[ctypes.c_char]] = {}
+        self._tables: list[object] = []
+        self._retired: list[object] = []
+        self._keeps: list[object] = []
+
+    def __getitem__(self, grid: Any) -> Callable[..., object]:
+        """The launch over `grid`: a tuple or list of one to three extents, or a function of the arguments by name."""
+        return partial(self._launch_slowly, grid)
+
+    def install(self, miss: Miss | None, specialization: Specialization) -> None:
+        """Lets later calls with the same key run the specialisation without Python.
+
+        Args: miss: as the slow path got it; None is ignored. specialization: what to run.
+        """
+        runtime = _ready()
+        if runtime is None or miss is None or len(self._records) >= _MAX_RECORDS:
+            return
+        fills = _fills(specialization.slots, miss.key)
+        if fills is None:
+            return
+        words = ctypes.create_string_buffer(miss.key, len(miss.key))
+        count = len(miss.key) // 8
+        code = runtime.key_hash(miss.layout, words, count)
+        record = RECORD.pack(
+            hash=code,
+            layout=miss.layout,
+            words=ctypes.addressof(words),
+            word_count=count,
+            entry=specialization.entry,
+            result=id(specialization.result),
+            scratch=specialization.scratch_bytes,
+            threads=specialization.num_threads,
+            cost=-1,
+            slots=ctypes.addressof(fills),
+            slot_count=len(specialization.slots),
+        )
+        memory = ctypes.create_string_buffer(record, RECORD.size)
+        self._keeps += [miss.keeps, words, fills, specialization.result]
+        replaced = self._records.get((miss.layout, miss.key))
+        self._retired.append(replaced)
+        self._records[miss.layout, miss.key] = memory
+        self._publish()
+
+    def clear(self) -> None:
+        """Forgets all specialisations: the next calls go to the slow path. Launches under way are not disturbed."""
+        self._retired += self._records.values()
+        self._records = {}
+        self._publish()
+
+    def _publish(self) -> None:
+        """Makes a hash table of all records and lets native code see it, in one step."""
+        size = 8
+        while size < 2 * len(self._records):
+            size *= 2
+        table = (ctypes.c_uint64 * size)()
+        for memory in self._records.values():
+            address = ctypes.addressof(memory)
+            index = RECORD.read(address, "hash") & size - 1
+            while table[index]:
+                index = (index + 1) & size - 1
+            table[index] = address
+        self._tables.append(table)
+        place = STATE.fields["last"].offset
+        poke(self._state + place, struct.pack("<QQq", 0, ctypes.addressof(table), size - 1))
+
+    def _launch_slowly(self, grid: Any, /, *args: Any, **kwargs: Any) -> object:
+        return self._slow_path(grid, args, kwargs, None)
+
+    def _missed(self, grid: Any, values: tuple[Any, ...], names: tuple[str, ...] | None) -> object:
+        """A call that native code could not finish, with all arguments in one tuple and the names of the last ones."""
+        positional = len(values) - len(names or ())
+        kwargs = dict(zip(names or (), values[positional:], strict=True))
+        return self._slow_path(grid, values[:positional], kwargs, self._miss(values, positional, names))
+
+    def _miss(self, values: tuple[Any, ...], positional: int, names: tuple[str, ...] | None) -> Miss | None:
+        runtime = _ready()
+        layout = self._layout(positional, names)
+        if runtime is None or layout is None:
+            return None
+        runtime.know_torch()
+        objects = (ctypes.py_object * len(values))(*values)
+        count = layout.count
+        words, numbers = ctypes.create_string_buffer(16 * count), ctypes.create_string_buffer(8 * count)
+        if runtime.classify(layout.address, objects, words, numbers) != KNOWN:
+            return None
+        return Miss(words.raw, layout.kept(values), layout.address)
+
+    def _layout(self, positional: int, names: tuple[str, ...] | None) -> _Layout | None:
+        for layout in self._layouts:
+            if layout.positional == positional and layout.names == names:
+                return layout
+        if len(self._layouts) >= _MAX_LAYOUTS:
+            return None
+        made = _layout_for(self._parameters, positional, names)
+        if made is not None:
+            self._layouts.append(made)
+            addresses = (ctypes.c_uint64 * len(self._layouts))(*(known.address for known in self._layouts))
+            self._tables.append(addresses)
+            place = STATE.fields["layouts"].offset
+            poke(self._state + place, struct.pack("<Qq", ctypes.addressof(addresses), len(self._layouts)))
+        return made
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A LAYOUT in memory, and what it refers to. `indices` has a parameter's argument, or -1 for its default."""
+
+    positional: int
+    names: tuple[str, ...] | None
+    indices: tuple[int, ...]
+    parameters: tuple[Parameter, ...]
+    memory: ctypes.Array[ctypes.c_char]
+    parameter_names: object
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.memory)
+
+    @property
+    def count(self) -> int:
+        return len(self.indices)
+
+    def kept(self, values: tuple[Any, ...]) -> tuple[object, ...]:
+        """The objects whose addresses are in a key of these arguments."""
+        bound = zip(self.parameters, self.indices, strict=True)
+        arguments = [(p.is_constant, p.default if i < 0 else values[i]) for p, i in bound]
+        return tuple(value if is_constant else getattr(value, "dtype", None) for is_constant, value in arguments)
+
+
+def _layout_for(parameters: tuple[Parameter, ...], positional: int, names: tuple[str, ...] | None) -> _Layout | None:
+    """The layout of a way to call; None when the call does not fit the parameters."""
+    keywords = {name: positional + index for index, name in enumerate(names or ())}
+    indices = []
+    for index, parameter in enumerate(parameters):
+        given = keywords.pop(parameter.name, -1)
+        if index < positional and given >= 0:
+            return None
+        found = index if index < positional else given
+        if found < 0 and parameter.default is NO_DEFAULT:
+            return None
+        indices.append(found)
+    if positional > len(parameters):
+        return None
+    options = tuple(Parameter(name, is_constant=True) for name in keywords)
+    bound = parameters + options
+    indices += keywords.values()
+    labels = (ctypes.c_uint64 * len(parameters))(*(id(parameter.name) for parameter in parameters))
+    header = LAYOUT.pack(
+        positional=positional,
+        names=id(names) if names is not None else 0,
+        name_count=len(names or ()),
+        count=len(bound),
+        parameters=len(parameters),
+        parameter_names=ctypes.addressof(labels),
+    )
+    sources = (
+        SOURCE.pack(index=index, role=_role(parameter), default=id(parameter.default))
+        for parameter, index in zip(bound, indices, strict=True)
+    )
+    image = header + b"".join(sources)
+    memory = ctypes.create_string_buffer(image, len(image))
+    return _Layout(positional, names, tuple(indices), bound, memory, labels)
+
+
+def _role(parameter: Parameter) -> int:
+    return (
+        ROLE_CONSTANT * parameter.is_constant
+        | ROLE_ANY_VALUE * (not parameter.by_value)
+        | ROLE_ANY_ALIGNMENT * (not parameter.by_alignment)
+    )
+
+
+def _fills(slots: tuple[Slot, ...], key: bytes) -> ctypes.Array[ctypes.c_char] | None:
+    """How to fill the slots from arguments with this key; None when some conversion is only known to Python."""
+    image = b""
+    for slot in slots:
+        (tag,) = struct.unpack_from("<q", key, 16 * slot.parameter)
+        conversion = _conversion(tag, slot.type)
+        if conversion is None:
+            return None
+        image += FILL.pack(parameter=slot.parameter, conversion=conversion)
+    return ctypes.create_string_buffer(image, max(1, len(image)))
+
+
+def _conversion(tag: int, kind: str) -> int | None:
+    if tag == TAG_FLOAT:
+        return CONVERT_FLOAT_TO_FP32 if kind in _FLOATS else CONVERT_BITS if kind == "fp64" else None
+    if kind in _FLOATS or kind == "fp64":
+        convert = CONVERT_INT_TO_FP64 if kind == "fp64" else CONVERT_INT_TO_FP32
+        return convert if tag in (TAG_INT32, TAG_INT64, TAG_BOOL) else None
+    return CONVERT_TRUTH if kind in ("i1", "u1") else CONVERT_BITS
+
+
+def create_native_kernel(parameters: Sequence[Parameter], slow_path: SlowPath) -> NativeKernel:
+    """Native launching for one kernel.
+
+    Args:
+        parameters: in order.
+        slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
+            raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
+    Returns: the object to subscript with a grid.
+    """
+    _ready()
+    return NativeKernel(parameters, slow_path)
+
+
+def accelerate(owner: type, slot: str) -> bool:
+    """Makes `owner.__getitem__` native.
+
+    Args:
+        owner: the one class (with its subclasses) whose instances keep their NativeKernel in `slot`; an instance whose
+            slot is unset or holds something else is subscripted by the `__getitem__` that the class has now.
+        slot: an entry of the `__slots__` of `owner` itself.
+    Returns: whether that worked; if not, nothing has changed.
+    """
+    runtime = _ready()
+    offset = python_memory.slot_offset(owner, slot)
+    if runtime is None or offset is None:
+        return False
+    replacement = runtime.native_getitem(owner, "subscript_owner")
+    if replacement is None:
+        return False
+    runtime.set("owner_slot", offset)
+    runtime.set_object("owner_fallback", vars(owner)["__getitem__"])
+    type.__setattr__(owner, "__getitem__", replacement)
+    return True
+
+
+def is_native() -> bool:
+    """Do launches run without Python here?"""
+    return _ready() is not None
+
+
+def launch_record(grid: Sequence[int], values: Sequence[int | float], types: Sequence[str]) -> bytes:
+    """The bytes that machine code gets as its `launch` argument, for `run_grid`.
+
+    Args: grid: one to three extents; values: an address or number per slot; types: Triton's names of their types.
+    Errors: struct.error for extents that do not fit.
+    """
+    x, y, z = (*grid, 1, 1)[:3]
+    slots = b"".join(map(_packed, values, types))
+    return struct.pack("<iiiiQ", x, y, z, 0, 0) + slots
+
+
+def _packed(value: int | float, kind: str) -> bytes:
+    if kind in _FLOATS:
+        return struct.pack("<fi", ctypes.c_float(value).value, 0)
+    if kind == "fp64":
+        return struct.pack("<d", value)
+    return struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF)
+
+
+def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0, num_threads: int = 0) -> None:
+    """Runs a kernel from Python, on the pool if there is more than one program.
+
+    Args:
+        entry: address of the machine code; record: from `launch_record`; programs: how many to run.
+        scratch_bytes: memory that each thread needs; num_threads: at most so many threads, 0 for all.
+    Errors: MemoryError for the scratch memory, and what the handler given to `after_launch` raises.
+    """
+    launch = ctypes.create_string_buffer(record, len(record))
+    runtime = _ready()
+    if runtime is None:
+        _run_alone(entry, launch, programs, scratch_bytes)
+        return
+    cost = ctypes.c_int64(-1)
+    if not runtime.execute(entry, launch, programs, scratch_bytes, num_threads, ctypes.byref(cost)):
+        raise MemoryError(f"no memory for {scratch_bytes} bytes of scratch per thread")
+    if EXTERNALS.read(runtime.externals, "pending"):
+        _Handlers.after_launch()
+
+
+def _run_alone(entry: int, launch: ctypes.Array[ctypes.c_char], programs: int, scratch_bytes: int) -> None:
+    pointer, word = ctypes.c_void_p, ctypes.c_int64
+    scratch = ctypes.create_string_buffer(scratch_bytes + 64)
+    aligned = -(-ctypes.addressof(scratch) // 64) * 64
+    ctypes.CFUNCTYPE(None, pointer, word, word, pointer)(entry)(launch, 0, programs, aligned)
+
+
+def set_num_threads(count: int) -> None:
+    """The most threads that a launch may use, its own included; 1 turns the pool off."""
+    runtime = _ready()
+    if runtime is not None:
+        runtime.set_threads(count)
+
+
+def set_external(index: int, address: int) -> None:
+    """Puts an address into the table that kernels find at offset 16 of their launch record.
+
+    Args: index: 0 for `report`, 2 … 31 for other helpers; entry 1 is the word that asks for `after_launch`.
+    Errors: KeyError for other indices.
+    """
+    runtime = _ready()
+    if runtime is not None:
+        EXTERNALS.write(runtime.externals, "report" if index == 0 else f"helper{index}", address)
+
+
+def after_launch(handler: Callable[[], None]) -> None:
+    """Has `handler` called, with the GIL held, after every launch whose kernel set word 1 of the externals.
+
+    The handler resets the word (`reset_pending`) and raises if the launch is to fail.
+    """
+    _Handlers.after_launch = staticmethod(handler)
+    runtime = _ready()
+    if runtime is not None:
+        runtime.set_object("after_launch", handler)
+
+
+def reset_pending() -> None:
+    """Clears word 1 of the externals."""
+    runtime = _ready()
+    if runtime is not None:
+        EXTERNALS.write(runtime.externals, "pending", 0)
+
+
+class _Handlers:
+    after_launch: Callable[[], None] = staticmethod(reset_pending)
+
+
+@cache
+def _ready() -> NativeRuntime | None:
+    """The native runtime, with `NativeKernel` made native."""
+    runtime = native_runtime()
+    slot = python_memory.slot_offset(NativeKernel, "_state")
+    if runtime is None or slot is None:
+        return None
+    subscript = runtime.native_getitem(NativeKernel, "subscript_kernel")
+    if subscript is None:
+        return None
+    runtime.set("state_slot", slot)
+    runtime.set_object("type_kernel", NativeKernel)
+    runtime.set_object("missed", NativeKernel._missed)
+    NativeKernel.__getitem__ = subscript  # type: ignore[assignment,method-assign]
+    return runtime

@@ -1,0 +1,269 @@
+"""From the arguments of a call to a key of two words per parameter, and from keys to specialisations.
+
+    argument                          words                                        value
+    NumPy array                       dtype object, flags (+1: multiple of 16)     address
+    torch tensor on the CPU           dtype object, 65536 (+1: multiple of 16)     address
+    int                               i32 / i64 / u64, 1: multiple of 16, 2: is 1  number
+    float, bool, None                 kind, 0                                      bits, 0 or 1, 0
+    constant or option: int, float    kind, the number                             –
+    constant or option: others        object, its address                          –
+
+Anything else has no key. All of this runs with the GIL held.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.pool import runtime, system
+from tilewright.runtime.drivers.cpu.native.structs import (
+    LAYOUT,
+    NDARRAY_DATA,
+    NDARRAY_DTYPE,
+    NDARRAY_FLAGS,
+    NDARRAY_KEY_FLAGS,
+    RECORD,
+    ROLE_ANY_ALIGNMENT,
+    ROLE_ANY_VALUE,
+    ROLE_CONSTANT,
+    SOURCE,
+    STATE,
+    TABLE,
+    TAG_BOOL,
+    TAG_FLOAT,
+    TAG_INT32,
+    TAG_INT64,
+    TAG_NONE,
+    TAG_OBJECT,
+    TAG_UINT64,
+    WORD_MULTIPLE,
+    WORD_ONE,
+    WORD_TENSOR,
+)
+
+KNOWN, UNKNOWN, RAISED = 1, 0, -1
+"""What `classify` gives: a key, no key, a Python exception."""
+
+_HASH_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio
+
+
+def add_arguments(module: Module) -> None:
+    """Adds `classify`, `key_hash`, `find_layout`, `find_record` and their helpers to the module."""
+    _source(module)
+    _number(module)
+    _tensor(module)
+    _argument(module)
+    _classify(module)
+    _same_words(module)
+    _key_hash(module)
+    _find_record(module)
+    _names_match(module)
+    _find_layout(module)
+
+
+def type_of(f: Function, value: Value) -> Value:
+    """The type of a Python object."""
+    return f.load("ptr", value, 8)
+
+
+def release(f: Function, value: Value) -> None:
+    """Drops a reference."""
+    f.call(system(f, "Py_DecRef"), "void", value)
+
+
+def _source(module: Module) -> None:
+    """The argument for a SOURCE; borrowed."""
+    f = module.function("source", "ptr", {"source": "ptr", "values": "ptr"})
+    index = f.get(SOURCE, f["source"], "index").to("i64")
+    with f.when(index < 0):
+        f.give(f.get(SOURCE, f["source"], "default"))
+    f.give(f.load("ptr", f["values"], index * 8))
+
+
+def _give_key(f: Function, tag: Value | int, word: Value | int, value: Value | int) -> None:
+    f.store(f.constant("i64", tag), f["key"])
+    f.store(f.constant("i64", word), f["key"], 8)
+    f.store(f.constant("i64", value), f["value"])
+    f.give(KNOWN)
+
+
+def _multiple(f: Function, number: Value, role: Value) -> Value:
+    """WORD_MULTIPLE if the number is one of 16 and the parameter cares."""
+    is_multiple = (number & 15).equals(0) & (role & ROLE_ANY_ALIGNMENT).equals(0)
+    return f.choose(is_multiple, WORD_MULTIPLE, 0)
+
+
+def _number(module: Module) -> None:
+    f = module.function("number", "i32", {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"})
+    argument, role = f["argument"], f["role"]
+    overflow = f.stack("i32")
+    found = f.call(system(f, "PyLong_AsLongLongAndOverflow"), "i64", argument, overflow)
+    sign = f.load("i32", overflow)
+    is_constant = (role & ROLE_CONSTANT).differs(0)
+    with f.when(sign.differs(0)):
+        with f.when(is_constant):
+            _give_key(f, TAG_OBJECT, argument.to("i64"), 0)
+        with f.when(sign < 0):
+            f.give(UNKNOWN)
+        large = f.call(system(f, "PyLong_AsUnsignedLongLong"), "i64", argument)
+        with f.when(f.call(system(f, "PyErr_Occurred"), "ptr").differs(0)):
+            f.call(system(f, "PyErr_Clear"), "void")
+            f.give(UNKNOWN)
+        _give_key(f, TAG_UINT64, _multiple(f, large, role), large)
+    with f.when(is_constant):
+        _give_key(f, TAG_INT32, found, 0)
+    tag = f.choose(found.to("i32").to("i64").equals(found), TAG_INT32, TAG_INT64)
+    is_one = found.equals(1) & (role & ROLE_ANY_VALUE).equals(0)
+    _give_key(f, tag, f.choose(is_one, WORD_ONE, _multiple(f, found, role)), found)
+
+
+def _tensor(module: Module) -> None:
+    """A torch tensor: its own C functions, without looking up attributes."""
+    f = module.function("tensor", "i32", {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"})
+    table, argument = runtime(f), f["argument"]
+    getter = f.get(TABLE, table, "is_cpu_getter")
+    is_cpu = f.call(getter, "ptr", argument, f.get(TABLE, table, "is_cpu_closure"))
+    with f.when(is_cpu.equals(0)):
+        f.give(RAISED)
+    release(f, is_cpu)
+    with f.when(is_cpu.differs(f.get(TABLE, table, "true"))):
+        f.give(UNKNOWN)
+    dtype = f.call(f.get(TABLE, table, "dtype_getter"), "ptr", argument, f.get(TABLE, table, "dtype_closure"))
+    with f.when(dtype.equals(0)):
+        f.give(RAISED)
+    release(f, dtype)
+    pointer = f.call(f.get(TABLE, table, "data_ptr"), "ptr", argument, f.constant("ptr", 0))
+    with f.when(pointer.equals(0)):
+        f.give(RAISED)
+    address = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", pointer).to("i64")
+    release(f, pointer)
+    _give_key(f, dtype.to("i64"), _multiple(f, address, f["role"]) | WORD_TENSOR, address)
+
+
+def _argument(module: Module) -> None:
+    """Key and value of one argument."""
+    parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"}
+    f = module.function("argument", "i32", parameters)
+    table, argument, role = runtime(f), f["argument"], f["role"]
+    kind = type_of(f, argument)
+    is_constant = (role & ROLE_CONSTANT).differs(0)
+    with f.when(kind.equals(f.get(TABLE, table, "type_int"))):
+        f.give(f.call("number", "i32", *(f[name] for name in parameters)))
+    with f.when(kind.equals(f.get(TABLE, table, "type_float"))):
+        number = f.call(system(f, "PyFloat_AsDouble"), "double", argument).to("i64")
+        _give_key(f, TAG_FLOAT, f.choose(is_constant, number, 0), number)
+    with f.when(is_constant):
+        _give_key(f, TAG_OBJECT, argument.to("i64"), 0)
+    with f.when(kind.equals(f.get(TABLE, table, "type_ndarray"))):
+        address = f.load("i64", argument, NDARRAY_DATA)
+        flags = f.load("i32", argument, NDARRAY_FLAGS).to("i64") & NDARRAY_KEY_FLAGS
+        _give_key(f, f.load("i64", argument, NDARRAY_DTYPE), _multiple(f, address, role) | flags, address)
+    is_parameter = kind.equals(f.get(TABLE, table, "type_parameter"))
+    with f.when(kind.equals(f.get(TABLE, table, "type_tensor")) | is_parameter):
+        f.give(f.call("tensor", "i32", *(f[name] for name in parameters)))
+    with f.when(argument.equals(f.get(TABLE, table, "none"))):
+        _give_key(f, TAG_NONE, 0, 0)
+    with f.when(kind.equals(f.get(TABLE, table, "type_bool"))):
+        _give_key(f, TAG_BOOL, 0, argument.equals(f.get(TABLE, table, "true")).widened("i64"))
+    f.give(UNKNOWN)
+
+
+def _classify(module: Module) -> None:
+    """Keys and values of all arguments of a call; `values` are the Python objects, positional ones first."""
+    f = module.function(
+        "classify", "i32", {"layout": "ptr", "objects": "ptr", "words": "ptr", "values": "ptr"}, exported=True
+    )
+    layout = f["layout"]
+    sources = f.at(layout, LAYOUT.size)
+    with f.counted(f.get(LAYOUT, layout, "count")) as index:
+        source = f.at(sources, index * SOURCE.size)
+        argument = f.call("source", "ptr", source, f["objects"])
+        role = f.get(SOURCE, source, "role").to("i64")
+        key, value = f.at(f["words"], index * 16), f.at(f["values"], index * 8)
+        found = f.call("argument", "i32", argument, role, key, value)
+        with f.when(found.differs(KNOWN)):
+            f.give(found)
+    f.give(KNOWN)
+
+
+def _same_words(module: Module) -> None:
+    f = module.function("same_words", "i1", {"left": "ptr", "right": "ptr", "count": "i64"})
+    difference = f.variable("i64", 0)
+    with f.counted(f["count"]) as index:
+        left, right = (f.load("i64", f[side], index * 8) for side in ("left", "right"))
+        difference.set(difference.value | (left ^ right))
+    f.give(difference.value.equals(0))
+
+
+def _key_hash(module: Module) -> None:
+    f = module.function("key_hash", "i64", {"layout": "ptr", "words": "ptr", "count": "i64"}, exported=True)
+    mixed = f.variable("i64", f["layout"].to("i64"))
+    with f.counted(f["count"]) as index:
+        combined = (mixed.value ^ f.load("i64", f["words"], index * 8)) * _HASH_FACTOR
+        mixed.set(combined ^ (combined >> 29))
+    f.give(mixed.value)
+
+
+def _find_record(module: Module) -> None:
+    """The RECORD with this layout and key, or null: the last hit first, then the hash table."""
+    f = module.function("find_record", "ptr", {"state": "ptr", "layout": "ptr", "words": "ptr"})
+    state, layout, words = f["state"], f["layout"], f["words"]
+    count = f.get(LAYOUT, layout, "count") * 2
+    last = f.get(STATE, state, "last")
+    with f.when(last.differs(0)):
+        _give_if_equal(f, last, count)
+    code = f.call("key_hash", "i64", layout, words, count)
+    mask, table = f.get(STATE, state, "mask"), f.get(STATE, state, "table")
+    with f.when(table.equals(0)):
+        f.give(0)
+    index = f.variable("i64", code & mask)
+    with f.repeat() as loop:
+        record = f.load("ptr", table, index.value * 8)
+        loop.leave_when(record.equals(0))
+        with f.when(f.get(RECORD, record, "hash").equals(code)):
+            _give_if_equal(f, record, count)
+        index.set((index.value + 1) & mask)
+    f.give(0)
+
+
+def _give_if_equal(f: Function, record: Value, count: Value) -> None:
+    same_layout = f.get(RECORD, record, "layout").equals(f["layout"])
+    with f.when(same_layout), f.when(f.call("same_words", "i1", f.get(RECORD, record, "words"), f["words"], count)):
+        f.put(STATE, f["state"], "last", record)
+        f.give(record)
+
+
+def _names_match(module: Module) -> None:
+    """Is this the layout of a call with so many positional arguments and these keywords (a tuple or null)?"""
+    f = module.function("names_match", "i1", {"layout": "ptr", "positional": "i64", "names": "ptr"})
+    layout, names = f["layout"], f["names"]
+    with f.when(f.get(LAYOUT, layout, "positional").differs(f["positional"])):
+        f.give(0)
+    known = f.get(LAYOUT, layout, "names")
+    with f.when(known.equals(names)):
+        f.give(1)
+    with f.when(known.equals(0) | names.equals(0)):
+        f.give(0)
+    count = f.get(LAYOUT, layout, "name_count")
+    with f.when(f.call(system(f, "PyTuple_Size"), "i64", names).differs(count)):
+        f.give(0)
+    with f.counted(count) as index:
+        left, right = (f.call(system(f, "PyTuple_GetItem"), "ptr", side, index) for side in (known, names))
+        with f.when(left.differs(right)):
+            f.give(0)
+    f.give(1)
+
+
+def _find_layout(module: Module) -> None:
+    """The LAYOUT of a call, or null: the last one first, then all of them."""
+    f = module.function("find_layout", "ptr", {"state": "ptr", "positional": "i64", "names": "ptr"}, exported=True)
+    state = f["state"]
+    last = f.get(STATE, state, "layout")
+    with f.when(last.differs(0)), f.when(f.call("names_match", "i1", last, f["positional"], f["names"])):
+        f.give(last)
+    layouts = f.get(STATE, state, "layouts")
+    with f.counted(f.get(STATE, state, "layout_count")) as index:
+        layout = f.load("ptr", layouts, index * 8)
+        with f.when(f.call("names_match", "i1", layout, f["positional"], f["names"])):
+            f.put(STATE, state, "layout", layout)
+            f.give(layout)
+    f.give(0)

@@ -1,0 +1,284 @@
+"""The call `kernel[grid](*args, **keywords)`: a bound object, the grid, the launch record, the run.
+
+subscript          kernel, grid → bound object (reused when the last one is free)
+call               find layout, key, specialisation; grid; fill slots; run; give the result
+  → missed         anything not found goes to Python, with the arguments
+execute            scratch, GIL, one thread or the pool; measures the cost for the next time
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.arguments import KNOWN, RAISED, release, type_of
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.pool import runtime, system
+from tilewright.runtime.drivers.cpu.native.structs import (
+    BOUND,
+    CONVERT_BITS,
+    CONVERT_FLOAT_TO_FP32,
+    CONVERT_INT_TO_FP32,
+    CONVERT_INT_TO_FP64,
+    EXTERNALS,
+    FILL,
+    LAUNCH_SLOTS,
+    LAYOUT,
+    RECORD,
+    SOURCE,
+    TABLE,
+)
+
+_MAX_EXTENT = 2**31 - 1
+_NO_OFFSET_FLAG = 2**63 - 1  # clears PY_VECTORCALL_ARGUMENTS_OFFSET
+
+
+def add_launch(module: Module) -> None:
+    """Adds the functions behind `kernel[grid]` and its call to the module."""
+    _retain(module)
+    _bind(module)
+    _subscript_kernel(module)
+    _subscript_owner(module)
+    _destroy_bound(module)
+    _extents(module)
+    _called_grid(module)
+    _fill_slots(module)
+    _missed(module)
+    _finish(module)
+    _launch_known(module)
+    _call_bound(module)
+
+
+def _retain(module: Module) -> None:
+    f = module.function("retain", "ptr", {"value": "ptr"})
+    f.call(system(f, "Py_IncRef"), "void", f["value"])
+    f.give(f["value"])
+
+
+def _retained(f: Function, value: Value) -> Value:
+    return f.call("retain", "ptr", value)
+
+
+def _bind(module: Module) -> None:
+    """A new bound object."""
+    f = module.function("bind", "ptr", {"kernel": "ptr", "grid": "ptr"})
+    table = runtime(f)
+    bound = f.variable("ptr", f.get(TABLE, table, "free_bound"))
+    with f.when(bound.value.differs(0)) as reuse:
+        f.put(TABLE, table, "free_bound", 0)
+        f.put(BOUND, bound.value, "refcount", 1)
+    with reuse.otherwise():
+        bound.set(f.call(system(f, "_PyObject_New"), "ptr", f.get(TABLE, table, "bound_type")))
+        with f.when(bound.value.equals(0)):
+            f.give(0)
+        f.put(BOUND, bound.value, "vectorcall", f.emit("ptr", "getelementptr i8, ptr @call_bound, i64 0"))
+    for field in ("kernel", "grid"):
+        f.put(BOUND, bound.value, field, _retained(f, f[field]))
+    f.give(bound.value)
+
+
+def _subscript_kernel(module: Module) -> None:
+    f = module.function("subscript_kernel", "ptr", {"kernel": "ptr", "grid": "ptr"}, exported=True)
+    f.give(f.call("bind", "ptr", f["kernel"], f["grid"]))
+
+
+def _subscript_owner(module: Module) -> None:
+    """`jit_function[grid]`: through its kernel, once it has one."""
+    f = module.function("subscript_owner", "ptr", {"owner": "ptr", "grid": "ptr"}, exported=True)
+    table = runtime(f)
+    kernel = f.load("ptr", f["owner"], f.get(TABLE, table, "owner_slot"))
+    with f.when(kernel.differs(0)), f.when(type_of(f, kernel).equals(f.get(TABLE, table, "type_kernel"))):
+        f.give(f.call("bind", "ptr", kernel, f["grid"]))
+    fallback = f.get(TABLE, table, "owner_fallback")
+    f.give(_python(f, fallback, f["owner"], f["grid"]))
+
+
+def _python(f: Function, function: Value, *arguments: Value) -> Value:
+    """Calls a Python function with positional arguments."""
+    place = f.stack(f"[{len(arguments)} x ptr]")
+    for index, argument in enumerate(arguments):
+        f.store(argument, place, 8 * index)
+    count = f.constant("i64", len(arguments))
+    return f.call(system(f, "PyObject_Vectorcall"), "ptr", function, place, count, f.constant("ptr", 0))
+
+
+def _destroy_bound(module: Module) -> None:
+    """Frees a bound object, or keeps its memory for the next one."""
+    f = module.function("destroy_bound", "void", {"bound": "ptr"}, exported=True)
+    table, bound = runtime(f), f["bound"]
+    release(f, f.get(BOUND, bound, "kernel"))
+    release(f, f.get(BOUND, bound, "grid"))
+    with f.when(f.get(TABLE, table, "free_bound").equals(0)):
+        f.put(TABLE, table, "free_bound", bound)
+        f.give()
+    kind = f.get(BOUND, bound, "type")
+    f.call(system(f, "PyObject_Free"), "void", bound)
+    release(f, kind)
+    f.give()
+
+
+def _extents(module: Module) -> None:
+    """The grid as three extents in the launch record, and the number of programs (or -1: not a grid we know)."""
+    f = module.function("extents", "i64", {"grid": "ptr", "launch": "ptr"})
+    table, grid = runtime(f), f["grid"]
+    is_tuple = type_of(f, grid).equals(f.get(TABLE, table, "type_tuple"))
+    with f.when(is_tuple.equals(0) & type_of(f, grid).differs(f.get(TABLE, table, "type_list"))):
+        f.give(-1)
+    sizes = f.choose(is_tuple, system(f, "PyTuple_Size"), system(f, "PyList_Size"), kind="ptr")
+    items = f.choose(is_tuple, system(f, "PyTuple_GetItem"), system(f, "PyList_GetItem"), kind="ptr")
+    count = f.call(sizes, "i64", grid)
+    with f.when((count < 1) | (count > 3)):
+        f.give(-1)
+    total = f.variable("i64", 1)
+    for offset in (0, 4, 8):
+        f.store(f.constant("i32", 1), f["launch"], offset)
+    with f.counted(count) as axis:
+        extent = f.call(system(f, "PyLong_AsLong"), "i64", f.call(items, "ptr", grid, axis))
+        with f.when(extent.equals(-1)):
+            f.call(system(f, "PyErr_Clear"), "void")
+        with f.when((extent < 0) | (extent > _MAX_EXTENT)):
+            f.give(-1)
+        f.store(extent.to("i32"), f["launch"], axis * 4)
+        with f.when((total.value > _MAX_EXTENT) & (extent > 1)):
+            f.give(-1)
+        total.set(total.value * extent)
+    f.give(total.value)
+
+
+def _called_grid(module: Module) -> None:
+    """`grid(meta)` with meta = {parameter name: argument}; a new reference, or null with an exception."""
+    f = module.function("called_grid", "ptr", {"grid": "ptr", "layout": "ptr", "objects": "ptr"})
+    layout = f["layout"]
+    meta = f.call(system(f, "PyDict_New"), "ptr")
+    with f.when(meta.equals(0)):
+        f.give(0)
+    names = f.get(LAYOUT, layout, "parameter_names")
+    with f.counted(f.get(LAYOUT, layout, "parameters")) as index:
+        source = f.at(layout, index * SOURCE.size + LAYOUT.size)
+        argument = f.call("source", "ptr", source, f["objects"])
+        name = f.load("ptr", names, index * 8)
+        with f.when(f.call(system(f, "PyDict_SetItem"), "i32", meta, name, argument).differs(0)):
+            release(f, meta)
+            f.give(0)
+    result = _python(f, f["grid"], meta)
+    release(f, meta)
+    f.give(result)
+
+
+def _fill_slots(module: Module) -> None:
+    f = module.function("fill_slots", "void", {"record": "ptr", "values": "ptr", "launch": "ptr"})
+    record = f["record"]
+    slots = f.get(RECORD, record, "slots")
+    with f.counted(f.get(RECORD, record, "slot_count")) as index:
+        fill = f.at(slots, index * FILL.size)
+        parameter = f.get(FILL, fill, "parameter").to("i64")
+        conversion = f.get(FILL, fill, "conversion")
+        value = f.load("i64", f["values"], parameter * 8)
+        f.store(_converted(f, conversion, value), f["launch"], index * 8 + LAUNCH_SLOTS)
+    f.give()
+
+
+def _converted(f: Function, conversion: Value, value: Value) -> Value:
+    result = f.variable("i64", value)
+    with f.when(conversion.differs(CONVERT_BITS)):
+        as_double = f.emit("double", f"sitofp i64 {value.text} to double")
+        from_float = f.choose(conversion.equals(CONVERT_FLOAT_TO_FP32), value.to("double"), as_double, kind="double")
+        single = from_float.to("float").to("i32").widened("i64")
+        is_fp32 = conversion.equals(CONVERT_FLOAT_TO_FP32) | conversion.equals(CONVERT_INT_TO_FP32)
+        truth = value.differs(0).widened("i64")
+        is_fp64 = conversion.equals(CONVERT_INT_TO_FP64)
+        result.set(f.choose(is_fp32, single, f.choose(is_fp64, as_double.to("i64"), truth)))
+    return result.value
+
+
+def _missed(module: Module) -> None:
+    """Hands a call to Python: missed(kernel, grid, values, names)."""
+    f = module.function(
+        "missed", "ptr", {"kernel": "ptr", "grid": "ptr", "objects": "ptr", "positional": "i64", "names": "ptr"}
+    )
+    table = runtime(f)
+    count = f.variable("i64", f["positional"])
+    names = f.variable("ptr", f.get(TABLE, table, "none"))
+    with f.when(f["names"].differs(0)):
+        names.set(f["names"])
+        count.set(count.value + f.call(system(f, "PyTuple_Size"), "i64", f["names"]))
+    values = f.call(system(f, "PyTuple_New"), "ptr", count.value)
+    with f.when(values.equals(0)):
+        f.give(0)
+    with f.counted(count.value) as index:
+        item = _retained(f, f.load("ptr", f["objects"], index * 8))
+        f.call(system(f, "PyTuple_SetItem"), "i32", values, index, item)
+    result = _python(f, f.get(TABLE, table, "missed"), f["kernel"], f["grid"], values, names.value)
+    release(f, values)
+    f.give(result)
+
+
+def _finish(module: Module) -> None:
+    """The result of a launch, or the exception that a kernel asked for."""
+    f = module.function("finish", "ptr", {"result": "ptr"})
+    table = runtime(f)
+    with f.when(f.get(EXTERNALS, f.get(TABLE, table, "externals"), "pending").differs(0)):
+        after = f.get(TABLE, table, "after_launch")
+        with f.when(after.differs(0)):
+            answer = f.call(system(f, "PyObject_Vectorcall"), "ptr", after, *_no_arguments(f))
+            with f.when(answer.equals(0)):
+                f.give(0)
+            release(f, answer)
+    f.give(_retained(f, f["result"]))
+
+
+def _no_arguments(f: Function) -> tuple[Value, Value, Value]:
+    return f.constant("ptr", 0), f.constant("i64", 0), f.constant("ptr", 0)
+
+
+def _launch_known(module: Module) -> None:
+    """Runs a specialisation over a grid that was understood; null with an exception when memory is short."""
+    f = module.function("launch_known", "ptr", {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"})
+    record = f["record"]
+    f.call("fill_slots", "void", record, f["values"], f["launch"])
+    entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
+    cost = f.address(RECORD, record, "cost")
+    done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)
+    with f.when(done.equals(0)):
+        f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
+    f.give(f.call("finish", "ptr", f.get(RECORD, record, "result")))
+
+
+def _call_bound(module: Module) -> None:
+    """The vectorcall of a bound object."""
+    f = module.function("call_bound", "ptr", {"bound": "ptr", "objects": "ptr", "flags": "i64", "names": "ptr"})
+    objects, names = f["objects"], f["names"]
+    positional = f["flags"] & _NO_OFFSET_FLAG
+    kernel, grid = f.get(BOUND, f["bound"], "kernel"), f.get(BOUND, f["bound"], "grid")
+    slot = f.load("ptr", kernel, f.get(TABLE, runtime(f), "state_slot"))
+    state = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", slot)
+    layout = f.call("find_layout", "ptr", state, positional, names)
+    with f.when(layout.differs(0)):
+        count = f.get(LAYOUT, layout, "count")
+        words, values = f.stack_words(count * 2), f.stack_words(count)
+        found = f.call("classify", "i32", layout, objects, words, values)
+        with f.when(found.equals(RAISED)):
+            f.give(0)
+        with f.when(found.equals(KNOWN)):
+            record = f.call("find_record", "ptr", state, layout, words)
+            with f.when(record.differs(0)):
+                launch = f.stack_words(f.get(RECORD, record, "slot_count") + LAUNCH_SLOTS // 8)
+                total = f.call("extents", "i64", grid, launch)
+                with f.when(total >= 0):
+                    f.give(f.call("launch_known", "ptr", record, values, launch, total))
+                with f.when(f.call(system(f, "PyCallable_Check"), "i32", grid).differs(0)):
+                    _launch_over_called_grid(f, kernel, record, layout, values, launch, positional)
+    f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
+
+
+def _launch_over_called_grid(
+    f: Function, kernel: Value, record: Value, layout: Value, values: Value, launch: Value, positional: Value
+) -> None:
+    grid = f.call("called_grid", "ptr", f.get(BOUND, f["bound"], "grid"), layout, f["objects"])
+    with f.when(grid.equals(0)):
+        f.give(0)
+    result = f.variable("ptr", 0)
+    total = f.call("extents", "i64", grid, launch)
+    with f.when(total >= 0) as understood:
+        result.set(f.call("launch_known", "ptr", record, values, launch, total))
+    with understood.otherwise():
+        result.set(f.call("missed", "ptr", kernel, grid, f["objects"], positional, f["names"]))
+    release(f, grid)
+    f.give(result.value)

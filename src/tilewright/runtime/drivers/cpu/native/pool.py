@@ -1,0 +1,197 @@
+"""The thread pool: a job is `entry(launch, begin, end, scratch)` over programs 0 … total-1, in chunks claimed in order.
+
+    caller                                       worker
+    fill in the job, open the gate               wait until the generation changes: spin for a while, then sleep
+    generation += 1, wake sleepers               enter the gate (+1); if it is closed, leave
+    claim and run chunks until none is left      take a seat, claim and run chunks until none is left
+    close the gate                               leave the gate (-1)
+    wait until nobody is inside
+
+The caller waits only for workers that came in before it closed the gate, not for those that sleep or are descheduled.
+A job is only written while the gate is closed and nobody is inside, and only read inside; so no worker sees half a job.
+Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.structs import OPEN, POOL, TABLE
+
+RUNTIME = "runtime"
+"""The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
+
+_FUTEX_WAIT, _FUTEX_WAKE, _ALL_SIGNALS = 128, 129, -1
+_SIG_SETMASK = 2
+_PAUSES_BEFORE_YIELD = 2000
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What differs between processors: how to wait politely, and the number of the futex system call."""
+
+    pause: str
+    pause_declaration: str
+    futex: int
+
+
+MACHINES = {
+    "x86-64": Machine("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()", 202),
+    "aarch64": Machine("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)", 98),
+}
+
+
+def add_pool(module: Module, machine: Machine) -> None:
+    """Adds `now`, `work`, `worker`, `start_workers` and `share` to the module."""
+    module.declarations += [
+        f"@{RUNTIME} = externally_initialized constant ptr null",
+        machine.pause_declaration,
+        "declare i64 @llvm.readsteadycounter()" if machine.futex == 98 else "declare i64 @llvm.readcyclecounter()",
+    ]
+    _now(module, machine)
+    _work(module)
+    _await_job(module, machine)
+    _worker(module)
+    _start_workers(module)
+    _wait_until_empty(module, machine)
+    _share(module, machine)
+
+
+def runtime(f: Function) -> Value:
+    """The address of the TABLE."""
+    return f.emit("ptr", f"load ptr, ptr @{RUNTIME}, align 8")
+
+
+def system(f: Function, name: str) -> Value:
+    """The address of a function of the Python or C library."""
+    return f.get(TABLE, runtime(f), name)
+
+
+def _now(module: Module, machine: Machine) -> None:
+    """A clock that costs a few nanoseconds; `set_up` knows how long its ticks are."""
+    f = module.function("now", "i64", {}, exported=True)
+    counter = "steady" if machine.futex == 98 else "cycle"
+    f.give(f.emit("i64", f"call i64 @llvm.read{counter}counter()"))
+
+
+def _work(module: Module) -> None:
+    """Claims chunks and runs them until none is left."""
+    f = module.function("work", "void", {"pool": "ptr", "scratch": "ptr"})
+    pool = f["pool"]
+    entry, launch = f.get(POOL, pool, "entry"), f.get(POOL, pool, "launch")
+    total, chunk = f.get(POOL, pool, "total"), f.get(POOL, pool, "chunk")
+    with f.repeat() as loop:
+        begin = f.update("add", f.address(POOL, pool, "next"), chunk)
+        loop.leave_when(begin >= total)
+        rest = total - begin
+        end = begin + f.choose(rest < chunk, rest, chunk)
+        f.call(entry, "void", launch, begin, end, f["scratch"])
+    f.give()
+
+
+def _await_job(module: Module, machine: Machine) -> None:
+    """Waits until the generation is not `seen`; gives the new one."""
+    f = module.function("await_job", "i32", {"pool": "ptr", "seen": "i32"})
+    pool = f["pool"]
+    started = f.call("now", "i64")
+    patience = f.get(POOL, pool, "spin_ticks")
+    with f.repeat() as spin:
+        generation = f.load("i32", pool, order="acquire")
+        with f.when(generation.differs(f["seen"])):
+            f.give(generation)
+        f.statement(machine.pause)
+        spin.leave_when(f.call("now", "i64") - started > patience)
+    f.update("add", f.address(POOL, pool, "sleepers"), 1, kind="i32")
+    with f.repeat() as sleep:
+        sleep.leave_when(f.load("i32", pool, order="seq_cst").differs(f["seen"]))
+        _futex(f, machine, _FUTEX_WAIT, f["seen"])
+    f.update("sub", f.address(POOL, pool, "sleepers"), 1, kind="i32")
+    f.give(f.load("i32", pool, order="acquire"))
+
+
+def _futex(f: Function, machine: Machine, operation: int, value: Value) -> None:
+    """The futex system call on the generation, which is the first field of the pool."""
+    nothing = f.constant("ptr", 0)
+    number, what = f.constant("i64", machine.futex), f.constant("i32", operation)
+    f.call_variadic(system(f, "syscall"), "i64", number, f["pool"], what, value, nothing, nothing, f.constant("i32", 0))
+
+
+def _worker(module: Module) -> None:
+    """The life of a thread."""
+    f = module.function("worker", "ptr", {"pool": "ptr"})
+    pool = f["pool"]
+    gate = f.address(POOL, pool, "gate")
+    seen = f.variable("i32", 0)
+    with f.repeat():
+        seen.set(f.call("await_job", "i32", pool, seen.value))
+        with f.when((f.load("i64", gate, order="acquire") & OPEN).differs(0)):
+            with f.when((f.update("add", gate, 1) & OPEN).differs(0)):
+                _take_part(f, pool)
+            f.update("sub", gate, 1)
+    f.give(0)
+
+
+def _take_part(f: Function, pool: Value) -> None:
+    seat = f.update("add", f.address(POOL, pool, "seats"), 1)
+    with f.when(seat < f.get(POOL, pool, "limit")):
+        offset = seat * f.get(POOL, pool, "stride")
+        f.call("work", "void", pool, f.at(f.get(POOL, pool, "scratch"), offset))
+
+
+def _start_workers(module: Module) -> None:
+    """Starts threads until there are `wanted`, or the system gives no more. Signals are left to Python's threads."""
+    f = module.function("start_workers", "void", {"pool": "ptr", "wanted": "i64"})
+    pool = f["pool"]
+    blocked, previous = f.stack("[16 x i64]"), f.stack("[16 x i64]")
+    for word in range(16):
+        f.store(f.constant("i64", _ALL_SIGNALS), blocked, 8 * word)
+    how = f.constant("i32", _SIG_SETMASK)
+    f.call(system(f, "pthread_sigmask"), "i32", how, blocked, previous)
+    worker = f.emit("ptr", "getelementptr i8, ptr @worker, i64 0")
+    with f.repeat() as loop:
+        workers = f.get(POOL, pool, "workers")
+        loop.leave_when(workers >= f["wanted"])
+        failed = f.call(system(f, "pthread_create"), "i32", f.stack("i64"), f.constant("ptr", 0), worker, pool)
+        loop.leave_when(failed.differs(0))
+        f.put(POOL, pool, "workers", workers + 1)
+    f.call(system(f, "pthread_sigmask"), "i32", how, previous, f.constant("ptr", 0))
+    f.give()
+
+
+def _wait_until_empty(module: Module, machine: Machine) -> None:
+    f = module.function("wait_until_empty", "void", {"gate": "ptr"})
+    spins = f.variable("i64", 0)
+    with f.repeat() as loop:
+        loop.leave_when(f.load("i64", f["gate"], order="acquire").equals(0))
+        spins.set(spins.value + 1)
+        with f.when(spins.value < _PAUSES_BEFORE_YIELD) as patient:
+            f.statement(machine.pause)
+        with patient.otherwise():
+            f.call(system(f, "sched_yield"), "i32")
+    f.give()
+
+
+def _share(module: Module, machine: Machine) -> None:
+    """Runs a job on up to `threads` threads; gives how many took part. The caller holds the pool's lock."""
+    arguments = {"entry": "ptr", "launch": "ptr", "total": "i64", "scratch": "ptr", "stride": "i64", "threads": "i64"}
+    f = module.function("share", "i64", {"pool": "ptr", **arguments})
+    pool, threads = f["pool"], f["threads"]
+    f.call("start_workers", "void", pool, threads - 1)
+    for field in ("entry", "launch", "total", "scratch", "stride"):
+        f.put(POOL, pool, field, f[field])
+    f.put(POOL, pool, "limit", threads)
+    chunk = f["total"] // (threads * 8)
+    f.put(POOL, pool, "chunk", f.choose(chunk < 1, 1, chunk))
+    f.put(POOL, pool, "next", 0)
+    f.put(POOL, pool, "seats", 1)
+    gate = f.address(POOL, pool, "gate")
+    f.update("or", gate, OPEN)
+    f.update("add", f.address(POOL, pool, "generation"), 1, kind="i32")
+    with f.when(f.load("i32", f.address(POOL, pool, "sleepers"), order="seq_cst") > 0):
+        _futex(f, machine, _FUTEX_WAKE, (threads - 1).to("i32"))
+    f.call("work", "void", pool, f["scratch"])
+    f.update("and", gate, ~OPEN)
+    f.call("wait_until_empty", "void", gate)
+    seats = f.get(POOL, pool, "seats")
+    f.give(f.choose(seats < threads, seats, threads))

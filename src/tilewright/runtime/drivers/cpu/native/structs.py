@@ -1,0 +1,205 @@
+"""Memory that Python and native code share: named fields at fixed offsets.
+
+    LAYOUT.fields["count"].offset           for native code
+    LAYOUT.pack(count=3, …)                 bytes of a whole struct
+    LAYOUT.write(address, "count", 4)       one field, in place
+
+Multi-byte fields are little-endian, as on both machines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_SIZES = {"i32": 4, "i64": 8, "ptr": 8}
+_CODES = {"i32": "<i", "i64": "<q", "ptr": "<Q"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where a field lies, and its LLVM type."""
+
+    offset: int
+    type: str
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Fields by name, and the bytes they take together."""
+
+    fields: Mapping[str, Field]
+    size: int
+
+    def pack(self, **values: int) -> bytes:
+        """The bytes of a struct with these fields; others are zero."""
+        image = bytearray(self.size)
+        for name, value in values.items():
+            field = self.fields[name]
+            struct.pack_into(_CODES[field.type], image, field.offset, value)
+        return bytes(image)
+
+    def write(self, address: int, name: str, value: int) -> None:
+        """Sets one field of the struct at `address`."""
+        field = self.fields[name]
+        poke(address + field.offset, struct.pack(_CODES[field.type], value))
+
+    def read(self, address: int, name: str) -> int:
+        """One field of the struct at `address`."""
+        field = self.fields[name]
+        return int(struct.unpack(_CODES[field.type], ctypes.string_at(address + field.offset, _SIZES[field.type]))[0])
+
+
+def poke(address: int, data: bytes) -> None:
+    """Writes bytes to memory while holding the GIL throughout, so that native code sees all of them or none."""
+    (ctypes.c_char * len(data)).from_address(address).raw = data
+
+
+def struct_of(first: Mapping[str, str] = MappingProxyType({}), /, *, apart: int = 8, **others: str) -> Struct:
+    """A struct with these fields (name and type) in order, each at a multiple of `apart` bytes and of its own size."""
+    fields = {}
+    offset = 0
+    for name, kind in (*first.items(), *others.items()):
+        step = max(apart, _SIZES[kind])
+        offset = -(-offset // step) * step
+        fields[name] = Field(offset, kind)
+        offset += _SIZES[kind]
+    return Struct(fields, -(-offset // 8) * 8)
+
+
+C_FUNCTIONS = (
+    "PyCallable_Check",
+    "PyDict_New",
+    "PyDict_SetItem",
+    "PyErr_Clear",
+    "PyErr_NoMemory",
+    "PyErr_Occurred",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyFloat_AsDouble",
+    "PyList_GetItem",
+    "PyList_Size",
+    "PyLong_AsLong",
+    "PyLong_AsLongLongAndOverflow",
+    "PyLong_AsUnsignedLongLong",
+    "PyLong_AsVoidPtr",
+    "PyObject_Free",
+    "PyObject_Vectorcall",
+    "PyTuple_GetItem",
+    "PyTuple_New",
+    "PyTuple_SetItem",
+    "PyTuple_Size",
+    "Py_DecRef",
+    "Py_IncRef",
+    "_PyObject_New",
+)
+"""Functions of the Python library that native code calls."""
+
+SYSTEM_FUNCTIONS = ("free", "malloc", "posix_memalign", "pthread_create", "pthread_sigmask", "sched_yield", "syscall")
+"""Functions of the C library that native code calls."""
+
+OBJECTS = (
+    "type_bool",
+    "type_float",
+    "type_int",
+    "type_kernel",
+    "type_list",
+    "type_ndarray",
+    "type_parameter",
+    "type_tensor",
+    "type_tuple",
+    "none",
+    "true",
+)
+"""Types and singletons that native code compares with, or gives."""
+
+TABLE = struct_of(
+    dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS, *OBJECTS), "ptr"),
+    bound_type="ptr",  # the type of `kernel[grid]`
+    free_bound="ptr",  # a dead object of it, to be used again
+    missed="ptr",  # Python: (kernel, grid, values, names) → result, when there is no specialisation
+    owner_fallback="ptr",  # Python: JITFunction.__getitem__ before it was replaced
+    owner_slot="i64",  # where a JITFunction keeps its kernel
+    state_slot="i64",  # where a kernel keeps the address of its STATE, as an int
+    data_ptr="ptr",  # torch: PyCFunctions and getters, called directly
+    dtype_getter="ptr",
+    dtype_closure="ptr",
+    is_cpu_getter="ptr",
+    is_cpu_closure="ptr",
+    lanes="ptr",  # free LANEs
+    pool="ptr",
+    externals="ptr",
+    after_launch="ptr",  # Python: called when EXTERNALS.pending is set
+    gil_ticks="i64",  # more work than this releases the GIL
+    hot_ticks="i64",  # more work than this is shared with threads that are awake
+    cold_ticks="i64",  # … and with threads that must be woken
+)
+
+EXTERNALS = struct_of({"report": "ptr", "pending": "i64"} | {f"helper{i}": "ptr" for i in range(2, 32)})
+"""Addresses for kernels. A kernel that sets `pending` has `after_launch` called when the launch is over."""
+
+LANE = struct_of(memory="ptr", size="i64", next="ptr")
+"""Scratch memory for one launch at a time."""
+
+BOUND = struct_of(refcount="i64", type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
+"""`kernel[grid]`."""
+
+STATE = struct_of(last="ptr", table="ptr", mask="i64", layout="ptr", layouts="ptr", layout_count="i64")
+"""What a kernel knows: its RECORDs in an open hash table, its LAYOUTs in an array, and the last hit of both."""
+
+LAYOUT = struct_of(
+    positional="i64", names="ptr", name_count="i64", count="i64", parameters="i64", parameter_names="ptr"
+)
+"""A way to call: so many positional arguments, these keywords. SOURCEs follow: parameters, then options."""
+
+SOURCE = struct_of(apart=4, index="i32", role="i32", default="ptr")
+"""Where a parameter's argument comes from: the `index`th of the call, or (below 0) the default."""
+
+RECORD = struct_of(
+    hash="i64",
+    layout="ptr",
+    words="ptr",
+    word_count="i64",
+    entry="ptr",
+    result="ptr",
+    scratch="i64",
+    threads="i64",
+    cost="i64",
+    slots="ptr",
+    slot_count="i64",
+)
+"""A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch."""
+
+FILL = struct_of(apart=4, parameter="i32", conversion="i32")
+"""How an argument slot of the machine code is filled."""
+
+POOL = struct_of(
+    apart=128,
+    generation="i32",  # counts jobs; threads sleep on it
+    sleepers="i32",
+    gate="i64",  # OPEN while a job can be joined, plus the number of threads inside
+    next="i64",  # first program that nobody has claimed
+    seats="i64",  # threads that joined
+    lock="i32",  # 1 while a launch uses the pool
+    workers="i64",
+    threads="i64",  # most threads per launch, the caller included
+    spin_ticks="i64",
+    entry="ptr",
+    launch="ptr",
+    total="i64",
+    chunk="i64",
+    scratch="ptr",
+    stride="i64",
+    limit="i64",
+)
+
+ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
+TAG_OBJECT, TAG_INT32, TAG_INT64, TAG_UINT64, TAG_BOOL, TAG_FLOAT, TAG_NONE = 1, 2, 3, 4, 5, 6, 7
+WORD_MULTIPLE, WORD_ONE, WORD_TENSOR = 1, 2, 1 << 16
+NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
+CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4
+LAUNCH_GRID, LAUNCH_EXTERNALS, LAUNCH_SLOTS = 0, 16, 24
+OPEN = 1 << 32

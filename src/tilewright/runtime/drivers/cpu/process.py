@@ -1,0 +1,248 @@
+"""The native runtime of this process: its blob, the table of addresses it works with, the type of `kernel[grid]`.
+
+`native_runtime()` sets it up on first use (about 0.3 ms when the blob is cached; compiling it, once per machine,
+takes some 100 ms) or gives None where it cannot work. Its memory is never freed: threads of the pool may outlive
+Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+from tilewright.runtime.drivers.cpu import python_memory
+from tilewright.runtime.drivers.cpu.blob import Blob, link
+from tilewright.runtime.drivers.cpu.elf import LinkError
+from tilewright.runtime.drivers.cpu.loader import allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.native.module import runtime_text
+from tilewright.runtime.drivers.cpu.native.pool import MACHINES, RUNTIME
+from tilewright.runtime.drivers.cpu.native.structs import (
+    BOUND,
+    C_FUNCTIONS,
+    EXTERNALS,
+    POOL,
+    SYSTEM_FUNCTIONS,
+    TABLE,
+)
+from tilewright.support import settings
+
+_GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
+_BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
+_DIGEST_BYTES = 32
+
+
+class NativeRuntime:
+    """Everything native, once per process.
+
+    Attributes:
+        table, pool, externals: addresses of the TABLE, the POOL and the EXTERNALS.
+        symbols: addresses of the exported functions.
+    """
+
+    def __init__(self, blob: Blob) -> None:
+        self.table, self.pool, self.externals = (allocate(struct.size) for struct in (TABLE, POOL, EXTERNALS))
+        code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self.table})
+        self.symbols = {name: code.address + offset for name, offset in blob.symbols.items()}
+        pointer, word = ctypes.c_void_p, ctypes.c_int64
+        self.execute = self.function("execute", ctypes.c_int, pointer, pointer, word, word, word, pointer)
+        self.classify = self.function("classify", ctypes.c_int, pointer, pointer, pointer, pointer)
+        self.key_hash = self.function("key_hash", word, pointer, pointer, word)
+        self.find_layout = self.function("find_layout", pointer, pointer, word, pointer)
+        self._kept: list[object] = []
+        self._fill_table()
+        self._fill_pool()
+        os.register_at_fork(after_in_child=self._forget_threads)
+
+    def function(self, name: str, result: Any, *parameters: Any) -> Callable[..., Any]:
+        """An exported function, callable from Python with the GIL held."""
+        return ctypes.PYFUNCTYPE(result, *parameters)(self.symbols[name])
+
+    def set(self, field: str, value: int) -> None:
+        """Sets a field of the TABLE."""
+        TABLE.write(self.table, field, value)
+
+    def set_object(self, field: str, value: object) -> None:
+        """Sets a field of the TABLE to a Python object, which then lives as long as the process."""
+        self._kept.append(value)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+        self.set(field, id(value))
+
+    def set_threads(self, count: int) -> None:
+        """The most threads that a launch may use, its own included."""
+        POOL.write(self.pool, "threads", max(1, count))
+
+    def know_torch(self) -> None:
+        """Lets native code read torch tensors, once the program has imported torch."""
+        torch = sys.modules.get("torch")
+        if torch is None or TABLE.read(self.table, "type_tensor") or not hasattr(torch, "Tensor"):
+            return
+        access = python_memory.tensor_access(torch)
+        if access is not None:
+            for field, value in access._asdict().items():
+                self.set(field, value)
+            self.set_object("type_parameter", torch.nn.Parameter)
+            self.set_object("type_tensor", torch.Tensor)
+
+    def _fill_table(self) -> None:
+        python, system = ctypes.pythonapi, ctypes.CDLL(None)
+        for name in C_FUNCTIONS:
+            self.set(name, python_memory.function_address(python, name))
+        for name in SYSTEM_FUNCTIONS:
+            self.set(name, python_memory.function_address(system, name))
+        known = {"bool": bool, "float": float, "int": int, "list": list, "tuple": tuple}
+        for name, kind in known.items():
+            self.set_object(f"type_{name}", kind)
+        if python_memory.ndarray_is_as_expected():
+            self.set_object("type_ndarray", np.ndarray)
+        self.set_object("none", None)
+        self.set_object("true", True)
+        self.set_object("bound_type", self._bound_type())
+        self.set("pool", self.pool)
+        self.set("externals", self.externals)
+
+    def _fill_pool(self) -> None:
+        ticks = _ticks_per_microsecond(self.function("now", ctypes.c_int64))
+        self.set("gil_ticks", int(_GIL_MICROSECONDS * ticks))
+        self.set("hot_ticks", int(_HOT_MICROSECONDS * ticks))
+        self.set("cold_ticks", int(_COLD_MICROSECONDS * ticks))
+        POOL.write(self.pool, "spin_ticks", int(_SPIN_MICROSECONDS * ticks))
+        self.set_threads(settings.current().num_threads or len(os.sched_getaffinity(0)))
+
+    def _forget_threads(self) -> None:
+        """In the child of a fork there are no workers, and nobody holds the lock."""
+        for field in ("sleepers", "gate", "seats", "lock", "workers"):
+            POOL.write(self.pool, field, 0)
+
+    def _bound_type(self) -> type:
+        """The type of `kernel[grid]`: not made, subclassed or changed from Python."""
+        offset = BOUND.fields["vectorcall"].offset
+        members = (_Member * 2)(_Member(b"__vectorcalloffset__", _T_PYSSIZET, offset, _READONLY, None))
+        call = python_memory.function_address(ctypes.pythonapi, "PyVectorcall_Call")
+        slots = (_Slot * 4)(
+            _Slot(_PY_TP_DEALLOC, self.symbols["destroy_bound"]),
+            _Slot(_PY_TP_CALL, call),
+            _Slot(_PY_TP_MEMBERS, ctypes.addressof(members)),
+        )
+        spec = _Spec(b"tilewright.BoundKernel", BOUND.size, 0, _TYPE_FLAGS, slots)
+        self._kept.append((members, slots, spec))
+        make = ctypes.pythonapi.PyType_FromSpec
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
+        made: type = make(ctypes.addressof(spec))
+        return made
+
+    def native_getitem(self, owner: type, function: str) -> object | None:
+        """A `__getitem__` for the class `owner` that is the native function itself, or None if CPython changed."""
+        definition = python_memory.subscript_definition()
+        if definition is None:
+            return None
+        make = ctypes.pythonapi.PyDescr_NewWrapper
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
+        return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]
+
+
+_T_PYSSIZET, _READONLY = 19, 1
+_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_MEMBERS = 50, 52, 72
+_TYPE_FLAGS = 1 << 18 | 1 << 11 | 1 << 8 | 1 << 7  # default, vectorcall, immutable, not instantiated from Python
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+@cache
+def native_runtime() -> NativeRuntime | None:
+    """The runtime of this process, or None where native launching is not possible."""
+    machine = host_machine()
+    if sys.platform != "linux" or machine not in MACHINES or not python_memory.is_supported_python():
+        return None
+    try:
+        return NativeRuntime(runtime_blob(machine, settings.current().cache_dir))
+    except (LlvmError, LinkError, ImportError, OSError, AttributeError):
+        return None
+
+
+def runtime_blob(machine: str, folder: Path) -> Blob:
+    """The blob of the runtime, from the cache folder if it is there, whole and current; compiled and kept otherwise.
+
+    Errors: LlvmError, LinkError or ImportError when it has to be compiled and cannot be.
+    """
+    path = folder / f"runtime-{machine}-{_source_digest()[:16]}.blob"
+    blob = _read_blob(path, machine)
+    if blob is None:
+        text = runtime_text(machine)
+        blob = link(compile_object(text, host_target(_BASE_CPUS[machine]), opt=2, optimize=True))
+        _write_blob(path, blob)
+    return blob
+
+
+def _source_digest() -> str:
+    """Changes whenever the code that writes the runtime does."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(__file__).parent / "native").glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _read_blob(path: Path, machine: str) -> Blob | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content = data[_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != data[:_DIGEST_BYTES]:
+        return None
+    header, _, image = content.partition(b"\0")
+    entries = (entry.split("=") for entry in header.decode().split(";"))
+    return Blob(machine, image, {name: int(offset) for name, offset in entries})
+
+
+def _write_blob(path: Path, blob: Blob) -> None:
+    """Keeps the blob for other processes; a folder that cannot be written to is no reason to fail."""
+    header = ";".join(f"{name}={offset}" for name, offset in blob.symbols.items())
+    content = header.encode() + b"\0" + blob.image
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(hashlib.sha256(content).digest() + content)
+        Path(file.name).replace(path)
+    except OSError:
+        return
+
+
+def _ticks_per_microsecond(now: Callable[[], int]) -> float:
+    """The speed of the native clock, over 50 µs."""
+    ticks, started = now(), time.perf_counter_ns()
+    while (elapsed := time.perf_counter_ns() - started) < 50_000:
+        pass
+    return max(1.0, (now() - ticks) * 1000 / elapsed)

@@ -1,0 +1,158 @@
+"""Tiny kernels in LLVM text, with the entry point that all kernels have, and a stand-in for JITFunction."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.runtime.drivers.cpu.blob import link
+from tilewright.runtime.drivers.cpu.launcher import (
+    Miss,
+    NativeKernel,
+    Parameter,
+    Slot,
+    Specialization,
+    create_native_kernel,
+    launch_record,
+    run_grid,
+)
+from tilewright.runtime.drivers.cpu.loader import load_kernel
+
+ADD = """
+define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %px = getelementptr i8, ptr %launch, i64 24
+  %py = getelementptr i8, ptr %launch, i64 32
+  %po = getelementptr i8, ptr %launch, i64 40
+  %pn = getelementptr i8, ptr %launch, i64 48
+  %x = load ptr, ptr %px
+  %y = load ptr, ptr %py
+  %o = load ptr, ptr %po
+  %n = load i64, ptr %pn
+  %first = mul i64 %begin, 1024
+  %last = mul i64 %end, 1024
+  %short = icmp slt i64 %last, %n
+  %stop = select i1 %short, i64 %last, i64 %n
+  br label %loop
+loop:
+  %i = phi i64 [ %first, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %stop
+  br i1 %more, label %body, label %done
+body:
+  %ax = getelementptr float, ptr %x, i64 %i
+  %ay = getelementptr float, ptr %y, i64 %i
+  %ao = getelementptr float, ptr %o, i64 %i
+  %vx = load float, ptr %ax
+  %vy = load float, ptr %ay
+  %sum = fadd float %vx, %vy
+  store float %sum, ptr %ao
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+"""
+"""o[i] = x[i] + y[i] for i < n, 1024 elements per program."""
+
+COUNT = """
+define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %pc = getelementptr i8, ptr %launch, i64 24
+  %pw = getelementptr i8, ptr %launch, i64 32
+  %counts = load ptr, ptr %pc
+  %work = load i64, ptr %pw
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %counted ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %spin, label %done
+spin:
+  %k = phi i64 [ 0, %loop ], [ %k1, %spin ]
+  store volatile i64 %i, ptr %scratch
+  %seen = load volatile i64, ptr %scratch
+  %k1 = add i64 %k, 1
+  %again = icmp slt i64 %k1, %work
+  br i1 %again, label %spin, label %counted
+counted:
+  %same = icmp eq i64 %seen, %i
+  %one = select i1 %same, i64 1, i64 1000
+  %place = getelementptr i64, ptr %counts, i64 %i
+  %old = atomicrmw add ptr %place, i64 %one seq_cst
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+"""
+"""counts[i] += 1 for every program i, after writing `work` times to scratch (and 1000 if another thread wrote there)."""
+
+COPY_SLOTS = """
+define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+  %po = getelementptr i8, ptr %launch, i64 24
+  %o = load ptr, ptr %po
+  %first = load <2 x i64>, ptr %launch, align 8
+  store <2 x i64> %first, ptr %o, align 8
+  %ps = getelementptr i8, ptr %launch, i64 32
+  %slots = load <4 x i64>, ptr %ps, align 8
+  %to = getelementptr i8, ptr %o, i64 16
+  store <4 x i64> %slots, ptr %to, align 8
+  ret void
+}
+"""
+"""Copies the grid and four slots after the first to the array in the first."""
+
+PENDING = """
+define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+  %p = getelementptr i8, ptr %launch, i64 16
+  %externals = load ptr, ptr %p
+  %pending = getelementptr i8, ptr %externals, i64 8
+  store i64 7, ptr %pending
+  ret void
+}
+"""
+
+
+@cache
+def entry(ir: str) -> int:
+    blob = link(compile_object(ir, host_target()))
+    return load_kernel(blob.image, blob.symbols["kernel"])
+
+
+class Jit:
+    """Compiles nothing: installs one machine code for whatever it is called with, and counts its slow calls."""
+
+    def __init__(self, ir: str, names: str, types: dict[str, str], *, scratch: int = 0, **defaults: Any) -> None:
+        self.entry, self.types, self.scratch = entry(ir), types, scratch
+        self.names = names.split()
+        constants = [name for name in self.names if name not in types]
+        self.parameters = [
+            Parameter(name, defaults[name], name in constants) if name in defaults else Parameter(name, is_constant=name in constants)
+            for name in self.names
+        ]
+        self.result = object()
+        self.slow_calls: list[Miss | None] = []
+        self.native: NativeKernel = create_native_kernel(self.parameters, self.slow)
+
+    def slow(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], miss: Miss | None) -> object:
+        self.slow_calls.append(miss)
+        bound = {p.name: p.default for p in self.parameters} | dict(zip(self.names, args, strict=False)) | kwargs
+        if callable(grid):
+            grid = grid(bound)
+        slots = tuple(Slot(self.names.index(name), kind) for name, kind in self.types.items())
+        self.native.install(miss, Specialization(self.entry, self.result, slots, self.scratch))
+        record = launch_record(grid, [address(bound[name]) for name in self.types], list(self.types.values()))
+        run_grid(self.entry, record, int(np.prod(grid)), scratch_bytes=self.scratch)
+        return self.result
+
+
+def address(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.ctypes.data
+    return value.data_ptr() if hasattr(value, "data_ptr") else value
+
+
+def adder(**defaults: Any) -> Jit:
+    return Jit(ADD, "x y o n BLOCK", {"x": "*fp32", "y": "*fp32", "o": "*fp32", "n": "i32"}, **defaults)
