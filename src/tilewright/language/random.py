@@ -42,9 +42,9 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
         raise SemanticError(WrongOperandType("philox_impl", kind, "uint32 or uint64"))
     constants = PHILOX[kind]
     for _ in range(unwrap(n_rounds)):
-        high_b, high_a = math.umulhi(constants.round_b, c2), math.umulhi(constants.round_a, c0)
-        low_b, low_a = c2 * constants.round_b, c0 * constants.round_a
-        c0, c1, c2, c3 = high_b ^ c1 ^ k0, low_b, high_a ^ c3 ^ k1, low_a
+        new_c0 = math.umulhi(constants.round_b, c2) ^ c1 ^ k0
+        new_c2 = math.umulhi(constants.round_a, c0) ^ c3 ^ k1
+        c0, c1, c2, c3 = new_c0, constants.round_b * c2, new_c2, constants.round_a * c0
         k0, k1 = k0 + constants.key_a, k1 + constants.key_b
     return c0, c1, c2, c3
 
@@ -55,18 +55,22 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
     counters = [to_tensor(c) for c in (c0, c1, c2, c3)]
     if counters[0].type.scalar.primitive_bitwidth == 32:
         kind: dtype = uint32
-        low, high = operations.cast(key & 0xFFFFFFFF, uint32), operations.cast((key >> 32) & 0xFFFFFFFF, uint32)
+        high, low = operations.cast((key >> 32) & 0xFFFFFFFF, uint32), operations.cast(key & 0xFFFFFFFF, uint32)
     else:
-        kind, low, high = uint64, key, operations.cast(to_tensor(0), uint64)
+        kind, high, low = uint64, operations.cast(to_tensor(0), uint64), key
     b0, b1, b2, b3 = (operations.cast(counter, kind, bitcast=True) for counter in counters)
     return philox_impl(b0, b1, b2, b3, low, high, n_rounds)
 
 
 def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
     """Four tiles of random bits per offset; the cheapest way to get random numbers."""
-    offset = operations.to_tensor(offset)
-    zero = offset * 0
-    return philox(seed, offset, zero, zero, zero, n_rounds)
+    low = operations.to_tensor(offset)
+    high = zero = low * 0
+    if low.type.scalar.primitive_bitwidth == 64:  # the counter is four words of 32 bits
+        bits = operations.cast(low, uint64, bitcast=True)
+        high, low = operations.cast(bits >> 32, uint32), operations.cast(bits, uint32)
+        zero = low * 0
+    return philox(seed, low, high, zero, zero, n_rounds)
 
 
 def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:

@@ -33,10 +33,9 @@ def device_print(prefix: Any, values: Sequence[Any], *, as_hex: bool = False) ->
 
 
 def _spaced(prefix: str) -> str:
-    """The prefix with a space on both sides, as it appears between the program's index and the value."""
-    if not prefix:
-        return prefix
-    return ("" if prefix.startswith(" ") else " ") + prefix + ("" if prefix.endswith(" ") else " ")
+    """The prefix as it appears between the program's index and the value: ` x: `."""
+    name = prefix.rstrip().removesuffix(":")
+    return f"{'' if name.startswith(' ') or not name else ' '}{name}: "
 
 
 def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
