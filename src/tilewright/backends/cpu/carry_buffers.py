@@ -1,0 +1,132 @@
+"""Tiles that cross the edge of a loop or branch live in scratch buffers.
+
+    %r = scf.for … iter_args(%acc = %zero) {         %b = cpu.alloc ; cpu.write %zero, %b
+      …                                              scf.for … {
+      scf.yield %next                          →       %acc = cpu.read %b
+    }                                                  … ; cpu.write %next, %b
+                                                     }
+                                                     %r = cpu.read %b
+
+After this pass the only SSA values that loops and branches carry are scalars.
+"""
+
+from __future__ import annotations
+
+from tilewright.dialects.cpu import buffer_type
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import TensorType
+
+
+def carry_buffers(module: Op) -> None:
+    """Apply the rewrite above to every scf.for, scf.if and scf.while that carries a tile; inner ones first."""
+    for op in reversed(list(module.walk())):
+        rewrite = {"scf.for": _for, "scf.if": _if, "scf.while": _while}.get(op.name)
+        if rewrite is not None and any(isinstance(v.type, TensorType) for v in [*op.results, *op.operands]):
+            rewrite(op)
+
+
+def _for(loop: Op) -> None:
+    body = loop.regions[0].block
+    buffers = _buffers(loop, [r.type for r in loop.results])
+    inits, yields = loop.operands[3:], body.terminator
+    for buffer, init in _tiles(buffers, inits):
+        _write(init, buffer, before=loop)
+    _read_at_start(body, buffers, body.args[1:])
+    _write_at_end(yields, buffers, yields.operands)
+    scalars = [v for b, v in zip(buffers, inits, strict=True) if b is None]
+    _rebuild(loop, [*loop.operands[:3], *scalars], buffers)
+    body.args = [body.args[0], *_renumbered(a for b, a in zip(buffers, body.args[1:], strict=True) if b is None)]
+    for position, arg in enumerate(body.args):
+        arg.index = position
+
+
+def _if(branch: Op) -> None:
+    buffers = _buffers(branch, [r.type for r in branch.results])
+    for region in branch.regions:
+        end = region.block.terminator
+        _write_at_end(end, buffers, end.operands)
+    _rebuild(branch, branch.operands, buffers)
+
+
+def _while(loop: Op) -> None:
+    before, after = (region.block for region in loop.regions)
+    carried = _buffers(loop, [v.type for v in loop.operands])
+    passed = _buffers(loop, [r.type for r in loop.results])
+    for buffer, init in _tiles(carried, loop.operands):
+        _write(init, buffer, before=loop)
+    _read_at_start(before, carried, before.args)
+    _read_at_start(after, passed, after.args)
+    condition, end = before.terminator, after.terminator
+    for buffer, value in _tiles(passed, condition.operands[1:]):
+        _write(value, buffer, before=condition)
+    kept = [v for b, v in zip(passed, condition.operands[1:], strict=True) if b is None]
+    condition.set_operands([condition.operands[0], *kept])
+    _write_at_end(end, carried, end.operands)
+    before.args = _renumbered(a for b, a in zip(carried, before.args, strict=True) if b is None)
+    after.args = _renumbered(a for b, a in zip(passed, after.args, strict=True) if b is None)
+    scalars = [v for b, v in zip(carried, loop.operands, strict=True) if b is None]
+    _rebuild(loop, scalars, passed)
+
+
+def _buffers(op: Op, types: list[object] | list) -> list[Value | None]:  # type: ignore[type-arg]
+    return [_alloc(t, op) if isinstance(t, TensorType) else None for t in types]
+
+
+def _tiles(buffers: list[Value | None], values: list[Value]) -> list[tuple[Value, Value]]:
+    return [(b, v) for b, v in zip(buffers, values, strict=True) if b is not None]
+
+
+def _renumbered(args: object) -> list[Value]:
+    kept: list[Value] = list(args)  # type: ignore[call-overload]
+    for position, arg in enumerate(kept):
+        arg.index = position
+    return kept
+
+
+def _alloc(tile: TensorType, before: Op) -> Value:
+    return _insert(Op.create("cpu.alloc", (), (buffer_type(tile),), location=before.location), before).result
+
+
+def _read(buffer: Value, like: Value, block: Block, before: Op | None) -> Value:
+    op = block.insert(Op.create("cpu.read", (buffer,), (like.type,)), before)
+    op.result.name = like.name
+    return op.result
+
+
+def _write(value: Value, buffer: Value, before: Op) -> None:
+    _insert(Op.create("cpu.write", (value, buffer), location=before.location), before)
+
+
+def _insert(op: Op, before: Op) -> Op:
+    assert before.block is not None
+    return before.block.insert(op, before)
+
+
+def _read_at_start(block: Block, buffers: list[Value | None], args: list[Value]) -> None:
+    for buffer, arg in _tiles(buffers, args):
+        arg.replace_by(_read(buffer, arg, block, block.first))
+
+
+def _write_at_end(end: Op, buffers: list[Value | None], values: list[Value]) -> None:
+    """Write the tiles of the terminator `end` to their buffers; those that stay as they are need no write."""
+    for buffer, value in _tiles(buffers, values):
+        if not (value.op is not None and value.op.name == "cpu.read" and value.op.operands[0] is buffer):
+            _write(value, buffer, before=end)
+    end.set_operands([v for b, v in zip(buffers, values, strict=True) if b is None])
+
+
+def _rebuild(op: Op, operands: list[Value], buffers: list[Value | None]) -> None:
+    """Replace `op` by one with `operands` and without the results that have a buffer."""
+    kept = [r for b, r in zip(buffers, op.results, strict=True) if b is None]
+    regions = [Region(region.blocks) for region in op.regions]
+    new = Op(op.definition, operands, [r.type for r in kept], op.attributes, regions, location=op.location)
+    _insert(new, op)
+    for old, result in zip(kept, new.results, strict=True):
+        result.name = old.name
+        old.replace_by(result)
+    for buffer, old in zip(buffers, op.results, strict=True):
+        if buffer is not None:
+            assert new.block is not None
+            old.replace_by(_read(buffer, old, new.block, new.next))
+    op.regions = ()
+    op.erase()

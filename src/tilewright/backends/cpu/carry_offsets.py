@@ -1,0 +1,112 @@
+"""A tile that every loop iteration shifts by one number becomes a fixed tile plus a scalar.
+
+    %p = scf.for … iter_args(%q = %start) {          %o = scf.for … iter_args(%d = 0) {
+      tt.load %q                                       %q = addptr(%start, splat %d)
+      %n = addptr(%q, splat %s)               →        tt.load %q
+      scf.yield %n                                     scf.yield %d + extsi(%s)
+    }                                                }
+                                                     %p = addptr(%start, splat %o)
+
+So the pointers of a matrix product stay base + rows + columns + one number, and no pointer tile is kept in memory.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import PointerType, TensorType, Type, i64
+
+SHIFTS = {"tt.addptr", "arith.addi"}
+
+
+def carry_offsets(module: Op) -> None:
+    """Apply the rewrite above to every carried tile of every scf.for; inner loops first."""
+    for loop in reversed([op for op in module.walk() if op.name == "scf.for"]):
+        for index in range(len(loop.results)):
+            if isinstance(loop.results[index].type, TensorType):
+                _carry_offset(loop, index)
+
+
+def _carry_offset(loop: Op, index: int) -> None:
+    body = loop.regions[0].block
+    arg, yielded = body.args[index + 1], body.terminator.operands[index]
+    shifts = _shifts(yielded, arg)
+    if not shifts:
+        return
+    start, kind = loop.operands[index + 3], shifts[0].name
+    tile = start.type
+    assert isinstance(tile, TensorType)
+    counter: Type = i64 if isinstance(tile.element, PointerType) else tile.element
+
+    loop.set_operand(index + 3, _before(loop, "arith.constant", (), counter, {"value": Number(0, counter)}))
+    shifted = _shifted(kind, start, arg, body.first, tile)
+    for user in [u for u in arg.uses if u.name != "tt.splat"]:
+        user.set_operands([shifted if v is arg else v for v in user.operands])
+    arg.type = counter
+    end = body.terminator
+    total = arg
+    for shift in reversed(shifts):
+        step = _as_counter(_uniform(shift.operands[1], end), counter, end)
+        total = _before(end, "arith.addi", (total, step), counter)
+    end.set_operand(index, total)
+
+    result = loop.results[index]
+    users = list(result.uses)
+    result.type = counter
+    if users:
+        final = _shifted(kind, start, result, loop.next, tile)
+        for user in users:
+            user.set_operands([final if v is result else v for v in user.operands])
+
+
+def _shifts(value: Value, arg: Value) -> list[Op]:
+    """The ops that lead from `arg` to `value` by adding uniform tiles, last first; [] when another op is on the way."""
+    found: list[Op] = []
+    while value is not arg:
+        op = value.op
+        if op is None or op.name not in SHIFTS or not _is_uniform(op.operands[1]):
+            return []
+        if found and op.name != found[0].name:
+            return []
+        found.append(op)
+        value = op.operands[0]
+    return found
+
+
+def _is_uniform(value: Value) -> bool:
+    op = value.op
+    if op is None:
+        return False
+    return op.name == "tt.splat" or (op.name == "arith.constant" and isinstance(op.attributes["value"], Number))
+
+
+def _uniform(value: Value, before: Op) -> Value:
+    """The scalar that the uniform tile `value` repeats."""
+    op = value.op
+    assert op is not None
+    if op.name == "tt.splat":
+        return op.operands[0]
+    number = op.attributes["value"]
+    assert isinstance(number, Number)
+    scalar = value.type.scalar
+    return _before(before, "arith.constant", (), scalar, {"value": Number(number.value, scalar)})
+
+
+def _as_counter(value: Value, counter: Type, before: Op) -> Value:
+    if value.type is counter:
+        return value
+    return _before(before, "arith.extsi", (value,), counter)
+
+
+def _shifted(kind: str, start: Value, offset: Value, before: Op | None, tile: TensorType) -> Value:
+    assert before is not None, "a block ends with its terminator"
+    shape = TensorType(tile.shape, i64 if isinstance(tile.element, PointerType) else tile.element)
+    return _before(before, kind, (start, _before(before, "tt.splat", (offset,), shape)), tile)
+
+
+def _before(
+    anchor: Op, name: str, operands: tuple[Value, ...], type: Type, attributes: dict[str, Number] | None = None
+) -> Value:
+    op = Op.create(name, operands, (type,), dict(attributes or {}), location=anchor.location)
+    assert anchor.block is not None
+    return anchor.block.insert(op, anchor).result

@@ -1,0 +1,42 @@
+"""What a cpu.dot asks of the micro-kernels, read off its buffers."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.backends.cpu.dot.spec import DotSpec
+from tilewright.backends.cpu.plan_arena import bytes_of
+from tilewright.dialects.cpu import tile_of
+from tilewright.ir.core import Op, Value
+
+
+def spec_of(op: Op) -> DotSpec:
+    """The spec of one matrix product; a batched dot is `batches_of` of them."""
+    a, b, c = (tile_of(v.type) for v in op.operands)
+    m, n = c.shape[-2:]
+    a_transposed, b_transposed = bool(op.attributes["a_transposed"]), bool(op.attributes["b_transposed"])
+    return DotSpec(
+        m=m,
+        n=n,
+        k=a.shape[-2] if a_transposed else a.shape[-1],
+        a_type=a.element,
+        b_type=b.element,
+        acc_type=c.element,
+        a_stride=a.shape[-1],
+        b_stride=b.shape[-1],
+        c_stride=n,
+        a_transposed=a_transposed,
+        b_transposed=b_transposed,
+        zero_init=bool(op.attributes["zero_init"]),
+    )
+
+
+def batches_of(op: Op) -> int:
+    """How many matrix products a cpu.dot stands for."""
+    return prod(tile_of(op.operands[2].type).shape[:-2])
+
+
+def stride_bytes(buffer: Value) -> int:
+    """Distance of two matrices of a batch."""
+    tile = tile_of(buffer.type)
+    return prod(tile.shape[-2:]) * bytes_of(tile.element)

@@ -1,0 +1,134 @@
+"""How a tt.dot becomes cpu.dot: operands and accumulator in buffers of the types that the micro-kernels take.
+
+    %d = tt.dot %a, %b, %c    →    cpu.write %a, %A ; cpu.write %b, %B ; cpu.write %c, %C
+                                   cpu.dot %A, %B, %C ; %d = cpu.read %C
+
+Copying an operand is its packing, so it costs nothing extra. An accumulator that a loop carries in a buffer is
+updated there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tilewright.backends.cpu.costs import is_tile
+from tilewright.ir.attributes import Attribute, DenseArray, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import FloatType, TensorType, Type, f16, f32, with_element
+
+
+class Buffers(Protocol):
+    """What the lowering asks of the planner of the block."""
+
+    fixed: set[Value]
+
+    def materialise(self, value: Value, before: Op) -> Value: ...
+    def allocate(self, value: Value, before: Op) -> Value: ...
+    def write(self, value: Value, buffer: Value, before: Op) -> None: ...
+    def insert(self, op: Op, before: Op) -> Op: ...
+    def close(self, before: Op | None) -> None: ...
+    def live_values(self, finished: set[Op]) -> set[Value]: ...
+
+
+class DotLowering:
+    """Lowers dots for one target.
+
+    Args:
+        operand_element: the element type in which operands of a given element type are stored.
+    """
+
+    def __init__(self, operand_element: Callable[[Type], Type]) -> None:
+        self.operand_element = operand_element
+
+    def lower(self, op: Op, planner: Buffers, a: Value, b: Value, c: Value) -> None:
+        """Replace the tt.dot `op` in the planner's block."""
+        a_buffer, a_transposed = self.operand(a, op, planner)
+        b_buffer, b_transposed = self.operand(b, op, planner)
+        narrow = c.type.scalar is f16
+        if narrow:
+            c = self.cast("arith.extf", c, f32, op, planner)
+        accumulator, zero = self.accumulator(op, c, planner, narrow=narrow)
+        planner.close(before=op)
+        attributes: dict[str, Attribute] = {
+            "a_transposed": a_transposed,
+            "b_transposed": b_transposed,
+            "zero_init": zero,
+        }
+        planner.insert(
+            Op.create("cpu.dot", (a_buffer, b_buffer, accumulator), (), attributes, location=op.location), op
+        )
+        read = planner.insert(Op.create("cpu.read", (accumulator,), (c.type,), location=op.location), op)
+        read.result.name = op.result.name
+        result = self.cast("arith.truncf", read.result, f16, op, planner) if narrow else read.result
+        op.replace([result])
+
+    def operand(self, value: Value, op: Op, planner: Buffers) -> tuple[Value, bool]:
+        """The buffer of an operand, and whether its last two axes are swapped there."""
+        transposed = False
+        source = value.op
+        if source is not None and source.name == "tt.trans" and _swaps_last_two(source):
+            value, transposed = source.operands[0], True
+        element = self.operand_element(value.type.scalar)
+        if element is not value.type.scalar:
+            value = self.cast(_widening(value.type.scalar), value, element, op, planner)
+        return planner.materialise(value, op), transposed
+
+    def cast(self, name: str, value: Value, element: Type, op: Op, planner: Buffers) -> Value:
+        cast = Op.create(name, (value,), (with_element(value.type, element),), location=op.location)
+        cast.result.name = value.name
+        return planner.insert(cast, op).result
+
+    def accumulator(self, op: Op, c: Value, planner: Buffers, *, narrow: bool) -> tuple[Value, bool]:
+        """The buffer that holds C before and after, and whether it counts as zero."""
+        home = None if narrow else self.home(op, planner)
+        zero = _is_zero(c)
+        source = c.op
+        if source is not None and source.name == "cpu.read":
+            buffer = source.operands[0]
+            reusable = buffer is home or (buffer in planner.fixed and c not in planner.live_values({op}))
+            if reusable and buffer not in _open_writes(planner):
+                return buffer, False
+        buffer = home if home is not None else planner.allocate(c, op)
+        if not zero:
+            planner.write(c, buffer, op)
+        return buffer, zero
+
+    def home(self, op: Op, planner: Buffers) -> Value | None:
+        """The carried buffer that the result ends in, if what it holds now is not needed any more."""
+        homes = [u.operands[1] for u in op.result.uses if u.name == "cpu.write" and u.block is op.block]
+        if len(homes) != 1:
+            return None
+        live = planner.live_values({op})
+        reads = (u for u in homes[0].uses if u.name == "cpu.read")
+        return None if any(u.result in live for u in reads) else homes[0]
+
+
+def _open_writes(planner: Buffers) -> set[Value]:
+    nest = getattr(planner, "open", None)
+    return nest.written if nest is not None else set()
+
+
+def _is_zero(value: Value) -> bool:
+    op = value.op
+    if op is not None and op.name == "tt.splat":
+        return _is_zero(op.operands[0])
+    if op is None or op.name != "arith.constant":
+        return False
+    number = op.attributes["value"]
+    return isinstance(number, Number) and number.value == 0
+
+
+def _swaps_last_two(trans: Op) -> bool:
+    order = trans.attributes["order"]
+    assert isinstance(order, DenseArray)
+    rank = len(order.values)
+    return order.values == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _widening(element: Type) -> str:
+    is_fp8 = isinstance(element, FloatType) and element.bits == 8
+    return "tt.fp_to_fp" if is_fp8 else "arith.extf" if isinstance(element, FloatType) else "arith.extsi"
+
+
+__all__ = ["Buffers", "DotLowering", "TensorType", "is_tile"]

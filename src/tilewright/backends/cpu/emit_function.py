@@ -1,0 +1,233 @@
+"""From ttcir to LLVM IR: the kernel's entry point, its scalars and its control flow. Nests and dots have their own files.
+
+    void kernel(ptr launch, i64 begin, i64 end, ptr scratch)
+        load the arguments from the launch record
+        for program in begin … end: decode (x, y, z), run the body
+
+The launch record holds the grid as three i32 at 0, 4 and 8, a table of helper addresses at 16, and from 24 on one slot
+of 8 bytes per argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
+from tilewright.backends.cpu.nest.loops import emit_nest
+from tilewright.backends.cpu.dot.emit import emit_dot
+from tilewright.backends.cpu.dot_spec import batches_of, spec_of, stride_bytes
+from tilewright.backends.llvm.conversions import convert_float
+from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
+from tilewright.backends.llvm.spelling import element_of
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import IntType, Type
+from tilewright.support.diagnostics import InternalError
+
+ARGUMENTS_AT = 24
+_AXES = "xyz"
+
+
+def emit_function(w: LlvmWriter, function: Op, name: str) -> None:
+    """Write the entry point `name` for the tt.func `function` (ttcir with placed buffers)."""
+    FunctionEmitter(w, function).emit(name)
+
+
+class FunctionEmitter:
+    """Writes one kernel. `names` maps scalars and buffers to LLVM values."""
+
+    def __init__(self, w: LlvmWriter, function: Op) -> None:
+        self.w, self.function = w, function
+        self.names: dict[Value, str] = {}
+        self.program: dict[str, str] = {}
+        self.programs: dict[str, str] = {}
+
+    def emit(self, name: str) -> None:
+        w = self.w
+        parameters = [("ptr noalias", "%launch"), ("i64", "%begin"), ("i64", "%end"), ("ptr noalias", "%scratch")]
+        with w.function(name, parameters):
+            self._arguments()
+            self._buffers()
+            self._grid()
+            with w.loop("%begin", "%end", guarded=True) as loop:
+                self._program(loop.index)
+                self.block(self.function.regions[0].block)
+
+    # ------------------------------------------------------------------ entry
+
+    def _arguments(self) -> None:
+        for number, argument in enumerate(self.function.regions[0].block.args):
+            slot = self.w.offset("%launch", "i8", ARGUMENTS_AT + 8 * number)
+            self.names[argument] = self._argument(slot, argument.type)
+
+    def _argument(self, slot: str, type: Type) -> str:
+        element = element_of(type)
+        if isinstance(type, IntType):
+            return self.w.convert("trunc", self.w.load("i64", slot, align=8), "i64", element)
+        if element in ("half", "bfloat"):
+            return convert_float(self.w, self.w.load("float", slot, align=4), "float", element, 1)
+        return self.w.load(element, slot, align=4 if element == "float" else 8)
+
+    def _buffers(self) -> None:
+        for op in self.function.walk():
+            if op.name == "cpu.alloc":
+                offset = op.attributes.get("offset")
+                if isinstance(offset, Number):
+                    self.names[op.result] = self.w.offset("%scratch", "i8", int(offset.value))
+
+    def _grid(self) -> None:
+        used = {op.name for op in self.function.walk()}
+        if "tt.get_program_id" in used or "tt.get_num_programs" in used:
+            for number, axis in enumerate(_AXES):
+                slot = self.w.offset("%launch", "i8", 4 * number)
+                self.programs[axis] = self.w.load("i32", slot, align=4)
+
+    def _program(self, linear: str) -> None:
+        """The program's place in the grid; x runs fastest."""
+        axes = {
+            op.attributes["axis"].name
+            for op in self.function.walk()
+            if op.name == "tt.get_program_id" and isinstance(op.attributes["axis"], Keyword)
+        }
+        if not axes:
+            return
+        w = self.w
+        rest = linear
+        for axis in _AXES[: max(map(_AXES.index, axes)) + 1]:
+            extent = w.emit(f"zext i32 {self.programs[axis]} to i64")
+            self.program[axis] = w.emit(f"trunc i64 {w.emit(f'urem i64 {rest}, {extent}')} to i32")
+            if axis != "z":
+                rest = w.emit(f"udiv i64 {rest}, {extent}")
+
+    # ------------------------------------------------------------------ ops
+
+    def value(self, value: Value) -> str:
+        """The LLVM value of a scalar or buffer."""
+        name = self.names.get(value)
+        if name is None:
+            op = value.op
+            assert op is not None and op.definition.constant, f"{value.name or value} has no value yet"
+            name = self.names[value] = scalar_constant(op)
+        return name
+
+    def block(self, block: Block) -> None:
+        for op in block:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        own = self._OWN.get(op.name)
+        if own is not None:
+            own(self, op)
+            return
+        if op.definition.constant:
+            self.names[op.result] = scalar_constant(op)
+            return
+        operands = [self.value(v) for v in op.operands]
+        scalar = SCALARS.get(op.name)
+        if scalar is not None:
+            name = scalar(self.w, op, operands)
+            if op.results:
+                assert name is not None, f"{op.name} gives a value"
+                self.names[op.result] = name
+        elif is_elementwise(op):
+            self.names[op.result] = lower_elementwise(self.w, op, operands, 1)
+        else:
+            raise InternalError(f"{op.name} has no CPU lowering")
+
+    def _nothing(self, op: Op) -> None:
+        """Buffers are addresses from the start; a return is the end of the program."""
+
+    def _program_id(self, op: Op) -> None:
+        axis = op.attributes["axis"]
+        assert isinstance(axis, Keyword)
+        table = self.program if op.name == "tt.get_program_id" else self.programs
+        self.names[op.result] = table[axis.name]
+
+    def _nest(self, op: Op) -> None:
+        for result, name in zip(op.results, emit_nest(self.w, op, self.value), strict=True):
+            self.names[result] = name
+
+    def _dot(self, op: Op) -> None:
+        spec = spec_of(op)
+        pointers = [self.value(v) for v in op.operands]
+        batches = batches_of(op)
+        if batches == 1:
+            emit_dot(self.w, spec, pointers[0], pointers[1], pointers[2], "%scratch")
+            return
+        with self.w.loop(0, batches) as loop:
+            steps = [self.w.emit(f"mul i64 {loop.index}, {stride_bytes(v)}") for v in op.operands]
+            a, b, c = (self.w.offset(p, "i8", s) for p, s in zip(pointers, steps, strict=True))
+            emit_dot(self.w, spec, a, b, c, "%scratch")
+
+    # ------------------------------------------------------------------ control flow
+
+    def _for(self, op: Op) -> None:
+        low, high, step, *inits = op.operands
+        body = op.regions[0].block
+        element = element_of(low.type)
+        bounds = [self.w.convert("sext", self.value(v), element, "i64") for v in (low, high, step)]
+        carried = [(element_of(v.type), self.value(v)) for v in inits]
+        runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
+        with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs) as loop:
+            self.names[body.args[0]] = self.w.convert("trunc", loop.index, "i64", element)
+            self.names.update(zip(body.args[1:], loop.carried, strict=True))
+            self.block_without_end(body)
+            loop.next = [self.value(v) for v in body.terminator.operands]
+        self.names.update(zip(op.results, loop.results, strict=True))
+
+    def block_without_end(self, block: Block) -> None:
+        for op in block:
+            if not op.definition.terminator:
+                self.op(op)
+
+    def _if(self, op: Op) -> None:
+        yielded: list[list[str]] = [[], []]
+        with self.w.branch(self.value(op.operands[0])) as branch:
+            sides = (branch.then, branch.otherwise)
+            for number, region in enumerate(op.regions):
+                with sides[number]():
+                    if region.blocks:
+                        self.block_without_end(region.block)
+                        yielded[number] = [self.value(v) for v in region.block.terminator.operands]
+        for result, x, y in zip(op.results, *yielded, strict=True):
+            self.names[result] = branch.join(element_of(result.type), x, y)
+
+    def _while(self, op: Op) -> None:
+        w = self.w
+        before, after = (region.block for region in op.regions)
+        head, inside, behind = (w.fresh_label(name) for name in ("while", "do", "done"))
+        inits = [self.value(v) for v in op.operands]
+        entered = w.leave_to(head)
+        w.start_block(head)
+        phis = w.open_section()
+        carried = [w.fresh("c") for _ in inits]
+        self.names.update(zip(before.args, carried, strict=True))
+        self.block_without_end(before)
+        condition, *passed = (self.value(v) for v in before.terminator.operands)
+        w.do(f"br i1 {condition}, label %{inside}, label %{behind}")
+        w.start_block(inside)
+        self.names.update(zip(after.args, passed, strict=True))
+        self.block_without_end(after)
+        following = [self.value(v) for v in after.terminator.operands]
+        latch = w.leave_to(head)
+        phis.parts += [
+            f"  {name} = phi {element_of(v.type)} [ {init}, %{entered} ], [ {next_}, %{latch} ]"
+            for name, v, init, next_ in zip(carried, op.operands, inits, following, strict=True)
+        ]
+        w.start_block(behind)
+        self.names.update(zip(op.results, passed, strict=True))
+
+    _OWN: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+        "cpu.alloc": _nothing,
+        "cpu.dot": _dot,
+        "cpu.nest": _nest,
+        "gpu.barrier": _nothing,
+        "llvm.intr.assume": _nothing,
+        "scf.for": _for,
+        "scf.if": _if,
+        "scf.while": _while,
+        "tt.get_num_programs": _program_id,
+        "tt.get_program_id": _program_id,
+        "tt.return": _nothing,
+    }

@@ -1,0 +1,385 @@
+"""Group the tile ops of each block into loop nests.
+
+    %x = tt.load %p                                  %b = cpu.alloc
+    %m = tt.reduce max %x                            cpu.nest {
+    %e = math.exp(%x - %m)                             %x = tt.load %p ; %m = tt.reduce max %x
+    %s = tt.reduce add %e                       →      %e = math.exp(%x - %m) ; cpu.write %e, %b
+    tt.store %q, %e / %s                               %s = tt.reduce add %e ; %f = cpu.read %b
+                                                       tt.store %q, %f / %s
+                                                     }
+
+Ops are taken in program order. Most are *lazy*: they are copied into each nest that needs them. *Roots* (reductions,
+stores, writes to buffers) need every element: each joins the open nest when it runs over the same rows and asks of
+that nest's own results only the row it is in, else the open nest is closed and a new one opened.
+
+A lazy value that is needed after its nest is closed is written to a buffer there if computing it again is
+EXPENSIVE, or if the nest changes the memory that it reads.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.costs import (
+    ATOMICS,
+    CLOBBERS,
+    EXPENSIVE,
+    LOADS,
+    ROOTS,
+    cost,
+    is_lazy,
+    is_tile,
+    touches_tiles,
+)
+from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.open_nest import OpenNest, domain_of
+from tilewright.dialects.cpu import buffer_type
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import Effect
+from tilewright.ir.types import TensorType
+
+
+def form_nests(module: Op, dots: DotLowering) -> None:
+    """Rewrite every block of the kernel as above; `dots` says how this target wants the operands of dot."""
+    for function in module.regions[0].block:
+        Planner(function.regions[0].block, dots).run()
+
+
+class Planner:
+    """Works through one block in program order."""
+
+    def __init__(self, block: Block, dots: DotLowering) -> None:
+        self.block = block
+        self.dots = dots
+        self.open: OpenNest | None = None
+        self.done: set[Op] = set()
+        self.fixed: set[Value] = set()
+        """Buffers that are written once, before anything reads them."""
+
+    def run(self) -> None:
+        op = self.block.first
+        while op is not None:
+            after = op.next
+            self.take(op)
+            self.done.add(op)
+            op = after if after is None or after.block is self.block else op.next
+        self.erase_dead()
+
+    def take(self, op: Op) -> None:
+        if op.regions and op.name not in ROOTS:
+            self.enter_regions(op)
+        elif op.name == "tt.dot":
+            self.dot(op)
+        elif op.name in ROOTS and touches_tiles(op):
+            self.root(op)
+        elif op.definition.terminator:
+            self.close(before=op)
+        elif op.name in LOADS and touches_tiles(op):
+            self.load(op)
+        elif not (is_lazy(op) and touches_tiles(op)):
+            self.effect(op)
+
+    # ------------------------------------------------------------------ one op
+
+    def root(self, op: Op) -> None:
+        if op.name == "cpu.write" and self.is_own_value(op):
+            op.erase()
+            return
+        if op.name in CLOBBERS:
+            self.settle_operands(op)
+        domain = domain_of(op)
+        wild = any(self.loads_anywhere(v) for v in op.operands)
+        if self.open is None or not self.open.accepts(op, domain) or (self.open.clobbers and wild):
+            self.close(before=op)
+            self.open = OpenNest(domain)
+        self.open.add(op)
+        self.open.wild |= wild
+        if op.name in ATOMICS or op.name == "tt.scan":
+            self.done.add(op)
+            self.close(before=op.next)
+
+    def settle_operands(self, op: Op) -> None:
+        """Memory that is stored to may be memory that is loaded from. Where the addresses on both sides are base +
+        index · stride, the lowering compares their ranges; other loads happen before the store, into buffers."""
+        if self.open is not None and self.open.wild:
+            self.close(before=op)
+        wild = op.name in ATOMICS or not is_affine(op.operands[0]) or any(self.loads_anywhere(v) for v in op.operands)
+        if not wild:
+            return
+        self.close(before=op)
+        for index, value in enumerate(op.operands):
+            if is_tile(value) and self.reads_memory(value):
+                buffer = self.materialise(value, op)
+                read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
+                op.set_operand(index, read.result)
+        self.close(before=op)
+
+    def loads_anywhere(self, value: Value) -> bool:
+        """Computing `value` loads from addresses that are no base + index · stride."""
+        return any(o.name == "tt.load" and not is_affine(o.operands[0]) for o in self.lazy_closure(value))
+
+    def is_own_value(self, write: Op) -> bool:
+        """A buffer is written with what it holds already."""
+        value, buffer = write.operands
+        read = value.op
+        if read is None or read.name != "cpu.read" or read.operands[0] is not buffer:
+            return False
+        return not any(u.name == "cpu.write" and u in self.done and _follows(u, read) for u in buffer.uses)
+
+    def load(self, op: Op) -> None:
+        """A load after a store of the open nest must see what was stored."""
+        nest = self.open
+        if nest is None:
+            return
+        if nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written:
+            self.close(before=op)
+
+    def effect(self, op: Op) -> None:
+        """A scalar op. Only what touches memory, or needs a result of the open nest for good, closes the nest."""
+        effect = op.definition.effect
+        if effect is Effect.NONE:
+            if self.open is not None and any(v in self.open.pending for v in op.operands):
+                self.open.pending.update(op.results)
+            return
+        if effect is Effect.READ:
+            if self.open is not None and (self.open.clobbers or any(v in self.open.pending for v in op.operands)):
+                self.close(before=op)
+            return
+        self.close(before=op)
+        self.keep_loads(op)
+
+    def keep_loads(self, op: Op) -> None:
+        """Before a scalar store: loads whose values are needed later happen now."""
+        live = self.live_values({op})
+        for value in live:
+            if value.op is not None and value.op.name == "tt.load":
+                self.materialise(value, op)
+        self.close(before=op)
+
+    def enter_regions(self, op: Op) -> None:
+        kept = [v for v in self.captured(op) if self.weight(v) >= EXPENSIVE or self.reads_memory(v)]
+        buffers = [self.materialise(value, op) for value in kept]
+        self.close(before=op)
+        for value, buffer in zip(kept, buffers, strict=True):
+            self.read_inside(value, buffer, op)
+        for region in op.regions:
+            for block in region.blocks:
+                inner = Planner(block, self.dots)
+                inner.fixed = self.fixed
+                inner.run()
+
+    def dot(self, op: Op) -> None:
+        a, b, c = op.operands
+        self.dots.lower(op, self, a, b, c)
+
+    # ------------------------------------------------------------------ buffers
+
+    def materialise(self, value: Value, before: Op) -> Value:
+        """The buffer that holds `value` once the nest that is open then is closed."""
+        op = value.op
+        if op is not None and op.name == "cpu.read" and op.operands[0] in self.fixed:
+            return op.operands[0]
+        buffer = self.allocate(value, before)
+        self.fixed.add(buffer)
+        self.write(value, buffer, before)
+        return buffer
+
+    def allocate(self, value: Value, before: Op) -> Value:
+        assert isinstance(value.type, TensorType)
+        alloc = Op.create("cpu.alloc", (), (buffer_type(value.type),), location=before.location)
+        alloc.result.name = value.name
+        return self.insert(alloc, before).result
+
+    def write(self, value: Value, buffer: Value, before: Op) -> None:
+        """Write `value` to `buffer` in the open nest, or in a new one."""
+        write = self.insert(Op.create("cpu.write", (value, buffer), location=before.location), before)
+        self.root(write)
+        self.done.add(write)
+
+    def insert(self, op: Op, before: Op) -> Op:
+        assert before.block is self.block
+        self.done.add(op)
+        return self.block.insert(op, before)
+
+    def read_inside(self, value: Value, buffer: Value, op: Op) -> None:
+        """Let the regions of `op` read `buffer` where they use `value`."""
+        read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
+        read.result.name = value.name
+        for user in [u for u in value.uses if _inside(u, op)]:
+            user.set_operands([read.result if v is value else v for v in user.operands])
+
+    # ------------------------------------------------------------------ closing
+
+    def close(self, before: Op | None) -> None:
+        """End the open nest: build it in front of `before`, and keep in buffers what is needed later."""
+        nest = self.open
+        if nest is None:
+            return
+        assert before is not None, "a block ends with its terminator"
+        self.open = None
+        for value in self.needed_from(nest):
+            buffer = self.allocate(value, before)
+            self.fixed.add(buffer)
+            if nest.fits(value):
+                nest.keep(value, buffer)
+            elif not nest.needs_pending(value):
+                self.write_first(value, buffer, before)
+        nest.build(before)
+        self.mark_done(before)
+
+    def write_first(self, value: Value, buffer: Value, before: Op) -> None:
+        """Write `value` to `buffer` in a nest of its own, in front of the one being closed."""
+        write = self.insert(Op.create("cpu.write", (value, buffer), location=before.location), before)
+        own = OpenNest(domain_of(write))
+        own.add(write)
+        own.build(before)
+        read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
+        value.replace_by(read.result)
+
+    def mark_done(self, before: Op) -> None:
+        """What the nest was built from and its reads count as met."""
+        op = before.previous
+        while op is not None and op not in self.done:
+            self.done.add(op)
+            op = op.previous
+
+    def needed_from(self, nest: OpenNest) -> list[Value]:
+        """Values to keep in buffers when `nest` closes, each before those that it is computed from."""
+        live = self.live_values(set())
+        kept: list[Value] = []
+        inside = nest.lazy_values()
+        for value in reversed(inside):
+            if value not in live or not is_tile(value) or _is_read_of(value, self.fixed):
+                continue
+            if not any(self.is_later_use(u, live, kept) for u in value.uses):
+                continue
+            if value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest):
+                kept.append(value)
+        return kept + [v for v in live if v not in inside and is_tile(v) and self.is_changed_by(v, nest)]
+
+    def is_later_use(self, user: Op, live: set[Value], kept: list[Value]) -> bool:
+        if user not in self.done:
+            return True
+        return any(r in live and r not in kept for r in user.results)
+
+    def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
+        """`value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
+        op = value.op
+        if op is None or op.name not in LOADS:
+            return False
+        return nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written
+
+    def live_values(self, finished: set[Op]) -> set[Value]:
+        """Results of lazy ops met so far that an op still to come needs, directly or through lazy ops."""
+        live: set[Value] = set()
+        op = self.block.last
+        while op is not None:
+            if op in self.done and op not in finished and op.name not in ROOTS and not op.regions:
+                for result in op.results:
+                    if any(self.is_later_use(u, live, []) for u in result.uses if u not in finished):
+                        live.add(result)
+            elif op in self.done and op.name in ROOTS:
+                live.update(r for r in op.results if any(self.is_later_use(u, live, []) for u in r.uses))
+            op = op.previous
+        return live
+
+    # ------------------------------------------------------------------ facts about lazy values
+
+    def captured(self, op: Op) -> list[Value]:
+        """Lazy tiles of this block that the regions of `op` use, in program order."""
+        used = {v for inner in op.walk() if inner is not op for v in inner.operands if is_tile(v)}
+        return [r for o in self.block if o in self.done for r in o.results if r in used]
+
+    def lazy_closure(self, value: Value) -> list[Op]:
+        """The lazy ops that compute `value` from buffers, memory and scalars, users first."""
+        seen: dict[Op, None] = {}
+        stack = [value]
+        while stack:
+            op = stack.pop().op
+            if op is not None and op not in seen and is_lazy(op) and touches_tiles(op):
+                seen[op] = None
+                stack.extend(op.operands)
+        return list(seen)
+
+    def weight(self, value: Value) -> int:
+        """What computing `value` where it is used costs, down to buffers and memory."""
+        return sum(cost(op) for op in self.lazy_closure(value))
+
+    def reads_memory(self, value: Value) -> bool:
+        """Does computing `value` load from memory, or from a buffer that changes?"""
+        return any(o.name in LOADS and not _is_read_of(o.result, self.fixed) for o in self.lazy_closure(value))
+
+    def erase_dead(self) -> None:
+        """The lazy ops that nests have copied are of no use any more."""
+        changed = True
+        while changed:
+            changed = False
+            op = self.block.last
+            while op is not None:
+                before = op.previous
+                unused = not any(r.uses for r in op.results)
+                if unused and (op.name == "cpu.alloc" or (is_lazy(op) and touches_tiles(op))):
+                    op.erase()
+                    changed = True
+                op = before
+
+
+def is_affine(value: Value) -> bool:
+    """Is `value` base + Σ index · stride by construction, for indices into its tile?"""
+    if not is_tile(value):
+        return True
+    op = value.op
+    if op is None:
+        return False
+    if op.name in _AFFINE or (op.name == "arith.constant" and _is_uniform(value)):
+        return all(is_affine(v) for v in op.operands)
+    if op.name == "arith.muli":
+        a, b = op.operands
+        return is_affine(a) and is_affine(b) and (_is_uniform(a) or _is_uniform(b))
+    return False
+
+
+_AFFINE = {
+    "arith.addi",
+    "arith.extsi",
+    "arith.extui",
+    "arith.index_cast",
+    "arith.subi",
+    "arith.trunci",
+    "tt.addptr",
+    "tt.bitcast",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.make_range",
+    "tt.splat",
+}
+
+
+def _is_uniform(value: Value) -> bool:
+    op = value.op
+    if op is None:
+        return False
+    if op.name in ("tt.broadcast", "tt.expand_dims"):
+        return _is_uniform(op.operands[0])
+    return op.name == "tt.splat" or (op.name == "arith.constant" and isinstance(op.attributes["value"], Number))
+
+
+def _is_read_of(value: Value, buffers: set[Value]) -> bool:
+    op = value.op
+    return op is not None and op.name == "cpu.read" and op.operands[0] in buffers
+
+
+def _inside(op: Op, outer: Op) -> bool:
+    parent = op.parent
+    while parent is not None and parent is not outer:
+        parent = parent.parent
+    return parent is outer
+
+
+def _follows(op: Op, other: Op) -> bool:
+    """`op` comes after `other` in one block (ops of different blocks do not)."""
+    if op.block is not other.block:
+        return False
+    step = other.next
+    while step is not None and step is not op:
+        step = step.next
+    return step is op

@@ -1,0 +1,81 @@
+"""Atomic read-modify-write, one lane at a time; lanes that are masked off do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
+from tilewright.backends.cpu.nest.loads import each_address
+from tilewright.backends.llvm.spelling import bits_of, element_of, literal
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Op
+
+_OPERATION = {
+    "add": "add",
+    "and": "and",
+    "exch": "xchg",
+    "fadd": "fadd",
+    "max": "max",
+    "min": "min",
+    "or": "or",
+    "umax": "umax",
+    "umin": "umin",
+    "xor": "xor",
+}
+_ORDERING = {"acq_rel": "acq_rel", "acquire": "acquire", "relaxed": "monotonic", "release": "release"}
+
+
+def emit_atomic(c: Context, op: Op, operands: Sequence[Lane], index: Index) -> None:
+    """The atomic `op` on the one lane of a scalar loop; its result becomes known."""
+    assert c.lanes == 1, "atomics run one element at a time"
+    (pointer,), _ = each_address(c, operands[0], "i8")
+    element = element_of(op.operands[1].type)
+    values = [c.as_vector(lane, element).name for lane in operands[1 : 3 if op.name == "tt.atomic_cas" else 2]]
+    mask = c.as_vector(operands[2], "i1").name if op.name == "tt.atomic_rmw" and len(operands) > 2 else None
+    name = atomic(c.w, op, pointer, values, mask)
+    if op.results:
+        c.remember((op.result, index), Vector(name, c.depth))
+
+
+def atomic(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], mask: str | None) -> str:
+    """Emit the atomic on scalars; returns what was in memory before (zero when masked off)."""
+    element = element_of(op.operands[1].type)
+    if mask is None or mask == "true":
+        return _do(w, op, pointer, values, element)
+    with w.branch(mask) as branch:
+        with branch.then():
+            old = _do(w, op, pointer, values, element)
+    return branch.join(element, old, literal(0, element))
+
+
+def _do(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], element: str) -> str:
+    ordering = _ORDERING[_keyword(op, "sem", "acq_rel")]
+    if op.name == "tt.atomic_rmw":
+        operation = _OPERATION[_keyword(op, "atomic_rmw_op", "add")]
+        if operation == "xchg" and not element.startswith("i"):
+            return _as_integers(w, element, values, lambda v: f"atomicrmw xchg ptr {pointer}, {v[0]} {ordering}")
+        return w.emit(f"atomicrmw {operation} ptr {pointer}, {element} {values[0]} {ordering}")
+    failure = {"acq_rel": "acquire", "release": "monotonic"}.get(ordering, ordering)
+
+    def exchange(v: Sequence[str]) -> str:
+        pair = w.emit(f"cmpxchg ptr {pointer}, {v[0]}, {v[1]} {ordering} {failure}")
+        return f"extractvalue {{ {v[0].split()[0]}, i1 }} {pair}, 0"
+
+    return _as_integers(w, element, values, exchange)
+
+
+def _as_integers(w: LlvmWriter, element: str, values: Sequence[str], build: object) -> str:
+    """Do it on the bits of the values, and give the old bits back as `element`."""
+    if element.startswith("i") or element == "ptr":
+        return w.emit(build([f"{element} {v}" for v in values]))  # type: ignore[operator]
+    bits = f"i{bits_of(element)}"
+    casted = [f"{bits} {w.emit(f'bitcast {element} {v} to {bits}')}" for v in values]
+    old = w.emit(build(casted))  # type: ignore[operator]
+    return w.emit(f"bitcast {bits} {old} to {element}")
+
+
+def _keyword(op: Op, name: str, default: str) -> str:
+    found = op.attributes.get(name)
+    return found.name if isinstance(found, Keyword) else default

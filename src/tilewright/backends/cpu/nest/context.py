@@ -1,0 +1,270 @@
+"""Where the lowering of a nest is: loops, chunk, what has been computed already, and at which level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tilewright.backends.cpu.nest.lane_values import Affine, Index, Lane, Prefix, Uniform, Vector, level_of
+from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.spelling import constant_vector, iota, vector
+from tilewright.backends.llvm.writer import LlvmWriter, Section
+from tilewright.ir.core import Value
+
+Memo = dict[tuple[Value, Index], Lane]
+
+
+class Context:
+    """The state while one nest is written.
+
+    Attributes:
+        w: the writer.
+        scalar: the LLVM value of a scalar, or the address of a buffer, from outside the nest.
+        lanes: W, the lanes of one chunk.
+        extent: how many lanes the loop over chunks covers.
+        lane_level: the level of the loop over chunks.
+        depth: the level at which code is written now.
+        places: for each level above `depth`, a section to which lines can be added.
+        fast: a fast version is being written; it may rely on conditions that it collects in `assumptions`.
+        position: the lane at which the current chunk starts, an i64.
+        reduced: results of the reductions that are finished.
+    """
+
+    def __init__(self, w: LlvmWriter, scalar: Callable[[Value], str], depth: int) -> None:
+        self.w = w
+        self.scalar = scalar
+        self.lanes = 1
+        self.extent = 1
+        self.lane_level = depth
+        self.depth = 0
+        self.places: list[Section] = []
+        self.fast = False
+        self.assumptions: list[str] = []
+        self.position = "0"
+        self.chunk = 0
+        self.reduced: dict[Value, Lane] = {}
+        self.redirected: str | None = None
+        self._memos: dict[tuple[bool, int], Memo] = {}
+        self._vectors: dict[tuple[object, ...], str] = {}
+
+    @property
+    def target(self) -> Target:
+        return self.w.target
+
+    # ---- where code goes ----
+
+    def emit(self, level: int, instruction: str) -> str:
+        """An instruction with a result, at `level`."""
+        if level >= self.depth:
+            return self.w.emit(instruction)
+        with self.w.at(self.places[level]):
+            return self.w.emit(instruction)
+
+    @contextmanager
+    def at(self, level: int) -> Iterator[LlvmWriter]:
+        """Let the writer's lines go to `level`."""
+        if level >= self.depth:
+            yield self.w
+        else:
+            with self.w.at(self.places[level]):
+                yield self.w
+
+    # ---- what is known already ----
+
+    def known(self, key: tuple[Value, Index]) -> Lane | None:
+        """The lanes of a value that has been computed in this iteration of the loops."""
+        memos = self._memos
+        for level in range(self.depth + 1):
+            memo = memos.get((self.fast, level))
+            if memo is not None and (found := memo.get(key)) is not None:
+                return found
+        return None
+
+    def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
+        level = min(level_of(lane), self.depth)
+        self._memos.setdefault((self.fast, level), {})[key] = lane
+
+    def forget(self, level: int) -> None:
+        """A loop body at `level` has ended, or a new chunk starts."""
+        for fast, memo_level in list(self._memos):
+            if memo_level >= level:
+                del self._memos[fast, memo_level]
+        self._vectors = {k: v for k, v in self._vectors.items() if isinstance(k[-1], int) and k[-1] < level}
+
+    # ---- lanes as vectors ----
+
+    def as_vector(self, lane: Lane, element: str) -> Vector:
+        """`lane` as one value per lane, of LLVM type `element`."""
+        if isinstance(lane, Vector):
+            return lane
+        level = max(level_of(lane), 0 if isinstance(lane, Uniform) else self.lane_level)
+        key = (lane, element, level)
+        name = self._vectors.get(key)
+        if name is None:
+            name = self._vectors[key] = self._spread(lane, element, level)
+        return Vector(name, level)
+
+    def _spread(self, lane: Lane, element: str, level: int) -> str:
+        with self.at(level) as w:
+            if isinstance(lane, Uniform):
+                return w.splat(lane.name, element, self.lanes)
+            if isinstance(lane, Affine):
+                return self._affine_vector(lane, element, w)
+            if isinstance(lane, Prefix):
+                return self._prefix_vector(lane, w)
+            return self._pointers(lane, w)
+
+    def _affine_vector(self, lane: Affine, element: str, w: LlvmWriter) -> str:
+        lanes = self.lanes
+        start = self.start_of(lane, element)
+        if lanes == 1:
+            return start
+        type = vector(element, lanes)
+        if lane.stride.lstrip("-").isdigit():
+            steps = iota(lanes, element)
+            if lane.stride != "1":
+                steps = constant_vector([int(lane.stride) * i for i in range(lanes)], element)
+        else:
+            steps = w.emit(f"mul {type} {w.splat(lane.stride, element, lanes)}, {iota(lanes, element)}")
+        return steps if start == "0" else w.emit(f"add {type} {w.splat(start, element, lanes)}, {steps}")
+
+    def start_of(self, lane: Affine, element: str) -> str:
+        """The value on the first lane of the chunk."""
+        if lane.local:
+            return lane.base
+        at = max(lane.level, self.lane_level)
+        position = self.position
+        if element != "i64" and not position.isdigit():
+            position = self.cached_cast(position, element)
+        return self.add(lane.base, self.multiply(position, lane.stride, element, at), element, at)
+
+    def cached_cast(self, position: str, element: str) -> str:
+        key = ("position", position, element, self.lane_level)
+        name = self._vectors.get(key)
+        if name is None:
+            name = self._vectors[key] = self.emit(self.lane_level, f"trunc i64 {position} to {element}")
+        return name
+
+    def _prefix_vector(self, lane: Prefix, w: LlvmWriter) -> str:
+        at = max(lane.level, self.lane_level)
+        left = self.subtract(lane.count, self.position, "i64", at)
+        bounded = w.intrinsic("llvm.smax", "i64", w.intrinsic("llvm.smin", "i64", left, str(self.lanes)), "0")
+        count = w.emit(f"trunc i64 {bounded} to i32")
+        type = vector("i32", self.lanes)
+        return w.emit(f"icmp ugt {type} {w.splat(count, 'i32', self.lanes)}, {iota(self.lanes)}")
+
+    def _pointers(self, lane: Lane, w: LlvmWriter) -> str:
+        from_base = getattr(lane, "base", None)
+        offset = self.as_vector(getattr(lane, "offset", lane), "i64").name
+        assert isinstance(from_base, Uniform)
+        type = vector("i64", self.lanes)
+        element = getattr(lane, "element", "i8")
+        return w.emit(f"getelementptr {element}, ptr {from_base.name}, {type} {offset}")
+
+    # ---- integer arithmetic with constants folded ----
+
+    def add(self, a: str, b: str, element: str, level: int) -> str:
+        if a == "0":
+            return b
+        if b == "0":
+            return a
+        if _is_number(a) and _is_number(b):
+            return str(int(a) + int(b))
+        return self.emit(level, f"add {element} {a}, {b}")
+
+    def subtract(self, a: str, b: str, element: str, level: int) -> str:
+        if b == "0":
+            return a
+        if _is_number(a) and _is_number(b):
+            return str(int(a) - int(b))
+        return self.emit(level, f"sub {element} {a}, {b}")
+
+    def multiply(self, a: str, b: str, element: str, level: int) -> str:
+        if "0" in (a, b):
+            return "0"
+        if a == "1":
+            return b
+        if b == "1":
+            return a
+        if _is_number(a) and _is_number(b):
+            return str(int(a) * int(b))
+        return self.emit(level, f"mul {element} {a}, {b}")
+
+    def extend(self, a: str, source: str, target: str, level: int, *, signed: bool = True) -> str:
+        """An integer in a wider or narrower type."""
+        if source == target or _is_number(a):
+            return a
+        narrower = int(source[1:]) > int(target[1:])
+        opcode = "trunc" if narrower else "sext" if signed else "zext"
+        return self.emit(level, f"{opcode} {source} {a} to {target}")
+
+    # ---- indices: i64 lanes ----
+
+    def scaled(self, lane: Lane, factor: int) -> Lane:
+        """An index times a number known now."""
+        if factor == 1:
+            return lane
+        if isinstance(lane, Uniform):
+            return Uniform(self.multiply(lane.name, str(factor), "i64", lane.level), lane.level)
+        if isinstance(lane, Affine):
+            base, stride = (self.multiply(part, str(factor), "i64", lane.level) for part in (lane.base, lane.stride))
+            return Affine(base, stride, lane.level, lane.local)
+        return self._index_op("mul", lane, Uniform(str(factor), 0))
+
+    def plus(self, a: Lane, b: Lane) -> Lane:
+        """The sum of two indices."""
+        if isinstance(a, Uniform):
+            a, b = b, a
+        level = max(level_of(a), level_of(b))
+        if isinstance(a, Uniform) and isinstance(b, Uniform):
+            return Uniform(self.add(a.name, b.name, "i64", level), level)
+        if isinstance(a, Affine) and isinstance(b, Uniform):
+            return Affine(self.add(a.base, b.name, "i64", level), a.stride, level, a.local)
+        if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
+            base, stride = (self.add(x, y, "i64", level) for x, y in ((a.base, b.base), (a.stride, b.stride)))
+            return Affine(base, stride, level, a.local)
+        return self._index_op("add", a, b)
+
+    def divided(self, lane: Lane, extent: int) -> tuple[Lane, Lane]:
+        """Quotient and remainder of a non-negative index by a power of two."""
+        shift, mask = extent.bit_length() - 1, extent - 1
+        if extent == 1:
+            return lane, Uniform("0", 0)
+        if isinstance(lane, Uniform):
+            if _is_number(lane.name):
+                number = int(lane.name)
+                return Uniform(str(number >> shift), 0), Uniform(str(number & mask), 0)
+            high = self.emit(lane.level, f"lshr i64 {lane.name}, {shift}")
+            return Uniform(high, lane.level), Uniform(self.emit(lane.level, f"and i64 {lane.name}, {mask}"), lane.level)
+        if isinstance(lane, Affine) and lane.stride == "1" and lane.base == "0" and self.extent <= extent:
+            return Uniform("0", 0), lane
+        if isinstance(lane, Affine) and lane.stride == "1" and extent >= self.lanes and self._starts_aligned(lane):
+            level = max(lane.level, self.lane_level)
+            start = self.start_of(lane, "i64")
+            high, low = self.divided(Uniform(start, level), extent)
+            assert isinstance(low, Uniform)
+            return high, Affine(low.name, "1", low.level, local=True)
+        return self._index_op("lshr", lane, Uniform(str(shift), 0)), self._index_op("and", lane, Uniform(str(mask), 0))
+
+    def _starts_aligned(self, lane: Affine) -> bool:
+        """Chunks of the whole axis start at multiples of W."""
+        return lane.base == "0" and not lane.local
+
+    def _index_op(self, opcode: str, a: Lane, b: Lane) -> Vector:
+        x, y = self.as_vector(a, "i64"), self.as_vector(b, "i64")
+        level = max(x.level, y.level)
+        return Vector(self.emit(level, f"{opcode} {vector('i64', self.lanes)} {x.name}, {y.name}"), level)
+
+    # ---- small facts worth keeping ----
+
+    def cached(self, key: tuple[object, ...]) -> str | None:
+        """A name kept by `cache`; the last entry of the key is its level."""
+        return self._vectors.get((self.fast, *key))
+
+    def cache(self, key: tuple[object, ...], name: str) -> str:
+        self._vectors[(self.fast, *key)] = name
+        return name
+
+
+def _is_number(name: str) -> bool:
+    return name.lstrip("-").isdigit()

@@ -1,0 +1,213 @@
+"""The inner loops of one phase: chunks of lanes (rows) or steps along the reduced axis (columns).
+
+Rows with masks come in two versions: a fast one for rows where all lanes are on, ranges do not wrap and so on, chosen
+by one scalar test in front of the loop, and a general one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.backends.cpu.costs import ATOMICS
+from tilewright.backends.cpu.nest.combine import Combine
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
+from tilewright.backends.cpu.nest.roots import Act, prepare
+from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.llvm.spelling import vector
+from tilewright.ir.core import Op
+
+UNROLL_OPS = 60
+"""Chunks are unrolled until an iteration has about this many ops."""
+
+
+@dataclass
+class Accumulator:
+    """A reduction in progress: one vector per operand and unrolled chunk."""
+
+    root: Op
+    combine: Combine
+    start: list[str] | None
+    values: list[list[str]] = field(default_factory=list)
+
+
+class InnerLoop:
+    """One inner loop over `extent` elements for `roots`, which all run in one phase."""
+
+    def __init__(self, c: Context, nest: Nest, roots: Sequence[Op], extent: int, outer: Index) -> None:
+        self.c, self.nest, self.roots, self.extent, self.outer = c, nest, roots, extent, outer
+        self.by_rows = nest.mode == "rows"
+        self.accumulators = [self._accumulator(r) for r in roots if r.name == "tt.reduce"]
+
+    def _accumulator(self, root: Op) -> Accumulator:
+        combine = Combine(root)
+        identity = combine.identity()
+        c = self.c
+        if identity is not None:
+            identity = [c.w.splat(i, e, c.lanes) for i, e in zip(identity, combine.elements, strict=True)]
+        return Accumulator(root, combine, identity)
+
+    def emit(self) -> None:
+        """Write the loop; afterwards `c.reduced` has the results of its reductions."""
+        c = self.c
+        step = self._chunks_per_step()
+        if self.by_rows and self._has_conditions():
+            self._versions(step)
+        else:
+            self._loop(step)
+        for accumulator in self.accumulators:
+            self._finish(accumulator)
+        c.forget(c.depth + 1)
+
+    def _has_conditions(self) -> bool:
+        """Is there anything that a fast version could leave out?"""
+        for root in self.roots:
+            ops = [root, *self.nest.closures[root]]
+            if root.name in ATOMICS:
+                return False
+            if any(_is_masked(op) or op.name in ("arith.remsi", "arith.remui") for op in ops):
+                return True
+        return False
+
+    def _chunks_per_step(self) -> int:
+        c = self.c
+        if not self.by_rows or any(r.name in ATOMICS for r in self.roots):
+            return 1
+        ops = len({o for r in self.roots for o in self.nest.closures[r] if not self.nest.is_row_level(o.result)})
+        wanted = 4 if ops * 4 <= UNROLL_OPS else 2 if ops * 2 <= UNROLL_OPS else 1
+        return max(1, min(wanted, self.extent // c.lanes))
+
+    def _versions(self, step: int) -> None:
+        """if <assumptions>: fast loop, else: general loop."""
+        c, w = self.c, self.c.w
+        with w.at(c.places[c.depth]):
+            condition = w.fresh("fast")
+        conditions = w.open_section()
+        outcomes: list[list[list[list[str]]]] = []
+        with w.branch(condition) as branch:
+            for fast, side in ((True, branch.then), (False, branch.otherwise)):
+                with side():
+                    c.fast = fast
+                    self._loop(step)
+                    c.forget(c.depth + 1)
+                    outcomes.append([a.values for a in self.accumulators])
+        c.fast = False
+        for number, accumulator in enumerate(self.accumulators):
+            types = [vector(e, c.lanes) for e in accumulator.combine.elements]
+            accumulator.values = [
+                [branch.join(t, x, y) for t, x, y in zip(types, fast_row, slow_row, strict=True)]
+                for fast_row, slow_row in zip(outcomes[0][number], outcomes[1][number], strict=True)
+            ]
+        with w.at(conditions):
+            name = "true"
+            for assumption in dict.fromkeys(c.assumptions):
+                name = assumption if name == "true" else w.emit(f"and i1 {name}, {assumption}")
+            w.do(f"{condition} = and i1 {name}, true")
+        c.assumptions = []
+
+    # ------------------------------------------------------------------ the loop itself
+
+    def _loop(self, chunks: int) -> None:
+        c, w = self.c, self.c.w
+        width = c.lanes * chunks if self.by_rows else 1
+        inner = c.depth + 1
+        c.depth = inner
+        for accumulator in self.accumulators:
+            accumulator.values = []
+        if self.by_rows and width >= self.extent:
+            self._iteration("0", chunks, None)
+        else:
+            carried = self._carried(chunks)
+            with w.loop(0, self.extent, width, carried=carried) as loop:
+                self._restore(loop.carried, chunks)
+                self._iteration(loop.index, chunks, loop.index)
+                loop.next = [name for a in self.accumulators for row in a.values for name in row]
+            self._restore(loop.results, chunks)
+        c.depth = inner - 1
+
+    def _carried(self, chunks: int) -> list[tuple[str, str]]:
+        c = self.c
+        found = []
+        for a in self.accumulators:
+            types = [vector(e, c.lanes) for e in a.combine.elements]
+            zero = ["zeroinitializer" if c.lanes > 1 else _scalar_zero(e) for e in a.combine.elements]
+            for _ in range(chunks):
+                found += list(zip(types, a.start or zero, strict=True))
+        return found
+
+    def _restore(self, names: Sequence[str], chunks: int) -> None:
+        rest = iter(names)
+        for a in self.accumulators:
+            a.values = [[next(rest) for _ in a.combine.elements] for _ in range(chunks)]
+
+    def _iteration(self, index: str, chunks: int, counter: str | None) -> None:
+        """All chunks of one step: compute, reduce, then act."""
+        c = self.c
+        acts: list[Act] = []
+        for chunk in range(chunks):
+            c.forget(c.depth)
+            if self.by_rows:
+                c.position = c.add(index, str(chunk * c.lanes), "i64", c.depth)
+            for root in self.roots:
+                if root.name == "tt.reduce":
+                    self._accumulate(root, chunk, index, counter)
+                else:
+                    act = prepare(c, root, self._index(root, index))
+                    if root.name in ATOMICS:
+                        act()
+                    else:
+                        acts.append(act)
+            if self.nest.mode == "rows" and c.lanes == 1:
+                for act in acts:
+                    act()
+                acts = []
+        for act in acts:
+            act()
+
+    def _index(self, root: Op, inner: str) -> Index:
+        if self.by_rows:
+            return (*self.outer, LANE)
+        found = list(self.outer)
+        found.insert(self.nest.axis, Uniform(inner, self.c.depth))
+        return tuple(found)
+
+    def _accumulate(self, root: Op, chunk: int, index: str, counter: str | None) -> None:
+        c = self.c
+        accumulator = next(a for a in self.accumulators if a.root is root)
+        where = self._index(root, index)
+        new = [
+            c.as_vector(evaluate(c, v, where), e).name
+            for v, e in zip(root.operands, accumulator.combine.elements, strict=True)
+        ]
+        if counter is None:
+            accumulator.values.append(new)
+            return
+        old = accumulator.values[chunk]
+        combined = accumulator.combine.apply(c.w, old, new, c.lanes)
+        if accumulator.start is None:
+            first = c.w.emit(f"icmp eq i64 {counter}, 0")
+            combined = accumulator.combine.select(c.w, first, new, combined, c.lanes)
+        accumulator.values[chunk] = combined
+
+    def _finish(self, accumulator: Accumulator) -> None:
+        """Chunks together, then lanes together (rows)."""
+        c = self.c
+        rows = accumulator.values
+        while len(rows) > 1:
+            rows = [accumulator.combine.apply(c.w, a, b, c.lanes) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+        values = rows[0]
+        if self.by_rows:
+            values = accumulator.combine.across(c.w, values, c.lanes)
+        kind = Uniform if self.by_rows else Vector
+        for result, name in zip(accumulator.root.results, values, strict=True):
+            c.reduced[result] = kind(name, c.depth)
+
+
+def _is_masked(op: Op) -> bool:
+    return len(op.operands) > {"tt.load": 1, "tt.store": 2, "cpu.store": 3}.get(op.name, 9)
+
+
+def _scalar_zero(element: str) -> str:
+    return "0" if element.startswith("i") else "zeroinitializer"

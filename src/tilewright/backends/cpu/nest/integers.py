@@ -1,0 +1,138 @@
+"""Integer arithmetic that keeps lanes affine, masks that stay prefixes.
+
+    range + uniform  = base' + 1 · lane           range · uniform = base' + stride · lane
+    base + lane < n  = lane < n - base            a remainder of a range that does not wrap is a range
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform
+from tilewright.backends.llvm.spelling import element_of
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Op
+from tilewright.ir.types import IntType, i1
+
+CASTS = {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"}
+
+
+def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
+    """The result of `op` if it stays more than a vector; None to compute it lane by lane."""
+    if op.name in CASTS:
+        return _cast(c, op, operands[0])
+    if op.name == "arith.cmpi":
+        return _compare(c, op, operands)
+    if op.name == "arith.andi" and op.result.type.scalar is i1:
+        return _both(c, operands)
+    rule = _RULES.get(op.name)
+    if rule is None or not isinstance(op.result.type.scalar, IntType) or op.result.type.scalar is i1:
+        return None
+    a, b = operands
+    return rule(c, a, b, element_of(op.result.type))
+
+
+def _add(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+    if isinstance(a, Uniform):
+        a, b = b, a
+    if isinstance(a, Affine) and isinstance(b, Uniform):
+        level = max(a.level, b.level)
+        return Affine(c.add(a.base, b.name, element, level), a.stride, level, a.local)
+    if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
+        level = max(a.level, b.level)
+        stride = c.add(a.stride, b.stride, element, level)
+        return Affine(c.add(a.base, b.base, element, level), stride, level, a.local)
+    return None
+
+
+def _subtract(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+    if isinstance(a, Affine) and isinstance(b, Uniform):
+        level = max(a.level, b.level)
+        return Affine(c.subtract(a.base, b.name, element, level), a.stride, level, a.local)
+    return None
+
+
+def multiply(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+    """a · b where one of them is uniform."""
+    if isinstance(a, Uniform):
+        a, b = b, a
+    if not (isinstance(a, Affine) and isinstance(b, Uniform)):
+        return None
+    level = max(a.level, b.level)
+    base, stride = (c.multiply(part, b.name, element, level) for part in (a.base, a.stride))
+    return Affine(base, stride, level, a.local)
+
+
+def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+    """(base + lane) % n = base % n + lane, as long as base % n + extent ≤ n."""
+    if not (c.fast and isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == "1" and not a.local):
+        return None
+    level = max(a.level, b.level)
+    if level >= c.lane_level:
+        return None
+    with c.at(level) as w:
+        positive = w.emit(f"icmp sgt {element} {b.name}, 0")
+        modulus = w.emit(f"select i1 {positive}, {element} {b.name}, {element} 1")
+        inside = w.emit(f"icmp sge {element} {a.base}, 0")
+        base = w.emit(f"srem {element} {a.base}, {modulus}")
+        end = w.emit(f"add {element} {base}, {c.extent}")
+        fits = w.emit(f"icmp sle {element} {end}, {b.name}")
+        c.assumptions.append(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
+    return Affine(base, "1", level)
+
+
+_RULES = {
+    "arith.addi": _add,
+    "arith.muli": multiply,
+    "arith.remsi": _remainder,
+    "arith.remui": _remainder,
+    "arith.subi": _subtract,
+}
+
+
+def _cast(c: Context, op: Op, lane: Lane) -> Lane | None:
+    source, target = op.operands[0].type.scalar, op.result.type.scalar
+    if not isinstance(lane, Affine) or i1 in (source, target):
+        return None
+    signed = op.name != "arith.extui"
+    elements = element_of(source), element_of(target)
+    base = c.extend(lane.base, *elements, lane.level, signed=signed)
+    stride = c.extend(lane.stride, *elements, lane.level, signed=signed)
+    return Affine(base, stride, lane.level, lane.local)
+
+
+# (predicate, lane count for base + lane <predicate> bound as bound - base + this)
+_BELOW = {"slt": 0, "sle": 1, "ult": 0, "ule": 1}
+_MIRRORED = {"sgt": "slt", "sge": "sle", "ugt": "ult", "uge": "ule"}
+
+
+def _compare(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
+    predicate = op.attributes["predicate"]
+    assert isinstance(predicate, Keyword)
+    a, b = operands
+    name = predicate.name
+    if name in _MIRRORED:
+        a, b, name = b, a, _MIRRORED[name]
+    if name not in _BELOW or not (isinstance(a, Affine) and isinstance(b, Uniform)):
+        return None
+    if a.stride != "1" or a.local or (name[0] == "u" and not a.base.isdigit()):
+        return None
+    element = element_of(op.operands[0].type)
+    level = max(a.level, b.level)
+    bound = c.extend(b.name, element, "i64", level, signed=name[0] == "s")
+    base = c.extend(a.base, element, "i64", level)
+    return Prefix(c.add(c.subtract(bound, base, "i64", level), str(_BELOW[name]), "i64", level), level)
+
+
+def _both(c: Context, operands: list[Lane]) -> Lane | None:
+    a, b = operands
+    if isinstance(a, Uniform):
+        a, b = b, a
+    if not isinstance(a, Prefix):
+        return None
+    level = max(a.level, getattr(b, "level", 0))
+    if isinstance(b, Prefix):
+        with c.at(level) as w:
+            return Prefix(w.intrinsic("llvm.smin", "i64", a.count, b.count), level)
+    if isinstance(b, Uniform):
+        return Prefix(c.emit(level, f"select i1 {b.name}, i64 {a.count}, i64 0"), level)
+    return None

@@ -1,0 +1,74 @@
+"""What is known about a tile's value on the lanes of a loop.
+
+`lane` counts along the vectorised axis: chunk start + 0, 1, …, W - 1.
+
+    Uniform   one number for all lanes                    splat, row values, scalars
+    Affine    base + stride · lane                        ranges, addresses
+    Prefix    lane < count                                masks such as offs < n
+    Address   base pointer + offset in elements           pointers
+    Vector    one value per lane, in a vector register
+
+`level` says how deep in the loops a value exists: 0 in front of the nest, then one per loop. Code for a value is
+written at its level, so what does not change in a loop stays in front of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+
+class Uniform(NamedTuple):
+    name: str
+    level: int
+
+
+class Affine(NamedTuple):
+    """With `local`, lane counts from the start of the chunk, and `base` belongs to the chunk."""
+
+    base: str
+    stride: str
+    level: int
+    local: bool = False
+
+
+class Prefix(NamedTuple):
+    """True on lanes below `count`, an i64."""
+
+    count: str
+    level: int
+
+
+class Vector(NamedTuple):
+    name: str
+    level: int
+
+
+class Address(NamedTuple):
+    """`offset` counts elements of the LLVM type `element`."""
+
+    base: Uniform
+    offset: Uniform | Affine | Vector
+    element: str
+
+
+Lane: TypeAlias = Uniform | Affine | Prefix | Vector | Address
+Index: TypeAlias = tuple[Lane, ...]
+
+LANE = Affine("0", "1", 0)
+"""The index along the vectorised axis."""
+
+ZERO = Uniform("0", 0)
+
+
+def level_of(lane: Lane) -> int:
+    """The level at which everything in `lane` exists."""
+    if isinstance(lane, Address):
+        return max(lane.base.level, level_of(lane.offset))
+    return lane.level
+
+
+def is_chunked(lane: Lane) -> bool:
+    """Does `lane` belong to one chunk of lanes?"""
+    if isinstance(lane, Address):
+        return is_chunked(lane.offset)
+    return isinstance(lane, Vector) or (isinstance(lane, Affine) and lane.local)

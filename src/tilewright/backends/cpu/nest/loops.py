@@ -1,0 +1,160 @@
+"""A cpu.nest as loops: the outer ones, then per row the phases with their inner loops.
+
+    for i in outer:                           rows
+        phase 0: for chunks of lanes along the last axis
+        phase 1: …
+    for chunks of lanes of the last outer axis:      columns
+        phase 0: for k along the reduced axis
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tilewright.backends.cpu.costs import ATOMICS
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.inner import InnerLoop
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.overlap import copy_back, overlap
+from tilewright.backends.cpu.nest.roots import prepare
+from tilewright.backends.cpu.nest.scans import emit_scan
+from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import PointerType, TensorType
+
+COLUMN_CHUNKS = 2
+"""Columns take this many vectors side by side, so that a row's cache line is used whole."""
+
+
+def emit_nest(w: LlvmWriter, op: Op, scalar: Callable[[Value], str]) -> list[str]:
+    """Write the loops of the cpu.nest `op`.
+
+    Args:
+        w: where the code goes.
+        scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
+
+    Returns the LLVM values of the nest's results.
+    """
+    nest = Nest(op)
+    return NestEmitter(w, nest, scalar).emit()
+
+
+class NestEmitter:
+    """Writes one nest."""
+
+    def __init__(self, w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str]) -> None:
+        self.w, self.nest = w, nest
+        self.rank = len(nest.outer)
+        by_rows = nest.mode == "rows"
+        self.c = Context(w, scalar, self.rank + 1 if by_rows else self.rank)
+        self.scalar_lanes = any(r.name in ATOMICS for r in nest.roots)
+
+    def emit(self) -> list[str]:
+        c, w = self.c, self.w
+        c.places = [w.open_section()]
+        guarded = [r for r in self.nest.roots if r.name == "cpu.store"]
+        if guarded:
+            c.redirected = overlap(c, self.nest)
+        if self.nest.mode == "rows":
+            self._outer(self.nest.outer, ())
+        else:
+            self._outer(self.nest.outer[:-1], ())
+        if guarded:
+            assert c.redirected is not None
+            copy_back(c, self.nest, guarded, self)
+        yielded = self.nest.body.terminator.operands
+        return [self._result(v) for v in yielded]
+
+    def _result(self, value: Value) -> str:
+        lane = evaluate(self.c, value, ())
+        assert isinstance(lane, Uniform), "a nest yields scalars"
+        return lane.name
+
+    def _outer(self, extents: tuple[int, ...], index: Index) -> None:
+        """One loop per extent, then the body."""
+        if not extents:
+            if self.nest.mode == "rows":
+                self._phases(index)
+            else:
+                self._column_chunks(index)
+            return
+        with self._level(extents[0], 1) as counter:
+            self._outer(extents[1:], (*index, Uniform(counter, self.c.depth)))
+
+    @contextmanager
+    def _level(self, extent: int, step: int) -> Iterator[str]:
+        """One loop level deeper; yields the counter."""
+        c, w = self.c, self.w
+        if extent == step:
+            c.depth += 1
+            c.places.append(w.open_section())
+            yield "0"
+        else:
+            with w.loop(0, extent, step) as loop:
+                c.depth += 1
+                c.places.append(w.open_section())
+                yield loop.index
+        c.forget(c.depth)
+        c.places.pop()
+        c.depth -= 1
+
+    def _column_chunks(self, index: Index) -> None:
+        c = self.c
+        extent = self.nest.outer[-1]
+        c.lanes = min(extent, COLUMN_CHUNKS * self._lanes(extent))
+        c.extent = extent
+        with self._level(extent, c.lanes) as counter:
+            c.position = counter
+            self._phases((*index, LANE))
+
+    def _phases(self, index: Index) -> None:
+        c, nest = self.c, self.nest
+        for phase in sorted(set(nest.phases.values())):
+            roots = [r for r in nest.roots if nest.phases[r] == phase]
+            inner = [r for r in roots if nest.inner_extent(r) > 1 or not self._is_row_root(r)]
+            c.places[c.depth] = self.w.open_section()
+            for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
+                self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index)
+            for root in roots:
+                if root not in inner:
+                    prepare(c, root, index)()
+
+    def _is_row_root(self, root: Op) -> bool:
+        value = root.operands[1] if root.name in ("tt.store", "cpu.store") else root.operands[0]
+        return self.nest.is_row_level(value)
+
+    def _inner(self, roots: list[Op], extent: int, index: Index) -> None:
+        c = self.c
+        if self.nest.mode == "rows":
+            c.lanes, c.extent = self._lanes(extent), extent
+        scans = [r for r in roots if r.name == "tt.scan"]
+        if scans:
+            emit_scan(c, self.nest, scans[0], [r for r in roots if r.name != "tt.scan"], extent, index)
+        else:
+            InnerLoop(c, self.nest, roots, extent, index).emit()
+
+    def _lanes(self, extent: int) -> int:
+        """W: as many lanes as the widest values that are computed fill a register with."""
+        if self.scalar_lanes:
+            return 1
+        widths = [v.type.bits for op in self.nest.body for v in op.results if _is_computed(op, v)]
+        stored = [v.type.bits for r in self.nest.roots for v in r.operands if _is_number_tile(v)]
+        bits = max([*widths, *stored, 8])
+        return min(extent, max(1, self.c.target.vector_bits // bits))
+
+
+def _is_number_tile(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and not isinstance(value.type.element, PointerType)
+
+
+def _is_computed(op: Op, value: Value) -> bool:
+    """Not an index or address: those stay affine."""
+    if not _is_number_tile(value):
+        return False
+    return "f" in value.type.scalar.text or op.name in ("tt.load", "cpu.read", "tt.reduce", "tt.scan")
+
+
+__all__ = ["Lane", "emit_nest"]

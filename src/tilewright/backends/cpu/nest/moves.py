@@ -1,0 +1,164 @@
+"""Ops that only move elements: each asks its operand at another index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, level_of
+from tilewright.backends.cpu.open_nest import axis_of, axis_of_new
+from tilewright.backends.llvm.spelling import element_of, literal, vector
+from tilewright.ir.attributes import DenseArray, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+
+Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
+Move: TypeAlias = Callable[[Context, Value, Index, Ask], Lane]
+
+
+def _definition(value: Value) -> Op:
+    assert value.op is not None
+    return value.op
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return value.type.shape
+
+
+def _splat(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    return ask(c, _definition(value).operands[0], ())
+
+
+def _range(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    """start + index, in 32 bits."""
+    start = _definition(value).attributes["start"]
+    assert isinstance(start, Number)
+    lane = c.plus(index[0], Uniform(str(int(start.value)), 0))
+    element = element_of(value.type)
+    if isinstance(lane, Uniform):
+        return Uniform(c.extend(lane.name, "i64", element, lane.level), lane.level)
+    if isinstance(lane, Affine):
+        base, stride = (c.extend(part, "i64", element, lane.level) for part in (lane.base, lane.stride))
+        return Affine(base, stride, lane.level, lane.local)
+    assert isinstance(lane, Vector)
+    types = vector("i64", c.lanes), vector(element, c.lanes)
+    return Vector(c.emit(lane.level, f"trunc {types[0]} {lane.name} to {types[1]}"), lane.level)
+
+
+def _expand_dims(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    axis = axis_of_new(_definition(value))
+    return ask(c, _definition(value).operands[0], index[:axis] + index[axis + 1 :])
+
+
+def _broadcast(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    source = _definition(value).operands[0]
+    inner = tuple(ZERO if n == 1 else lane for n, lane in zip(_shape(source), index, strict=True))
+    return ask(c, source, inner)
+
+
+def _trans(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    order = _definition(value).attributes["order"]
+    assert isinstance(order, DenseArray)
+    moved: list[Lane] = [ZERO] * len(index)
+    for position, axis in enumerate(order.values):
+        moved[axis] = index[position]
+    return ask(c, _definition(value).operands[0], tuple(moved))
+
+
+def _reshape(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    source = _definition(value).operands[0]
+    return ask(c, source, _delinearised(c, _linear(c, index, _shape(value)), _shape(source)))
+
+
+def _linear(c: Context, index: Index, shape: tuple[int, ...]) -> Lane:
+    total: Lane = ZERO
+    stride = 1
+    for lane, extent in zip(reversed(index), reversed(shape), strict=True):
+        if extent > 1:
+            total = c.plus(c.scaled(lane, stride), total)
+        stride *= extent
+    return total
+
+
+def _delinearised(c: Context, linear: Lane, shape: tuple[int, ...]) -> Index:
+    found: list[Lane] = []
+    rest = linear
+    for position in range(len(shape) - 1, 0, -1):
+        rest, low = c.divided(rest, shape[position])
+        found.append(low)
+    return (rest, *reversed(found))
+
+
+def _join(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    """join(a, b)[…, 0] = a[…], join(a, b)[…, 1] = b[…]"""
+    a, b = _definition(value).operands
+    return _choose(c, index[-1], value, lambda: ask(c, a, index[:-1]), lambda: ask(c, b, index[:-1]))
+
+
+def _split(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    return ask(c, _definition(value).operands[0], (*index, Uniform(str(value.index), 0)))
+
+
+def _cat(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    """The elements of a, then those of b, along axis 0."""
+    a, b = _definition(value).operands
+    second, inside = c.divided(index[0], _shape(a)[0])
+    rest = index[1:]
+    return _choose(c, second, value, lambda: ask(c, a, (inside, *rest)), lambda: ask(c, b, (inside, *rest)))
+
+
+def _choose(c: Context, which: Lane, value: Value, zero: Callable[[], Lane], one: Callable[[], Lane]) -> Lane:
+    if isinstance(which, Uniform) and which.name in ("0", "1"):
+        return zero() if which.name == "0" else one()
+    element = element_of(value.type)
+    if isinstance(which, Uniform):
+        chosen = Uniform(c.emit(which.level, f"icmp ne i64 {which.name}, 0"), which.level)
+        condition = c.as_vector(chosen, "i1")
+    else:
+        lanes = c.as_vector(which, "i64")
+        zero_text = "zeroinitializer" if c.lanes > 1 else "0"
+        test = f"icmp ne {vector('i64', c.lanes)} {lanes.name}, {zero_text}"
+        condition = Vector(c.emit(lanes.level, test), lanes.level)
+    x, y = c.as_vector(zero(), element), c.as_vector(one(), element)
+    level = max(level_of(v) for v in (x, y, condition))
+    with c.at(level) as w:
+        return Vector(w.select(condition.name, vector(element, c.lanes), y.name, x.name, lanes=c.lanes), level)
+
+
+def _gather(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    """src[…, indices[…], …] along one axis."""
+    op = _definition(value)
+    source, indices = op.operands
+    axis = axis_of(op)
+    where = ask(c, indices, index)
+    element = element_of(indices.type)
+    if isinstance(where, Uniform):
+        wide: Lane = Uniform(c.extend(where.name, element, "i64", where.level), where.level)
+    else:
+        found = c.as_vector(where, element)
+        types = vector(element, c.lanes), vector("i64", c.lanes)
+        name = found.name if element == "i64" else c.emit(found.level, f"sext {types[0]} {found.name} to {types[1]}")
+        wide = Vector(name, found.level)
+    return ask(c, source, (*index[:axis], wide, *index[axis + 1 :]))
+
+
+def _poison(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    element = element_of(value.type)
+    return Uniform(literal(0, element), 0)
+
+
+MOVES: dict[str, Move] = {
+    "tt.broadcast": _broadcast,
+    "tt.cat": _cat,
+    "tt.expand_dims": _expand_dims,
+    "tt.gather": _gather,
+    "tt.join": _join,
+    "tt.make_range": _range,
+    "tt.reshape": _reshape,
+    "tt.splat": _splat,
+    "tt.split": _split,
+    "tt.trans": _trans,
+    "ub.poison": _poison,
+}

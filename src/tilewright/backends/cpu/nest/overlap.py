@@ -1,0 +1,136 @@
+"""Do the tiles that a nest stores overlap other memory that it touches?
+
+A nest interleaves loads and stores. That is right when every store's tile is apart from all other tiles, or is the
+very tile that is loaded (then each element is loaded before it is stored). Otherwise all stores of the nest go to
+buffers, and the buffers are copied out afterwards, in program order.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.loads import read_buffer
+from tilewright.backends.cpu.nest.stores import write
+from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.llvm.spelling import bits_of, element_of
+from tilewright.dialects.cpu import tile_of
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+
+Span = tuple[str, str]
+"""First address, and the address behind the last element, as i64."""
+
+
+def overlap(c: Context, nest: Nest) -> str:
+    """An i1: some store of `nest` overlaps another tile that `nest` loads or stores."""
+    spans: dict[Value, Span] = {}
+    for op in nest.body:
+        if op.name in ("tt.load", "tt.store", "cpu.store"):
+            pointer = op.operands[0]
+            if pointer not in spans:
+                spans[pointer] = _span(c, pointer)
+    result = "false"
+    checked: set[frozenset[Value]] = set()
+    for store in [op for op in nest.body if op.name == "cpu.store"]:
+        for other, span in spans.items():
+            pair = frozenset((store.operands[0], other))
+            if len(pair) == 2 and pair not in checked:
+                checked.add(pair)
+                result = _either(c, result, _meets(c, spans[store.operands[0]], span))
+    return result
+
+
+def _either(c: Context, a: str, b: str) -> str:
+    return b if a == "false" else c.emit(0, f"or i1 {a}, {b}")
+
+
+def _meets(c: Context, a: Span, b: Span) -> str:
+    below = c.emit(0, f"icmp slt i64 {a[0]}, {b[1]}")
+    above = c.emit(0, f"icmp slt i64 {b[0]}, {a[1]}")
+    meets = c.emit(0, f"and i1 {below}, {above}")
+    different = c.emit(0, f"icmp ne i64 {a[0]}, {b[0]}")
+    longer = c.emit(0, f"icmp ne i64 {a[1]}, {b[1]}")
+    return c.emit(0, f"and i1 {meets}, {c.emit(0, f'or i1 {different}, {longer}')}")
+
+
+def _span(c: Context, pointer: Value) -> Span:
+    """From the corners of the tile: the address is linear in each index."""
+    shape = pointer.type.shape or ()
+    zero = tuple(Uniform("0", 0) for _ in shape)
+    first = _address(c, pointer, zero)
+    low = high = first
+    for axis, extent in enumerate(shape):
+        corner = list(zero)
+        corner[axis] = Uniform(str(extent - 1), 0)
+        step = c.emit(0, f"sub i64 {_address(c, pointer, tuple(corner))}, {first}")
+        with c.at(0) as w:
+            low = c.emit(0, f"add i64 {low}, {w.intrinsic('llvm.smin', 'i64', step, '0')}")
+            high = c.emit(0, f"add i64 {high}, {w.intrinsic('llvm.smax', 'i64', step, '0')}")
+    pointee = getattr(pointer.type.scalar, "pointee", None)
+    assert pointee is not None
+    return low, c.emit(0, f"add i64 {high}, {max(1, pointee.bits // 8)}")
+
+
+def _address(c: Context, pointer: Value, index: Index) -> str:
+    lane = evaluate(c, pointer, index)
+    if isinstance(lane, Uniform):
+        return c.emit(0, f"ptrtoint ptr {lane.name} to i64")
+    assert isinstance(lane, Address) and isinstance(lane.offset, Uniform), "a guarded store has an affine address"
+    where = f"getelementptr {lane.element}, ptr {lane.base.name}, i64 {lane.offset.name}"
+    return c.emit(0, f"ptrtoint ptr {c.emit(0, where)} to i64")
+
+
+class Rows(Protocol):
+    """Runs code once per row of a tile."""
+
+    def each_row(self, extents: tuple[int, ...], index: Index, body: object) -> None: ...
+
+
+def copy_back(c: Context, nest: Nest, stores: list[Op], loops: object) -> None:
+    """After the nest: where stores were redirected, copy each buffer to where it belongs, one store after the other."""
+    redirected = c.redirected
+    assert redirected is not None
+    c.redirected = None
+    w = c.w
+    with w.branch(redirected, unlikely=True) as branch:
+        with branch.then():
+            for store in stores:
+                _copy(c, store)
+    c.redirected = redirected
+
+
+def _copy(c: Context, store: Op) -> None:
+    """Element by element: it is rare, and this is short."""
+    pointer, value, buffer, *mask = store.operands
+    tile = value.type
+    assert isinstance(tile, TensorType)
+    lanes, extent, lane_level, position = c.lanes, c.extent, c.lane_level, c.position
+    c.lanes, c.extent, c.lane_level = 1, 1, 1
+    c.forget(0)
+    with c.w.loop(0, tile.numel) as loop:
+        c.depth = 1
+        c.places.append(c.w.open_section())
+        index = _index_of(c, loop.index, tile.shape)
+        element = element_of(tile)
+        read = read_buffer(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
+        lane: Lane | None = evaluate(c, mask[0], index) if mask else None
+        write(c, evaluate(c, pointer, index), read, lane, element)
+    c.places.pop()
+    c.depth = 0
+    c.forget(0)
+    c.lanes, c.extent, c.lane_level, c.position = lanes, extent, lane_level, position
+
+
+def _index_of(c: Context, linear: str, shape: tuple[int, ...]) -> Index:
+    found: list[Lane] = []
+    rest: Lane = Uniform(linear, 1)
+    for extent in reversed(shape[1:]):
+        rest, low = c.divided(rest, extent)
+        found.append(low)
+    return (rest, *reversed(found))
+
+
+__all__ = ["Affine", "bits_of", "copy_back", "overlap"]

@@ -1,0 +1,76 @@
+"""What each root does with one chunk of lanes: first everything it needs is computed, then it acts.
+
+Two steps, so that the loads of all roots and chunks of an iteration stand before its stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.nest.atomics import emit_atomic
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import Index, Lane, Uniform
+from tilewright.backends.cpu.nest.loads import buffer_address
+from tilewright.backends.cpu.nest.stores import redirected, write
+from tilewright.backends.llvm.spelling import element_of
+from tilewright.dialects.cpu import tile_of
+from tilewright.ir.core import Op
+from tilewright.ir.types import TensorType
+
+Act = Callable[[], None]
+
+
+def prepare(c: Context, root: Op, index: Index) -> Act:
+    """Compute what the store, write or atomic `root` needs at `index`; returns what is left to do."""
+    return _PREPARE[root.name](c, root, index)
+
+
+def _write(c: Context, root: Op, index: Index) -> Act:
+    value, buffer = root.operands
+    lane = evaluate(c, value, index)
+    inside = index[-1:] if root.attributes.get("row") else index
+    address = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), inside)
+    element = element_of(value.type)
+    settled = _settled(c, lane, element)
+    return lambda: write(c, address, settled, None, element)
+
+
+def _store(c: Context, root: Op, index: Index) -> Act:
+    pointer, value, *rest = root.operands
+    buffer = rest.pop(0) if root.name == "cpu.store" else None
+    address = evaluate(c, pointer, index)
+    element = element_of(value.type)
+    settled = _settled(c, evaluate(c, value, index), element)
+    mask = evaluate(c, rest[0], index) if rest else None
+    if buffer is not None:
+        assert isinstance(value.type, TensorType)
+        shape = value.type.shape
+        address = redirected(c, address, c.scalar(buffer), (_row_number(c, index, shape),), shape[-1])
+    return lambda: write(c, address, settled, mask, element)
+
+
+def _settled(c: Context, lane: Lane, element: str) -> Lane:
+    """The value in a register now, not when the store is written."""
+    return c.as_vector(lane, element) if c.depth >= c.lane_level else lane
+
+
+def _row_number(c: Context, index: Index, shape: tuple[int, ...]) -> Lane:
+    total: Lane = Uniform("0", 0)
+    for lane, extent in zip(index[:-1], shape[:-1], strict=True):
+        total = c.plus(c.scaled(total, extent), lane)
+    return total
+
+
+def _atomic(c: Context, root: Op, index: Index) -> Act:
+    operands = [evaluate(c, v, index) for v in root.operands]
+    return lambda: emit_atomic(c, root, operands, index)
+
+
+_PREPARE: dict[str, Callable[[Context, Op, Index], Act]] = {
+    "cpu.store": _store,
+    "cpu.write": _write,
+    "tt.atomic_cas": _atomic,
+    "tt.atomic_rmw": _atomic,
+    "tt.store": _store,
+}

@@ -1,0 +1,68 @@
+"""Writing the lanes of a chunk to memory."""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.loads import as_bytes, contiguous_start, each_address, needed_mask, single_address
+from tilewright.backends.llvm.memory import masked_store, scatter
+from tilewright.backends.llvm.spelling import bits_of, vector
+
+
+def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: str) -> None:
+    """Store `value` at `pointer` on the lanes where `mask` holds. Code goes to the current depth."""
+    mask = needed_mask(c, mask) if mask is not None else None
+    value, inside = as_bytes(c, value, element), "i8" if element == "i1" else element
+    align = bits_of(inside) // 8
+    start = contiguous_start(c, pointer)
+    if start is None and _is_one_place(pointer) and c.depth < c.lane_level:
+        _write_one(c, pointer, value, mask, inside)
+        return
+    lanes = c.as_vector(value, inside)
+    mask_name = c.as_vector(mask, "i1").name if mask is not None else None
+    if start is None:
+        pointers, _ = each_address(c, pointer, inside)
+        scatter(c.w, pointers, inside, lanes.name, align=align, mask=mask_name)
+    elif mask_name is None:
+        c.w.store(vector(inside, c.lanes), lanes.name, start.name, align=align)
+    else:
+        masked_store(c.w, start.name, inside, c.lanes, lanes.name, mask_name, align=align)
+
+
+def _is_one_place(pointer: Lane) -> bool:
+    return isinstance(pointer, Uniform) or (isinstance(pointer, Address) and isinstance(pointer.offset, Uniform))
+
+
+def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> None:
+    assert isinstance(value, Uniform)
+    address = single_address(c, pointer).name
+    if mask is not None:
+        assert isinstance(mask, Uniform)
+        address = c.w.emit(f"select i1 {mask.name}, ptr {address}, ptr {c.w.waste_slot()}")
+    c.w.store(inside, value.name, address, align=1 if mask is not None else bits_of(inside) // 8)
+
+
+def redirected(c: Context, pointer: Lane, buffer: str, row: Index, extent: int) -> Lane:
+    """`pointer`, or the same place in the dense buffer when the nest's stores are redirected there.
+
+    Args:
+        pointer: affine or one address per row.
+        buffer: the address of the buffer.
+        row: index of the row, linear; extent: elements per row.
+    """
+    if c.redirected is None or not isinstance(pointer, Address):
+        return pointer
+    base, offset, element = pointer
+    (linear,) = row
+    assert isinstance(linear, Uniform) and isinstance(offset, Affine | Uniform)
+    level = max(base.level, offset.level, linear.level)
+    start = offset.base if isinstance(offset, Affine) else offset.name
+    inside = c.multiply(linear.name, str(extent), "i64", linear.level)
+    new_base = c.emit(level, f"select i1 {c.redirected}, ptr {buffer}, ptr {base.name}")
+    new_start = c.emit(level, f"select i1 {c.redirected}, i64 {inside}, i64 {start}")
+    if isinstance(offset, Uniform):
+        return Address(Uniform(new_base, level), Uniform(new_start, level), element)
+    stride = offset.stride
+    if stride != "1":
+        stride = c.emit(level, f"select i1 {c.redirected}, i64 1, i64 {stride}")
+    return Address(Uniform(new_base, level), Affine(new_start, stride, level), element)

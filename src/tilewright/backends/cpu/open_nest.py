@@ -1,0 +1,290 @@
+"""A loop nest under construction: its loops, its roots, and the op that it becomes.
+
+Two shapes of nest, for roots over a tile of shape (d0, …, dn):
+
+    rows:     for each index of (d0, …, dn-1):  loop over the last axis, vectors along it
+    columns:  for each index of all axes but `axis`, vectors along the last of them:  loop over `axis`
+
+Reductions and scans along the last axis, and everything else, make rows; reductions and scans along another axis
+make columns, so that memory is still read along the contiguous axis.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, is_lazy, is_tile, tile_operand, touches_tiles
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import Effect
+from tilewright.ir.types import TensorType, i64
+
+INNER = -1
+"""The tag of the inner axis; outer axes have their number, None is an axis of one element."""
+
+Tags = tuple[int | None, ...]
+
+
+class Domain(NamedTuple):
+    """The loops that a root needs. `axis` is the reduced axis of columns, -1 for rows."""
+
+    mode: str
+    outer: tuple[int, ...]
+    inner: int
+    axis: int
+
+
+def domain_of(root: Op) -> Domain:
+    """The loops for `root`, from the tile that it runs over."""
+    value = tile_operand(root)
+    shape = value.type.shape
+    assert shape, f"{root.name} has no tile operand"
+    if root.name in ("tt.reduce", "tt.scan"):
+        axis = axis_of(root)
+        if axis != len(shape) - 1:
+            return Domain("columns", shape[:axis] + shape[axis + 1 :], shape[axis], axis)
+    return Domain("rows", shape[:-1], shape[-1], -1)
+
+
+def axis_of(op: Op) -> int:
+    """The attribute `axis` as a number from 0."""
+    number = op.attributes["axis"]
+    assert isinstance(number, Number)
+    axis, rank = int(number.value), len(op.operands[0].type.shape or ())
+    return axis % rank
+
+
+class OpenNest:
+    """Roots that will share their loops.
+
+    Attributes:
+        domain: the loops, as the first root asked for them.
+        roots: in program order.
+        pending: results of roots, and scalars computed from them, which do not exist outside the nest yet.
+        written: buffers that the nest writes.
+        clobbers: the nest changes global memory.
+        wild: it loads from addresses that are no base + index · stride.
+        kept: values that it also writes to a buffer.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.roots: list[Op] = []
+        self.pending: set[Value] = set()
+        self.written: set[Value] = set()
+        self.clobbers = False
+        self.wild = False
+        self.kept: dict[Value, Value] = {}
+
+    def add(self, root: Op) -> None:
+        self.roots.append(root)
+        self.pending.update(root.results)
+        self.clobbers |= root.name in CLOBBERS
+        if root.name == "cpu.write":
+            self.written.add(root.operands[1])
+
+    def accepts(self, root: Op, domain: Domain) -> bool:
+        """May `root` share the loops? It asks of the nest's own results only the row that it is in."""
+        if root.name in ATOMICS or root.name == "tt.scan":
+            return False
+        mine = self.domain
+        rank = len(mine.outer)
+        tags: Tags
+        if domain.mode == mine.mode and domain.outer == mine.outer:
+            tags = self._full_tags(domain)
+        elif (*domain.outer, domain.inner) == mine.outer and domain.mode == "rows" and root.name != "tt.reduce":
+            tags = tuple(range(rank))
+            if not any(self.needs_pending(v) for v in root.operands):
+                return False
+        else:
+            return False
+        values = root.operands[:1] if root.name == "cpu.write" else root.operands
+        return all(self.is_aligned(v, tags, set()) for v in values)
+
+    def _full_tags(self, domain: Domain) -> Tags:
+        outer: list[int | None] = list(range(len(domain.outer)))
+        outer.insert(len(outer) if domain.axis < 0 else domain.axis, INNER)
+        return tuple(outer)
+
+    def needs_pending(self, value: Value) -> bool:
+        stack, seen = [value], set()
+        while stack:
+            v = stack.pop()
+            if v in self.pending:
+                return True
+            op = v.op
+            if op is not None and op not in seen and (is_lazy(op) and touches_tiles(op)):
+                seen.add(op)
+                stack.extend(op.operands)
+        return False
+
+    def is_aligned(self, value: Value, tags: Tags, seen: set[tuple[Value, Tags]]) -> bool:
+        """Is everything that the nest itself computes used at the index (`tags`) where it is computed?"""
+        if (value, tags) in seen:
+            return True
+        seen.add((value, tags))
+        if value in self.pending and is_tile(value):
+            return tags == tuple(range(len(self.domain.outer)))
+        op = value.op
+        if op is None or not (is_lazy(op) and touches_tiles(op)):
+            return True
+        if op.name == "cpu.read" and op.operands[0] in self.written:
+            return False
+        return all(self.is_aligned(v, t, seen) for v, t in _operand_tags(op, tags))
+
+    # ------------------------------------------------------------------ building
+
+    def lazy_values(self) -> list[Value]:
+        """Everything the roots are computed from, and the roots' results, operands before users."""
+        order: list[Value] = []
+        seen: set[Op] = set()
+        for root in self.roots:
+            self._visit(root, seen, order)
+        return order
+
+    def _visit(self, op: Op, seen: set[Op], order: list[Value]) -> None:
+        if op in seen:
+            return
+        seen.add(op)
+        for value in op.operands:
+            if value.op is not None and self._belongs(value):
+                self._visit(value.op, seen, order)
+        order.extend(op.results)
+
+    def _belongs(self, value: Value) -> bool:
+        """Is the op of `value` copied into the nest?"""
+        op = value.op
+        if op is None or op.name == "cpu.alloc":
+            return False
+        return value in self.pending or (is_lazy(op) and touches_tiles(op)) or _is_scalar_constant(op)
+
+    def fits(self, value: Value) -> bool:
+        """Do the nest's loops run over the elements of `value`, or over its rows?"""
+        shape, outer, axis = value.type.shape or (), self.domain.outer, self.domain.axis
+        if shape == outer:
+            return True
+        return len(shape) == len(outer) + 1 and shape[:axis] + shape[axis + 1 :] == outer if axis >= 0 else shape[:-1] == outer
+
+    def keep(self, value: Value, buffer: Value) -> None:
+        """Write `value` to `buffer` too, and let later users read it there."""
+        self.kept[value] = buffer
+
+    def build(self, before: Op) -> Op:
+        """Insert the nest before `before`, with copies of all that its roots need; the roots are gone then.
+
+        Users of kept values and of scalar results outside use reads and results of the nest.
+        """
+        block = before.block
+        assert block is not None
+        body = Block()
+        mapping: dict[Value, Value] = {}
+        for op in self._ops_to_copy():
+            body.append(op.clone(mapping))
+            for result in op.results:
+                if result in self.kept:
+                    body.append(Op.create("cpu.write", (mapping[result], self.kept[result]), location=op.location))
+        scalars = [r for root in self.roots for r in root.results if not is_tile(r)]
+        body.append(Op.create("cpu.yield", [mapping[r] for r in scalars]))
+        nest = Op.create(
+            "cpu.nest",
+            (),
+            [r.type for r in scalars],
+            self._attributes(),
+            [Region([body])],
+            location=self.roots[0].location,
+        )
+        block.insert(nest, before)
+        self._rewire(nest, scalars, before)
+        return nest
+
+    def _attributes(self) -> dict[str, Attribute]:
+        domain = self.domain
+        attributes: dict[str, Attribute] = {"mode": Keyword(domain.mode), "outer": DenseArray(i64, domain.outer)}
+        if domain.axis >= 0:
+            attributes["axis"] = Number(domain.axis, i64)
+        return attributes
+
+    def _ops_to_copy(self) -> list[Op]:
+        """Operands before users; what needs no result of the nest comes first, so loads precede stores."""
+        order: dict[Op, None] = {}
+        values = [*(v for root in self.roots for v in root.operands), *self.kept]
+        for early in (True, False):
+            for value in values:
+                if not (early and self.needs_pending(value)):
+                    self._copy(value, order)
+        for root in self.roots:
+            for value in root.operands:
+                self._copy(value, order)
+            order[root] = None
+        return list(order)
+
+    def _copy(self, value: Value, order: dict[Op, None]) -> None:
+        op = value.op
+        if op is None or op in order or not self._belongs(value):
+            return
+        for operand in op.operands:
+            self._copy(operand, order)
+        order[op] = None
+
+    def _rewire(self, nest: Op, scalars: list[Value], before: Op) -> None:
+        block = before.block
+        assert block is not None
+        roots = set(self.roots)
+        for old, new in zip(scalars, nest.results, strict=True):
+            new.name = old.name
+            old.replace_by(new)
+        for value, buffer in self.kept.items():
+            read = block.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
+            read.result.name = value.name
+            value.replace_by(read.result)
+        for root in self.roots:
+            root.erase()
+        self._move_scalars(roots, nest, before)
+
+    def _move_scalars(self, roots: set[Op], nest: Op, before: Op) -> None:
+        """Scalars computed from results of the nest stood before it; they go behind it, in order."""
+        block = nest.block
+        assert block is not None
+        moved = [v.op for v in self.pending if v.op is not None and v.op not in roots and v.op.block is block]
+        if not moved:
+            return
+        wanted = set(moved)
+        for op in [op for op in block if op in wanted]:
+            op.unlink()
+            block.insert(op, before)
+
+
+def _is_scalar_constant(op: Op) -> bool:
+    return op.definition.constant and op.definition.effect is Effect.NONE and not touches_tiles(op)
+
+
+def _operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
+    """Which axis of the loops each operand is indexed by, for ops that only move elements; unknown moves are `mixed`."""
+    name = op.name
+    if op.definition.elementwise or name in ("tt.addptr", "tt.load", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"):
+        return [(v, tags if is_tile(v) else ()) for v in op.operands]
+    if name == "tt.splat":
+        return [(op.operands[0], ())]
+    if name == "tt.expand_dims":
+        axis = axis_of_new(op)
+        return [(op.operands[0], tags[:axis] + tags[axis + 1 :])]
+    if name == "tt.broadcast":
+        source = op.operands[0].type
+        assert isinstance(source, TensorType)
+        return [(op.operands[0], tuple(None if n == 1 else t for n, t in zip(source.shape, tags, strict=True)))]
+    if name == "tt.trans":
+        order = op.attributes["order"]
+        assert isinstance(order, DenseArray)
+        moved: list[int | None] = [None] * len(tags)
+        for position, axis in enumerate(order.values):
+            moved[axis] = tags[position]
+        return [(op.operands[0], tuple(moved))]
+    return [(v, (INNER,) * 9) for v in op.operands if is_tile(v)]
+
+
+def axis_of_new(op: Op) -> int:
+    """The axis that a tt.expand_dims adds."""
+    number = op.attributes["axis"]
+    assert isinstance(number, Number)
+    rank = len(op.result.type.shape or ())
+    return int(number.value) % rank

@@ -1,0 +1,90 @@
+"""Give every buffer its place in the thread's scratch arena; buffers whose lives do not overlap share bytes.
+
+A buffer lives from its first use to its last one; a use inside a loop that the buffer is allocated outside of counts
+as a use by the whole loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.dialects.cpu import tile_of
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.types import Type, i64
+
+ALIGNMENT = 64
+
+
+@dataclass
+class Life:
+    """Where a buffer is used, as positions in program order, and the bytes it needs."""
+
+    alloc: Op
+    start: int
+    end: int
+    size: int
+
+
+def plan_arena(module: Op, workspace: int = 0) -> int:
+    """Set the attribute `offset` (bytes) of every cpu.alloc; returns the bytes that the arena needs.
+
+    The first `workspace` bytes stay free for the micro-kernels.
+    """
+    placed: list[tuple[int, Life]] = []
+    top = _aligned(workspace)
+    for life in sorted(_lives(module), key=lambda life: (-life.size, life.start)):
+        offset = _first_fit(life, placed, _aligned(workspace))
+        life.alloc.attributes["offset"] = Number(offset, i64)
+        placed.append((offset, life))
+        top = max(top, offset + life.size)
+    return top
+
+
+def bytes_of(element: Type) -> int:
+    """The size of one element in memory; truth values take a byte."""
+    return max(1, element.bits // 8)
+
+
+def _lives(module: Op) -> list[Life]:
+    starts, ends = {}, {}
+    for position, op in enumerate(module.walk()):
+        starts[op] = ends[op] = position
+    for op in reversed(list(starts)):
+        for parent in _parents(op, module):
+            ends[parent] = max(ends[parent], ends[op])
+    lives = []
+    for alloc in [op for op in starts if op.name == "cpu.alloc"]:
+        users = [_at_level_of(alloc, user) for user in alloc.result.uses]
+        if users:
+            tile = tile_of(alloc.result.type)
+            size = _aligned(tile.numel * bytes_of(tile.element))
+            lives.append(Life(alloc, min(starts[u] for u in users), max(ends[u] for u in users), size))
+    return lives
+
+
+def _parents(op: Op, module: Op) -> list[Op]:
+    parent = op.parent
+    return [parent] if parent is not None and parent is not module else []
+
+
+def _at_level_of(alloc: Op, user: Op) -> Op:
+    """`user`, or the op around it that is in the block of `alloc`."""
+    while user.block is not alloc.block:
+        parent = user.parent
+        assert parent is not None, "a buffer is used where it is visible"
+        user = parent
+    return user
+
+
+def _first_fit(life: Life, placed: list[tuple[int, Life]], start: int) -> int:
+    offset = start
+    for taken, other in sorted(placed, key=lambda item: item[0]):
+        overlaps = other.start <= life.end and life.start <= other.end
+        if overlaps and taken < offset + life.size and offset < taken + other.size:
+            offset = taken + other.size
+    return offset
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
