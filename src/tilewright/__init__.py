@@ -1,0 +1,60 @@
+"""Tilewright compiles the Triton language to native CPU code.
+
+import tilewright as tw
+import tilewright.language as tl
+
+@tw.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
+"""
+
+from tilewright import language
+from tilewright.language.standard import cdiv
+from tilewright.runtime.errors import (
+    ArgumentError,
+    AutotunerError,
+    InterpreterError,
+    OutOfResources,
+    ReadOnlyError,
+)
+from tilewright.runtime.jit import JITFunction, jit
+from tilewright.runtime.kernel import CompiledKernel
+from tilewright.runtime.sizes import constexpr_function, next_power_of_2
+from tilewright.runtime.tuning import Autotuner, Config, Heuristics, autotune, heuristics
+from tilewright.support.diagnostics import (
+    CompilationError,
+    CompileTimeAssertionFailure,
+    InternalError,
+    TilewrightError,
+    Unsupported,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "Autotuner",
+    "AutotunerError",
+    "CompilationError",
+    "CompileTimeAssertionFailure",
+    "CompiledKernel",
+    "Config",
+    "Heuristics",
+    "InternalError",
+    "InterpreterError",
+    "JITFunction",
+    "OutOfResources",
+    "ReadOnlyError",
+    "TilewrightError",
+    "Unsupported",
+    "autotune",
+    "cdiv",
+    "constexpr_function",
+    "heuristics",
+    "jit",
+    "language",
+    "next_power_of_2",
+]

@@ -15,15 +15,22 @@ import inspect
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from types import FunctionType
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.build import KernelRequest, make_kernel
 from tilewright.runtime.dependencies import UsedGlobals, check_unchanged, dependencies
-from tilewright.runtime.drivers.cpu.launcher import NO_DEFAULT, Miss, NativeKernel, Parameter, create_native_kernel
+from tilewright.runtime.drivers.cpu.launcher import (
+    NO_DEFAULT,
+    Miss,
+    NativeKernel,
+    Parameter,
+    accelerate,
+    create_native_kernel,
+)
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
@@ -68,6 +75,9 @@ class JITFunction(JITCallable):
         used_global_vals: outer values that compiled code depends on.
     """
 
+    __slots__ = ("_native",)  # where the native `__getitem__` looks
+    _native: NativeKernel
+
     def __init__(
         self,
         fn: FunctionType,
@@ -94,12 +104,17 @@ class JITFunction(JITCallable):
         self._used_globals: UsedGlobals = {}
         self._hashing = False
         self._lock = threading.RLock()
-        self._native = self._native_launches()
         update_wrapper(self, fn)
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
-        """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments."""
-        return self._native[grid]
+        """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
+
+        Once the kernel was launched, a native function stands in for this one.
+        """
+        _accelerate()
+        if not hasattr(self, "_native"):
+            self._native = self._native_launches()
+        return cast("Callable[..., CompiledKernel]", self._native[grid])
 
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
         """Launch the kernel, or with `warmup` only compile it.
@@ -114,7 +129,7 @@ class JITFunction(JITCallable):
         """
         if warmup:
             return self._kernel_for(self._specialized(args, kwargs))
-        return self._launch(grid, args, kwargs, None)
+        return self[grid](*args, **kwargs)
 
     def warmup(self, *args: Any, grid: Grid, **kwargs: Any) -> CompiledKernel:
         """Compile the kernel for these arguments without launching it."""
@@ -225,6 +240,12 @@ class Specialization(NamedTuple):
         pairs = list(zip(params, arguments, strict=False))
         constants = {param.name: argument.value for param, argument in pairs if argument.type == "constexpr"}
         return cls(constants, {param.name: argument.type for param, argument in pairs})
+
+
+@cache
+def _accelerate() -> None:
+    """Replace `JITFunction.__getitem__` by its native equivalent, where there is one."""
+    accelerate(JITFunction, "_native")
 
 
 def _native_parameter(param: KernelParam) -> Parameter:

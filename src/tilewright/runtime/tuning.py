@@ -1,9 +1,9 @@
 """Kernels that choose their own constants: `@heuristics` computes them, `@autotune` measures.
 
-    @autotune([Config({"BLOCK": 128}), Config({"BLOCK": 1024})], key=["n"])
-    @heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
-    @jit
-    def add(x, y, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr): …
+@autotune([Config({"BLOCK": 128}), Config({"BLOCK": 1024})], key=["n"])
+@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@jit
+def add(x, y, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr): …
 """
 
 from __future__ import annotations
@@ -231,9 +231,7 @@ def autotune(
     Raises:
         ValueError: a name is no parameter of the kernel.
     """
-    return lambda fn: Autotuner(
-        fn, configs, key, reset_to_zero=reset_to_zero or (), restore_value=restore_value or ()
-    )
+    return lambda fn: Autotuner(fn, configs, key, reset_to_zero=reset_to_zero or (), restore_value=restore_value or ())
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:

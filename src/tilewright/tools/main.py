@@ -1,0 +1,44 @@
+"""The command line.
+
+tilewright show file.py:kernel --signature "*fp32:16, *fp32:16, i32, 128"
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from tilewright.support.diagnostics import TilewrightError
+from tilewright.tools import settings_table, show
+
+COMMANDS: tuple[
+    tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...
+] = (
+    ("show", "print what a kernel becomes at each stage", show.add_arguments, show.run),
+    ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except (TilewrightError, show.UsageError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader (`head`) has seen enough
+        return 0
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = argparse.ArgumentParser(prog="tilewright", description="The Triton language, compiled for the CPU.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    for name, purpose, add_arguments, run in COMMANDS:
+        command = commands.add_parser(name, help=purpose, description=purpose)
+        command.set_defaults(run=run)
+        add_arguments(command)
+    return top
