@@ -7,4 +7,4 @@ SIGNATURE = {"x": "*fp32"}
 
 def kernel(x):
     offsets = tl.arange(0, 16)
-    tl.store(x + offsets, ofsets)  # noqa: F821
+    tl.store(x + offsets, ofsets)

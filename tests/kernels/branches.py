@@ -17,8 +17,7 @@ def two_early_returns(x, n, flag):
     if flag:
         tl.store(x, 1)
         return
-    else:
-        pid += 1
+    pid += 1
     tl.store(x + pid, pid)
 
 
@@ -56,7 +55,7 @@ def ternary(x, n, FLAG: tl.constexpr):
 
 
 def logic(x, n, m, FLAG: tl.constexpr):
-    inside = n > 0 and m > 0 or not n == m
+    inside = (n > 0 and m > 0) or not n == m
     known = FLAG and n > 0
     chained = 0 < n <= m
     tl.store(x, inside & known & chained)

@@ -75,7 +75,7 @@ def constant_parameter_stays(x, n, SIZE: tl.constexpr, GROW: tl.constexpr):
 
 
 def wide_counter(x, n):
-    for i in range(0, n):
+    for i in range(n):
         tl.store(x + i, i)
 
 

@@ -193,6 +193,18 @@ class WrongUnpacking(Diagnostic):
 
 
 @dataclass(frozen=True)
+class UnknownAttribute(Diagnostic):
+    """Something has no attribute of that name."""
+
+    title: ClassVar[str] = "{owner} has no attribute `{name}`"
+    label: ClassVar[str] = "unknown here"
+    help: ClassVar[str] = "{advice}"
+    owner: str
+    name: str
+    advice: str = "the reference of the language lists what there is"
+
+
+@dataclass(frozen=True)
 class PythonRaised(Diagnostic):
     """Python itself refused a compile-time operation."""
 

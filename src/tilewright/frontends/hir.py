@@ -71,6 +71,14 @@ class Store(NamedTuple):
     location: FileLocation
 
 
+class Bind(NamedTuple):
+    """The variable `name` = value, as it is: what `for` and comprehensions do to their targets."""
+
+    name: str
+    value: Register
+    location: FileLocation
+
+
 class Delete(NamedTuple):
     """Forget the variable `name`."""
 
@@ -172,6 +180,7 @@ Step: TypeAlias = (
     | Call
     | Load
     | Store
+    | Bind
     | Delete
     | Unpack
     | Choose
@@ -233,6 +242,8 @@ def _stored_names(steps: tuple[Step, ...]) -> Iterator[str]:
         if isinstance(step, Store):
             if not step.constant:
                 yield step.name
+        elif isinstance(step, Bind):
+            yield step.name
         elif isinstance(step, _WITH_BLOCKS):
             for block in nested_blocks(step):
                 yield from block.stores

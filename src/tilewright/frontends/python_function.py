@@ -36,13 +36,23 @@ def read_source(python: FunctionType) -> Source:
     return _read(python)[0]
 
 
-def parse(python: FunctionType) -> tuple[Source, ast.FunctionDef]:
-    """The source of a function and its syntax tree, whose line numbers and columns are those of the file."""
+class SyntaxTree(NamedTuple):
+    """A function's syntax tree. Its columns are those of the file, its line numbers are after adding `shift`."""
+
+    function: ast.FunctionDef
+    shift: int
+
+
+def parse(python: FunctionType) -> tuple[Source, SyntaxTree]:
+    """The source of a function and its syntax tree.
+
+    Raises:
+        CompilationError: there is no source, or it is not that of a `def`.
+    """
     source, tree = _read(python)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == python.__code__.co_name:
-            return source, node
-    raise CompilationError(NoSource(python.__name__, source.file))
+    if not isinstance(tree.function, ast.FunctionDef):
+        raise CompilationError(NoSource(python.__name__, source.file))
+    return source, tree
 
 
 def globals_of(python: FunctionType) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -61,7 +71,7 @@ def is_python_builtin(name: str) -> bool:
     return hasattr(builtins, name)
 
 
-def _read(python: FunctionType) -> tuple[Source, ast.Module]:
+def _read(python: FunctionType) -> tuple[Source, SyntaxTree]:
     code = python.__code__
     file, first = code.co_filename, code.co_firstlineno
     lines = linecache.getlines(file, python.__globals__)
@@ -97,14 +107,14 @@ def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _parse_at(text: str, first_line: int) -> ast.Module:
-    """Parse a piece of a file so that positions are those of the file.
+def _parse_at(text: str, first_line: int) -> SyntaxTree:
+    """Parse a piece of a file.
 
-    An indented piece is put under an `if`, which keeps its columns; the missing lines are made up for by
+    An indented piece is put under an `if`, which keeps its columns. The lines before it are made up for by
     counting, because parsing thousands of newlines would cost time.
     """
     if text[:1].isspace():
-        tree, shift = ast.parse("if 1:\n" + text), first_line - 2
-    else:
-        tree, shift = ast.parse(text), first_line - 1
-    return ast.increment_lineno(tree, shift) if shift else tree
+        (outer,) = ast.parse("if 1:\n" + text).body
+        assert isinstance(outer, ast.If), "put there in the line above"
+        return SyntaxTree(outer.body[0], first_line - 2)  # type: ignore[arg-type]
+    return SyntaxTree(ast.parse(text).body[0], first_line - 1)  # type: ignore[arg-type]

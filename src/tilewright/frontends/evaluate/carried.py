@@ -79,7 +79,7 @@ class Carried:
 
 def _last_store(body: hir.Block, name: str) -> FileLocation | None:
     """Where the loop's body last gives the variable a value."""
-    stores = [step.location for step in hir.walk(body) if isinstance(step, hir.Store) and step.name == name]
+    stores = [step.location for step in hir.walk(body) if isinstance(step, (hir.Store, hir.Bind)) and step.name == name]
     return stores[-1] if stores else None
 
 

@@ -57,6 +57,13 @@ def store(frame: Frame, step: hir.Store) -> None:
     frame.names[step.name] = value
 
 
+def bind(frame: Frame, step: hir.Bind) -> None:
+    """The variable = value, as it is."""
+    value = frame.values[step.value]
+    set_name(value, step.name)
+    frame.names[step.name] = value
+
+
 def delete(frame: Frame, step: hir.Delete) -> None:
     """Forget the variable."""
     if frame.names.pop(step.name, _MISSING) is _MISSING:
@@ -93,7 +100,7 @@ def _look_outside(frame: Frame, name: str, location: FileLocation) -> Any:
     """The value of a name that is no variable of the function (now)."""
     if name in frame.lost:
         raise frame.fail(UndefinedName(name, frame.lost[name], "give it a value on every path to here"), location)
-    if name in frame.function.body.stores:
+    if name in frame.function.python.__code__.co_varnames:
         raise frame.fail(UndefinedName(name, "it gets its value later, or not at all"), location)
     captured, module = globals_of(frame.function.python)
     for scope in (captured, module):

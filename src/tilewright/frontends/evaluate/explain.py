@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+import difflib
+from types import ModuleType, TracebackType
 
-from tilewright.frontends.errors import BadArguments, PythonRaised
+from tilewright.frontends.errors import BadArguments, PythonRaised, UnknownAttribute
 from tilewright.ir.attributes import CallLocation, FileLocation, FusedLocation, Location, NameLocation
 from tilewright.support.diagnostics import (
     CompilationError,
@@ -57,9 +58,17 @@ def _diagnostic(error: Exception, callee: str) -> Diagnostic:
     message = str(error.args[0]) if error.args else ""
     if isinstance(error, NotImplementedError):
         return NotSupported(message or f"`{callee}`")
+    if isinstance(error, AttributeError) and error.name is not None:
+        return _unknown_attribute(error.obj, error.name)
     if isinstance(error, TypeError) and "argument" in message and callee:
         return BadArguments(callee, message)
     return PythonRaised(type(error).__name__, message)
+
+
+def _unknown_attribute(owner: object, name: str) -> Diagnostic:
+    text = f"module `{owner.__name__}`" if isinstance(owner, ModuleType) else f"a {type(owner).__name__}"
+    close = difflib.get_close_matches(name, [known for known in dir(owner) if not known.startswith("_")], 1)
+    return UnknownAttribute(text, name, f"did you mean `{close[0]}`?") if close else UnknownAttribute(text, name)
 
 
 def _is_ours(error: Exception) -> bool:

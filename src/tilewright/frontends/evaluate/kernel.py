@@ -15,7 +15,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, KernelReturnsValue
 from tilewright.frontends.evaluate.branches import branch, check, choose, short_circuit
 from tilewright.frontends.evaluate.calls import call
-from tilewright.frontends.evaluate.constants import delete, load, operate, store, unpack
+from tilewright.frontends.evaluate.constants import bind, delete, load, operate, store, unpack
 from tilewright.frontends.evaluate.explain import span_of
 from tilewright.frontends.evaluate.frame import EvaluateOptions, Evaluation, Frame, Handler
 from tilewright.frontends.evaluate.inlining import evaluate_into, finish_function, function_op
@@ -118,6 +118,7 @@ def _return(frame: Frame, step: hir.Return) -> None:
 
 HANDLERS: dict[type, Handler] = {
     hir.Assert: check,
+    hir.Bind: bind,
     hir.Call: call,
     hir.Choose: choose,
     hir.Collect: collect,

@@ -16,7 +16,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import AnyType
+from tilewright.semantics.types import AnyType, block_type, dtype
 
 NUMBERS = frozenset((bool, int, float))
 
@@ -111,6 +111,8 @@ def describe(value: Any) -> str:
         return f"({', '.join(map(describe, value))}{',' if len(value) == 1 else ''})"
     if value.__class__ in _COMPARABLE or value is None:
         return repr(value)
+    if isinstance(value, (dtype, block_type)):
+        return f"the type {value}"
     name = getattr(value, "__name__", None)
     return f"`{name}`" if name else f"a {type(value).__name__}"
 

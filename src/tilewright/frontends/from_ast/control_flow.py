@@ -27,7 +27,7 @@ def read_for(reader: Reader, node: ast.For) -> None:
 
     def read_body() -> None:
         if not simple:
-            bind(reader, node.target, reader.load(node.target, name))
+            bind(reader, node.target, reader.load(node.target, name), keep=True)
         _loop_body(reader, node.body)
 
     reader.put(hir.For(name, iterable, reader.block(read_body), reader.location(node.iter)))

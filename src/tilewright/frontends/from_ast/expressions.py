@@ -168,20 +168,21 @@ def read_comprehension(reader: Reader, node: ast.ListComp) -> Register:
     generator = node.generators[0]
     iterable = reader.expression(generator.iter)
     item, result = reader.register(), reader.register()
-    target = reader.block(lambda: bind(reader, generator.target, item))
+    target = reader.block(lambda: bind(reader, generator.target, item, keep=True))
     filters = tuple(reader.valued_block(partial(reader.expression, test)) for test in generator.ifs)
     body, value = reader.valued_block(lambda: reader.expression(node.elt))
     reader.put(hir.Collect(result, item, iterable, target, filters, body, value, reader.location(node)))
     return result
 
 
-def bind(reader: Reader, target: ast.expr, value: Register) -> None:
-    """Put the stores of `target = value`."""
+def bind(reader: Reader, target: ast.expr, value: Register, *, keep: bool = False) -> None:
+    """Put the stores of `target = value`; with `keep` compile-time numbers stay such."""
     match target:
         case ast.Name(id=name):
-            reader.put(hir.Store(name, value, False, reader.location(target)))
+            location = reader.location(target)
+            reader.put(hir.Bind(name, value, location) if keep else hir.Store(name, value, False, location))
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            _bind_items(reader, target, targets, value)
+            _bind_items(reader, target, targets, value, keep=keep)
         case ast.Subscript():
             reader.refuse(target, "assignment to a subscript", "tiles are values: use tl.where or tl.store")
         case ast.Attribute():
@@ -190,12 +191,12 @@ def bind(reader: Reader, target: ast.expr, value: Register) -> None:
             reader.refuse(target, "this assignment")
 
 
-def _bind_items(reader: Reader, node: ast.expr, targets: list[ast.expr], value: Register) -> None:
+def _bind_items(reader: Reader, node: ast.expr, targets: list[ast.expr], value: Register, *, keep: bool) -> None:
     star = next((number for number, item in enumerate(targets) if isinstance(item, ast.Starred)), -1)
     results = tuple(reader.register() for _ in targets)
     reader.put(hir.Unpack(results, star, value, reader.location(node)))
     for item, result in zip(targets, results, strict=True):
-        bind(reader, item.value if isinstance(item, ast.Starred) else item, result)
+        bind(reader, item.value if isinstance(item, ast.Starred) else item, result, keep=keep)
 
 
 _WHOLE = slice(None)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import UnsupportedSyntax
-from tilewright.frontends.python_function import Source
+from tilewright.frontends.python_function import Source, SyntaxTree
 from tilewright.ir.attributes import FileLocation
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
@@ -29,6 +29,7 @@ class Reader:
     def __init__(
         self,
         source: Source,
+        shift: int,
         expressions: Mapping[type[ast.AST], ExpressionReader],
         statements: Mapping[type[ast.AST], StatementReader],
     ) -> None:
@@ -36,6 +37,7 @@ class Reader:
         self._statements = statements
         self._steps: list[hir.Step] = []
         self._source = source
+        self._shift = shift
         self._lines = None if source.text.isascii() else source.text.split("\n")
         self._constants: dict[tuple[type, Any], hir.Register] = {}
         self.initial: list[Any] = []
@@ -115,7 +117,8 @@ class Reader:
         line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
         if self._lines is not None:
             column, end_column = self._character(line, column), self._character(end_line, end_column)
-        return FileLocation(self._source.file, line, column + 1, end_line, end_column + 1)
+        shift = self._shift
+        return FileLocation(self._source.file, line + shift, column + 1, end_line + shift, end_column + 1)
 
     def refuse(self, node: ast.AST, what: str, reason: str = UnsupportedSyntax.reason) -> NoReturn:
         """Raise the error that `what` at `node` is not part of the language."""
@@ -124,22 +127,23 @@ class Reader:
     def _character(self, line: int, byte: int) -> int:
         """Python's syntax tree counts bytes of UTF-8 within a line; people count characters."""
         assert self._lines is not None
-        text = self._lines[line - self._source.first_line]
+        text = self._lines[line + self._shift - self._source.first_line]
         return len(text.encode()[:byte].decode(errors="ignore"))
 
 
 def read_with(
     source: Source,
-    tree: ast.FunctionDef,
+    tree: SyntaxTree,
     python: FunctionType,
     expressions: Mapping[type[ast.AST], ExpressionReader],
     statements: Mapping[type[ast.AST], StatementReader],
 ) -> hir.Function:
-    """Read the function `tree` with the given tables."""
-    reader = Reader(source, expressions, statements)
-    parameters = _parameters(reader, tree.args)
-    body = reader.block(lambda: reader.statements(tree.body))
-    return hir.Function(tree.name, parameters, body, tuple(reader.initial), python, reader.location(tree))
+    """Read a function with the given tables."""
+    reader = Reader(source, tree.shift, expressions, statements)
+    function = tree.function
+    parameters = _parameters(reader, function.args)
+    body = reader.block(lambda: reader.statements(function.body))
+    return hir.Function(function.name, parameters, body, tuple(reader.initial), python, reader.location(function))
 
 
 def is_constexpr(annotation: ast.expr | None) -> bool:
