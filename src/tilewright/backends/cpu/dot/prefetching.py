@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.dot.address import behind, times
+from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.llvm.writer import LlvmWriter
 
 LINE = 64
+UNROLLED = 16
+"""More fetches than this in one share become a loop over rows."""
 
 
 def emit_share(w: LlvmWriter, soon: Prefetch, base: Offset, block: Offset, blocks: int) -> None:
@@ -47,7 +49,15 @@ def _sum(w: LlvmWriter, first: Offset, second: Offset) -> Offset:
 def _fetch(w: LlvmWriter, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
     """Fetch `lines` lines from byte `start` on, in each of the rows `share`·`rows` and following."""
     first = behind(w, behind(w, soon.pointer, share, times(w, rows, soon.row_stride)), start)
-    for r in range(rows):
-        row = behind(w, first, r, soon.row_stride)
+
+    def row(r: Offset, _: list[str]) -> list[str]:
+        here = behind(w, first, r, soon.row_stride)
         for line in range(lines):
-            w.prefetch(behind(w, row, line * LINE))
+            w.prefetch(behind(w, here, line * LINE))
+        return []
+
+    if rows * lines > UNROLLED:
+        repeat(w, rows, row)
+        return
+    for r in range(rows):
+        row(r, [])

@@ -54,11 +54,26 @@ class Context:
     # ---- where code goes ----
 
     def emit(self, level: int, instruction: str) -> str:
-        """An instruction with a result, at `level`."""
-        if level >= self.depth:
-            return self.w.emit(instruction)
-        with self.w.at(self.places[level]):
-            return self.w.emit(instruction)
+        """An instruction without effects, at `level`; the same instruction is written once."""
+        key = (instruction, level)
+        name = self._vectors.get(key)
+        if name is None:
+            if level >= self.depth:
+                name = self.w.emit(instruction)
+            else:
+                with self.w.at(self.places[level]):
+                    name = self.w.emit(instruction)
+            self._vectors[key] = name
+        return name
+
+    def intrinsic(self, level: int, name: str, a: str, b: str) -> str:
+        """An i64 intrinsic of two operands, at `level`."""
+        key = (name, a, b, level)
+        found = self._vectors.get(key)
+        if found is None:
+            with self.at(level) as w:
+                found = self._vectors[key] = w.intrinsic(name, "i64", a, b)
+        return found
 
     @contextmanager
     def at(self, level: int) -> Iterator[LlvmWriter]:
@@ -146,12 +161,13 @@ class Context:
         return name
 
     def _prefix_vector(self, lane: Prefix, w: LlvmWriter) -> str:
-        at = max(lane.level, self.lane_level)
-        left = self.subtract(lane.count, self.position, "i64", at)
-        bounded = w.intrinsic("llvm.smax", "i64", w.intrinsic("llvm.smin", "i64", left, str(self.lanes)), "0")
-        count = w.emit(f"trunc i64 {bounded} to i32")
-        type = vector("i32", self.lanes)
-        return w.emit(f"icmp ugt {type} {w.splat(count, 'i32', self.lanes)}, {iota(self.lanes)}")
+        """iota < count - position, in 32 bits: the count is first brought into 0 … extent."""
+        bounded = self.intrinsic(lane.level, "llvm.smin", lane.count, str(self.extent))
+        bounded = self.intrinsic(lane.level, "llvm.smax", bounded, "0")
+        count = self.emit(lane.level, f"trunc i64 {bounded} to i32")
+        position = self.position if self.position.isdigit() else self.cached_cast(self.position, "i32")
+        left = self.subtract(count, position, "i32", max(lane.level, self.lane_level))
+        return w.emit(f"icmp sgt {vector('i32', self.lanes)} {w.splat(left, 'i32', self.lanes)}, {iota(self.lanes)}")
 
     def _pointers(self, lane: Lane, w: LlvmWriter) -> str:
         from_base = getattr(lane, "base", None)

@@ -32,6 +32,13 @@ class Accumulator:
     start: list[str] | None
     values: list[list[str]] = field(default_factory=list)
 
+    def together(self, c: Context) -> list[str]:
+        """The vectors of all chunks combined into one per operand."""
+        rows = self.values
+        while len(rows) > 1:
+            rows = [self.combine.apply(c.w, a, b, c.lanes) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+        return rows[0]
+
 
 class InnerLoop:
     """One inner loop over `extent` elements for `roots`, which all run in one phase."""
@@ -82,24 +89,21 @@ class InnerLoop:
     def _versions(self, step: int) -> None:
         """if <assumptions>: fast loop, else: general loop."""
         c, w = self.c, self.c.w
-        with w.at(c.places[c.depth]):
-            condition = w.fresh("fast")
+        condition = w.fresh("fast")
         conditions = w.open_section()
-        outcomes: list[list[list[list[str]]]] = []
+        outcomes: list[list[list[str]]] = []
         with w.branch(condition) as branch:
             for fast, side in ((True, branch.then), (False, branch.otherwise)):
                 with side():
                     c.fast = fast
-                    self._loop(step)
+                    self._loop(step if fast else 1)
                     c.forget(c.depth + 1)
-                    outcomes.append([a.values for a in self.accumulators])
+                    outcomes.append([a.together(c) for a in self.accumulators])
         c.fast = False
-        for number, accumulator in enumerate(self.accumulators):
+        for accumulator, fast_values, slow_values in zip(self.accumulators, *outcomes, strict=True):
             types = [vector(e, c.lanes) for e in accumulator.combine.elements]
-            accumulator.values = [
-                [branch.join(t, x, y) for t, x, y in zip(types, fast_row, slow_row, strict=True)]
-                for fast_row, slow_row in zip(outcomes[0][number], outcomes[1][number], strict=True)
-            ]
+            joined = [branch.join(t, x, y) for t, x, y in zip(types, fast_values, slow_values, strict=True)]
+            accumulator.values = [joined]
         with w.at(conditions):
             name = "true"
             for assumption in dict.fromkeys(c.assumptions):
@@ -159,10 +163,6 @@ class InnerLoop:
                         act()
                     else:
                         acts.append(act)
-            if self.nest.mode == "rows" and c.lanes == 1:
-                for act in acts:
-                    act()
-                acts = []
         for act in acts:
             act()
 
@@ -194,10 +194,7 @@ class InnerLoop:
     def _finish(self, accumulator: Accumulator) -> None:
         """Chunks together, then lanes together (rows)."""
         c = self.c
-        rows = accumulator.values
-        while len(rows) > 1:
-            rows = [accumulator.combine.apply(c.w, a, b, c.lanes) for a, b in zip(rows[::2], rows[1::2], strict=True)]
-        values = rows[0]
+        values = accumulator.together(c)
         if self.by_rows:
             values = accumulator.combine.across(c.w, values, c.lanes)
         kind = Uniform if self.by_rows else Vector

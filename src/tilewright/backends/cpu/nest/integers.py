@@ -131,8 +131,7 @@ def _both(c: Context, operands: list[Lane]) -> Lane | None:
         return None
     level = max(a.level, getattr(b, "level", 0))
     if isinstance(b, Prefix):
-        with c.at(level) as w:
-            return Prefix(w.intrinsic("llvm.smin", "i64", a.count, b.count), level)
+        return Prefix(c.intrinsic(level, "llvm.smin", a.count, b.count), level)
     if isinstance(b, Uniform):
         return Prefix(c.emit(level, f"select i1 {b.name}, i64 {a.count}, i64 0"), level)
     return None

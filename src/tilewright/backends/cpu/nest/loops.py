@@ -16,7 +16,7 @@ from tilewright.backends.cpu.costs import ATOMICS
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform
 from tilewright.backends.cpu.nest.overlap import copy_back, overlap
 from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.nest.scans import emit_scan
@@ -64,7 +64,7 @@ class NestEmitter:
             self._outer(self.nest.outer[:-1], ())
         if guarded:
             assert c.redirected is not None
-            copy_back(c, self.nest, guarded, self)
+            copy_back(c, guarded)
         yielded = self.nest.body.terminator.operands
         return [self._result(v) for v in yielded]
 
@@ -155,6 +155,3 @@ def _is_computed(op: Op, value: Value) -> bool:
     if not _is_number_tile(value):
         return False
     return "f" in value.type.scalar.text or op.name in ("tt.load", "cpu.read", "tt.reduce", "tt.scan")
-
-
-__all__ = ["Lane", "emit_nest"]

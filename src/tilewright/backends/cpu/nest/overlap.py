@@ -7,15 +7,13 @@ buffers, and the buffers are copied out afterwards, in program order.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import Address, Index, Lane, Uniform
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
-from tilewright.backends.llvm.spelling import bits_of, element_of
+from tilewright.backends.llvm.spelling import element_of
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
@@ -66,9 +64,8 @@ def _span(c: Context, pointer: Value) -> Span:
         corner = list(zero)
         corner[axis] = Uniform(str(extent - 1), 0)
         step = c.emit(0, f"sub i64 {_address(c, pointer, tuple(corner))}, {first}")
-        with c.at(0) as w:
-            low = c.emit(0, f"add i64 {low}, {w.intrinsic('llvm.smin', 'i64', step, '0')}")
-            high = c.emit(0, f"add i64 {high}, {w.intrinsic('llvm.smax', 'i64', step, '0')}")
+        low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', step, '0')}")
+        high = c.emit(0, f"add i64 {high}, {c.intrinsic(0, 'llvm.smax', step, '0')}")
     pointee = getattr(pointer.type.scalar, "pointee", None)
     assert pointee is not None
     return low, c.emit(0, f"add i64 {high}, {max(1, pointee.bits // 8)}")
@@ -83,13 +80,7 @@ def _address(c: Context, pointer: Value, index: Index) -> str:
     return c.emit(0, f"ptrtoint ptr {c.emit(0, where)} to i64")
 
 
-class Rows(Protocol):
-    """Runs code once per row of a tile."""
-
-    def each_row(self, extents: tuple[int, ...], index: Index, body: object) -> None: ...
-
-
-def copy_back(c: Context, nest: Nest, stores: list[Op], loops: object) -> None:
+def copy_back(c: Context, stores: list[Op]) -> None:
     """After the nest: where stores were redirected, copy each buffer to where it belongs, one store after the other."""
     redirected = c.redirected
     assert redirected is not None
@@ -117,7 +108,7 @@ def _copy(c: Context, store: Op) -> None:
         element = element_of(tile)
         read = read_buffer(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
         lane: Lane | None = evaluate(c, mask[0], index) if mask else None
-        write(c, evaluate(c, pointer, index), read, lane, element)
+        write(c, evaluate(c, pointer, index), read, lane, element)()
     c.places.pop()
     c.depth = 0
     c.forget(0)
@@ -131,6 +122,3 @@ def _index_of(c: Context, linear: str, shape: tuple[int, ...]) -> Index:
         rest, low = c.divided(rest, extent)
         found.append(low)
     return (rest, *reversed(found))
-
-
-__all__ = ["Affine", "bits_of", "copy_back", "overlap"]

@@ -32,8 +32,7 @@ def _write(c: Context, root: Op, index: Index) -> Act:
     inside = index[-1:] if root.attributes.get("row") else index
     address = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), inside)
     element = element_of(value.type)
-    settled = _settled(c, lane, element)
-    return lambda: write(c, address, settled, None, element)
+    return write(c, address, lane, None, element)
 
 
 def _store(c: Context, root: Op, index: Index) -> Act:
@@ -41,18 +40,13 @@ def _store(c: Context, root: Op, index: Index) -> Act:
     buffer = rest.pop(0) if root.name == "cpu.store" else None
     address = evaluate(c, pointer, index)
     element = element_of(value.type)
-    settled = _settled(c, evaluate(c, value, index), element)
+    lane = evaluate(c, value, index)
     mask = evaluate(c, rest[0], index) if rest else None
     if buffer is not None:
         assert isinstance(value.type, TensorType)
         shape = value.type.shape
         address = redirected(c, address, c.scalar(buffer), (_row_number(c, index, shape),), shape[-1])
-    return lambda: write(c, address, settled, mask, element)
-
-
-def _settled(c: Context, lane: Lane, element: str) -> Lane:
-    """The value in a register now, not when the store is written."""
-    return c.as_vector(lane, element) if c.depth >= c.lane_level else lane
+    return write(c, address, lane, mask, element)
 
 
 def _row_number(c: Context, index: Index, shape: tuple[int, ...]) -> Lane:

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import as_bytes, contiguous_start, each_address, needed_mask, single_address
 from tilewright.backends.llvm.memory import masked_store, scatter
 from tilewright.backends.llvm.spelling import bits_of, vector
 
+Act = Callable[[], None]
 
-def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: str) -> None:
-    """Store `value` at `pointer` on the lanes where `mask` holds. Code goes to the current depth."""
+
+def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: str) -> Act:
+    """Get ready to store `value` at `pointer` on the lanes where `mask` holds; returns the store itself.
+
+    Everything is computed now, for the chunk at hand; calling what is returned only adds the store instructions.
+    """
     mask = needed_mask(c, mask) if mask is not None else None
     value, inside = as_bytes(c, value, element), "i8" if element == "i1" else element
-    align = bits_of(inside) // 8
+    if c.depth < c.lane_level:
+        return _write_one(c, pointer, value, mask, inside)
+    align, lanes = bits_of(inside) // 8, c.lanes
     start = contiguous_start(c, pointer)
-    if start is None and _is_one_place(pointer) and c.depth < c.lane_level:
-        _write_one(c, pointer, value, mask, inside)
-        return
-    lanes = c.as_vector(value, inside)
+    name = c.as_vector(value, inside).name
     mask_name = c.as_vector(mask, "i1").name if mask is not None else None
     if start is None:
         pointers, _ = each_address(c, pointer, inside)
-        scatter(c.w, pointers, inside, lanes.name, align=align, mask=mask_name)
-    elif mask_name is None:
-        c.w.store(vector(inside, c.lanes), lanes.name, start.name, align=align)
-    else:
-        masked_store(c.w, start.name, inside, c.lanes, lanes.name, mask_name, align=align)
+        return lambda: scatter(c.w, pointers, inside, name, align=align, mask=mask_name)
+    if mask_name is None:
+        return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)
+    return lambda: masked_store(c.w, start.name, inside, lanes, name, mask_name, align=align)
 
 
-def _is_one_place(pointer: Lane) -> bool:
-    return isinstance(pointer, Uniform) or (isinstance(pointer, Address) and isinstance(pointer.offset, Uniform))
-
-
-def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> None:
-    assert isinstance(value, Uniform)
+def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
+    """One element per row."""
+    assert isinstance(value, Uniform) and not isinstance(mask, Vector | Affine), "a row has one value"
     address = single_address(c, pointer).name
-    if mask is not None:
-        assert isinstance(mask, Uniform)
-        address = c.w.emit(f"select i1 {mask.name}, ptr {address}, ptr {c.w.waste_slot()}")
-    c.w.store(inside, value.name, address, align=1 if mask is not None else bits_of(inside) // 8)
+    align = bits_of(inside) // 8
+    if isinstance(mask, Uniform):
+        address, align = c.w.emit(f"select i1 {mask.name}, ptr {address}, ptr {c.w.waste_slot()}"), 1
+    return lambda: c.w.store(inside, value.name, address, align=align)
 
 
 def redirected(c: Context, pointer: Lane, buffer: str, row: Index, extent: int) -> Lane:
