@@ -1,0 +1,139 @@
+"""What the code of dots looks like: instructions, memory traffic of the inner loop, refusals."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from dot_native import dot_text, make_spec
+
+from tilewright.backends.cpu.dot import Prefetch, dot_workspace_bytes, emit_dot, operand_element_type
+from tilewright.backends.cpu.dot.arithmetic import select_arithmetic
+from tilewright.backends.cpu.dot.shape import Shape, micro_shape
+from tilewright.backends.llvm.machine import emit_assembly, host_target
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i1, i8, i16, i32
+
+ZEN4, V3, V2, ARM, ARM_V1 = (
+    host_target(name) for name in ("znver4", "x86-64-v3", "x86-64-v2", "aarch64", "neoverse-v1")
+)
+
+
+def inner_loop(cpu: str, operand: Type, acc: Type) -> str:
+    """The assembly between the label and the jump of the hottest loop of a 64×64×32 dot."""
+    target = host_target(cpu)
+    spec = make_spec((64, 64, 32), operand_element_type(operand, target), acc)
+    blocks = re.split(r"^\.L\S+:$", emit_assembly(dot_text([spec], target), target), flags=re.MULTILINE)
+    hottest = max(blocks, key=lambda block: len(re.findall(MULTIPLY, block)))
+    return re.split(r"\s(?:jl|b\.lt)\s", hottest)[0]
+
+
+MULTIPLY = r"\b(?:v?fmadd\w*|fmla|vdpbf16ps|vpdpbusd|v?pmaddwd|bfdot|sdot)\b"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "operand", "acc", "instruction", "count"),
+    [
+        ("znver4", f32, f32, "vfmadd231ps", 16),
+        ("znver4", f64, f64, "vfmadd231pd", 16),
+        ("znver4", bf16, f32, "vdpbf16ps", 16),
+        ("znver4", i8, i32, "vpdpbusd", 16),
+        ("x86-64-v4", i8, i32, "vpmaddwd", 16),
+        ("x86-64-v3", f32, f32, "vfmadd231ps", 12),
+        ("x86-64-v3", bf16, f32, "vfmadd231ps", 12),
+        ("x86-64-v3", i8, i32, "vpmaddwd", 12),
+        ("aarch64", f32, f32, "fmla", 16),
+        ("aarch64", bf16, f32, "fmla", 16),
+        ("neoverse-v1", bf16, f32, "bfdot", 16),
+        ("neoverse-v1", i8, i32, "sdot", 16),
+    ],
+)
+def test_inner_loop(cpu: str, operand: Type, acc: Type, instruction: str, count: int) -> None:
+    body = inner_loop(cpu, operand, acc)
+    assert len(re.findall(rf"\b{instruction}\b", body)) == count, body
+    assert not re.search(r"sp\)|\[sp", body), "accumulators are spilled:\n" + body
+
+
+def test_no_library_calls_without_fma() -> None:
+    spec = make_spec((16, 16, 16), f32, f32)
+    assert "call" not in emit_assembly(dot_text([spec], V2), V2)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "target", "shape"),
+    [
+        (128, 128, ZEN4, Shape(8, 2, 16)),
+        (64, 16, ZEN4, Shape(16, 1, 16)),
+        (64, 8, ZEN4, Shape(16, 1, 8)),
+        (4, 128, ZEN4, Shape(4, 2, 16)),
+        (2, 128, ZEN4, Shape(2, 4, 16)),
+        (1, 256, ZEN4, Shape(1, 8, 16)),
+        (64, 64, V3, Shape(6, 2, 8)),
+        (32, 64, V3, Shape(4, 2, 8)),
+        (128, 128, V3, Shape(6, 2, 8)),
+        (1, 64, V3, Shape(1, 8, 8)),
+        (64, 64, ARM, Shape(4, 4, 4)),
+        (64, 1, ZEN4, Shape(16, 1, 1)),
+    ],
+)
+def test_block_shapes(m: int, n: int, target: object, shape: Shape) -> None:
+    assert micro_shape(m, n, select_arithmetic(f32, f32, target), target) == shape
+
+
+@pytest.mark.parametrize(
+    ("type", "target", "stored"),
+    [
+        (f16, ZEN4, f32),
+        (f32, ZEN4, f32),
+        (FLOATS["tf32"], ZEN4, f32),
+        (f64, V2, f64),
+        (bf16, ZEN4, bf16),
+        (bf16, V3, f32),
+        (bf16, ARM, f32),
+        (bf16, ARM_V1, bf16),
+        (FLOATS["f8E4M3FN"], ZEN4, bf16),
+        (FLOATS["f8E5M2"], V3, f32),
+        (i8, ZEN4, i8),
+        (i8, V3, i16),
+        (i8, ARM, i32),
+        (i8, ARM_V1, i8),
+        (i16, ARM_V1, i32),
+        (i32, ZEN4, i32),
+    ],
+)
+def test_operand_element_types(type: Type, target: object, stored: Type) -> None:
+    assert operand_element_type(type, target) is stored
+
+
+def test_types_without_a_dot_are_refused() -> None:
+    with pytest.raises(ValueError, match="i1"):
+        operand_element_type(i1, ZEN4)
+    w = LlvmWriter(V3)
+    with pytest.raises(ValueError, match="bf16"):
+        emit_dot(w, make_spec((16, 16, 16), bf16, f32), "%a", "%b", "%c", "%w")
+    with pytest.raises(ValueError, match="powers of two"):
+        dot_workspace_bytes(make_spec((16, 24, 16), f32, f32), V3)
+
+
+def test_plain_operands_need_no_workspace() -> None:
+    assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32), ZEN4) == 0
+    assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32, a_transposed=True), ZEN4) == 0
+    assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32, b_transposed=True), ZEN4) == 64 * 32 * 4
+
+
+def test_every_line_of_the_next_tile_is_prefetched_once() -> None:
+    w = LlvmWriter(ZEN4)
+    with w.function("f", [("ptr", name) for name in ("%a", "%b", "%c", "%w", "%next")]):
+        emit_dot(
+            w, make_spec((8, 32, 32), f32, f32), "%a", "%b", "%c", "%w", prefetch=[Prefetch("%next", 4096, 4, 128)]
+        )
+    text = w.render()
+    assert text.count("call void @llvm.prefetch") == 4 * 2
+    for offset in (64, 4096, 3 * 4096):
+        assert f"i64 {offset}\n" in text
+
+
+def test_code_is_small(golden) -> None:
+    text = dot_text([make_spec((64, 64, 32), f32, f32)], ZEN4)
+    assert text.count("\n") < 180
+    golden(text, "cpu/dot_f32_64x64x32.ll")

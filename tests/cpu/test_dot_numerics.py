@@ -1,0 +1,132 @@
+"""Dots agree with NumPy: all extents, types, orders and targets that this host can run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from dot_native import check, compile_dots, make_spec
+
+from tilewright.backends.cpu.dot import DotSpec, Prefetch, operand_element_type, wants_bias
+from tilewright.backends.llvm.machine import Target, host_target
+from tilewright.ir.types import Type, bf16, f32, f64, i8, i16, i32, i64
+
+ALL_EXTENTS = (1, 2, 4, 8, 16, 32, 64, 128)
+SOME_EXTENTS = (1, 4, 16, 64)
+TYPES = {"f32": (f32, f32), "f64": (f64, f64), "bf16": (bf16, f32), "i8": (i8, i32), "i16": (i16, i32)}
+PLAIN_INTEGERS = {"i32": (i32, i32), "i64": (i64, i64)}
+TARGETS = [None, "x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server"]
+
+
+def runnable(cpu: str | None) -> Target:
+    """The target, or skip."""
+    target = host_target(cpu)
+    if not target.runs_here():
+        pytest.skip(f"this host does not run {cpu} code")
+    return target
+
+
+def specs(
+    extents: tuple[int, ...], operand: Type, acc: Type, target: Target, *, a_transposed: bool, b_transposed: bool
+) -> list[DotSpec]:
+    """All m, n and k; zero_init and padding change along the way."""
+    stored = operand_element_type(operand, target)
+    return [
+        make_spec(
+            (m, n, k),
+            stored,
+            acc,
+            a_transposed=a_transposed,
+            b_transposed=b_transposed,
+            zero_init=bool((m + n + k) % 3 == 1),
+            padding=4 if m * n % 5 == 1 else 0,
+        )
+        for m, n, k in product(extents, repeat=3)
+    ]
+
+
+def check_all(found: list[DotSpec], target: Target) -> None:
+    for spec, function in zip(found, compile_dots(found, target), strict=True):
+        check(function, spec, target)
+
+
+@pytest.mark.parametrize("b_transposed", [False, True])
+@pytest.mark.parametrize("a_transposed", [False, True])
+@pytest.mark.parametrize("types", TYPES)
+def test_types_and_orders_on_this_host(types: str, a_transposed: bool, b_transposed: bool) -> None:
+    target = host_target()
+    orders = {"a_transposed": a_transposed, "b_transposed": b_transposed}
+    check_all(specs(SOME_EXTENTS, *TYPES[types], target, **orders), target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("order", ["plain", "a", "b", "both"])
+@pytest.mark.parametrize("types", TYPES | PLAIN_INTEGERS)
+def test_all_extents(types: str, order: str, cpu: str | None) -> None:
+    target = runnable(cpu)
+    orders = {"a_transposed": order in ("a", "both"), "b_transposed": order in ("b", "both")}
+    found = specs(ALL_EXTENTS, *(TYPES | PLAIN_INTEGERS)[types], target, **orders)
+    check_all(found, target)
+
+
+@pytest.mark.parametrize("cpu", TARGETS[1:])
+@pytest.mark.parametrize("types", TYPES | PLAIN_INTEGERS)
+def test_other_targets(types: str, cpu: str) -> None:
+    target = runnable(cpu)
+    operand, acc = (TYPES | PLAIN_INTEGERS)[types]
+    stored = operand_element_type(operand, target)
+    shapes = [(64, 64, 32), (16, 16, 16), (128, 32, 8), (8, 8, 64), (32, 128, 1), (2, 4, 2)]
+    found = [
+        make_spec(shape, stored, acc, a_transposed=a, b_transposed=b)
+        for shape in shapes
+        for a, b in product((False, True), repeat=2)
+    ]
+    check_all(found, target)
+
+
+def test_wrapping_int8_is_exact_at_the_limits() -> None:
+    target = host_target()
+    stored = operand_element_type(i8, target)
+    found = [make_spec((16, 16, k), stored, i32) for k in (4, 64, 256)]
+    check_all(found, target)
+
+
+def test_a_that_comes_biased() -> None:
+    target = host_target()
+    if not wants_bias(i8, target):
+        pytest.skip("no unsigned by signed products here")
+    found = [
+        replace(make_spec(shape, i8, i32, a_transposed=a, b_transposed=b), a_biased=True)
+        for shape in ((16, 32, 64), (4, 2, 2))
+        for a, b in product((False, True), repeat=2)
+    ]
+    check_all(found, target)
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_operands_read_in_place(types: str) -> None:
+    target = host_target()
+    operand, acc = TYPES[types]
+    stored = operand_element_type(operand, target)
+    found = [
+        replace(
+            make_spec((32, 64, 32), stored, acc, a_transposed=a, b_transposed=b),
+            a_stride="%a_stride",
+            b_stride="%b_stride",
+        )
+        for a, b in product((False, True), repeat=2)
+    ]
+    for spec, function in zip(found, compile_dots(found, target), strict=True):
+        check(function, spec, target, a_stride=101, b_stride=77)
+
+
+@pytest.mark.parametrize("rows", [8, 64, 256])
+@pytest.mark.parametrize("row_bytes", [32, 64, 1024])
+def test_prefetching_changes_no_result(rows: int, row_bytes: int) -> None:
+    target = host_target()
+    soon = (Prefetch("%a", "%a_stride", rows, row_bytes), Prefetch("null", 4096, rows, row_bytes))
+    found = [make_spec(shape, f32, f32) for shape in ((64, 64, 32), (8, 32, 16), (2, 2, 2))]
+    for spec, function in zip(found, compile_dots(found, target, soon), strict=True):
+        check(function, spec, target)

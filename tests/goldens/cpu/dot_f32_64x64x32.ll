@@ -1,0 +1,155 @@
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+
+define void @dot0(ptr %a, ptr %b, ptr %c, ptr %w, i64 %a_stride, i64 %b_stride) #0 {
+entry:
+  br label %loop1
+loop1:
+  %i3 = phi i64 [ 0, %entry ], [ %v124, %after9 ]
+  %v4 = mul nsw i64 %i3, 128
+  %v5 = getelementptr inbounds i8, ptr %b, i64 %v4
+  %v6 = mul nsw i64 %i3, 128
+  %v7 = getelementptr inbounds i8, ptr %c, i64 %v6
+  br label %loop8
+loop8:
+  %i10 = phi i64 [ 0, %loop1 ], [ %v122, %after48 ]
+  %v11 = mul nsw i64 %i10, 8
+  %v12 = mul nsw i64 %v11, 128
+  %v13 = getelementptr inbounds i8, ptr %a, i64 %v12
+  %v14 = mul nsw i64 %v11, 256
+  %v15 = getelementptr inbounds i8, ptr %v7, i64 %v14
+  %v16 = getelementptr inbounds i8, ptr %v15, i64 64
+  %v17 = getelementptr inbounds i8, ptr %v15, i64 256
+  %v18 = getelementptr inbounds i8, ptr %v15, i64 320
+  %v19 = getelementptr inbounds i8, ptr %v15, i64 512
+  %v20 = getelementptr inbounds i8, ptr %v15, i64 576
+  %v21 = getelementptr inbounds i8, ptr %v15, i64 768
+  %v22 = getelementptr inbounds i8, ptr %v15, i64 832
+  %v23 = getelementptr inbounds i8, ptr %v15, i64 1024
+  %v24 = getelementptr inbounds i8, ptr %v15, i64 1088
+  %v25 = getelementptr inbounds i8, ptr %v15, i64 1280
+  %v26 = getelementptr inbounds i8, ptr %v15, i64 1344
+  %v27 = getelementptr inbounds i8, ptr %v15, i64 1536
+  %v28 = getelementptr inbounds i8, ptr %v15, i64 1600
+  %v29 = getelementptr inbounds i8, ptr %v15, i64 1792
+  %v30 = getelementptr inbounds i8, ptr %v15, i64 1856
+  %v31 = load <16 x float>, ptr %v15, align 4
+  %v32 = load <16 x float>, ptr %v16, align 4
+  %v33 = load <16 x float>, ptr %v17, align 4
+  %v34 = load <16 x float>, ptr %v18, align 4
+  %v35 = load <16 x float>, ptr %v19, align 4
+  %v36 = load <16 x float>, ptr %v20, align 4
+  %v37 = load <16 x float>, ptr %v21, align 4
+  %v38 = load <16 x float>, ptr %v22, align 4
+  %v39 = load <16 x float>, ptr %v23, align 4
+  %v40 = load <16 x float>, ptr %v24, align 4
+  %v41 = load <16 x float>, ptr %v25, align 4
+  %v42 = load <16 x float>, ptr %v26, align 4
+  %v43 = load <16 x float>, ptr %v27, align 4
+  %v44 = load <16 x float>, ptr %v28, align 4
+  %v45 = load <16 x float>, ptr %v29, align 4
+  %v46 = load <16 x float>, ptr %v30, align 4
+  br label %loop47
+loop47:
+  %i49 = phi i64 [ 0, %loop8 ], [ %v120, %loop47 ]
+  %c50 = phi ptr [ %v13, %loop8 ], [ %v118, %loop47 ]
+  %c51 = phi ptr [ %v5, %loop8 ], [ %v119, %loop47 ]
+  %c52 = phi <16 x float> [ %v31, %loop8 ], [ %v74, %loop47 ]
+  %c53 = phi <16 x float> [ %v32, %loop8 ], [ %v75, %loop47 ]
+  %c54 = phi <16 x float> [ %v33, %loop8 ], [ %v80, %loop47 ]
+  %c55 = phi <16 x float> [ %v34, %loop8 ], [ %v81, %loop47 ]
+  %c56 = phi <16 x float> [ %v35, %loop8 ], [ %v86, %loop47 ]
+  %c57 = phi <16 x float> [ %v36, %loop8 ], [ %v87, %loop47 ]
+  %c58 = phi <16 x float> [ %v37, %loop8 ], [ %v92, %loop47 ]
+  %c59 = phi <16 x float> [ %v38, %loop8 ], [ %v93, %loop47 ]
+  %c60 = phi <16 x float> [ %v39, %loop8 ], [ %v98, %loop47 ]
+  %c61 = phi <16 x float> [ %v40, %loop8 ], [ %v99, %loop47 ]
+  %c62 = phi <16 x float> [ %v41, %loop8 ], [ %v104, %loop47 ]
+  %c63 = phi <16 x float> [ %v42, %loop8 ], [ %v105, %loop47 ]
+  %c64 = phi <16 x float> [ %v43, %loop8 ], [ %v110, %loop47 ]
+  %c65 = phi <16 x float> [ %v44, %loop8 ], [ %v111, %loop47 ]
+  %c66 = phi <16 x float> [ %v45, %loop8 ], [ %v116, %loop47 ]
+  %c67 = phi <16 x float> [ %v46, %loop8 ], [ %v117, %loop47 ]
+  %v68 = load <16 x float>, ptr %c51, align 4
+  %v69 = getelementptr inbounds i8, ptr %c51, i64 64
+  %v70 = load <16 x float>, ptr %v69, align 4
+  %v71 = load float, ptr %c50, align 4
+  %v72 = insertelement <16 x float> poison, float %v71, i64 0
+  %v73 = shufflevector <16 x float> %v72, <16 x float> poison, <16 x i32> zeroinitializer
+  %v74 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v73, <16 x float> %v68, <16 x float> %c52)
+  %v75 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v73, <16 x float> %v70, <16 x float> %c53)
+  %v76 = getelementptr inbounds i8, ptr %c50, i64 128
+  %v77 = load float, ptr %v76, align 4
+  %v78 = insertelement <16 x float> poison, float %v77, i64 0
+  %v79 = shufflevector <16 x float> %v78, <16 x float> poison, <16 x i32> zeroinitializer
+  %v80 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v79, <16 x float> %v68, <16 x float> %c54)
+  %v81 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v79, <16 x float> %v70, <16 x float> %c55)
+  %v82 = getelementptr inbounds i8, ptr %c50, i64 256
+  %v83 = load float, ptr %v82, align 4
+  %v84 = insertelement <16 x float> poison, float %v83, i64 0
+  %v85 = shufflevector <16 x float> %v84, <16 x float> poison, <16 x i32> zeroinitializer
+  %v86 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v85, <16 x float> %v68, <16 x float> %c56)
+  %v87 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v85, <16 x float> %v70, <16 x float> %c57)
+  %v88 = getelementptr inbounds i8, ptr %c50, i64 384
+  %v89 = load float, ptr %v88, align 4
+  %v90 = insertelement <16 x float> poison, float %v89, i64 0
+  %v91 = shufflevector <16 x float> %v90, <16 x float> poison, <16 x i32> zeroinitializer
+  %v92 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v91, <16 x float> %v68, <16 x float> %c58)
+  %v93 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v91, <16 x float> %v70, <16 x float> %c59)
+  %v94 = getelementptr inbounds i8, ptr %c50, i64 512
+  %v95 = load float, ptr %v94, align 4
+  %v96 = insertelement <16 x float> poison, float %v95, i64 0
+  %v97 = shufflevector <16 x float> %v96, <16 x float> poison, <16 x i32> zeroinitializer
+  %v98 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v97, <16 x float> %v68, <16 x float> %c60)
+  %v99 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v97, <16 x float> %v70, <16 x float> %c61)
+  %v100 = getelementptr inbounds i8, ptr %c50, i64 640
+  %v101 = load float, ptr %v100, align 4
+  %v102 = insertelement <16 x float> poison, float %v101, i64 0
+  %v103 = shufflevector <16 x float> %v102, <16 x float> poison, <16 x i32> zeroinitializer
+  %v104 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v103, <16 x float> %v68, <16 x float> %c62)
+  %v105 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v103, <16 x float> %v70, <16 x float> %c63)
+  %v106 = getelementptr inbounds i8, ptr %c50, i64 768
+  %v107 = load float, ptr %v106, align 4
+  %v108 = insertelement <16 x float> poison, float %v107, i64 0
+  %v109 = shufflevector <16 x float> %v108, <16 x float> poison, <16 x i32> zeroinitializer
+  %v110 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v109, <16 x float> %v68, <16 x float> %c64)
+  %v111 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v109, <16 x float> %v70, <16 x float> %c65)
+  %v112 = getelementptr inbounds i8, ptr %c50, i64 896
+  %v113 = load float, ptr %v112, align 4
+  %v114 = insertelement <16 x float> poison, float %v113, i64 0
+  %v115 = shufflevector <16 x float> %v114, <16 x float> poison, <16 x i32> zeroinitializer
+  %v116 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v115, <16 x float> %v68, <16 x float> %c66)
+  %v117 = call <16 x float> @llvm.fma.v16f32(<16 x float> %v115, <16 x float> %v70, <16 x float> %c67)
+  %v118 = getelementptr inbounds i8, ptr %c50, i64 4
+  %v119 = getelementptr inbounds i8, ptr %c51, i64 256
+  %v120 = add nuw nsw i64 %i49, 1
+  %v121 = icmp slt i64 %v120, 32
+  br i1 %v121, label %loop47, label %after48
+after48:
+  store <16 x float> %v74, ptr %v15, align 4
+  store <16 x float> %v75, ptr %v16, align 4
+  store <16 x float> %v80, ptr %v17, align 4
+  store <16 x float> %v81, ptr %v18, align 4
+  store <16 x float> %v86, ptr %v19, align 4
+  store <16 x float> %v87, ptr %v20, align 4
+  store <16 x float> %v92, ptr %v21, align 4
+  store <16 x float> %v93, ptr %v22, align 4
+  store <16 x float> %v98, ptr %v23, align 4
+  store <16 x float> %v99, ptr %v24, align 4
+  store <16 x float> %v104, ptr %v25, align 4
+  store <16 x float> %v105, ptr %v26, align 4
+  store <16 x float> %v110, ptr %v27, align 4
+  store <16 x float> %v111, ptr %v28, align 4
+  store <16 x float> %v116, ptr %v29, align 4
+  store <16 x float> %v117, ptr %v30, align 4
+  %v122 = add nuw nsw i64 %i10, 1
+  %v123 = icmp slt i64 %v122, 8
+  br i1 %v123, label %loop8, label %after9
+after9:
+  %v124 = add nuw nsw i64 %i3, 1
+  %v125 = icmp slt i64 %v124, 2
+  br i1 %v125, label %loop1, label %after2
+after2:
+  ret void
+}
+
+attributes #0 = { nounwind "tune-cpu"="znver4" }
