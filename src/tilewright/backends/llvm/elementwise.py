@@ -247,6 +247,7 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.ori": _instruction("or"),
     "arith.remsi": _integer_rule(integers.remainder_signed, "sext"),
     "arith.remui": _integer_rule(integers.remainder_unsigned, "zext"),
+    "arith.remf": _in_floats(FUNCTIONS["fmod"]),
     "arith.select": _select,
     "arith.shli": _integer_rule(integers.shift_left, "zext"),
     "arith.shrsi": _integer_rule(integers.shift_right_signed, "sext"),

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TypeAlias
 
 from tilewright.backends.llvm.spelling import bits_of, constant, is_float, vector
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.llvm.writer import Branch, LlvmWriter
 
 FLOAT_OPCODES = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 INTEGER_OPCODES = {"+": "add", "-": "sub", "*": "mul", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
@@ -108,6 +108,19 @@ class Lanes:
 
     def is_nan(self) -> Lanes:
         return self.kind.compare("uno", self, self)
+
+    def any(self) -> str:
+        """Is a flag set in any lane? An i1."""
+        k = self.kind
+        return (
+            self.name
+            if k.lanes == 1
+            else k.writer.call("i1", f"llvm.vector.reduce.or.v{k.lanes}i1", [(k.type, self.name)])
+        )
+
+    def joined(self, branch: Branch, if_true: Lanes) -> Lanes:
+        """After a branch: `if_true` if its condition held, otherwise this value."""
+        return Lanes(self.kind, branch.join(self.kind.type, if_true.name, self.name))
 
     @property
     def bits(self) -> Lanes:

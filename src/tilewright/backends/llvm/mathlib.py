@@ -1,6 +1,7 @@
 """The math library: every function as inline instructions, no libm.
 
 `FUNCTIONS[name](x, …)` takes and returns Lanes of float or double. Narrower formats compute in float and round.
+Functions whose float version would save little compute in double and round.
 """
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tilewright.backends.llvm import math_exponential as exponential
+from tilewright.backends.llvm import math_logarithm as logarithm
+from tilewright.backends.llvm import math_special as special
+from tilewright.backends.llvm import math_trigonometric as trigonometric
 from tilewright.backends.llvm.lanes import Lanes
 
 MathFunction: TypeAlias = Callable[..., Lanes]
@@ -21,33 +26,72 @@ def reciprocal_square_root(x: Lanes) -> Lanes:
     return 1.0 / square_root(x)
 
 
-def round_down(x: Lanes) -> Lanes:
-    return x.kind.call("llvm.floor", x)
-
-
-def round_up(x: Lanes) -> Lanes:
-    return x.kind.call("llvm.ceil", x)
-
-
-def round_to_zero(x: Lanes) -> Lanes:
-    return x.kind.call("llvm.trunc", x)
-
-
-def round_to_even(x: Lanes) -> Lanes:
-    return x.kind.call("llvm.roundeven", x)
+def round_half_away(x: Lanes) -> Lanes:
+    """To the nearest integer, halves away from zero."""
+    k = x.kind
+    whole = k.call("llvm.trunc", x)
+    further = whole + k.with_sign_of(k(1.0), x)
+    return k.with_sign_of(k.select(abs(x - whole) >= 0.5, further, whole), x)
 
 
 def fused_multiply_add(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     return a.kind.fma(a, b, c)
 
 
+def intrinsic(name: str) -> MathFunction:
+    """An LLVM intrinsic that is an instruction on every target."""
+    return lambda *operands: operands[0].kind.call(name, *operands)
+
+
+def through_double(function: MathFunction, in_double: MathFunction | None = None) -> MathFunction:
+    """A function of double made one of float too; `in_double` is a cheaper version that is exact enough for that."""
+
+    def applied(*operands: Lanes) -> Lanes:
+        k = operands[0].kind
+        if k.element == "double":
+            return function(*operands)
+        double = k.with_element("double")
+        widened = (double.cast("fpext", x) for x in operands)
+        return k.cast("fptrunc", (in_double or function)(*widened))
+
+    return applied
+
+
 FUNCTIONS: dict[str, MathFunction] = {
     "absf": abs,
-    "ceil": round_up,
-    "floor": round_down,
+    "acos": through_double(trigonometric.acos),
+    "acosh": through_double(logarithm.acosh),
+    "asin": through_double(trigonometric.asin),
+    "asinh": through_double(logarithm.asinh),
+    "atan": through_double(trigonometric.atan),
+    "atan2": through_double(trigonometric.atan2),
+    "atanh": through_double(logarithm.atanh),
+    "cbrt": through_double(logarithm.cbrt),
+    "ceil": intrinsic("llvm.ceil"),
+    "copysign": intrinsic("llvm.copysign"),
+    "cos": trigonometric.cos,
+    "cosh": through_double(exponential.cosh),
+    "erf": special.erf,
+    "exp": exponential.exp,
+    "exp10": through_double(exponential.exp10),
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "floor": intrinsic("llvm.floor"),
     "fma": fused_multiply_add,
-    "rint": round_to_even,
+    "fmod": special.remainder,
+    "log": logarithm.log,
+    "log10": through_double(logarithm.log10),
+    "log1p": through_double(logarithm.log1p),
+    "log2": logarithm.log2,
+    "pow": through_double(logarithm.pow, logarithm.pow_in_double),
+    "rint": intrinsic("llvm.roundeven"),
+    "round": round_half_away,
     "rsqrt": reciprocal_square_root,
+    "sigmoid": exponential.sigmoid,
+    "sin": trigonometric.sin,
+    "sinh": through_double(exponential.sinh),
     "sqrt": square_root,
-    "trunc": round_to_zero,
+    "tan": through_double(trigonometric.tan),
+    "tanh": exponential.tanh,
+    "trunc": intrinsic("llvm.trunc"),
 }

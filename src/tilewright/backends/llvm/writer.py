@@ -17,7 +17,7 @@ Helpers that need several instructions per lane or touch memory are in `memory.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tilewright.backends.llvm.machine import Target
@@ -133,7 +133,7 @@ class Branch:
 
 
 class LlvmWriter:
-    """A module under construction. One function is open at a time."""
+    """A module under construction."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -141,6 +141,7 @@ class LlvmWriter:
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._functions: list[tuple[str, Section]] = []
+        self._helpers: set[str] = set()
         self._weights_used = False
         self._scratch_slot: str | None = None
         self.entry = self.section = Section(None, "entry")
@@ -178,7 +179,7 @@ class LlvmWriter:
     def function(
         self, name: str, parameters: Sequence[Typed], *, result: str = "void", internal: bool = False
     ) -> Iterator[None]:
-        """Write a function; lines go to its body. A void function gets its `ret` at the end.
+        """Write a function; lines go to its body. A void function gets its `ret` at the end. May be nested in another.
 
         Args:
             name: the symbol, without `@`.
@@ -190,12 +191,28 @@ class LlvmWriter:
         linkage = "internal " if internal else ""
         arguments = ", ".join(f"{type} {value}" for type, value in parameters)
         self._functions.append((f"define {linkage}{result} @{name}({arguments}) #0 {{", body))
+        outer = self.entry, self._scratch_slot
         self._scratch_slot = None
         with self.at(body):
             self.entry = self.open_section()
             yield
             if result == "void":
                 self.do("ret void")
+        self.entry, self._scratch_slot = outer
+
+    def helper(self, name: str, parameters: Sequence[Typed], result: str, write: Callable[[], str]) -> str:
+        """A scalar function inside the module, for rare and long computations; written once, whoever asks.
+
+        Args:
+            write: writes the body and returns the value to return, of type `result`.
+
+        Returns the function's symbol, without `@`.
+        """
+        if name not in self._helpers:
+            self._helpers.add(name)
+            with self.function(name, parameters, result=result, internal=True):
+                self.do(f"ret {result} {write()}")
+        return name
 
     def open_section(self) -> Section:
         """A new section at the current place, to which lines can be added later with `at`."""
@@ -330,7 +347,7 @@ class LlvmWriter:
         return None
 
     def _declare(self, result: str, function: str, arguments: Sequence[Typed]) -> None:
-        if function not in self._declarations:
+        if function not in self._declarations and function not in self._helpers:
             types = ", ".join(type.split(" align ")[0] for type, _ in arguments)
             self._declarations[function] = f"declare {result} @{function}({types})"
 

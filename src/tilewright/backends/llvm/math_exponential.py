@@ -1,0 +1,202 @@
+"""exp and what is made of it: exp2, exp10, expm1, sigmoid, sinh, cosh, tanh.
+
+    exp(x) = 2ⁿ · e^r    n = round(x / ln 2),  r = x - n·ln 2 in two steps,  |r| ≤ ln 2 / 2
+
+`t = x / ln 2 + MAGIC` rounds to an integer and leaves it in t's low bits, which makes 2ⁿ a shift; AVX-512 scales in one
+instruction. Results are correct down to the denormals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm.lanes import Kind, Lanes
+
+
+@dataclass(frozen=True)
+class ExpTable:
+    """Constants of one format. The high parts have enough zero bits that n · high is exact."""
+
+    mantissa_bits: int
+    one: int
+    magic: float
+    ln2_high: float
+    ln2_low: float
+    lowest: float
+    highest: float
+    tanh_limit: float
+    exp: tuple[float, ...]
+    exp2: tuple[float, ...]
+
+
+TABLES = {
+    "float": ExpTable(
+        mantissa_bits=23,
+        one=0x3F800000,
+        magic=12582912.0,  # 1.5 · 2²³
+        ln2_high=0.693359375,
+        ln2_low=-2.12194440054690583e-4,
+        lowest=-104.0,
+        highest=90.0,
+        tanh_limit=10.0,
+        exp=coefficients.EXP_FLOAT,
+        exp2=coefficients.EXP2_FLOAT,
+    ),
+    "double": ExpTable(
+        mantissa_bits=52,
+        one=0x3FF0000000000000,
+        magic=6755399441055744.0,  # 1.5 · 2⁵²
+        ln2_high=0.693147180559663,
+        ln2_low=2.8235290563031577e-13,
+        lowest=-746.0,
+        highest=711.0,
+        tanh_limit=20.0,
+        exp=coefficients.EXP_DOUBLE,
+        exp2=coefficients.EXP2_DOUBLE,
+    ),
+}
+LOG2_E = 1.4426950408889634
+LOG2_10 = 3.321928094887362
+LN_10 = 2.302585092994046
+LG2_HIGH = 0.30102999566361177  # log10(2), 41 bits
+LG2_LOW = 3.694239077158931e-13
+
+
+def exp(x: Lanes) -> Lanes:
+    """e^x; 1 ulp."""
+    return _exp_scaled(x, 0)
+
+
+def _exp_scaled(x: Lanes, shift: int) -> Lanes:
+    """e^x · 2^shift, without overflow in between."""
+    n, r = reduce_exp(_clamped(x))
+    p = _exp_near_zero(r)
+    return scale_by_power(p, n + shift if shift else n)
+
+
+def exp_of_sum(high: Lanes, low: Lanes) -> Lanes:
+    """e^(high + low) for |low| much below |high|; high may be infinite (low must be finite)."""
+    n, r = reduce_exp(_clamped(high))
+    return scale_by_power(_exp_near_zero(r + low), n)
+
+
+def exp2(x: Lanes) -> Lanes:
+    """2^x; 1 ulp."""
+    k, table = x.kind, TABLES[x.kind.element]
+    x = _within(x, -150.0 if k.element == "float" else -1080.0, 129.0 if k.element == "float" else 1025.0)
+    n = (x + table.magic) - table.magic
+    r = x - n
+    return scale_by_power(k.fma(r, k.polynomial(r, table.exp2), 1.0), n)
+
+
+def exp10(x: Lanes) -> Lanes:
+    """10^x for double; 1 ulp."""
+    k, table = x.kind, TABLES[x.kind.element]
+    x = _within(x, -326.0, 309.0)
+    n = k.fma(x, LOG2_10, table.magic) - table.magic
+    r = k.fma(n, -LG2_LOW, k.fma(n, -LG2_HIGH, x)) * LN_10
+    return scale_by_power(_exp_near_zero(r), n)
+
+
+def expm1(x: Lanes) -> Lanes:
+    """e^x - 1, without cancellation near 0; 2 ulp."""
+    half, q = _expm1_parts(_within(x, -40.0, TABLES[x.kind.element].highest), 1.0)
+    return x.kind.with_sign_of(x.kind.fma(half, q, half - 0.5) * 2.0, x)
+
+
+def _expm1_parts(x: Lanes, halvings: float) -> tuple[Lanes, Lanes]:
+    """(s, q) with e^x · 2^-halvings = s + s·q: so s·q + (s - 2^-halvings) does not cancel. The sign of 0 may be lost."""
+    k, table = x.kind, TABLES[x.kind.element]
+    n, r = reduce_exp(x)
+    q = k.fma(r * r, k.polynomial(r, table.exp), r)
+    return _power_of_two(n - halvings if halvings else n), q
+
+
+def sigmoid(x: Lanes) -> Lanes:
+    """1 / (1 + e^-x), below 0 as e^x / (1 + e^x); 2 ulp."""
+    k = x.kind
+    small = exp(-abs(x))
+    return k.select(x < 0.0, small, 1.0) / (small + 1.0)
+
+
+def tanh(x: Lanes) -> Lanes:
+    """(e^2x - 1) / (e^2x + 1); 2 ulp."""
+    k = x.kind
+    magnitude = k.minimum(TABLES[k.element].tanh_limit, abs(x))
+    s, q = _expm1_parts(magnitude + magnitude, 0.0)
+    return k.with_sign_of(k.fma(s, q, s - 1.0) / k.fma(s, q, s + 1.0), x)
+
+
+def sinh(x: Lanes) -> Lanes:
+    """(e^x - e^-x) / 2; 2 ulp in double."""
+    k, magnitude = x.kind, abs(x)
+    half = _exp_scaled(magnitude, -1)
+    s, q = _expm1_parts(k.minimum(1.5, magnitude), 0.0)
+    m = k.fma(s, q, s - 1.0)
+    near_zero = (m + m / (m + 1.0)) * 0.5
+    return k.with_sign_of(k.select(magnitude < 1.0, near_zero, half - 0.25 / half), x)
+
+
+def cosh(x: Lanes) -> Lanes:
+    """(e^x + e^-x) / 2; 2 ulp in double."""
+    half = _exp_scaled(abs(x), -1)
+    return half + 0.25 / half
+
+
+def reduce_exp(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(n, r) with x = n·ln 2 + r."""
+    k, table = x.kind, TABLES[x.kind.element]
+    n = k.fma(x, LOG2_E, table.magic) - table.magic
+    return n, k.fma(n, -table.ln2_low, k.fma(n, -table.ln2_high, x))
+
+
+def _exp_near_zero(r: Lanes) -> Lanes:
+    """e^r = 1 + (r + r²·P(r))."""
+    k = r.kind
+    return k.fma(k.polynomial(r, TABLES[k.element].exp), r * r, r) + 1.0
+
+
+def _clamped(x: Lanes) -> Lanes:
+    table = TABLES[x.kind.element]
+    return _within(x, table.lowest, table.highest)
+
+
+def _within(x: Lanes, low: float, high: float) -> Lanes:
+    """x limited to a range beyond which the result is 0 or infinite; NaN stays."""
+    k = x.kind
+    return k.maximum(low, k.minimum(high, x))
+
+
+def scale_by_power(value: Lanes, n: Lanes) -> Lanes:
+    """value · 2ⁿ for integral n, rounded once when the result is denormal. |n| < 2 · (largest exponent)."""
+    k = value.kind
+    if k.writer.target.has_avx512f and k.width * k.lanes >= 128:
+        return Lanes(k, _scalef(k, value.name, n.name))
+    magic = TABLES[k.element].magic
+    half = k.fma(n, 0.5, magic) - magic
+    return value * _power_of_two(half) * _power_of_two(n - half)
+
+
+def _power_of_two(n: Lanes) -> Lanes:
+    """2ⁿ for integral n with a normal result."""
+    k, table = n.kind, TABLES[n.kind.element]
+    return k.from_bits(((n + table.magic).bits << table.mantissa_bits) + table.one)
+
+
+def _scalef(k: Kind, value: str, n: str) -> str:
+    """AVX-512's value · 2ⁿ, by registers."""
+    w = k.writer
+    registers = max(1, k.width * k.lanes // 512)
+    lanes = k.lanes // registers
+    part = Kind(w, k.element, lanes)
+    bits = part.width * lanes
+    name = f"llvm.x86.avx512.mask.scalef.p{'s' if part.width == 32 else 'd'}.{bits}"
+    mask = ("i16" if lanes == 16 else "i8", "-1")
+    rounding = [("i32", "4")] if bits == 512 else []
+    results = []
+    for start in range(0, k.lanes, lanes):
+        a, b = (w.slice(x, k.element, k.lanes, start, lanes) for x in (value, n))
+        operands = [(part.type, a), (part.type, b), (part.type, "zeroinitializer"), mask, *rounding]
+        results.append(w.call(part.type, name, operands))
+    return w.concat(results, k.element, lanes)

@@ -1,0 +1,219 @@
+"""Logarithms and what is made of them: log, log2, log10, log1p, asinh, acosh, atanh, pow, cbrt.
+
+    x = 2^e · (1 + f) with 1 + f in [√½, √2):   log x = e·ln 2 + log(1 + f)
+
+e comes from the bits of x - √½, so no comparison is needed to choose it. Denormals are scaled up first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.backends.llvm.math_exponential import LG2_HIGH, LG2_LOW, LOG2_E, TABLES, exp, exp2, exp_of_sum
+
+INFINITY = float("inf")
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """Constants of one format: `anchor` is 2^mantissa bits, `below_one` the bits of 1 less those of √½."""
+
+    smallest_normal: float
+    upscale_bits: int
+    below_one: int
+    bias: int
+    anchor: float
+    anchor_bits: int
+
+
+TABLES_LOG = {
+    "float": LogTable(2.0**-126, 25, 0x3F800000 - 0x3F3504F3, 127, 2.0**23, 0x4B000000),
+    "double": LogTable(2.0**-1022, 54, 0x3FF0000000000000 - 0x3FE6A09E667F3BCD, 1023, 2.0**52, 0x4330000000000000),
+}
+LN2_HIGH, LN2_LOW = TABLES["double"].ln2_high, TABLES["double"].ln2_low
+LN2 = 0.6931471805599453
+LOG10_E = 0.4342944819032518
+TWO_THIRDS = 2.0 / 3.0
+TWO_THIRDS_LOW = 3.700743415417188e-17
+
+
+def log(x: Lanes) -> Lanes:
+    """The natural logarithm; 1 ulp."""
+    k = x.kind
+    e, f = _decomposed(x)
+    if k.element == "float":
+        square = f * f
+        table = TABLES["float"]
+        rest = k.fma(square * f, k.polynomial(f, coefficients.LOG_FLOAT), e * table.ln2_low)
+        result = k.fma(e, table.ln2_high, f + k.fma(square, -0.5, rest))
+    else:
+        high, low = _log_parts(f)
+        result = k.fma(e, LN2_HIGH, high + k.fma(e, LN2_LOW, low))
+    return _with_edges(x, result)
+
+
+def log2(x: Lanes) -> Lanes:
+    """The logarithm to base 2; 1 ulp, 3 in double."""
+    k = x.kind
+    e, f = _decomposed(x)
+    if k.element == "float":
+        result = k.fma(f, k.polynomial(f, coefficients.LOG2_FLOAT), f) + e
+    else:
+        high, low = _log_parts(f)
+        result = k.fma(high + low, LOG2_E, e)
+    return _with_edges(x, result)
+
+
+def log10(x: Lanes) -> Lanes:
+    """The logarithm to base 10, for double; 3 ulp."""
+    k = x.kind
+    e, f = _decomposed(x)
+    high, low = _log_parts(f)
+    return _with_edges(x, k.fma(e, LG2_HIGH, k.fma(high + low, LOG10_E, e * LG2_LOW)))
+
+
+def log1p(x: Lanes) -> Lanes:
+    """log(1 + x) without losing small x, for double; 2 ulp."""
+    k = x.kind
+    u = x + 1.0
+    lost = k.select(u > 0.0, (x - (u - 1.0)) / u, 0.0)
+    return k.with_sign_of(k.select(x < INFINITY, log(u) + lost, x), x)
+
+
+def asinh(x: Lanes) -> Lanes:
+    """For double; 3 ulp."""
+    k, t = x.kind, abs(x)
+    square = t * t
+    near = log1p(t + square / (k.call("llvm.sqrt", square + 1.0) + 1.0))
+    return k.with_sign_of(k.select(t < 2.0**28, near, log(t) + LN2), x)
+
+
+def acosh(x: Lanes) -> Lanes:
+    """For double; 3 ulp."""
+    k, t = x.kind, x - 1.0
+    near = log1p(t + k.call("llvm.sqrt", k.fma(t, t, t + t)))
+    return k.select(x >= 1.0, k.select(x < 2.0**28, near, log(x) + LN2), NAN)
+
+
+def atanh(x: Lanes) -> Lanes:
+    """For double; 3 ulp."""
+    k, t = x.kind, abs(x)
+    return k.with_sign_of(log1p((t + t) / (1.0 - t)) * 0.5, x)
+
+
+def cbrt(x: Lanes) -> Lanes:
+    """The cube root, for double: 2^(log2(x)/3) and one Newton step; 2 ulp."""
+    k, t = x.kind, abs(x)
+    y = exp2(log2(t) / 3.0)
+    better = y - (y - t / (y * y)) / 3.0
+    finite = k.select(k.compare("one", t, 0.0), better, t)
+    return k.with_sign_of(k.select(t < INFINITY, finite, t), x)
+
+
+def pow(x: Lanes, y: Lanes) -> Lanes:
+    """x^y with C's rules for signs, zeros, infinities and NaN, for double; 2 ulp: the logarithm has over 60 bits."""
+    k, base = x.kind, abs(x)
+    high, low = _log_in_two_parts(base)
+    product = y * high
+    rest = k.fma(y, low, k.fma(y, high, -product))
+    rest = k.select(abs(product) < 1024.0, rest, 0.0)
+    return _with_signs(x, y, exp_of_sum(product, rest))
+
+
+def pow_in_double(x: Lanes, y: Lanes) -> Lanes:
+    """x^y for operands and results of float, computed in double."""
+    return _with_signs(x, y, exp(y * log(abs(x))))
+
+
+def _with_signs(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
+    k, base = x.kind, abs(x)
+    half = y * 0.5
+    is_integral = y.equals(k.call("llvm.trunc", y))
+    is_odd = is_integral & half.differs(k.call("llvm.trunc", half))
+    result = k.select(base.equals(1.0) & abs(y).equals(INFINITY), 1.0, magnitude)
+    result = k.select((x < 0.0) & ~is_integral & (base < INFINITY), NAN, result)
+    result = k.select(is_odd, k.with_sign_of(result, x), result)
+    return k.select(x.equals(1.0) | y.equals(0.0), 1.0, result)
+
+
+def _decomposed(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(e, f) of a positive finite x."""
+    k, table = x.kind, TABLES_LOG[x.kind.element]
+    mantissa_bits = TABLES[k.element].mantissa_bits
+    is_tiny = x < table.smallest_normal
+    bits = k.select(is_tiny, x * 2.0**table.upscale_bits, x).bits
+    biased = (bits + table.below_one) >> mantissa_bits
+    f = k.from_bits(bits - ((biased - table.bias) << mantissa_bits)) - 1.0
+    offset = table.anchor + table.bias
+    e = k.from_bits(biased | table.anchor_bits) - k.select(is_tiny, offset + table.upscale_bits, offset)
+    return e, f
+
+
+def _log_parts(f: Lanes) -> tuple[Lanes, Lanes]:
+    """log(1 + f) in double as f and a small rest: with s = f / (2 + f), log(1 + f) = 2s + s³·P(s²) and 2s = f - s·f."""
+    k = f.kind
+    s = f / (f + 2.0)
+    z = s * s
+    half_square = f * f * 0.5
+    r = z * k.polynomial(z, coefficients.LOG_DOUBLE)
+    return f, k.fma(s, half_square + r, -half_square)
+
+
+def _log_in_two_parts(x: Lanes) -> tuple[Lanes, Lanes]:
+    """log x as a sum of two doubles; 0 and infinity give an infinite first part."""
+    k = x.kind
+    e, f = _decomposed(x)
+    below = f + 2.0
+    below_low = f - (below - 2.0)
+    s = f / below
+    s_low = (_product_error(s, below, f) - s * below_low) / below
+    z, z_low = _product(s, s)
+    z_low = k.fma(s + s, s_low, z_low)
+    # 2/3·z in two parts, then the rest of the series, which is small
+    third, third_low = _product(z, k(TWO_THIRDS))
+    third_low = third_low + k.fma(z, TWO_THIRDS_LOW, z_low * TWO_THIRDS)
+    third_low = k.fma(z * z, k.polynomial(z, coefficients.LOG_TAIL_DOUBLE), third_low)
+    cubic, cubic_low = _product(s, third)
+    cubic_low = cubic_low + k.fma(s, third_low, s_low * third)
+    high, low = _sum(e * LN2_HIGH, s + s)
+    high, cubic_error = _sum(high, cubic)
+    low = low + cubic_error + (cubic_low + (s_low + s_low)) + e * LN2_LOW
+    total = high + low
+    low = (high - total) + low
+    edge = _with_edges(x, total)
+    return edge, k.select(abs(edge) < INFINITY, low, 0.0)
+
+
+def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """a·b and its rounding error."""
+    product = a * b
+    return product, -_product_error(a, b, product)
+
+
+def _product_error(a: Lanes, b: Lanes, product: Lanes) -> Lanes:
+    """product - a·b, exactly. Without FMA the factors are split into halves of 26 bits."""
+    k = a.kind
+    if k.writer.target.has_fma:
+        return k.fma(-a, b, product)
+    splitter = 134217729.0
+    a_high, b_high = (x * splitter - (x * splitter - x) for x in (a, b))
+    a_low, b_low = a - a_high, b - b_high
+    return (((product - a_high * b_high) - a_low * b_high) - a_high * b_low) - a_low * b_low
+
+
+def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """a + b and its rounding error."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _with_edges(x: Lanes, result: Lanes) -> Lanes:
+    """-inf at 0, NaN below, infinity and NaN as they are."""
+    k = x.kind
+    result = k.select(x < INFINITY, result, x)
+    result = k.select(x.equals(0.0), -INFINITY, result)
+    return k.select(x < 0.0, NAN, result)

@@ -1,0 +1,263 @@
+"""sin, cos, tan and their inverses.
+
+    x = n·π/2 + r, |r| ≤ π/4:      sin x is ±sin r or ±cos r by n mod 4
+
+Small arguments subtract n·π/2 in three steps that are exact until the last. Large ones (|x| ≥ 1e5 in float, 1e6 in
+double) multiply by as many bits of 2/π as matter (Payne and Hanek), in a scalar helper, lane by lane: correct for every
+finite argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.writer import LlvmWriter
+
+INFINITY = float("inf")
+NAN = float("nan")
+TWO_OVER_PI = 0.6366197723675814
+HALF_PI = 1.5707963267948966
+HALF_PI_LOW = 6.123233995736766e-17
+PI = 3.141592653589793
+PI_LOW = 1.2246467991473532e-16
+TAN_EIGHTH_PI = 0.41421356237309503
+
+
+@dataclass(frozen=True)
+class TrigTable:
+    """Constants of one format: `half_pi` sums to π/2; `limit` is where three steps no longer suffice."""
+
+    magic: float
+    half_pi: tuple[float, float, float]
+    limit: float
+    sin: tuple[float, ...]
+    cos: tuple[float, ...]
+
+
+TABLES = {
+    "float": TrigTable(
+        12582912.0,
+        (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
+        1.0e5,
+        coefficients.SIN_FLOAT,
+        coefficients.COS_FLOAT,
+    ),
+    "double": TrigTable(
+        6755399441055744.0,
+        (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),  # 33 bits, 33 bits, the rest
+        1.0e6,
+        coefficients.SIN_DOUBLE,
+        coefficients.COS_DOUBLE,
+    ),
+}
+
+
+def sin(x: Lanes) -> Lanes:
+    """1 ulp, for every finite x."""
+    quadrant, r = _reduced(x)
+    return x.kind.select(x.equals(0.0), x, _by_quadrant(x, quadrant, *_sin_cos(r)))
+
+
+def cos(x: Lanes) -> Lanes:
+    """1 ulp, for every finite x."""
+    quadrant, r = _reduced(x)
+    return _by_quadrant(x, quadrant + 1, *_sin_cos(r))
+
+
+def tan(x: Lanes) -> Lanes:
+    """For double; 3 ulp."""
+    k = x.kind
+    quadrant, r = _reduced(x)
+    s, c = _sin_cos(r)
+    is_odd = (quadrant & 1).differs(0)
+    result = k.select(is_odd, -c, s) / k.select(is_odd, s, c)
+    return k.select(abs(x) < INFINITY, k.select(x.equals(0.0), x, result), NAN)
+
+
+def asin(x: Lanes) -> Lanes:
+    """For double; 2 ulp."""
+    k = x.kind
+    is_large, half = _arc(x)
+    large = (HALF_PI - half * 2.0) + HALF_PI_LOW
+    return k.with_sign_of(k.select(is_large, large, half), x)
+
+
+def acos(x: Lanes) -> Lanes:
+    """For double; 2 ulp."""
+    k = x.kind
+    is_large, half = _arc(x)
+    middle = HALF_PI - (k.with_sign_of(half, x) - HALF_PI_LOW)
+    double = half + half
+    return k.select(is_large, k.select(x < 0.0, (PI - double) + PI_LOW, double), middle)
+
+
+def atan(x: Lanes) -> Lanes:
+    """For double; 2 ulp."""
+    k, t = x.kind, abs(x)
+    is_infinite = t.equals(INFINITY)
+    result = k.select(is_infinite, HALF_PI, _arc_tangent(t, k(1.0)))
+    return k.with_sign_of(result, x)
+
+
+def atan2(y: Lanes, x: Lanes) -> Lanes:
+    """The angle of (x, y) with C's rules for zeros and infinities, for double; 2 ulp."""
+    k = x.kind
+    rise, run = abs(y), abs(x)
+    equal = rise.equals(run)  # also both infinite
+    none = rise.equals(0.0)
+    huge = k.maximum(rise, run) > 2.0**1000
+    scale = k.select(huge, 2.0**-60, 1.0)
+    n = k.select(equal, k.select(none, 0.0, 1.0), rise * scale)
+    d = k.select(equal | none, 1.0, run * scale)
+    angle = _arc_tangent(n, d)
+    angle = k.select(rise.equals(INFINITY) & ~equal, HALF_PI, angle)
+    from_left = x.bits < 0
+    angle = k.select(from_left, (PI - angle) + PI_LOW, angle)
+    angle = k.select(k.compare("uno", x, y), NAN, angle)
+    return k.with_sign_of(angle, y)
+
+
+def _arc(x: Lanes) -> tuple[Lanes, Lanes]:
+    """|x| > ½, and asin of sqrt((1 - |x|) / 2) there, of |x| elsewhere."""
+    k, t = x.kind, abs(x)
+    is_large = t > 0.5
+    z = k.select(is_large, (1.0 - t) * 0.5, t * t)
+    s = k.select(is_large, k.call("llvm.sqrt", z), t)
+    return is_large, k.fma(s * z, k.polynomial(z, coefficients.ASIN_DOUBLE), s)
+
+
+def _arc_tangent(n: Lanes, d: Lanes) -> Lanes:
+    """atan(n / d) of finite n ≥ 0, d ≥ 0: turned by 0, π/4 or π/2 so that the argument is at most tan(π/8)."""
+    k = n.kind
+    is_middle, is_steep = n > d * TAN_EIGHTH_PI, n > d * (2.0 + TAN_EIGHTH_PI)
+    top = k.select(is_steep, -d, k.select(is_middle, n - d, n))
+    bottom = k.select(is_steep, n, k.select(is_middle, n + d, d))
+    turn = k.select(is_steep, HALF_PI, k.select(is_middle, HALF_PI / 2, 0.0))
+    turn_low = k.select(is_steep, HALF_PI_LOW, k.select(is_middle, HALF_PI_LOW / 2, 0.0))
+    s = top / bottom
+    z = s * s
+    return turn + (k.fma(s * z, k.polynomial(z, coefficients.ATAN_DOUBLE), turn_low) + s)
+
+
+def _sin_cos(r: Lanes) -> tuple[Lanes, Lanes]:
+    """sin and cos of |r| ≤ π/4."""
+    k, table, z = r.kind, TABLES[r.kind.element], r * r
+    s = k.fma(z * k.polynomial(z, table.sin), r, r)
+    c = k.fma(z * z, k.polynomial(z, table.cos), k.fma(z, -0.5, 1.0))
+    return s, c
+
+
+def _by_quadrant(x: Lanes, quadrant: Lanes, s: Lanes, c: Lanes) -> Lanes:
+    k = x.kind
+    value = k.select((quadrant & 1).differs(0), c, s)
+    signed = k.from_bits(value.bits ^ ((quadrant & 2) << (k.width - 2)))
+    return k.select(abs(x) < INFINITY, signed, NAN)
+
+
+def _reduced(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(n, r) with x = n·π/2 + r; of n the last two bits are right."""
+    k, w, table = x.kind, x.kind.writer, TABLES[x.kind.element]
+    if k.element == "float" and not w.target.has_fma:
+        double = k.with_element("double")
+        quadrant, r = _reduced(double.cast("fpext", x))
+        return k.integers.cast("trunc", quadrant), k.cast("fptrunc", r)
+    rounded = k.fma(x, TWO_OVER_PI, table.magic)
+    n = rounded - table.magic
+    r = x
+    for part in table.half_pi:
+        r = k.fma(n, -part, r)
+    near_quadrant = rounded.bits
+    is_large = abs(x) >= table.limit
+    with w.branch(is_large.any(), unlikely=True) as b, b.then():
+        far_quadrant, far_r = _reduced_far(x)
+        quadrant = near_quadrant.kind.select(is_large, far_quadrant, near_quadrant)
+        near_or_far = k.select(is_large, far_r, r)
+    return near_quadrant.joined(b, quadrant), r.joined(b, near_or_far)
+
+
+def _reduced_far(x: Lanes) -> tuple[Lanes, Lanes]:
+    """`_reduced` for large arguments, lane by lane through memory."""
+    k, w = x.kind, x.kind.writer
+    doubles, longs = k.with_element("double"), k.with_element("i64")
+    helper = w.helper("tw_reduce_by_half_pi", [("double", "%x")], "{ double, i64 }", lambda: _payne_hanek(w))
+    values, quadrants = w.alloca(8 * k.lanes), w.alloca(8 * k.lanes)
+    w.store(doubles.type, doubles.cast("fpext", x).name, values, align=8)
+    with w.loop(0, k.lanes) as loop:
+        place = w.offset(values, "double", loop.index)
+        pair = w.call("{ double, i64 }", helper, [("double", w.load("double", place, align=8))])
+        w.store("double", w.emit(f"extractvalue {{ double, i64 }} {pair}, 0"), place, align=8)
+        turns = w.emit(f"extractvalue {{ double, i64 }} {pair}, 1")
+        w.store("i64", turns, w.offset(quadrants, "i64", loop.index), align=8)
+    quadrant = longs(w.load(longs.type, quadrants, align=8))
+    r = doubles(w.load(doubles.type, values, align=8))
+    return k.integers.cast("trunc", quadrant), k.cast("fptrunc", r)
+
+
+def _payne_hanek(w: LlvmWriter) -> str:
+    """{r, n} of a scalar double `%x` ≥ 2¹⁶ or so; smaller or infinite ones give some value.
+
+    x = m · 2^s with a 53-bit integer m. Of 2/π, bits before s - 2 contribute multiples of 4 and are skipped; the
+    product of m and the next 192 bits has the quadrant in its two top bits and r·2/π below.
+    """
+    f, i64, i128 = Kind(w, "double", 1), Kind(w, "i64", 1), Kind(w, "i128", 1)
+    bits = f("%x").bits
+    exponent = (bits >> 52) & 2047
+    mantissa = i128.cast("zext", (bits & ((1 << 52) - 1)) | (1 << 52))
+    start = i64.call("llvm.smax", exponent - 1013, 0)  # s - 2, plus 64 zero bits in front of the table
+    words = _words_of_two_over_pi(w, start)
+    low, middle, high = (mantissa * i128.cast("zext", word) for word in reversed(words))
+    middle = middle + (low >> 64)
+    high = high + (middle >> 64)
+    fraction = (high << 64) | (middle & ((1 << 64) - 1))
+    quadrant = i64.cast("trunc", fraction >> 126) + i64.cast("trunc", (fraction >> 125) & 1)
+    rest = fraction << 2  # as a signed number: -½ … ½
+    is_negative = rest < 0
+    magnitude = i128.select(is_negative, -rest, rest)
+    zeros = i64.call("llvm.umin", _leading_zeros(i64.cast("trunc", magnitude >> 64)), 63)
+    top = i64.cast("trunc", (magnitude << i128.cast("zext", zeros)) >> 64)
+    scale = f.from_bits((1023 - 64 - zeros) << 52)
+    r = f.cast("uitofp", top) * scale * HALF_PI
+    is_flipped = is_negative ^ (bits < 0)
+    r = f.select(is_flipped, -r, r)
+    quadrant = i64.select(bits < 0, -quadrant, quadrant)
+    pair = w.emit(f"insertvalue {{ double, i64 }} poison, double {r.name}, 0")
+    return w.emit(f"insertvalue {{ double, i64 }} {pair}, i64 {quadrant.name}, 1")
+
+
+def _leading_zeros(x: Lanes) -> Lanes:
+    return Lanes(x.kind, x.kind.writer.call("i64", "llvm.ctlz.i64", [("i64", x.name), ("i1", "false")]))
+
+
+def _words_of_two_over_pi(w: LlvmWriter, start: Lanes) -> list[Lanes]:
+    """192 bits of the table from bit `start`, as three words, first bits first."""
+    i64 = start.kind
+    table = w.table("tw_two_over_pi", "i64", two_over_pi_words())
+    first, shift = start >> 6, start & 63
+    loaded = [i64(w.load("i64", w.offset(table, "i64", (first + step).name), align=8)) for step in range(4)]
+    return [i64.call("llvm.fshl", a, b, shift) for a, b in pairwise(loaded)]
+
+
+@cache
+def two_over_pi_words(words: int = 21) -> tuple[int, ...]:
+    """64 zero bits, then the fraction of 2/π, in 64-bit words."""
+    bits = 64 * (words - 1)
+    guard = 64
+    one = 1 << (bits + guard)
+    pi = 4 * (4 * _arc_cotangent(5, one) - _arc_cotangent(239, one))
+    fraction = ((2 * one * one) // pi) >> guard
+    return (0, *((fraction >> (bits - 64 * (i + 1))) & ((1 << 64) - 1) for i in range(words - 1)))
+
+
+def _arc_cotangent(x: int, one: int) -> int:
+    """atan(1/x) in units of 1/one."""
+    power = total = one // x
+    n, sign = 3, -1
+    while power:
+        power //= x * x
+        total += sign * (power // n)
+        n, sign = n + 2, -sign
+    return total

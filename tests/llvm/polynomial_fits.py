@@ -1,0 +1,154 @@
+"""Where backends/llvm/coefficients.py comes from: `python tests/llvm/polynomial_fits.py` prints that file.
+
+Each polynomial interpolates its function at Chebyshev points in 60-digit arithmetic (mpmath) and is rounded once.
+"""
+
+import struct
+import sys
+
+import mpmath
+from mpmath import mp, mpf
+
+mp.dps = 60
+
+SQRT_HALF = mpmath.sqrt(mpf(1) / 2)
+QUARTER_PI = mpmath.pi / 4
+
+
+def exp_rest(r):
+    return (mpmath.expm1(r) - r) / r**2 if abs(r) > 1e-15 else mpf(1) / 2
+
+
+def exp2_rest(r):
+    return mpmath.expm1(r * mpmath.log(2)) / r if r else mpmath.log(2)
+
+
+def log_rest(f):
+    return (mpmath.log1p(f) - f + f**2 / 2) / f**3 if f else mpf(1) / 3
+
+
+def log2_rest(f):
+    return mpmath.log1p(f) / mpmath.log(2) / f - 1 if f else 1 / mpmath.log(2) - 1
+
+
+def log_ratio_rest(z):
+    s = mpmath.sqrt(z)
+    return (2 * mpmath.atanh(s) - 2 * s) / s**3 if z else mpf(2) / 3
+
+
+def log_ratio_rest2(z):
+    """The same without its first term 2/3."""
+    return (log_ratio_rest(z) - mpf(2) / 3) / z if z else mpf(2) / 5
+
+
+def sin_rest(z):
+    r = mpmath.sqrt(z)
+    return (mpmath.sin(r) / r - 1) / z if z else mpf(-1) / 6
+
+
+def cos_rest(z):
+    return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2 if z else mpf(1) / 24
+
+
+def asin_rest(z):
+    s = mpmath.sqrt(z)
+    return (mpmath.asin(s) / s - 1) / z if z else mpf(1) / 6
+
+
+def atan_rest(z):
+    s = mpmath.sqrt(z)
+    return (mpmath.atan(s) / s - 1) / z if z else mpf(-1) / 3
+
+
+def erf_rest(z):
+    x = mpmath.sqrt(z)
+    return mpmath.erf(x) / x - 1 if z else 2 / mpmath.sqrt(mpmath.pi) - 1
+
+
+def erfc_exponent(t):
+    return mpmath.log(mpmath.erfc(t)) / mpmath.log(2)
+
+
+def erfc_scaled(q):
+    """exp(t²) erfc(t) with t = 1/q - 2."""
+    t = 1 / q - 2
+    return mpmath.exp(t * t) * mpmath.erfc(t)
+
+
+# name: (function, from, to, degree, bits of the format)
+FITS = {
+    "EXP_FLOAT": (exp_rest, "-0.3467", "0.3467", 4, 32),
+    "EXP_DOUBLE": (exp_rest, "-0.3467", "0.3467", 9, 64),
+    "EXP2_FLOAT": (exp2_rest, "-0.5", "0.5", 5, 32),
+    "EXP2_DOUBLE": (exp2_rest, "-0.5", "0.5", 11, 64),
+    "LOG_FLOAT": (log_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 8, 32),
+    "LOG2_FLOAT": (log2_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 9, 32),
+    "LOG_DOUBLE": (log_ratio_rest, "0", "0.02944", 7, 64),
+    "LOG_TAIL_DOUBLE": (log_ratio_rest2, "0", "0.02944", 6, 64),
+    "SIN_FLOAT": (sin_rest, "0", QUARTER_PI**2, 2, 32),
+    "COS_FLOAT": (cos_rest, "0", QUARTER_PI**2, 2, 32),
+    "SIN_DOUBLE": (sin_rest, "0", QUARTER_PI**2, 5, 64),
+    "COS_DOUBLE": (cos_rest, "0", QUARTER_PI**2, 5, 64),
+    "ASIN_DOUBLE": (asin_rest, "0", "0.25", 13, 64),
+    "ATAN_DOUBLE": (atan_rest, "0", "0.1716", 10, 64),
+    "ERF_FLOAT": (erf_rest, "0", "1", 6, 32),
+    "ERF_DOUBLE": (erf_rest, "0", "1", 13, 64),
+    "ERFC_EXPONENT_FLOAT": (erfc_exponent, "1", "4", 8, 32),
+    "ERFC_DOUBLE": (erfc_scaled, mpf(1) / 8, mpf(1) / 3, 17, 64),
+}
+
+
+def interpolate(function, low, high, degree):
+    """Coefficients, highest first."""
+    low, high = mpf(low), mpf(high)
+    nodes = [
+        (low + high) / 2 + (high - low) / 2 * mpmath.cos(mpmath.pi * (2 * k + 1) / (2 * degree + 2))
+        for k in range(degree + 1)
+    ]
+    powers = mpmath.matrix([[x**i for i in range(degree, -1, -1)] for x in nodes])
+    return list(mpmath.lu_solve(powers, mpmath.matrix([function(x) for x in nodes])))
+
+
+def error_of(function, low, high, coefficients, samples=400):
+    """The largest error of the polynomial in exact arithmetic over the function's largest value, as a power of two."""
+    low, high = mpf(low), mpf(high)
+    points = [low + (high - low) * i / samples for i in range(samples + 1)]
+    exact = [function(x) for x in points]
+    got = [mpmath.polyval([mpf(c) for c in coefficients], x) for x in points]
+    worst = max(abs(a - b) for a, b in zip(got, exact, strict=True)) / max(abs(y) for y in exact)
+    return float(mpmath.log(worst, 2))
+
+
+def rounded(value, bits):
+    value = float(value)
+    return struct.unpack("<f", struct.pack("<f", value))[0] if bits == 32 else value
+
+
+def all_tables():
+    return {
+        name: tuple(rounded(c, bits) for c in interpolate(function, low, high, degree))
+        for name, (function, low, high, degree, bits) in FITS.items()
+    }
+
+
+HEADER = '''"""Polynomials of the math library, highest coefficient first. Printed by tests/llvm/polynomial_fits.py.
+
+A name says function and format; the comment says where it is used and its error
+there, relative to the largest value.
+"""
+'''
+
+
+def module_text():
+    """The module, as ruff formats it."""
+    parts = [HEADER]
+    for name, table in all_tables().items():
+        function, low, high, _, _ = FITS[name]
+        bits = error_of(function, low, high, table)
+        parts.append(f"# [{float(mpf(low)):.4g}, {float(mpf(high)):.4g}], 2**{bits:.0f}")
+        parts += [f"{name} = (", *(f"    {value!r}," for value in table), ")"]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(module_text())
