@@ -58,7 +58,7 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
         high, low = operations.cast((key >> 32) & 0xFFFFFFFF, uint32), operations.cast(key & 0xFFFFFFFF, uint32)
     else:
         kind, high, low = uint64, operations.cast(to_tensor(0), uint64), key
-    b0, b1, b2, b3 = (operations.cast(counter, kind, bitcast=True) for counter in counters)
+    b0, b1, b2, b3 = (operations.cast(counter, kind) for counter in counters)
     return philox_impl(b0, b1, b2, b3, low, high, n_rounds)
 
 
