@@ -1,8 +1,11 @@
 """`break`."""
 
+import tilewright as tw
+
 SIGNATURE = {"n": "i32"}
 
 
+@tw.jit
 def kernel(n):
     for i in range(n):
         if i > 3:

@@ -1,10 +1,12 @@
 """Matrices that cannot be multiplied."""
 
+import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32"}
 
 
+@tw.jit
 def kernel(x):
     a = tl.zeros((16, 32), tl.float32)
     b = tl.zeros((16, 32), tl.float32)

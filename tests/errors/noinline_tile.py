@@ -1,19 +1,17 @@
 """A tile for a function marked noinline."""
 
-from evaluating import Helper
-
+import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32"}
 
 
-def double(tile):
+@tw.jit(noinline=True)
+def apart(tile):
     return tile * 2
 
 
-apart = Helper(double, noinline=True)
-
-
+@tw.jit
 def kernel(x):
     offsets = tl.arange(0, 16)
     tl.store(x + offsets, apart(tl.load(x + offsets)))

@@ -1,17 +1,17 @@
 """Two tiles whose shapes do not broadcast, inside a helper."""
 
-from evaluating import jit
-
+import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32"}
 
 
-@jit
+@tw.jit
 def total(a, b):
     return a + b
 
 
+@tw.jit
 def kernel(x):
     rows = tl.load(x + tl.arange(0, 16))
     columns = tl.load(x + tl.arange(0, 32))

@@ -1,10 +1,12 @@
 """Tiles are values."""
 
+import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32"}
 
 
+@tw.jit
 def kernel(x):
     tile = tl.zeros((16,), tl.float32)
     tile[3] = 1.0

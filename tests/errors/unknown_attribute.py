@@ -1,9 +1,11 @@
 """A function that the language does not have."""
 
+import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32"}
 
 
+@tw.jit
 def kernel(x):
     tl.store(x, tl.lod(x))

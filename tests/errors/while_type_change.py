@@ -1,10 +1,12 @@
 """A variable that changes its shape in a `while`."""
 
+import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32", "n": "i32"}
 
 
+@tw.jit
 def kernel(x, n):
     value = 0.0
     while n > 0:

@@ -26,7 +26,7 @@ def _error_text(path: Path) -> str:
         for name, value in module.SIGNATURE.items()
     ]
     with pytest.raises(CompilationError) as caught:
-        evaluate_kernel(read_function(module.kernel), parameters, name="kernel")
+        evaluate_kernel(read_function(getattr(module.kernel, "fn", module.kernel)), parameters, name="kernel")
     return f"{type(caught.value).__name__}\n{caught.value}\n".replace(str(path), "$FILE")
 
 

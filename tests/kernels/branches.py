@@ -1,8 +1,10 @@
 """Kernels with branches, early returns and conditions."""
 
+import tilewright as tw
 import tilewright.language as tl
 
 
+@tw.jit
 def early_return(x, n):
     pid = tl.program_id(0)
     if pid >= n:
@@ -10,6 +12,7 @@ def early_return(x, n):
     tl.store(x + pid, pid)
 
 
+@tw.jit
 def two_early_returns(x, n, flag):
     pid = tl.program_id(0)
     if pid >= n:
@@ -21,12 +24,14 @@ def two_early_returns(x, n, flag):
     tl.store(x + pid, pid)
 
 
+@tw.jit
 def static_early_return(x, STOP: tl.constexpr):
     if STOP:
         return
     tl.store(x, 1)
 
 
+@tw.jit
 def merged(x, n):
     a = tl.load(x)
     if n > 3:
@@ -37,6 +42,7 @@ def merged(x, n):
     tl.store(x, a + b)
 
 
+@tw.jit
 def elif_chain(x, n):
     value = 0
     if n == 1:
@@ -48,12 +54,14 @@ def elif_chain(x, n):
     tl.store(x, value)
 
 
+@tw.jit
 def ternary(x, n, FLAG: tl.constexpr):
     small = 1 if n < 3 else 2
     static = 10 if FLAG else 20
     tl.store(x, small + static)
 
 
+@tw.jit
 def logic(x, n, m, FLAG: tl.constexpr):
     inside = (n > 0 and m > 0) or not n == m
     known = FLAG and n > 0
@@ -61,6 +69,7 @@ def logic(x, n, m, FLAG: tl.constexpr):
     tl.store(x, inside & known & chained)
 
 
+@tw.jit
 def optional_pointer(x, bias):
     value = tl.load(x)
     if bias is not None:
@@ -68,11 +77,13 @@ def optional_pointer(x, bias):
     tl.store(x, value)
 
 
+@tw.jit
 def only_side_effects(x, n):
     if n > 0:
         tl.store(x, n)
 
 
+@tw.jit
 def asserts(x, n, BLOCK: tl.constexpr):
     assert BLOCK % 16 == 0, f"BLOCK is {BLOCK}"
     assert n > 0, "n must be positive"

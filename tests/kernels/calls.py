@@ -2,20 +2,19 @@
 
 from collections import namedtuple
 
-from evaluating import Helper, jit
-
+import tilewright as tw
 import tilewright.language as tl
 
 SCALE = tl.constexpr(3)
 Pair = namedtuple("Pair", ["first", "second"])
 
 
-@jit
+@tw.jit
 def scaled(value, factor=2, *, bias=0):
     return value * factor + bias
 
 
-@jit
+@tw.jit
 def total(*values):
     result = values[0]
     for value in values[1:]:
@@ -23,43 +22,41 @@ def total(*values):
     return result
 
 
-@jit
+@tw.jit
 def both(a, b):
     return a + b, a - b
 
 
-@jit
+@tw.jit
 def power(value, EXPONENT: tl.constexpr):
     if EXPONENT == 0:
         return 1
     return value * power(value, EXPONENT - 1)
 
 
-@jit
+@tw.jit
 def half_of(BLOCK: tl.constexpr):
     return BLOCK // 2
 
 
-@jit
+@tw.jit
 def clamped(value, limit):
     if value > limit:
         return limit
     return value
 
 
-@jit
+@tw.jit
 def shout(x):
     tl.store(x, 1)
 
 
-def _double(value):
+@tw.jit(noinline=True)
+def apart(value):
     return value * 2
 
 
-apart = Helper(_double, noinline=True)
-
-
-@jit
+@tw.jit
 def longer(a, b):
     return tl.maximum(a, b)
 
@@ -68,6 +65,7 @@ def square(value):
     return value * value
 
 
+@tw.jit
 def defaults_and_keywords(x):
     a = scaled(tl.load(x))
     b = scaled(tl.load(x), 5)
@@ -76,55 +74,67 @@ def defaults_and_keywords(x):
     tl.store(x, a + b + c + d)
 
 
+@tw.jit
 def star_arguments(x):
     values = (tl.load(x), tl.load(x + 1), tl.load(x + 2))
     tl.store(x, total(*values))
 
 
+@tw.jit
 def tuple_result(x):
     a, b = both(tl.load(x), tl.load(x + 1))
     pair = Pair(first=a, second=b)
     tl.store(x, pair.first * pair.second)
 
 
+@tw.jit
 def static_recursion(x):
     tl.store(x, power(tl.load(x), 3))
 
 
+@tw.jit
 def constant_result(x, BLOCK: tl.constexpr):
     offsets = tl.arange(0, half_of(BLOCK))
     tl.store(x + offsets, offsets)
 
 
+@tw.jit
 def early_return_in_helper(x, n):
     tl.store(x, clamped(tl.load(x), n))
 
 
+@tw.jit
 def side_effect_only(x):
     shout(x)
     shout(x)
 
 
+@tw.jit
 def call_stays(x):
     tl.store(x, apart(tl.load(x)))
 
 
+@tw.jit
 def combine_function(x, out):
     tl.store(out, tl.reduce(tl.load(x + tl.arange(0, 64)), 0, longer))
 
 
+@tw.jit
 def function_parameter(x, F: tl.constexpr):
     tl.store(x, F(tl.load(x), 5))
 
 
+@tw.jit
 def plain_python_at_compile_time(x, N: tl.constexpr):
     tl.store(x, square(N))
 
 
+@tw.jit
 def tuple_parameter(pair, n):
     tl.store(pair[0], pair[1] + n)
 
 
+@tw.jit
 def comprehension(x, N: tl.constexpr):
     values = [tl.load(x + i) for i in tl.static_range(N) if i != 1]
     tl.store(x, total(*values))

@@ -1,8 +1,10 @@
 """Kernels with loops."""
 
+import tilewright as tw
 import tilewright.language as tl
 
 
+@tw.jit
 def sum_rows(x, out, n, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     acc = tl.zeros((BLOCK,), tl.float32)
@@ -11,6 +13,7 @@ def sum_rows(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + offsets, acc)
 
 
+@tw.jit
 def count_down(out, n):
     total = 0
     for i in range(n, 0, -2):
@@ -18,11 +21,13 @@ def count_down(out, n):
     tl.store(out, total)
 
 
+@tw.jit
 def hints(x, n):
     for i in tl.range(0, n, 2, num_stages=3, loop_unroll_factor=4, disable_licm=True):
         tl.store(x + i, i)
 
 
+@tw.jit
 def unrolled(x, N: tl.constexpr):
     total = 0.0
     for i in tl.static_range(N):
@@ -30,6 +35,7 @@ def unrolled(x, N: tl.constexpr):
     tl.store(x, total)
 
 
+@tw.jit
 def nested(x, n, m):
     total = 0
     for i in range(n):
@@ -40,6 +46,7 @@ def nested(x, n, m):
     tl.store(x, total)
 
 
+@tw.jit
 def collatz(x, out):
     n = tl.load(x)
     steps = 0
@@ -52,6 +59,7 @@ def collatz(x, out):
     tl.store(out, steps)
 
 
+@tw.jit
 def carried_tuple(x, n):
     pair = (0, 1.0)
     for i in range(n):
@@ -60,12 +68,14 @@ def carried_tuple(x, n):
     tl.store(x, pair[1] + pair[0])
 
 
+@tw.jit
 def constant_parameter_changes(x, n, START: tl.constexpr):
     for i in range(n):
         START = START + i
     tl.store(x, START)
 
 
+@tw.jit
 def constant_parameter_stays(x, n, SIZE: tl.constexpr, GROW: tl.constexpr):
     for i in range(n):
         if GROW:
@@ -74,16 +84,19 @@ def constant_parameter_stays(x, n, SIZE: tl.constexpr, GROW: tl.constexpr):
         tl.store(x + offsets, i)
 
 
+@tw.jit
 def wide_counter(x, n):
     for i in range(n):
         tl.store(x + i, i)
 
 
+@tw.jit
 def tuples_are_unrolled(x, a, b):
     for pointer, value in ((x, a), (x + 1, b)):
         tl.store(pointer, value)
 
 
+@tw.jit
 def swapped(x, n):
     a = tl.load(x)
     b = tl.load(x + 1)
@@ -92,6 +105,7 @@ def swapped(x, n):
     tl.store(x, a - b)
 
 
+@tw.jit
 def hinted_while(x, n):
     i = 0
     while tl.condition(i < n, disable_licm=True):

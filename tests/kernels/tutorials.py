@@ -1,15 +1,15 @@
 """Kernels in the shape of Triton's tutorials."""
 
-from evaluating import jit
-
+import tilewright as tw
 import tilewright.language as tl
 
 
-@jit
+@tw.jit
 def leaky_relu(x):
     return tl.where(x >= 0, x, 0.01 * x)
 
 
+@tw.jit
 def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(axis=0)
     offsets = pid * BLOCK + tl.arange(0, BLOCK)
@@ -17,6 +17,7 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask), mask=mask)
 
 
+@tw.jit
 def softmax(out_ptr, x_ptr, x_stride, out_stride, n_rows, n_cols, BLOCK: tl.constexpr):
     row_start = tl.program_id(0)
     row_step = tl.num_programs(0)
@@ -29,6 +30,7 @@ def softmax(out_ptr, x_ptr, x_stride, out_stride, n_rows, n_cols, BLOCK: tl.cons
         tl.store(out_ptr + row * out_stride + offsets, numerator / tl.sum(numerator, axis=0), mask=mask)
 
 
+@tw.jit
 def matmul(
     a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_cm,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,

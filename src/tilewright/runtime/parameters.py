@@ -57,14 +57,16 @@ def kernel_params(
     do_not_specialize: Collection[str | int] = (),
     do_not_specialize_on_alignment: Collection[str | int] = (),
 ) -> tuple[KernelParam, ...]:
-    """The parameters of `fn`.
+    """The parameters of `fn`; `*arguments`, which only calls from kernels can fill, is left out.
 
     Raises:
-        TypeError: `fn` has `**keywords` or `*arguments`, which kernels cannot have.
+        TypeError: `fn` has `**keywords`, which kernels cannot have.
     """
     params = []
-    for num, parameter in enumerate(inspect.signature(fn).parameters.values()):
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+    declared = inspect.signature(fn).parameters.values()
+    named = [parameter for parameter in declared if parameter.kind is not parameter.VAR_POSITIONAL]
+    for num, parameter in enumerate(named):
+        if parameter.kind is parameter.VAR_KEYWORD:
             raise TypeError(f"a kernel cannot have the parameter {parameter}: list its parameters one by one")
         annotation = _annotation_text(parameter.annotation)
         params.append(
