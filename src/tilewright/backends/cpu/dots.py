@@ -41,8 +41,9 @@ class DotLowering:
     def __init__(self, operand_element: Callable[[Type], Type]) -> None:
         self.operand_element = operand_element
 
-    def lower(self, op: Op, planner: Buffers, a: Value, b: Value, c: Value) -> None:
+    def lower(self, op: Op, planner: Buffers) -> None:
         """Replace the tt.dot `op` in the planner's block."""
+        a, b, c = op.operands
         a_buffer, a_transposed = self.operand(a, op, planner)
         b_buffer, b_transposed = self.operand(b, op, planner)
         narrow = c.type.scalar is f16

@@ -157,10 +157,9 @@ class Planner:
 
     def enter_regions(self, op: Op) -> None:
         kept = [v for v in self.captured(op) if self.weight(v) >= EXPENSIVE or self.reads_memory(v)]
-        buffers = [self.materialise(value, op) for value in kept]
+        for value in kept:
+            self.read_inside(value, self.materialise(value, op), op)
         self.close(before=op)
-        for value, buffer in zip(kept, buffers, strict=True):
-            self.read_inside(value, buffer, op)
         for region in op.regions:
             for block in region.blocks:
                 inner = Planner(block, self.dots)
@@ -168,8 +167,8 @@ class Planner:
                 inner.run()
 
     def dot(self, op: Op) -> None:
-        a, b, c = op.operands
-        self.dots.lower(op, self, a, b, c)
+        self.done.add(op)
+        self.dots.lower(op, self)
 
     # ------------------------------------------------------------------ buffers
 
@@ -300,9 +299,12 @@ class Planner:
                 stack.extend(op.operands)
         return list(seen)
 
-    def weight(self, value: Value) -> int:
-        """What computing `value` where it is used costs, down to buffers and memory."""
-        return sum(cost(op) for op in self.lazy_closure(value))
+    def weight(self, value: Value) -> float:
+        """What computing an element of `value` where it is used costs, down to buffers and memory.
+
+        What is computed per row or column counts as often as it is computed.
+        """
+        return sum(cost(op) * min(1.0, _elements(op) / _elements_of(value)) for op in self.lazy_closure(value))
 
     def reads_memory(self, value: Value) -> bool:
         """Does computing `value` load from memory, or from a buffer that changes?"""
@@ -336,6 +338,14 @@ def is_affine(value: Value) -> bool:
         a, b = op.operands
         return is_affine(a) and is_affine(b) and (_is_uniform(a) or _is_uniform(b))
     return False
+
+
+def _elements_of(value: Value) -> int:
+    return value.type.numel if isinstance(value.type, TensorType) else 1
+
+
+def _elements(op: Op) -> int:
+    return _elements_of(op.results[0])
 
 
 _AFFINE = {

@@ -121,6 +121,7 @@ def _fills_rows(value: Value, nest: Nest) -> bool:
 
 
 def _weight(value: Value, nest: Nest) -> int:
+    """What computing one element of `value` costs in the inner loop."""
     total, seen, stack = 0, set[Op](), [value]
     while stack:
         v = stack.pop()
