@@ -53,11 +53,12 @@ CONVERSIONS = {
 
 def _parse_constant(parser: Parser, definition: OpDefinition) -> Op:
     attributes = parser.attributes()
+    start = parser.position
     value = parser.attribute()
     if isinstance(value, bool):
         value = Number(int(value), i1)
     if not isinstance(value, (Number, Dense)):
-        raise parser.error("a number")
+        raise parser.error("a number", start)
     attributes["value"] = value
     return Op(definition, (), (value.type,), attributes)
 

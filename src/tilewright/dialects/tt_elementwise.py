@@ -27,7 +27,7 @@ def _parse_clampf(parser: Parser, definition: OpDefinition) -> Op:
         parser.expect(",")
     parser.expect("propagateNan")
     parser.expect("=")
-    attributes: dict[str, Attribute] = {"propagateNan": Keyword(parser.one_of(PROPAGATE_NAN, "none or all"))}
+    attributes: dict[str, Attribute] = {"propagateNan": Keyword(parser.one_of(PROPAGATE_NAN, "a mode"))}
     attributes.update(parser.attributes())
     type = parser.colon_type()
     return Op(definition, parser.resolve_all(references, [type] * 3), (type,), attributes)
@@ -54,7 +54,7 @@ def _parse_fp_to_fp(parser: Parser, definition: OpDefinition) -> Op:
     if parser.optional(","):
         parser.expect("rounding")
         parser.expect("=")
-        attributes["rounding"] = Keyword(parser.one_of(ROUNDINGS, "rtz or rtne"))
+        attributes["rounding"] = Keyword(parser.one_of(ROUNDINGS, "a rounding"))
     source = parser.colon_type()
     parser.expect("->")
     return Op(definition, [parser.resolve(reference, source)], (parser.type(),), attributes)

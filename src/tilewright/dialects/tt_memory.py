@@ -90,8 +90,7 @@ def _print_access(printer: Printer, op: Op) -> None:
 def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
     references = parser.operands()
     attributes = _memory_attributes(parser)
-    type = parser.colon_type()
-    result = _pointee(parser, type)
+    type, result = _parse_pointers(parser)
     wanted = (type, _mask_type(result), result)
     return Op(definition, parser.resolve_all(references, wanted[: len(references)]), (result,), attributes)
 
@@ -118,8 +117,7 @@ def _load_effect(op: Op) -> Effect:
 def _parse_store(parser: Parser, definition: OpDefinition) -> Op:
     references = parser.operands()
     attributes = _memory_attributes(parser)
-    type = parser.colon_type()
-    value = _pointee(parser, type)
+    type, value = _parse_pointers(parser)
     wanted = (type, value, _mask_type(value))
     return Op(definition, parser.resolve_all(references, wanted[: len(references)]), (), attributes)
 
@@ -140,10 +138,14 @@ def _verify_options(op: Op, value: Type) -> None:
         require(all(0 <= axis < rank for axis in check.values), op, f"boundaryCheck names an axis beyond {rank} axes")
 
 
-def _pointee(parser: Parser, type: Type) -> Type:
+def _parse_pointers(parser: Parser) -> tuple[Type, Type]:
+    """`: P`: the type, and what it points at."""
+    parser.expect(":")
+    start = parser.position
+    type = parser.type()
     if not isinstance(type.scalar, PointerType):
-        raise parser.error(f"pointers, not {type.text},")
-    return pointee_type(type)
+        raise parser.error("a type of pointers", start)
+    return type, pointee_type(type)
 
 
 # tt.addptr %p, %offset {…} : P, I

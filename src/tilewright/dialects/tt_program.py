@@ -20,7 +20,7 @@ AXES = ("x", "y", "z")
 
 
 def _parse_axis(parser: Parser, definition: OpDefinition) -> Op:
-    axis = Keyword(parser.one_of(AXES, "x, y or z"))
+    axis = Keyword(parser.one_of(AXES, "an axis"))
     attributes = {**parser.attributes(), "axis": axis}
     return Op(definition, (), (parser.colon_type(),), attributes)
 

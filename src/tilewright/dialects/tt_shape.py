@@ -128,6 +128,21 @@ def _print_uniform(printer: Printer, op: Op) -> None:
     printer.write(f" {printer.values(op.operands)}{printer.attributes(op.attributes)} : {types}")
 
 
+# tt.unsplat %a {…} : T
+
+
+def _parse_unsplat(parser: Parser, definition: OpDefinition) -> Op:
+    reference = parser.operand()
+    attributes = parser.attributes()
+    source = parser.colon_type()
+    return Op(definition, [parser.resolve(reference, source)], (source.scalar,), attributes)
+
+
+def _print_unsplat(printer: Printer, op: Op) -> None:
+    (operand,) = op.operands
+    printer.write(f" {printer.value(operand)}{printer.attributes(op.attributes)} : {operand.type.text}")
+
+
 # tt.histogram %a [, %mask] {…} : T -> U                   the mask has the operand's shape
 
 
@@ -164,7 +179,9 @@ def _print_reshape(printer: Printer, op: Op) -> None:
 
 
 declare("tt.splat", operands=(1, 1), results=1, verify=_verify_splat, **ARROW)
-declare("tt.unsplat", operands=(1, 1), results=1, verify=_verify_unsplat, **ARROW)
+declare(
+    "tt.unsplat", operands=(1, 1), results=1, parse=_parse_unsplat, print=_print_unsplat, verify=_verify_unsplat
+)
 declare("tt.broadcast", operands=(1, 1), results=1, verify=_verify_broadcast, **ARROW)
 declare("tt.expand_dims", operands=(1, 1), results=1, required=("axis",), verify=_verify_expand_dims, **ARROW)
 declare("tt.trans", operands=(1, 1), results=1, required=("order",), verify=_verify_trans, **ARROW)

@@ -27,7 +27,7 @@ from tilewright.ir.attributes import (
     Symbol,
 )
 from tilewright.ir.literals import read_number
-from tilewright.ir.scanner import SPACE, Scanner
+from tilewright.ir.scanner import SPACE, Scanner, counted
 from tilewright.ir.types import (
     FLOATS,
     FunctionType,
@@ -269,7 +269,7 @@ class AttributeParser(Scanner):
             return self._literal(nested, type, start)
         values = [self._literal(text, type, start).value for text in _flattened(nested)]
         if len(values) != type.numel:
-            raise self.problem(f"{type.text} has {type.numel} elements, not {len(values)}", start)
+            raise self.problem(f"{type.text} has {counted(type.numel, 'element')}, not {len(values)}", start)
         if len(set(map(repr, values))) == 1:
             return Number(values[0], type)
         return Dense(tuple(values), type)

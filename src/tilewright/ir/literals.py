@@ -27,7 +27,7 @@ _NUMPY: dict[str, np.dtype[np.generic]] = {
     "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
 }
 _PACK = {f16: ("<e", "<H"), f32: ("<f", "<I"), f64: ("<d", "<Q")}
-_DIGITS = {"f64": 17, "f32": 9, "tf32": 5, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}
+_DIGITS = {"f64": 17, "f32": 9, "tf32": 9, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}
 """Decimal digits that tell two neighbours apart (LLVM's estimate: 2 + precision * 59 / 196)."""
 
 

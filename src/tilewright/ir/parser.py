@@ -17,7 +17,7 @@ from tilewright.ir.attribute_parser import AttributeParser
 from tilewright.ir.attributes import Attribute, CallLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS, SPELLINGS
-from tilewright.ir.scanner import SPACE
+from tilewright.ir.scanner import SPACE, counted
 from tilewright.ir.types import Type
 
 _VALUE = re.compile(r"%([\w$.\-]+)(?:#(\d+))?" + SPACE, re.ASCII)
@@ -93,15 +93,7 @@ class Parser(AttributeParser):
         """`%x, %y`, or nothing."""
         if not self.looks_at("%"):
             return []
-        found = [self.operand()]
-        while self.looks_at(","):
-            behind = self.position
-            self.optional(",")
-            if not self.looks_at("%"):
-                self.position = behind
-                break
-            found.append(self.operand())
-        return found
+        return self.list(self.operand)
 
     def resolve(self, reference: Reference, type: Type) -> Value:
         """The value of that name; one that is defined later is remembered.
@@ -115,7 +107,7 @@ class Parser(AttributeParser):
         elif reference.number < len(values):
             value = values[reference.number]
         else:
-            raise self.problem(f"%{reference.name} has only {len(values)} results", reference.position)
+            raise self.problem(f"%{reference.name} stands for {counted(len(values), 'value')} only", reference.position)
         if value.type is not type:
             name = f"%{reference.name}"
             raise self.problem(f"expected {name} to be {type.text}, but it is {value.type.text}", reference.position)
@@ -125,7 +117,7 @@ class Parser(AttributeParser):
         """The values of those names, one type for each."""
         if len(references) != len(types):
             at = references[0].position if references else self.position
-            raise self.problem(f"{len(references)} operands, but {len(types)} types", at)
+            raise self.problem(f"{counted(len(references), 'operand')}, but {counted(len(types), 'type')}", at)
         return [self.resolve(reference, type) for reference, type in zip(references, types, strict=True)]
 
     def _later(self, reference: Reference, type: Type) -> Value:
@@ -188,12 +180,12 @@ class Parser(AttributeParser):
     ) -> None:
         count = sum(size for _, size, _ in names)
         if count != len(op.results):
-            raise self.problem(f"{op.name} has {len(op.results)} results, not {count}", start)
+            raise self.problem(f"{op.name} has {counted(len(op.results), 'result')}, not {count}", start)
         first = 0
         for name, size, position in names:
             values = op.results[first : first + size]
             first += size
-            hint = kept_name(name, location, constant=op.definition.constant)
+            hint = kept_name(name, location, constant=op.definition.constant and bool(self._locations))
             if hint is not None:
                 for value in values:
                     value.name = hint
@@ -211,7 +203,7 @@ class Parser(AttributeParser):
         return op
 
     def _unknown(self, name: str, start: int) -> Exception:
-        close = get_close_matches(name, SPELLINGS, 1)
+        close = get_close_matches(name, SPELLINGS, 1, 0.75)
         hint = f", did you mean {close[0]}?" if close else ""
         return self.problem(f"there is no operation {name}{hint}", start)
 
@@ -315,7 +307,7 @@ def kept_name(name: str, location: Location | None, *, constant: bool = False) -
     Args:
         name: in the text.
         location: a name in it is better, when the text's is that name made unique.
-        constant: the value is a constant, whose name otherwise tells its number.
+        constant: the value is a constant, and a name that matters would be in the location.
     """
     variable = _variable(location)
     if variable and name.startswith(variable) and _COUNTED.fullmatch(name[len(variable) :] or "_0"):

@@ -42,6 +42,7 @@ class Scanner:
 
     def problem(self, message: str, position: int) -> ParseError:
         """The error `message` about `position`."""
+        position = min(position, len(self.text.rstrip()))
         start = self.text.rfind("\n", 0, position) + 1
         end = self.text.find("\n", position)
         source = self.text[start : end if end >= 0 else len(self.text)]
@@ -142,3 +143,8 @@ class Scanner:
         if closing and not self.optional(closing):
             raise self.error(f"',' or '{closing}'")
         return items
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 operand`, `2 operands`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
