@@ -1,0 +1,93 @@
+"""`python -m tilewright show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.support import settings
+from tilewright.tools.main import main
+
+KERNEL = """
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr = 64):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) * 2, mask=offsets < n)
+
+
+@tw.autotune([tw.Config({"BLOCK": 128})], key=["n"])
+@tw.jit
+def tuned(x_ptr, n, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), n)
+
+
+@tw.jit
+def broken(x_ptr):
+    tl.store(x_ptr, nothing)
+
+
+not_a_kernel = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    settings.refresh()
+    path = tmp_path / "kernels_to_show.py"
+    path.write_text(KERNEL)
+    return str(path)
+
+
+def test_all_stages(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"{file}:double"]) == 0
+    text = capsys.readouterr().out
+    places = [text.index(f"// ----- {stage} -----") for stage in ("source", "ttir", "ttcir", "llir", "asm")]
+    assert places == sorted(places)
+    assert "%x_ptr: !tt.ptr<f32> {tt.divisibility = 16 : i32}" in text
+    assert "tensor<64xi32>" in text
+
+
+def test_one_stage_and_a_signature(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"{file}:double", "--stage", "ttir", "-s", "*fp16, *fp32:16, i64, 128"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("module {")
+    assert "(%x_ptr: !tt.ptr<f16>, %out_ptr: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i64)" in text
+    assert "tensor<128x" in text
+
+
+def test_tuned_kernels_and_named_constants(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"{file}:tuned", "--stage", "ttir", "-c", "BLOCK=32"]) == 0
+    assert "tensor<32x" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{file}:broken"], "nothing"),
+        (["{file}:missing"], "no kernel 'missing'"),
+        (["{file}:not_a_kernel"], "no kernel 'not_a_kernel'"),
+        (["{file}"], "FILE.py:KERNEL"),
+        (["nowhere.py:x"], "FILE.py:KERNEL"),
+        (["{file}:tuned"], "-c BLOCK=VALUE"),
+        (["{file}:double", "-s", "what"], "'what'"),
+        (["{file}:double", "-s", "i32, i32, i32, 64, 5"], "4 parameters"),
+        (["{file}:double", "-c", "SIZE=3"], "SIZE"),
+        (["{file}:double", "-c", "BLOCK"], "NAME=VALUE"),
+    ],
+)
+def test_mistakes_are_one_message(
+    file: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", *(argument.format(file=file) for argument in arguments)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings"]) == 0
+    assert "TRITON_CACHE_DIR" in capsys.readouterr().out
