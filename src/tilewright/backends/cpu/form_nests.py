@@ -258,12 +258,13 @@ class Planner:
     def is_later_use(self, user: Op, live: set[Value], kept: list[Value]) -> bool:
         if user not in self.done:
             return True
-        return any(r in live and r not in kept for r in user.results)
+        lazy = is_lazy(user) and touches_tiles(user)
+        return lazy and any(r in live and r not in kept for r in user.results)
 
     def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
         """`value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
         op = value.op
-        if op is None or op.name not in LOADS:
+        if op is None or op.name not in LOADS or _is_read_of(value, self.fixed):
             return False
         return nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written
 

@@ -44,7 +44,7 @@ class Context:
         self.chunk = 0
         self.reduced: dict[Value, Lane] = {}
         self.redirected: str | None = None
-        self._memos: dict[tuple[bool, int], Memo] = {}
+        self._memos: dict[tuple[bool, int, int], Memo] = {}
         self._vectors: dict[tuple[object, ...], str] = {}
 
     @property
@@ -90,20 +90,18 @@ class Context:
         """The lanes of a value that has been computed in this iteration of the loops."""
         memos = self._memos
         for level in range(self.depth + 1):
-            memo = memos.get((self.fast, level))
+            memo = memos.get((self.fast, self.lanes, level))
             if memo is not None and (found := memo.get(key)) is not None:
                 return found
         return None
 
     def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
         level = min(level_of(lane), self.depth)
-        self._memos.setdefault((self.fast, level), {})[key] = lane
+        self._memos.setdefault((self.fast, self.lanes, level), {})[key] = lane
 
     def forget(self, level: int) -> None:
         """A loop body at `level` has ended, or a new chunk starts."""
-        for fast, memo_level in list(self._memos):
-            if memo_level >= level:
-                del self._memos[fast, memo_level]
+        self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
         self._vectors = {k: v for k, v in self._vectors.items() if isinstance(k[-1], int) and k[-1] < level}
 
     # ---- lanes as vectors ----
@@ -113,7 +111,7 @@ class Context:
         if isinstance(lane, Vector):
             return lane
         level = max(level_of(lane), 0 if isinstance(lane, Uniform) else self.lane_level)
-        key = (lane, element, level)
+        key = (lane, element, self.lanes, level)
         name = self._vectors.get(key)
         if name is None:
             name = self._vectors[key] = self._spread(lane, element, level)
