@@ -14,6 +14,12 @@ from tilewright.language.debug import (
     static_assert,
     static_print,
 )
+from tilewright.language.descriptors import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+)
 from tilewright.language.loops import condition, range, static_range
 from tilewright.language.math import abs
 from tilewright.language.memory import (
@@ -21,9 +27,12 @@ from tilewright.language.memory import (
     atomic_add,
     atomic_and,
     atomic_cas,
+    atomic_load,
     atomic_max,
     atomic_min,
     atomic_or,
+    atomic_poll,
+    atomic_store,
     atomic_xchg,
     atomic_xor,
     load,
@@ -37,7 +46,6 @@ from tilewright.language.operations import (
     cast,
     clamp,
     dot,
-    dot_scaled,
     histogram,
     inline_asm_elementwise,
     map_elementwise,
@@ -49,6 +57,7 @@ from tilewright.language.operations import (
     to_tensor,
     where,
 )
+from tilewright.language.scaled import dot_scaled
 from tilewright.language.shaping import (
     arange,
     broadcast,
@@ -66,7 +75,7 @@ from tilewright.language.shaping import (
     trans,
     view,
 )
-from tilewright.language.signatures import const, constexpr_type, pi32_t, str_to_ty, tuple_type
+from tilewright.language.signatures import const, constexpr_type, pi32_t, slice, str_to_ty, tuple_type
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple
 from tilewright.semantics.constexpr import constexpr
@@ -108,9 +117,12 @@ __all__ = [
     "atomic_add",
     "atomic_and",
     "atomic_cas",
+    "atomic_load",
     "atomic_max",
     "atomic_min",
     "atomic_or",
+    "atomic_poll",
+    "atomic_store",
     "atomic_xchg",
     "atomic_xor",
     "bfloat16",
@@ -151,7 +163,9 @@ __all__ = [
     "int64",
     "join",
     "load",
+    "load_tensor_descriptor",
     "make_block_ptr",
+    "make_tensor_descriptor",
     "map_elementwise",
     "max_constancy",
     "max_contiguous",
@@ -167,14 +181,17 @@ __all__ = [
     "range",
     "reduce",
     "reshape",
+    "slice",
     "split",
     "static_assert",
     "static_print",
     "static_range",
     "store",
+    "store_tensor_descriptor",
     "str_to_ty",
     "sub",
     "tensor",
+    "tensor_descriptor",
     "to_tensor",
     "trans",
     "tuple",

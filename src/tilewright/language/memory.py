@@ -6,6 +6,8 @@ from typing import Any
 
 from tilewright.semantics import atomics, block_pointers
 from tilewright.semantics import memory as memory_semantics
+from tilewright.semantics.errors import NotOnThisTarget
+from tilewright.support.diagnostics import SemanticError
 
 
 def load(
@@ -116,3 +118,24 @@ def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
     """Write `val` where memory equals `cmp`; returns what was there before."""
     return atomics.atomic_cas(pointer, cmp, val, sem=sem, scope=scope)
+
+
+def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """Read memory atomically; `sem` is `acquire` (default) or `relaxed`."""
+    return atomics.atomic_load(pointer, mask, sem=sem, scope=scope)
+
+
+def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
+    """Write memory atomically; `sem` is `release` (default) or `relaxed`."""
+    atomics.atomic_rmw("xchg", pointer, val, mask, sem=sem or "release", scope=scope)
+
+
+def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Any:
+    """Refused for now.
+
+    Raises:
+        SemanticError: always.
+    """
+    raise SemanticError(
+        NotOnThisTarget("atomic_poll", "it has no op yet", "loop: while tl.atomic_load(pointer) != expected: pass")
+    )

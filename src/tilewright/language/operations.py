@@ -161,14 +161,3 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     raise SemanticError(
         NotOnThisTarget("map_elementwise", "control flow per element", "compute both branches and select with tl.where")
     )
-
-
-def dot_scaled(*args: Any, **kwargs: Any) -> Any:
-    """Refused for now.
-
-    Raises:
-        SemanticError: always.
-    """
-    raise SemanticError(
-        NotOnThisTarget("dot_scaled", "microscaled formats", "convert the operands to bf16 and use tl.dot")
-    )

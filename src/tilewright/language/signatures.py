@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from builtins import slice
 from typing import Any
 
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.types import AnyType, dtype, float32, float64, int1, int32, pointer_type
+
+__all__ = ["const", "constexpr_type", "pi32_t", "slice", "str_to_ty", "tuple_type"]
 
 pi32_t = pointer_type(int32)
 

@@ -148,9 +148,12 @@ class tensor(Tile):  # noqa: N801 - Triton's name
     atomic_add = memory.atomic_add
     atomic_and = memory.atomic_and
     atomic_cas = memory.atomic_cas
+    atomic_load = memory.atomic_load
     atomic_max = memory.atomic_max
     atomic_min = memory.atomic_min
     atomic_or = memory.atomic_or
+    atomic_poll = memory.atomic_poll
+    atomic_store = memory.atomic_store
     atomic_xchg = memory.atomic_xchg
     atomic_xor = memory.atomic_xor
     store = memory.store

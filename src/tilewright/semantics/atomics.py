@@ -21,6 +21,7 @@ from tilewright.semantics.types import dtype, float32, int1, int32, int64, point
 from tilewright.support.diagnostics import SemanticError
 
 ORDERINGS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
+_UNSIGNED = {32: uint32, 64: uint64}
 SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
 
 
@@ -60,6 +61,16 @@ def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scop
         "scope": _choice("scope", scope, SCOPES, "gpu"),
     }
     return build("tt.atomic_cas", [pointer.handle, old.handle, new.handle], shaped(element, shape), attributes)
+
+
+def atomic_load(pointer: Any, mask: Any = None, *, sem: Any = None, scope: Any = None) -> Tile:
+    """Read memory: a read-modify-write of the bits that changes none of them."""
+    element = _element("load", pointer)
+    bits = _UNSIGNED.get(element.primitive_bitwidth)
+    if bits is None:
+        raise SemanticError(AtomicNotSupported("load", element, "elements of 32 or 64 bits"))
+    address = pointer if element.integer else _pointer_to(pointer, bits)
+    return bitcast(atomic_rmw("or", address, 0, mask, sem=unwrap(sem) or "acquire", scope=scope), element)
 
 
 def _element(operation: str, pointer: Any) -> dtype:
