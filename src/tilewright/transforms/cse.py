@@ -44,13 +44,17 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
             _merge_in_regions(op, effect, known, loaded)
         elif effect is Effect.NONE:
             key = _key(op)
-            if not _merged(op, known.get(key)):
+            if key not in known:
                 added.append(key)
                 known[key] = op
+            else:
+                _merge(op, known[key])
         elif effect is Effect.READ:
             key = _key(op)
-            if not _merged(op, loaded.get(key)):
+            if key not in loaded:
                 loaded[key] = op
+            else:
+                _merge(op, loaded[key])
         if effect not in (Effect.NONE, Effect.READ):
             loaded.clear()
     for key in added:
@@ -64,14 +68,10 @@ def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded:
             _merge_in_block(block, known, {} if loop_writes else dict(loaded))
 
 
-def _merged(op: Op, earlier: Op | None) -> bool:
-    """Replace `op` by the equal op `earlier`, if their regions are equal too."""
-    if earlier is None:
-        return False
-    if op.regions and not all(map(_same_region, earlier.regions, op.regions)):
-        return False
-    op.replace(earlier.results)
-    return True
+def _merge(op: Op, earlier: Op) -> None:
+    """Replace `op` by the op `earlier` that is equal but perhaps for its regions, if those are equal too."""
+    if all(map(_same_region, earlier.regions, op.regions)):
+        op.replace(earlier.results)
 
 
 def _key(op: Op) -> Hashable:

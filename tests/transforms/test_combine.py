@@ -1,0 +1,144 @@
+"""Combine: each rule where it applies and where it must not."""
+
+from __future__ import annotations
+
+import pytest
+from rewriting_cases import check
+
+from tilewright.transforms.combine import combine
+
+M = "tensor<16x16x{}>"
+DOT = """
+  %z = arith.constant dense<{zero}> : tensor<16x16x{type}>
+  %d = tt.dot %a, %b, %z{options} : tensor<16x16xf16> * tensor<16x16xf16> -> tensor<16x16x{type}>
+  %r = arith.{add} {operands} : tensor<16x16x{type}>
+  tt.return %r : tensor<16x16x{type}>"""
+DOT_AFTER = """
+  %r = tt.dot %a, %b, %c : tensor<16x16xf16> * tensor<16x16xf16> -> tensor<16x16x{type}>
+  tt.return %r : tensor<16x16x{type}>"""
+
+
+def dot(zero: str = "0.0", type: str = "f32", add: str = "addf", operands: str = "%d, %c", options: str = "") -> str:
+    return DOT.format(zero=zero, type=type, add=add, operands=operands, options=options)
+
+
+def dot_signature(type: str = "f32") -> str:
+    return f"%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16x{type}>"
+
+
+@pytest.mark.parametrize("operands", ["%d, %c", "%c, %d"])
+def test_sum_with_dot(operands: str) -> None:
+    check(combine, dot_signature(), dot(operands=operands), DOT_AFTER.format(type="f32"))
+    check(combine, dot_signature(), dot(zero="-0.0", operands=operands), DOT_AFTER.format(type="f32"))
+
+
+def test_sum_with_dot_that_accumulates_already() -> None:
+    check(combine, dot_signature(), dot(zero="1.0"), None)
+    check(combine, dot_signature(), dot(add="mulf"), None)
+    check(combine, dot_signature(), dot(operands="%d, %d"), None)
+    check(combine, dot_signature(), dot(options=" {maxNumImpreciseAcc = 32 : i32}"), None)
+
+
+def test_sum_of_integer_dot() -> None:
+    signature = "%a: tensor<16x16xi8>, %b: tensor<16x16xi8>, %c: tensor<16x16xi32>"
+    before = dot(zero="0", type="i32", add="addi").replace("tensor<16x16xf16>", "tensor<16x16xi8>")
+    check(combine, signature, before, DOT_AFTER.format(type="i32").replace("tensor<16x16xf16>", "tensor<16x16xi8>"))
+
+
+CHAIN = """
+  %c = arith.constant dense<{}> : tensor<4xi32>
+  %d = arith.constant dense<{}> : tensor<4xi32>
+  %q = tt.addptr %p, {} : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+  %r = tt.addptr %q, %d : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+  tt.return %r : tensor<4x!tt.ptr<f32>>"""
+
+
+def test_addptr_of_addptr() -> None:
+    signature = "%p: tensor<4x!tt.ptr<f32>>, %o: tensor<4xi32>"
+    after = """
+      %c = arith.constant dense<7> : tensor<4xi32>
+      %r = tt.addptr %p, %c : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+      tt.return %r : tensor<4x!tt.ptr<f32>>"""
+    check(combine, signature, CHAIN.format(3, 4, "%c"), after)
+    check(combine, signature, CHAIN.format(2147483647, 1, "%c"), None)
+    varying = CHAIN.format(3, 4, "%o").replace("%c = arith.constant dense<3> : tensor<4xi32>", "")
+    check(combine, signature, varying, None)
+
+
+P, F = "tensor<4x!tt.ptr<f32>>", "tensor<4xf32>"
+SELECT = """
+  {mask}
+  %x = tt.load {load} : tensor<4x!tt.ptr<f32>>
+  {between}
+  %r = arith.select {select} : {types}tensor<4xf32>
+  tt.return %r : tensor<4xf32>"""
+
+
+def select(
+    mask: str = "", load: str = "%p, %m", between: str = "", select: str = "%m, %x, %y", types: str = "tensor<4xi1>, "
+) -> str:
+    return SELECT.format(mask=mask, load=load, between=between, select=select, types=types)
+
+
+def test_select_of_masked_load() -> None:
+    signature = f"%p: {P}, %m: tensor<4xi1>, %n: tensor<4xi1>, %y: {F}, %c: i1"
+    after = f"%r = tt.load %p, %m, %y : {P}\ntt.return %r : {F}"
+    check(combine, signature, select(), after)
+    check(combine, signature, select(load="%p, %m, %y"), after)
+    check(combine, signature, select(select="%n, %x, %y"), None)
+    check(combine, signature, select(select="%m, %y, %x"), None)
+    check(combine, signature, select(load="%p"), None)
+    check(combine, signature, select(between=f"tt.store %p, %y : {P}"), None)
+    check(combine, signature, select(load="%p, %m {isVolatile = true}"), None)
+    splat = "%s = tt.splat %c : i1 -> tensor<4xi1>\n"
+    uniform = select(mask=splat, load="%p, %s", select="%c, %x, %y", types="")
+    check(combine, signature, uniform, splat + after.replace("%m", "%s"))
+
+
+PRODUCTS = """
+  %e = tt.expand_dims %x {{axis = {a} : i32}} : tensor<16x32xf32> -> tensor<16x32x1xf32>
+  %f = tt.expand_dims %y {{axis = {b} : i32}} : tensor<32x64xf32> -> tensor<1x32x64xf32>
+  %g = tt.broadcast %e : tensor<16x32x1xf32> -> tensor<16x32x64xf32>
+  %h = tt.broadcast %f : tensor<1x32x64xf32> -> tensor<16x32x64xf32>
+  %p = arith.{mul} %g, %h : tensor<16x32x64xf32>
+  %r = "tt.reduce"(%p) <{{axis = {axis} : i32}}> ({{
+  ^bb0(%l: f32, %s: f32):
+    %t = arith.{add} %l, %s : f32
+    tt.reduce.return %t : f32
+  }}) : (tensor<16x32x64xf32>) -> tensor<{result}xf32>
+  tt.return %r : tensor<{result}xf32>"""
+
+
+def products(a: int = 2, b: int = 0, mul: str = "mulf", axis: int = 1, add: str = "addf", result: str = "16x64") -> str:
+    return PRODUCTS.format(a=a, b=b, mul=mul, axis=axis, add=add, result=result)
+
+
+def test_sum_of_products() -> None:
+    signature = "%x: tensor<16x32xf32>, %y: tensor<32x64xf32>"
+    after = """
+      %z = arith.constant dense<0.0> : tensor<16x64xf32>
+      %r = tt.dot %x, %y, %z, inputPrecision = ieee : tensor<16x32xf32> * tensor<32x64xf32> -> tensor<16x64xf32>
+      tt.return %r : tensor<16x64xf32>"""
+    check(combine, signature, products(), after)
+    check(combine, signature, products(mul="addf"), None)
+    check(combine, signature, products(add="maxnumf"), None)
+    check(combine, signature, products(axis=2, result="16x32"), None)
+    small = products().replace("16x", "8x")
+    check(combine, signature.replace("16x", "8x"), small, None)
+
+
+RESHAPE = """
+  %a = tt.reshape %x{} : tensor<4x8xi32> -> tensor<32xi32>
+  {}"""
+SUM = """%r = "tt.reduce"(%a) <{axis = 0 : i32}> ({
+  ^bb0(%l: i32, %s: i32):
+    %t = arith.addi %l, %s : i32
+    tt.reduce.return %t : i32
+  }) : (tensor<32xi32>) -> i32
+  tt.return %r : i32"""
+
+
+def test_reshape_before_reduce() -> None:
+    signature = "%x: tensor<4x8xi32>"
+    check(combine, signature, RESHAPE.format("", SUM), RESHAPE.format(" allow_reorder", SUM))
+    check(combine, signature, RESHAPE.format("", "tt.return %a : tensor<32xi32>"), None)

@@ -1,0 +1,117 @@
+"""Common subexpressions: what is merged, and what looks equal but is not."""
+
+from __future__ import annotations
+
+import pytest
+from rewriting_cases import check
+
+from tilewright.transforms.cse import cse
+
+XY = "%x: i32, %y: i32, %p: !tt.ptr<i32>, %q: !tt.ptr<i32>, %c: i1"
+END = "\ntt.store %p, %a : !tt.ptr<i32>\ntt.store %q, %b : !tt.ptr<i32>\ntt.return"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        ("arith.addi %x, %y", "arith.addi %x, %y", True),
+        ("arith.addi %x, %y", "arith.addi %y, %x", True),
+        ("arith.subi %x, %y", "arith.subi %y, %x", False),
+        ("arith.addi %x, %y", "arith.muli %x, %y", False),
+        ("arith.divsi %x, %y", "arith.divsi %x, %y", True),
+    ],
+)
+def test_equal_computations(first: str, second: str, merged: bool) -> None:
+    before = f"%a = {first} : i32\n%b = {second} : i32" + END
+    after = f"%a = {first} : i32" + END.replace("%b", "%a") if merged else None
+    check(cse, XY, before, after)
+
+
+def test_attributes_count() -> None:
+    before = (
+        "%d = arith.cmpi slt, %x, %y : i32\n%e = arith.cmpi sle, %x, %y : i32\n"
+        "%a = arith.select %d, %x, %y : i32\n%b = arith.select %e, %x, %y : i32" + END
+    )
+    check(cse, XY, before, None)
+
+
+def test_zeros_differ() -> None:
+    before = "%a = arith.constant 0.0 : f32\n%b = arith.constant -0.0 : f32\ntt.return %a, %b : f32, f32"
+    check(cse, "", before, None)
+
+
+@pytest.mark.parametrize(
+    ("between", "merged"),
+    [
+        ("", True),
+        ("tt.store %q, %x : !tt.ptr<i32>", False),
+        ("%o = tt.atomic_rmw add, acq_rel, gpu, %q, %x : (!tt.ptr<i32>, i32) -> i32", False),
+        ("scf.if %c {\n tt.store %q, %x : !tt.ptr<i32>\n}", False),
+        ("gpu.barrier", False),
+    ],
+)
+def test_loads(between: str, merged: bool) -> None:
+    before = f"%a = tt.load %p : !tt.ptr<i32>\n{between}\n%b = tt.load %p : !tt.ptr<i32>" + END
+    after = f"%a = tt.load %p : !tt.ptr<i32>\n{between}" + END.replace("%b", "%a") if merged else None
+    check(cse, XY, before, after)
+
+
+def test_volatile_loads_stay() -> None:
+    load = "tt.load %p {isVolatile = true} : !tt.ptr<i32>"
+    check(cse, XY, f"%a = {load}\n%b = {load}" + END, None)
+
+
+LOOP = """
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %a = tt.load %p : !tt.ptr<i32>
+  %s = arith.addi %x, %y : i32
+  scf.for %i = %c0 to %x step %c1 : i32 {{
+    {}
+    tt.{} %q, {} : {}
+  }}
+  %b = arith.addi %a, %s : i32
+  tt.store %p, %b : !tt.ptr<i32>
+  tt.return"""
+
+
+def test_loads_in_loops() -> None:
+    """A loop that writes may have written before its body loads again."""
+    inside = "%t = arith.addi %x, %y : i32\n%l = tt.load %p : !tt.ptr<i32>\n%u = arith.addi %t, %l : i32"
+    kept = "%l = tt.load %p : !tt.ptr<i32>\n%u = arith.addi %s, %l : i32"
+    check(cse, XY, LOOP.format(inside, "store", "%u", "!tt.ptr<i32>"), LOOP.format(kept, "store", "%u", "!tt.ptr<i32>"))
+
+
+def test_arms_do_not_see_each_other() -> None:
+    before = """
+      %r = scf.if %c -> (i32) {
+        %a = arith.addi %x, %y : i32
+        scf.yield %a : i32
+      } else {
+        %b = arith.addi %x, %y : i32
+        %d = arith.muli %b, %b : i32
+        scf.yield %d : i32
+      }
+      %e = arith.addi %x, %y : i32
+      tt.return %r, %e : i32, i32"""
+    check(cse, XY, before, None)
+
+
+REDUCE = """
+  {} = "tt.reduce"(%t) <{{axis = 0 : i32}}> ({{
+  ^bb0(%l: i32, %s: i32):
+    %u = arith.{} %l, %s : i32
+    tt.reduce.return %u : i32
+  }}) : (tensor<8xi32>) -> i32"""
+
+
+def test_regions_are_compared() -> None:
+    signature = "%t: tensor<8xi32>"
+    end = "\ntt.return %a, {} : i32, i32"
+    both = REDUCE.format("%a", "addi") + REDUCE.format("%b", "{}")
+    check(cse, signature, both.replace("{}", "addi") + end.format("%b"), REDUCE.format("%a", "addi") + end.format("%a"))
+    check(cse, signature, both.replace("{}", "muli") + end.format("%b"), None)
+
+
+def test_dead_ops_leave() -> None:
+    check(cse, XY, "%a = arith.addi %x, %y : i32\n%b = tt.load %p : !tt.ptr<i32>\ntt.return", "tt.return")

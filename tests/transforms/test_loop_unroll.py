@@ -1,0 +1,100 @@
+"""Loop unroll: groups of steps, the rest, and loops without a factor."""
+
+from __future__ import annotations
+
+import pytest
+from rewriting_cases import check, function
+
+from tilewright.transforms.loop_unroll import loop_unroll
+
+LOOP = """
+  %lo = arith.constant 0 : i32
+  %hi = arith.constant {} : i32
+  %st = arith.constant 1 : i32
+  %r = scf.for %i = %lo to %hi step %st iter_args(%a = %x) -> (i32) : i32 {{
+    %n = arith.muli %a, %i : i32
+    scf.yield %n : i32
+  }}{}
+  tt.return %r : i32"""
+FACTOR = " {{tt.loop_unroll_factor = {} : i32}}".format
+
+
+def test_whole_groups() -> None:
+    after = """
+      %lo = arith.constant 0 : i32
+      %hi = arith.constant 8 : i32
+      %st = arith.constant 1 : i32
+      %wide = arith.constant 2 : i32
+      %r = scf.for %i = %lo to %hi step %wide iter_args(%a = %x) -> (i32) : i32 {
+        %n = arith.muli %a, %i : i32
+        %j = arith.addi %i, %st : i32
+        %m = arith.muli %n, %j : i32
+        scf.yield %m : i32
+      }
+      tt.return %r : i32"""
+    check(loop_unroll, "%x: i32", LOOP.format(8, FACTOR(2)), after)
+
+
+@pytest.mark.parametrize("attributes", ["", FACTOR(1)])
+def test_nothing_to_unroll(attributes: str) -> None:
+    check(loop_unroll, "%x: i32", LOOP.format(8, attributes), LOOP.format(8, ""))
+
+
+def run(body: str, **arguments: int) -> int:
+    """A tiny evaluator of loops of adds and multiplications, to see that every step runs once and in order."""
+    module = function("%x: i32, %n: i32", body)
+    loop_unroll(module)
+    block = module.regions[0].block.terminator.regions[0].block
+    values = dict(zip(block.args, arguments.values(), strict=True))
+
+    def evaluate(block):
+        for op in block:
+            inputs = [values[v] for v in op.operands]
+            name = op.name.split(".")[1]
+            if name == "constant":
+                values[op.result] = op.attributes["value"].value
+            elif name == "for":
+                low, high, step, *carried = inputs
+                inner = op.regions[0].block
+                for counter in range(low, high, step):
+                    values.update(zip(inner.args, [counter, *carried], strict=True))
+                    carried = evaluate(inner)
+                values.update(zip(op.results, carried, strict=True))
+            elif name in ("yield", "return"):
+                return inputs
+            else:
+                a, b = inputs
+                quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+                table = {
+                    "addi": a + b,
+                    "subi": a - b,
+                    "muli": a * b,
+                    "remsi": a - b * quotient,
+                    "ceildivsi": -(-a // b) if b else 0,
+                }
+                values[op.result] = table[name]
+        return []
+
+    return evaluate(block)[0]
+
+
+STEPS = """
+  %lo = arith.constant 3 : i32
+  %st = arith.constant {} : i32
+  %ten = arith.constant 10 : i32
+  %r = scf.for %i = %lo to %n step %st iter_args(%a = %x) -> (i32) : i32 {{
+    %b = arith.muli %a, %ten : i32
+    %c = arith.addi %b, %i : i32
+    scf.yield %c : i32
+  }} {{tt.loop_unroll_factor = {} : i32}}
+  tt.return %r : i32"""
+
+
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("factor", [2, 4])
+@pytest.mark.parametrize("end", [-9, 2, 3, 4, 5, 7, 8, 11, 15, 16, 20])
+def test_every_step_runs_once(step: int, factor: int, end: int) -> None:
+    expected = 7
+    for i in range(3, end, step):
+        expected = expected * 10 + i
+    assert run(STEPS.format(step, factor), x=7, n=end) == expected

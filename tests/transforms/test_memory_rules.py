@@ -1,0 +1,81 @@
+"""Canonical forms of pointers and accesses, with the cases next to them that must stay."""
+
+from __future__ import annotations
+
+import pytest
+from rewriting_cases import check
+
+from tilewright.transforms.canonicalize import canonicalize
+
+P, F, B = "tensor<4x!tt.ptr<f32>>", "tensor<4xf32>", "tensor<4xi1>"
+SIGNATURE = f"%p: {P}, %x: {F}"
+
+
+def masked(mask: str, access: str, end: str = f"\ntt.return %r : {F}") -> str:
+    return f"%m = arith.constant dense<{mask}> : {B}\n{access}{end}"
+
+
+def test_zero_offset() -> None:
+    end = f"\ntt.return %r : {P}"
+    body = f"%c = arith.constant dense<{{}}> : tensor<4xi32>\n%r = tt.addptr %p, %c : {P}, tensor<4xi32>" + end
+    check(canonicalize, SIGNATURE, body.format(0), f"tt.return %p : {P}")
+    check(canonicalize, SIGNATURE, body.format(1), None)
+
+
+def test_known_mask_of_load() -> None:
+    load = f"%r = tt.load %p, %m, %x : {P}"
+    check(canonicalize, SIGNATURE, masked("true", load), f"%r = tt.load %p : {P}\ntt.return %r : {F}")
+    check(canonicalize, SIGNATURE, masked("false", load), f"tt.return %x : {F}")
+    check(canonicalize, SIGNATURE, masked("false", f"%r = tt.load %p, %m : {P}"), None)
+    volatile = f"%r = tt.load %p, %m, %x {{isVolatile = true}} : {P}"
+    check(canonicalize, SIGNATURE, masked("false", volatile), None)
+
+
+def test_options_of_the_load_survive() -> None:
+    load = f"%r = tt.load %p{{}} evictionPolicy = evict_first : {P}"
+    after = load.format("") + f"\ntt.return %r : {F}"
+    check(canonicalize, SIGNATURE, masked("true", load.format(", %m, %x")), after)
+
+
+def test_unknown_mask_stays() -> None:
+    body = f"%r = tt.load %p, %m, %x : {P}\ntt.store %p, %r, %m : {P}\ntt.return"
+    check(canonicalize, f"{SIGNATURE}, %m: {B}", body, None)
+
+
+def test_known_mask_of_store() -> None:
+    store = f"tt.store %p, %x, %m : {P}"
+    end = "\ntt.return"
+    check(canonicalize, SIGNATURE, masked("true", store, end), f"tt.store %p, %x : {P}\ntt.return")
+    check(canonicalize, SIGNATURE, masked("false", store, end), "tt.return")
+
+
+@pytest.mark.parametrize(("mask", "used"), [("true", True), ("true", False), ("false", True), ("false", False)])
+def test_known_mask_of_atomic(mask: str, used: bool) -> None:
+    atomic = f"%r = tt.atomic_rmw fadd, acq_rel, gpu, %p, %x, %m : ({P}, {F}, {B}) -> {F}\n"
+    unmasked = f"%r = tt.atomic_rmw fadd, acq_rel, gpu, %p, %x : ({P}, {F}) -> {F}\n"
+    end = f"tt.return %r : {F}" if used else "tt.return"
+    expected = unmasked + end if mask == "true" else None if used else end
+    check(canonicalize, SIGNATURE, masked(mask, atomic, end), expected)
+
+
+def test_pointers_as_integers_and_back() -> None:
+    end = "\ntt.return %r : !tt.ptr<{1}>"
+    before = "%a = tt.ptr_to_int %p : !tt.ptr<f32> -> {0}\n%r = tt.int_to_ptr %a : {0} -> !tt.ptr<{1}>" + end
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format("i64", "f32"), "tt.return %p : !tt.ptr<f32>")
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format("i32", "f32"), None)
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format("i64", "f16"), None)
+
+
+def test_bitcasts() -> None:
+    end = "\ntt.return %r : !tt.ptr<{0}>"
+    before = (
+        "%a = tt.bitcast %p : !tt.ptr<f32> -> !tt.ptr<i32>\n%r = tt.bitcast %a : !tt.ptr<i32> -> !tt.ptr<{0}>" + end
+    )
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format("f32"), "tt.return %p : !tt.ptr<f32>")
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format("f16"), None)
+
+
+def test_assertions() -> None:
+    body = '%t = arith.constant true\ntt.assert %t, "fine" : i1\ntt.return'
+    check(canonicalize, "", body, "tt.return")
+    check(canonicalize, "%t: i1", body.split("\n", 1)[1], None)
