@@ -54,19 +54,22 @@ class Lowered:
 
 
 class Backend(Protocol):
-    """One kind of machine.
+    """One kind of machine."""
 
-    Attributes:
-        name: `cpu`.
-        text_stages: names of the texts in `Lowered.texts`, in order.
-        object_stage: name of the object stage, also the suffix of its file (`obj`).
-        assembly_stage: name of the stage that `assembly` gives (`asm`).
-    """
+    @property
+    def name(self) -> str:
+        """`cpu`."""
+        ...
 
-    name: str
-    text_stages: tuple[str, ...]
-    object_stage: str
-    assembly_stage: str
+    @property
+    def object_stage(self) -> str:
+        """Name of the stage that holds the object, also the suffix of its file (`obj`)."""
+        ...
+
+    @property
+    def assembly_stage(self) -> str:
+        """Name of the stage that `assembly` gives (`asm`)."""
+        ...
 
     def lower(self, module: Op, target: Any, options: Any) -> Lowered:
         """Turn optimised TTIR with one public function into an object; the module may be consumed.

@@ -74,7 +74,7 @@ def make_kernel(request: KernelRequest) -> CompiledKernel:
         options=options,
         dump_ir=now.ir_dump in ("1", request.name),
     )
-    return _from_compiler(artifact, request, disk, now)
+    return _from_compiler(artifact, request, disk, target)
 
 
 def _cache_key(request: KernelRequest, target: Target, options: CpuOptions) -> CacheKey:
@@ -96,11 +96,10 @@ def _spec_text(spec: ArgumentSpec) -> str:
     return f"{spec.name}:{spec.type}/{spec.divisibility}{inner}"
 
 
-def _from_compiler(
-    artifact: Artifact, request: KernelRequest, disk: DiskCache, now: settings.Settings
-) -> CompiledKernel:
+def _from_compiler(artifact: Artifact, request: KernelRequest, disk: DiskCache, target: Target) -> CompiledKernel:
     blob = link(artifact.object)
-    image = Image(blob.image, blob.symbols[artifact.metadata.entry])
+    image = Image(blob.image, blob.symbols[artifact.metadata.entry], target.runs_here())
+    now = settings.current()
     files = {IMAGE: image.code}
     if not now.store_binary_only:
         texts = {name: artifact.asm[name] for name in artifact.asm if name != ASSEMBLY}
@@ -116,7 +115,7 @@ def _from_disk(
 ) -> CompiledKernel | None:
     facts = {**stored.facts, **options.facts()}
     try:
-        image = Image(stored.read(IMAGE), facts.pop("entry_offset"))
+        image = Image(stored.read(IMAGE), facts.pop("entry_offset"), target.runs_here())
     except (OSError, KeyError):
         return None
     stages: dict[str, StageSource] = {}

@@ -24,10 +24,14 @@ MAX_EXTENT = 2**31 - 1
 
 
 class Image(NamedTuple):
-    """Linked machine code: bytes that run wherever they are mapped, and where in them the kernel begins."""
+    """Linked machine code: bytes that run wherever they are mapped, and where in them the kernel begins.
+
+    `runs_here` tells whether this machine has the instructions that the code uses.
+    """
 
     code: bytes
     entry: int
+    runs_here: bool
 
 
 class CompiledKernel:
@@ -58,8 +62,15 @@ class CompiledKernel:
 
     @property
     def entry(self) -> int:
-        """Address of the machine code, mapped on first use."""
+        """Address of the machine code, mapped on first use.
+
+        Raises:
+            RuntimeError: the kernel was compiled for another machine.
+        """
         if self._entry is None:
+            if not self._image.runs_here:
+                target = self.metadata.target
+                raise RuntimeError(f"{self.name} was compiled for {target}, and this machine cannot run that")
             with self._lock:
                 if self._entry is None:
                     self._entry = load_kernel(self._image.code, self._image.entry)
