@@ -1,0 +1,195 @@
+"""Real kernels through the whole road: every way to pass arguments, each checked against NumPy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.llvm.machine import host_target
+from tilewright.support import settings
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    settings.refresh()
+    yield tmp_path / "cache"
+    monkeypatch.undo()
+    settings.refresh()
+
+
+@tw.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    total = tl.load(x_ptr + offsets, mask=inside) + tl.load(y_ptr + offsets, mask=inside)
+    tl.store(out_ptr + offsets, total, mask=inside)
+
+
+@tw.jit
+def product_and_sum(x, y):
+    return x * y, x + y
+
+
+class Extent(NamedTuple):
+    size: int
+    factor: float
+
+
+@tw.jit
+def combine(pointers, extent, out_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < extent.size
+    x = tl.load(pointers[0] + offsets, mask=inside)
+    y = tl.load(pointers[1] + offsets, mask=inside)
+    product, total = product_and_sum(x, y)
+    tl.store(out_ptr + offsets, product + total * extent.factor, mask=inside)
+
+
+@tw.jit
+def affine(x_ptr, out_ptr, n, factor, shift, negate, optional_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n) * factor + shift
+    if optional_ptr is not None:
+        x += tl.load(optional_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, tl.where(negate, -x, x), mask=offsets < n)
+
+
+@tw.jit
+def histogram(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0)
+    tl.atomic_add(out_ptr + x, 1, mask=offsets < n)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 127, 128, 129, 1000, 4096])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_ragged_sizes(n: int, num_threads: int) -> None:
+    x, y = np.random.default_rng(n).random((2, n), np.float32)
+    for offset in (0, 1, 4):  # aligned and not
+        memory = np.full(n + offset + 8, np.nan, np.float32)
+        out = memory[offset : offset + n]
+        add[(tw.cdiv(n, 128),)](x, y, out, n, BLOCK=128, num_threads=num_threads)
+        assert np.array_equal(out, x + y)
+        assert np.isnan(memory[offset + n :]).all(), "stored beyond the end"
+        assert np.isnan(memory[:offset]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint16, np.int32, np.int64])
+def test_element_types(dtype: Any) -> None:
+    x, y = (np.random.default_rng(0).random((2, 100)) * 100).astype(dtype)
+    out = np.zeros(100, dtype)
+    add[(1,)](x, y, out, 100, BLOCK=128)
+    assert np.array_equal(out, x + y)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int64"])
+def test_torch_tensors(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    x, y = (torch.rand(2, 1000) * 100).to(getattr(torch, name))
+    out = torch.empty_like(x)
+    for _ in range(2):
+        add[(8,)](x, y, out, 1000, BLOCK=128)
+        assert torch.equal(out, x + y)
+
+
+def test_several_kinds_of_arrays_at_once() -> None:
+    torch = pytest.importorskip("torch")
+    x, y = np.random.default_rng(0).random((2, 100), np.float32)
+    out = torch.zeros(100)
+    add[(1,)](x, torch.from_numpy(y), out, 100, BLOCK=128)
+    assert np.array_equal(out.numpy(), x + y)
+
+
+def test_tuples_and_named_tuples() -> None:
+    x, y = np.random.default_rng(0).random((2, 100), np.float32)
+    out = np.zeros(100, np.float32)
+    for factor in (3.0, 0.5):
+        combine[(1,)]((x, y), Extent(100, factor), out, BLOCK=128)
+        assert np.allclose(out, x * y + (x + y) * np.float32(factor))
+
+
+def test_numbers_booleans_and_none() -> None:
+    x = np.arange(100, dtype=np.float32)
+    out = np.zeros(100, np.float32)
+    for factor, shift, negate, optional in (
+        (2, 0.5, False, None),
+        (1, -3, True, x),
+        (2**40, 0.0, False, None),
+        (0.25, np.float32(1), np.True_, x),
+    ):
+        affine[(1,)](x, out, np.int64(100), factor, shift, negate, optional, BLOCK=128)
+        expected = x * np.float32(factor) + np.float32(shift) + (0 if optional is None else x)
+        assert np.allclose(out, -expected if negate else expected)
+
+
+def test_atomics_on_two_threads() -> None:
+    x = np.random.default_rng(0).integers(0, 50, 100_000).astype(np.int32)
+    out = np.zeros(50, np.int32)
+    histogram[(tw.cdiv(x.size, 256),)](x, out, x.size, BLOCK=256, num_threads=2)
+    assert np.array_equal(out, np.bincount(x, minlength=50))
+
+
+def test_tuned_kernel() -> None:
+    tuned = tw.autotune([tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 512})], key=["n"])(add)
+    x, y = np.random.default_rng(0).random((2, 1000), np.float32)
+    out = np.zeros(1000, np.float32)
+    tuned[lambda args: (tw.cdiv(args["n"], args["BLOCK"]),)](x, y, out, 1000)
+    assert np.array_equal(out, x + y)
+
+
+def test_stages() -> None:
+    x = np.zeros(128, np.float32)
+    kernel = add.warmup(x, x, x, 128, BLOCK=128, grid=(1,))
+    assert list(kernel.asm) == ["source", "ttir", "ttcir", "llir", "asm", "obj"]
+    assert "tt.load" in kernel.asm["ttir"]
+    assert "cpu.nest" in kernel.asm["ttcir"]
+    assert "define" in kernel.asm["llir"]
+    assert kernel.asm["obj"].startswith(b"\x7fELF")
+    assert kernel.metadata.scratch_bytes >= 0
+
+
+def test_another_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", "neoverse-v1")
+    settings.refresh()
+    x = np.zeros(128, np.float32)
+    kernel = tw.jit(add.fn).warmup(x, x, x, 128, BLOCK=128, grid=(1,))
+    assert "aarch64" in kernel.metadata.target
+    assert "fadd" in kernel.asm["asm"]
+    if "aarch64" not in host_target().triple:
+        with pytest.raises(RuntimeError, match="this machine cannot run that"):
+            kernel[(1,)](x, x, x, 128, 128)
+
+
+NEW_PROCESS = """
+import sys
+import numpy as np
+from test_end_to_end import add
+x = np.arange(1000, dtype=np.float32)
+out = np.zeros(1000, np.float32)
+add[(8,)](x, x, out, 1000, BLOCK=128)
+assert np.array_equal(out, x + x)
+print([name for name in sys.modules if name.partition(".")[0] == "llvmlite" or name in
+       ("tilewright.compiler.compile", "tilewright.frontends.hir", "tilewright.backends.cpu.pipeline")])
+"""
+
+
+def test_warm_process_imports_neither_compiler_nor_llvmlite(own_cache: Path) -> None:
+    here = Path(__file__).parent
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
+    run = [sys.executable, "-c", NEW_PROCESS]
+    cold, warm = (
+        subprocess.run(run, cwd=here, env=environment, check=True, capture_output=True, text=True).stdout
+        for _ in range(2)
+    )
+    assert "llvmlite" in cold
+    assert warm.strip() == "[]"
