@@ -50,11 +50,12 @@ def conversion_rule(
         if not isinstance(old, source) or not isinstance(new, target):
             raise VerificationError(op, f"cannot convert {old} to {new}")
         if compare and not _WIDTHS[compare](old.bits, new.bits):
-            raise VerificationError(op, f"the widths of {old} and {new} must be in relation {compare}")
+            raise VerificationError(op, f"must {_WIDTH_RULES[compare]}, not convert {old} to {new}")
 
     return verify
 
 
+_WIDTH_RULES = {"<": "widen", ">": "narrow", "=": "keep the width"}
 _WIDTHS: dict[str, Callable[[int, int], bool]] = {
     "<": lambda old, new: old < new,
     ">": lambda old, new: old > new,
@@ -89,7 +90,7 @@ def number(op: Op, name: str) -> int:
 def axis_of(op: Op, rank: int) -> int:
     """Attribute `axis`, which must name one of `rank` axes."""
     axis = number(op, "axis")
-    require(0 <= axis < rank, op, f"axis {axis} is out of range for {rank} axes")
+    require(0 <= axis < rank, op, f"axis {axis} is out of range for rank {rank}")
     return axis
 
 

@@ -135,7 +135,7 @@ def _verify_options(op: Op, value: Type) -> None:
     check = op.attributes.get("boundaryCheck")
     if isinstance(check, DenseArray):
         rank = len(value.shape or ())
-        require(all(0 <= axis < rank for axis in check.values), op, f"boundaryCheck names an axis beyond {rank} axes")
+        require(all(0 <= axis < rank for axis in check.values), op, f"boundaryCheck names an axis beyond rank {rank}")
 
 
 def _parse_pointers(parser: Parser) -> tuple[Type, Type]:

@@ -26,8 +26,9 @@ from tilewright.ir.attributes import (
     Opaque,
     Symbol,
 )
+from tilewright.ir.errors import counted
 from tilewright.ir.literals import read_number
-from tilewright.ir.scanner import SPACE, Scanner, counted
+from tilewright.ir.scanner import SPACE, Scanner
 from tilewright.ir.types import (
     FLOATS,
     FunctionType,

@@ -79,3 +79,8 @@ def source_of(location: Location) -> FileLocation:
         case FusedLocation(locations=locations):
             places = [source_of(part) for part in locations]
             return next((part for part in places if part.line), UNKNOWN)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 operand`, `2 operands`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -17,7 +17,8 @@ from tilewright.ir.attribute_parser import AttributeParser
 from tilewright.ir.attributes import Attribute, CallLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS, SPELLINGS
-from tilewright.ir.scanner import SPACE, counted
+from tilewright.ir.errors import counted
+from tilewright.ir.scanner import SPACE
 from tilewright.ir.types import Type
 
 _VALUE = re.compile(r"%([\w$.\-]+)(?:#(\d+))?" + SPACE, re.ASCII)

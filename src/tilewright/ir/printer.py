@@ -4,7 +4,8 @@
                                           %y = arith.addi %x, %x : i32
     print_op(module, locations=True)      … loc(#loc3)   and the #loc aliases around the module
 
-A dialect's `print(printer, op)` writes what follows the op's name; ops without one get MLIR's generic form.
+A dialect's `print(printer, op)` writes what follows the op's name; ops without one, and ops that lack operands, get
+MLIR's generic form.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Printer:
             if len(results) > 1:
                 name = self._result_names(op)
             write(f"{name} = ")
-        if op.definition.print is not None:
+        if op.definition.print is not None and len(op.operands) >= op.definition.operands[0]:
             write(op.definition.spelling or op.name)
             op.definition.print(self, op)
         else:

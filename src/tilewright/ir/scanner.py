@@ -143,8 +143,3 @@ class Scanner:
         if closing and not self.optional(closing):
             raise self.error(f"',' or '{closing}'")
         return items
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 operand`, `2 operands`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import ANY, OpDefinition
 from tilewright.ir.dominance import dominator_children
-from tilewright.ir.errors import VerificationError
+from tilewright.ir.errors import VerificationError, counted
 
 
 def verify(module: Op) -> None:
@@ -28,9 +28,9 @@ def _verify_op(op: Op, visible: set[Value]) -> None:
     operands = op.operands
     least, most = definition.operands
     if not least <= len(operands) <= most:
-        raise VerificationError(op, _count_rule("operands", least, most, len(operands)))
+        raise VerificationError(op, _count_rule("operand", least, most, len(operands)))
     if definition.results is not None and len(op.results) != definition.results:
-        raise VerificationError(op, _count_rule("results", definition.results, definition.results, len(op.results)))
+        raise VerificationError(op, _count_rule("result", definition.results, definition.results, len(op.results)))
     for value in operands:
         if value not in visible or op not in value.uses:
             raise VerificationError(op, _operand_rule(op, value, visible))
@@ -38,7 +38,7 @@ def _verify_op(op: Op, visible: set[Value]) -> None:
         if name not in op.attributes:
             raise VerificationError(op, f"attribute {name} is missing")
     if len(op.regions) != definition.regions:
-        raise VerificationError(op, _count_rule("regions", definition.regions, definition.regions, len(op.regions)))
+        raise VerificationError(op, _count_rule("region", definition.regions, definition.regions, len(op.regions)))
     for region in op.regions:
         _verify_region(region, op, set() if definition.isolated else visible)
     if definition.verify is not None:
@@ -117,8 +117,13 @@ def _owner(region: Region) -> Op:
 
 
 def _count_rule(what: str, least: int, most: int, found: int) -> str:
-    wanted = str(least) if least == most else f"at least {least}" if most == ANY else f"{least} to {most}"
-    return f"needs {wanted} {what}, has {found}"
+    if least == most:
+        wanted = counted(least, what)
+    elif most == ANY:
+        wanted = f"at least {counted(least, what)}"
+    else:
+        wanted = f"{least} to {counted(most, what)}"
+    return f"needs {wanted}, has {found}"
 
 
 def _operand_rule(op: Op, value: Value, visible: Sequence[Value] | set[Value]) -> str:
