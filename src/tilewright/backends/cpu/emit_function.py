@@ -1,4 +1,6 @@
-"""From ttcir to LLVM IR: the kernel's entry point, its scalars and its control flow. Nests and dots have their own files.
+"""From ttcir to LLVM IR: the kernel's entry point, its scalars and its control flow.
+
+Nests and dots have their own files.
 
     void kernel(ptr launch, i64 begin, i64 end, ptr scratch)
         load the arguments from the launch record
@@ -11,11 +13,12 @@ of 8 bytes per argument.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
-from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
-from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.cpu.dot.emit import emit_dot
 from tilewright.backends.cpu.dot_spec import batches_of, spec_of, stride_bytes
+from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
+from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of
@@ -50,9 +53,11 @@ class FunctionEmitter:
             self._arguments()
             self._buffers()
             self._grid()
-            with w.loop("%begin", "%end", guarded=True) as loop:
-                self._program(loop.index)
+            axes = self._axes()
+            with w.loop("%begin", "%end", carried=self._first_program(axes), guarded=True) as loop:
+                self.program = dict(zip(axes, loop.carried, strict=True))
                 self.block(self.function.regions[0].block)
+                loop.next = self._next_program(axes)
 
     # ------------------------------------------------------------------ entry
 
@@ -83,22 +88,35 @@ class FunctionEmitter:
                 slot = self.w.offset("%launch", "i8", 4 * number)
                 self.programs[axis] = self.w.load("i32", slot, align=4)
 
-    def _program(self, linear: str) -> None:
-        """The program's place in the grid; x runs fastest."""
-        axes = {
-            op.attributes["axis"].name
+    def _axes(self) -> str:
+        """The axes up to the last one whose program id is used."""
+        used = [
+            _AXES.index(op.attributes["axis"].name)
             for op in self.function.walk()
             if op.name == "tt.get_program_id" and isinstance(op.attributes["axis"], Keyword)
-        }
-        if not axes:
-            return
-        w = self.w
-        rest = linear
-        for axis in _AXES[: max(map(_AXES.index, axes)) + 1]:
-            extent = w.emit(f"zext i32 {self.programs[axis]} to i64")
-            self.program[axis] = w.emit(f"trunc i64 {w.emit(f'urem i64 {rest}, {extent}')} to i32")
-            if axis != "z":
-                rest = w.emit(f"udiv i64 {rest}, {extent}")
+        ]
+        return _AXES[: max(used) + 1] if used else ""
+
+    def _first_program(self, axes: str) -> list[tuple[str, str]]:
+        """The place of program number `begin` in the grid; x runs fastest."""
+        w, rest = self.w, "%begin"
+        found = []
+        for axis in axes:
+            extent = w.intrinsic("llvm.umax", "i64", w.emit(f"zext i32 {self.programs[axis]} to i64"), "1")
+            found.append(("i32", w.emit(f"trunc i64 {w.emit(f'urem i64 {rest}, {extent}')} to i32")))
+            rest = w.emit(f"udiv i64 {rest}, {extent}")
+        return found
+
+    def _next_program(self, axes: str) -> list[str]:
+        """Counts like an odometer, so that no program needs a division."""
+        w, found = self.w, []
+        carry = "true"
+        for axis in axes:
+            following = w.emit(f"add i32 {self.program[axis]}, {w.emit(f'zext i1 {carry} to i32')}")
+            wraps = w.emit(f"icmp eq i32 {following}, {self.programs[axis]}")
+            found.append(w.emit(f"select i1 {wraps}, i32 0, i32 {following}"))
+            carry = wraps
+        return found
 
     # ------------------------------------------------------------------ ops
 
@@ -107,7 +125,8 @@ class FunctionEmitter:
         name = self.names.get(value)
         if name is None:
             op = value.op
-            assert op is not None and op.definition.constant, f"{value.name or value} has no value yet"
+            assert op is not None, f"{value.name or value} has no value yet"
+            assert op.definition.constant, f"{op.name} is not emitted yet"
             name = self.names[value] = scalar_constant(op)
         return name
 
@@ -218,7 +237,7 @@ class FunctionEmitter:
         w.start_block(behind)
         self.names.update(zip(op.results, passed, strict=True))
 
-    _OWN: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    _OWN: ClassVar[dict[str, Callable[[FunctionEmitter, Op], None]]] = {
         "cpu.alloc": _nothing,
         "cpu.dot": _dot,
         "cpu.nest": _nest,

@@ -25,7 +25,8 @@ def guard_stores(module: Op) -> None:
 
 
 def _guard(store: Op, nest: Op) -> None:
-    assert nest.block is not None and store.block is not None
+    assert nest.block is not None
+    assert store.block is not None
     tile = store.operands[1].type
     assert isinstance(tile, TensorType)
     buffer = nest.block.insert(Op.create("cpu.alloc", (), (buffer_type(tile),), location=store.location), nest)

@@ -163,7 +163,11 @@ class OpenNest:
         shape, outer, axis = value.type.shape or (), self.domain.outer, self.domain.axis
         if shape == outer:
             return True
-        return len(shape) == len(outer) + 1 and shape[:axis] + shape[axis + 1 :] == outer if axis >= 0 else shape[:-1] == outer
+        return (
+            len(shape) == len(outer) + 1 and shape[:axis] + shape[axis + 1 :] == outer
+            if axis >= 0
+            else shape[:-1] == outer
+        )
 
     def keep(self, value: Value, buffer: Value) -> None:
         """Write `value` to `buffer` too, and let later users read it there."""
@@ -259,7 +263,7 @@ def _is_scalar_constant(op: Op) -> bool:
 
 
 def _operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
-    """Which axis of the loops each operand is indexed by, for ops that only move elements; unknown moves are `mixed`."""
+    """Which axis of the loops each operand is indexed by, for ops that only move elements."""
     name = op.name
     if op.definition.elementwise or name in ("tt.addptr", "tt.load", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"):
         return [(v, tags if is_tile(v) else ()) for v in op.operands]

@@ -11,11 +11,40 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 GPU_ONLY = frozenset(
-    "num_warps num_ctas num_stages warp_size maxnreg ptx_version ptx_options ir_override sched4reg enable_reflect_ftz "
-    "launch_cooperative_grid launch_pdl clc cluster_dims supported_fp8_dtypes deprecated_fp8_dot_operand_dtypes "
-    "allowed_dot_input_precisions max_num_imprecise_acc_default arch backend_name extern_libs min_shared_mem "
-    "instrumentation_mode fpsan_homomorphic_casts waves_per_eu matrix_instr_nonkdim kpack allow_flush_denorm "
-    "enable_fast_math vec_lib ukernels assume_in_bounds".split()
+    [
+        "num_warps",
+        "num_ctas",
+        "num_stages",
+        "warp_size",
+        "maxnreg",
+        "ptx_version",
+        "ptx_options",
+        "ir_override",
+        "sched4reg",
+        "enable_reflect_ftz",
+        "launch_cooperative_grid",
+        "launch_pdl",
+        "clc",
+        "cluster_dims",
+        "supported_fp8_dtypes",
+        "deprecated_fp8_dot_operand_dtypes",
+        "allowed_dot_input_precisions",
+        "max_num_imprecise_acc_default",
+        "arch",
+        "backend_name",
+        "extern_libs",
+        "min_shared_mem",
+        "instrumentation_mode",
+        "fpsan_homomorphic_casts",
+        "waves_per_eu",
+        "matrix_instr_nonkdim",
+        "kpack",
+        "allow_flush_denorm",
+        "enable_fast_math",
+        "vec_lib",
+        "ukernels",
+        "assume_in_bounds",
+    ]
 )
 
 ALIASES = {"num_cpu_threads": "num_threads"}

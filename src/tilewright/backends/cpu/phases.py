@@ -137,7 +137,9 @@ def _weight(value: Value, nest: Nest) -> int:
 def _row_buffer(value: Value, nest: Nest) -> Value:
     """Write `value` to a buffer of one row where it is computed; returns a read of it."""
     op, block = value.op, nest.op.block
-    assert op is not None and block is not None and isinstance(value.type, TensorType)
+    assert op is not None
+    assert block is not None
+    assert isinstance(value.type, TensorType)
     for user in value.uses:
         if user.name == "cpu.write" and not user.attributes.get("row"):
             read = Op.create("cpu.read", (user.operands[1],), (value.type,), location=op.location)

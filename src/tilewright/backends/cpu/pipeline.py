@@ -1,11 +1,11 @@
 """The CPU back end: TTIR → ttcir → LLVM IR → object.
 
-    carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
-    carry_buffers     other tiles that cross loops and branches go through buffers
-    form_nests        tile ops are grouped into loop nests, dots get their operands in buffers
-    spill_phases      what is expensive and needed in two phases of a nest is kept for a row
-    guard_stores      stores that might overlap other memory get a buffer to fall back to
-    plan_arena        buffers get their places
+carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
+carry_buffers     other tiles that cross loops and branches go through buffers
+form_nests        tile ops are grouped into loop nests, dots get their operands in buffers
+spill_phases      what is expensive and needed in two phases of a nest is kept for a row
+guard_stores      stores that might overlap other memory get a buffer to fall back to
+plan_arena        buffers get their places
 """
 
 from __future__ import annotations

@@ -44,9 +44,8 @@ def atomic(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], mask: str
     element = element_of(op.operands[1].type)
     if mask is None or mask == "true":
         return _do(w, op, pointer, values, element)
-    with w.branch(mask) as branch:
-        with branch.then():
-            old = _do(w, op, pointer, values, element)
+    with w.branch(mask) as branch, branch.then():
+        old = _do(w, op, pointer, values, element)
     return branch.join(element, old, literal(0, element))
 
 

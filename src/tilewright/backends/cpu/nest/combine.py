@@ -66,7 +66,7 @@ class Combine:
             if value in names:
                 return names[value]
             op = value.op
-            assert op is not None and op.definition.constant, "a combine region uses its arguments and constants only"
+            assert op is not None, "a combine region uses its arguments and constants only"
             number = op.attributes["value"]
             assert isinstance(number, Number)
             return constant(number.value, element_of(value.type), lanes)
@@ -101,7 +101,12 @@ class Combine:
             sources = [i + step if reverse else i - step for i in range(lanes)]
             inside = [0 <= s < lanes for s in sources]
             shifted = [
-                w.shuffle(vector(e, lanes), v, "poison", [s if ok else i for i, (s, ok) in enumerate(zip(sources, inside, strict=True))])
+                w.shuffle(
+                    vector(e, lanes),
+                    v,
+                    "poison",
+                    [s if ok else i for i, (s, ok) in enumerate(zip(sources, inside, strict=True))],
+                )
                 for v, e in zip(current, self.elements, strict=True)
             ]
             combined = self.apply(w, shifted, current, lanes)

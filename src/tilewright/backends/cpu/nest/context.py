@@ -160,7 +160,7 @@ class Context:
 
     def _prefix_vector(self, lane: Prefix, w: LlvmWriter) -> str:
         """iota < count - position, in 32 bits: the count is first brought into 0 … extent."""
-        bounded = self.intrinsic(lane.level, "llvm.smin", lane.count, str(self.extent))
+        bounded = self.intrinsic(lane.level, "llvm.smin", lane.below, str(self.extent))
         bounded = self.intrinsic(lane.level, "llvm.smax", bounded, "0")
         count = self.emit(lane.level, f"trunc i64 {bounded} to i32")
         position = self.position if self.position.isdigit() else self.cached_cast(self.position, "i32")
@@ -255,9 +255,9 @@ class Context:
         if isinstance(lane, Affine) and lane.stride == "1" and extent >= self.lanes and self._starts_aligned(lane):
             level = max(lane.level, self.lane_level)
             start = self.start_of(lane, "i64")
-            high, low = self.divided(Uniform(start, level), extent)
-            assert isinstance(low, Uniform)
-            return high, Affine(low.name, "1", low.level, local=True)
+            quotient, rest = self.divided(Uniform(start, level), extent)
+            assert isinstance(rest, Uniform), "a scalar divides into scalars"
+            return quotient, Affine(rest.name, "1", rest.level, local=True)
         return self._index_op("lshr", lane, Uniform(str(shift), 0)), self._index_op("and", lane, Uniform(str(mask), 0))
 
     def _starts_aligned(self, lane: Affine) -> bool:

@@ -24,6 +24,7 @@ from tilewright.backends.cpu.nest.loads import load, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of, literal
+from tilewright.dialects.cpu import tile_of
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType
@@ -97,8 +98,7 @@ def _read(c: Context, op: Op, index: Index) -> Lane:
 
 def _buffer_tile(op: Op) -> TensorType:
     buffer = op.operands[0].type
-    assert isinstance(buffer, PointerType) and isinstance(buffer.pointee, TensorType)
-    return buffer.pointee
+    return tile_of(buffer)
 
 
 def _add_pointer(c: Context, op: Op, index: Index) -> Lane:

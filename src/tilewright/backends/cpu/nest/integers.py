@@ -1,7 +1,7 @@
 """Integer arithmetic that keeps lanes affine, masks that stay prefixes.
 
-    range + uniform  = base' + 1 · lane           range · uniform = base' + stride · lane
-    base + lane < n  = lane < n - base            a remainder of a range that does not wrap is a range
+range + uniform  = base' + 1 · lane           range · uniform = base' + stride · lane
+base + lane < n  = lane < n - base            a remainder of a range that does not wrap is a range
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _both(c: Context, operands: list[Lane]) -> Lane | None:
         return None
     level = max(a.level, getattr(b, "level", 0))
     if isinstance(b, Prefix):
-        return Prefix(c.intrinsic(level, "llvm.smin", a.count, b.count), level)
+        return Prefix(c.intrinsic(level, "llvm.smin", a.below, b.below), level)
     if isinstance(b, Uniform):
-        return Prefix(c.emit(level, f"select i1 {b.name}, i64 {a.count}, i64 0"), level)
+        return Prefix(c.emit(level, f"select i1 {b.name}, i64 {a.below}, i64 0"), level)
     return None

@@ -4,7 +4,7 @@
 
     Uniform   one number for all lanes                    splat, row values, scalars
     Affine    base + stride · lane                        ranges, addresses
-    Prefix    lane < count                                masks such as offs < n
+    Prefix    lane < below                                masks such as offs < n
     Address   base pointer + offset in elements           pointers
     Vector    one value per lane, in a vector register
 
@@ -32,9 +32,9 @@ class Affine(NamedTuple):
 
 
 class Prefix(NamedTuple):
-    """True on lanes below `count`, an i64."""
+    """True on lanes below `below`, an i64."""
 
-    count: str
+    below: str
     level: int
 
 

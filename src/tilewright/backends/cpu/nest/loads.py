@@ -39,7 +39,7 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
             c.assumptions.append(mask.name)
         return None
     if isinstance(mask, Prefix):
-        c.assumptions.append(c.emit(mask.level, f"icmp sge i64 {mask.count}, {c.extent}"))
+        c.assumptions.append(c.emit(mask.level, f"icmp sge i64 {mask.below}, {c.extent}"))
         return None
     return mask
 
@@ -62,7 +62,8 @@ def single_address(c: Context, pointer: Lane) -> Uniform:
     """The one address that all lanes have."""
     if isinstance(pointer, Uniform):
         return pointer
-    assert isinstance(pointer, Address) and isinstance(pointer.offset, Uniform)
+    assert isinstance(pointer, Address)
+    assert isinstance(pointer.offset, Uniform)
     level = level_of(pointer)
     if pointer.offset.name == "0":
         return pointer.base
@@ -94,9 +95,7 @@ def _read_one(
     return Uniform(c.emit(level, chosen), level)
 
 
-def _read_lanes(
-    c: Context, pointer: Lane, inside: str, mask: Lane | None, other: Lane | None, element: str
-) -> Vector:
+def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other: Lane | None, element: str) -> Vector:
     lanes, align = c.lanes, bits_of(inside) // 8
     mask_vector = None if mask is None else c.as_vector(mask, "i1")
     default = None

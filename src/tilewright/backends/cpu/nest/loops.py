@@ -1,10 +1,10 @@
 """A cpu.nest as loops: the outer ones, then per row the phases with their inner loops.
 
-    for i in outer:                           rows
-        phase 0: for chunks of lanes along the last axis
-        phase 1: …
-    for chunks of lanes of the last outer axis:      columns
-        phase 0: for k along the reduced axis
+for i in outer:                           rows
+    phase 0: for chunks of lanes along the last axis
+    phase 1: …
+for chunks of lanes of the last outer axis:      columns
+    phase 0: for k along the reduced axis
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Address, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Uniform
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
@@ -55,27 +55,42 @@ def _meets(c: Context, a: Span, b: Span) -> str:
 
 
 def _span(c: Context, pointer: Value) -> Span:
-    """From the corners of the tile: the address is linear in each index."""
+    """From the first element, and from how far each axis reaches: the address is linear in each index."""
     shape = pointer.type.shape or ()
-    zero = tuple(Uniform("0", 0) for _ in shape)
-    first = _address(c, pointer, zero)
-    low = high = first
-    for axis, extent in enumerate(shape):
-        corner = list(zero)
-        corner[axis] = Uniform(str(extent - 1), 0)
-        step = c.emit(0, f"sub i64 {_address(c, pointer, tuple(corner))}, {first}")
-        low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', step, '0')}")
-        high = c.emit(0, f"add i64 {high}, {c.intrinsic(0, 'llvm.smax', step, '0')}")
+    zero: Index = tuple(ZERO for _ in shape)
     pointee = getattr(pointer.type.scalar, "pointee", None)
     assert pointee is not None
-    return low, c.emit(0, f"add i64 {high}, {max(1, pointee.bits // 8)}")
+    size = max(1, pointee.bits // 8)
+    low = high = first = _address(c, pointer, zero)
+    for axis, extent in enumerate(shape):
+        reach = _reach(c, pointer, zero, axis, extent, first, size)
+        if reach.isdigit():
+            high = c.add(high, reach, "i64", 0)
+        else:
+            low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', reach, '0')}")
+            high = c.emit(0, f"add i64 {high}, {c.intrinsic(0, 'llvm.smax', reach, '0')}")
+    return low, c.add(high, str(size), "i64", 0)
+
+
+def _reach(c: Context, pointer: Value, zero: Index, axis: int, extent: int, first: str, size: int) -> str:
+    """Bytes from the first to the last element along one axis; a number if the stride is one."""
+    if extent == 1:
+        return "0"
+    if axis == len(zero) - 1:
+        lane = evaluate(c, pointer, (*zero[:-1], LANE))
+        offset = lane.offset if isinstance(lane, Address) else lane
+        if isinstance(offset, Affine) and offset.stride.isdigit():
+            return str((extent - 1) * int(offset.stride) * size)
+    corner = (*zero[:axis], Uniform(str(extent - 1), 0), *zero[axis + 1 :])
+    return c.emit(0, f"sub i64 {_address(c, pointer, corner)}, {first}")
 
 
 def _address(c: Context, pointer: Value, index: Index) -> str:
     lane = evaluate(c, pointer, index)
     if isinstance(lane, Uniform):
         return c.emit(0, f"ptrtoint ptr {lane.name} to i64")
-    assert isinstance(lane, Address) and isinstance(lane.offset, Uniform), "a guarded store has an affine address"
+    assert isinstance(lane, Address), "a guarded store has an affine address"
+    assert isinstance(lane.offset, Uniform), "a corner is one element"
     where = f"getelementptr {lane.element}, ptr {lane.base.name}, i64 {lane.offset.name}"
     return c.emit(0, f"ptrtoint ptr {c.emit(0, where)} to i64")
 
@@ -86,10 +101,9 @@ def copy_back(c: Context, stores: list[Op]) -> None:
     assert redirected is not None
     c.redirected = None
     w = c.w
-    with w.branch(redirected, unlikely=True) as branch:
-        with branch.then():
-            for store in stores:
-                _copy(c, store)
+    with w.branch(redirected, unlikely=True) as branch, branch.then():
+        for store in stores:
+            _copy(c, store)
     c.redirected = redirected
 
 

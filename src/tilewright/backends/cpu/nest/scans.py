@@ -23,7 +23,15 @@ def emit_scan(c: Context, nest: Nest, scan: Op, writes: list[Op], extent: int, o
     step = c.lanes if by_rows else 1
     types = [vector(e, c.lanes) for e in combine.elements]
     c.depth += 1
-    with c.w.loop(0, extent, step, carried=[(t, "zeroinitializer" if c.lanes > 1 else "0" if e[0] == "i" else "zeroinitializer") for t, e in zip(types, combine.elements, strict=True)]) as loop:
+    with c.w.loop(
+        0,
+        extent,
+        step,
+        carried=[
+            (t, "zeroinitializer" if c.lanes > 1 else "0" if e[0] == "i" else "zeroinitializer")
+            for t, e in zip(types, combine.elements, strict=True)
+        ],
+    ) as loop:
         position = c.emit(c.depth, f"sub i64 {extent - step}, {loop.index}") if reverse else loop.index
         index = _index(c, nest, outer, position, by_rows=by_rows)
         values = [
@@ -59,7 +67,10 @@ def _last_lanes(c: Context, combine: Combine, values: list[str], *, reverse: boo
     lane = 0 if reverse else c.lanes - 1
     if c.lanes == 1:
         return values
-    return [c.w.shuffle(vector(e, c.lanes), v, "poison", [lane] * c.lanes) for v, e in zip(values, combine.elements, strict=True)]
+    return [
+        c.w.shuffle(vector(e, c.lanes), v, "poison", [lane] * c.lanes)
+        for v, e in zip(values, combine.elements, strict=True)
+    ]
 
 
 __all__ = ["Affine", "emit_scan"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
 from tilewright.backends.cpu.nest.loads import as_bytes, contiguous_start, each_address, needed_mask, single_address
 from tilewright.backends.llvm.memory import masked_store, scatter
 from tilewright.backends.llvm.spelling import bits_of, vector
@@ -36,7 +36,7 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
 
 def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
     """One element per row."""
-    assert isinstance(value, Uniform) and not isinstance(mask, Vector | Affine), "a row has one value"
+    assert isinstance(value, Uniform), "a row has one value"
     address = single_address(c, pointer).name
     align = bits_of(inside) // 8
     if isinstance(mask, Uniform):
@@ -56,7 +56,8 @@ def redirected(c: Context, pointer: Lane, buffer: str, row: Index, extent: int) 
         return pointer
     base, offset, element = pointer
     (linear,) = row
-    assert isinstance(linear, Uniform) and isinstance(offset, Affine | Uniform)
+    assert isinstance(linear, Uniform)
+    assert isinstance(offset, Affine | Uniform)
     level = max(base.level, offset.level, linear.level)
     start = offset.base if isinstance(offset, Affine) else offset.name
     inside = c.multiply(linear.name, str(extent), "i64", linear.level)
