@@ -13,7 +13,7 @@ What `runtime/jit.py` needs, in the order of use:
 
     native[grid](y, 2000, BLOCK=1024)                       # 0.1 µs; returns `compiled`
 
-    accelerate(JITFunction, "_native")                      # optional: JITFunction.__getitem__ itself becomes native
+    accelerate(JITFunction, "_native")                      # at import: has JITFunction.__getitem__ made native
 
 `miss` stands for what the native side saw of the arguments (their *key*). The key has everything that a signature may
 depend on. For a NumPy array: its dtype, whether the address is a multiple of 16, whether it is writable and aligned.
@@ -119,7 +119,7 @@ _FLOATS = ("fp16", "bf16", "fp32")
 
 
 class NativeKernel:
-    """What the native side knows of one kernel. `native[grid](…)` launches; the subscript is native once `_ready()`."""
+    """What the native side knows of one kernel. `native[grid](…)` launches."""
 
     __slots__ = (
         "__weakref__",
@@ -147,6 +147,8 @@ class NativeKernel:
 
     def __getitem__(self, grid: Any) -> Callable[..., object]:
         """The launch over `grid`: a tuple or list of one to three extents, or a function of the arguments by name."""
+        if _ready() is not None:  # from now on the subscript is native
+            return self[grid]
         return partial(self._launch_slowly, grid)
 
     def install(self, miss: Miss | None, specialization: Specialization) -> None:
@@ -157,6 +159,8 @@ class NativeKernel:
         runtime = _ready()
         if runtime is None or miss is None or len(self._records) >= _MAX_RECORDS:
             return
+        if all(layout.address != miss.layout for layout in self._layouts):
+            return  # of another kernel
         fills = _fills(specialization.slots, miss.key)
         if fills is None:
             return
@@ -340,32 +344,33 @@ def create_native_kernel(parameters: Sequence[Parameter], slow_path: SlowPath) -
         parameters: in order.
         slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
             raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
-    Returns: the object to subscript with a grid.
+    Returns: the object to subscript with a grid. Nothing is loaded before that happens.
     """
-    _ready()
     return NativeKernel(parameters, slow_path)
 
 
-def accelerate(owner: type, slot: str) -> bool:
-    """Makes `owner.__getitem__` native.
+def accelerate(owner: type, slot: str) -> None:
+    """Has `owner.__getitem__` replaced by native code as soon as something is launched.
 
     Args:
         owner: the one class (with its subclasses) whose instances keep their NativeKernel in `slot`; an instance whose
             slot is unset or holds something else is subscripted by the `__getitem__` that the class has now.
-        slot: an entry of the `__slots__` of `owner` itself.
-    Returns: whether that worked; if not, nothing has changed.
+        slot: an entry of the `__slots__` of `owner` itself; for another attribute nothing changes.
     """
-    runtime = _ready()
+    _Owner.pending = (owner, slot)
+
+
+class _Owner:
+    pending: tuple[type, str] | None = None
+
+
+def _accelerate(runtime: NativeRuntime, owner: type, slot: str) -> None:
     offset = python_memory.slot_offset(owner, slot)
-    if runtime is None or offset is None:
-        return False
     replacement = runtime.native_getitem(owner, "subscript_owner")
-    if replacement is None:
-        return False
-    runtime.set("owner_slot", offset)
-    runtime.set_object("owner_fallback", vars(owner)["__getitem__"])
-    type.__setattr__(owner, "__getitem__", replacement)
-    return True
+    if offset is not None and replacement is not None:
+        runtime.set("owner_slot", offset)
+        runtime.set_object("owner_fallback", vars(owner)["__getitem__"])
+        type.__setattr__(owner, "__getitem__", replacement)
 
 
 def is_native() -> bool:
@@ -472,5 +477,7 @@ def _ready() -> NativeRuntime | None:
     runtime.set("state_slot", slot)
     runtime.set_object("type_kernel", NativeKernel)
     runtime.set_object("missed", NativeKernel._missed)
-    NativeKernel.__getitem__ = subscript  # type: ignore[assignment,method-assign]
+    type.__setattr__(NativeKernel, "__getitem__", subscript)
+    if _Owner.pending is not None:
+        _accelerate(runtime, *_Owner.pending)
     return runtime

@@ -34,6 +34,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     POOL,
     SYSTEM_FUNCTIONS,
     TABLE,
+    poke,
 )
 from tilewright.support import settings
 
@@ -96,10 +97,9 @@ class NativeRuntime:
 
     def _fill_table(self) -> None:
         python, system = ctypes.pythonapi, ctypes.CDLL(None)
-        for name in C_FUNCTIONS:
-            self.set(name, python_memory.function_address(python, name))
-        for name in SYSTEM_FUNCTIONS:
-            self.set(name, python_memory.function_address(system, name))
+        addresses = {name: python_memory.function_address(python, name) for name in C_FUNCTIONS}
+        addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
+        poke(self.table, TABLE.pack(**addresses, pool=self.pool, externals=self.externals))
         known = {"bool": bool, "float": float, "int": int, "list": list, "tuple": tuple}
         for name, kind in known.items():
             self.set_object(f"type_{name}", kind)
@@ -108,8 +108,6 @@ class NativeRuntime:
         self.set_object("none", None)
         self.set_object("true", True)
         self.set_object("bound_type", self._bound_type())
-        self.set("pool", self.pool)
-        self.set("externals", self.externals)
 
     def _fill_pool(self) -> None:
         ticks = _ticks_per_microsecond(self.function("now", ctypes.c_int64))
@@ -188,7 +186,7 @@ def native_runtime() -> NativeRuntime | None:
         return None
     try:
         return NativeRuntime(runtime_blob(machine, settings.current().cache_dir))
-    except (LlvmError, LinkError, ImportError, OSError, AttributeError):
+    except (LlvmError, LinkError, ImportError, OSError, ValueError):
         return None
 
 

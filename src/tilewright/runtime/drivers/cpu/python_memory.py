@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ def is_supported_python() -> bool:
     """CPython with a GIL and without debug fields in every object."""
     if sys.implementation.name != "cpython" or hasattr(sys, "gettotalrefcount"):
         return False
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "t" in sys.abiflags:  # free-threaded
         return False
     return _word(id(_word) + _TYPE_OFFSET) == id(type(_word))
 
@@ -32,20 +31,20 @@ def is_supported_python() -> bool:
 def function_address(library: ctypes.CDLL, name: str) -> int:
     """The address of a C function.
 
-    Errors: AttributeError when the library has none of that name.
+    Errors: ValueError when the library has none of that name.
     """
-    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    return ctypes.addressof(ctypes.c_char.in_dll(library, name))
 
 
 def slot_offset(owner: type, name: str) -> int | None:
     """Where instances of a class keep the value of its `__slots__` entry `name`."""
-    definition = _definition(owner.__dict__.get(name), name)
+    definition = _definition(owner.__dict__.get(name), name, "member_descriptor")
     return None if definition is None else _word(definition + 16)
 
 
 def subscript_definition() -> int | None:
     """CPython's own record of the method `__getitem__` that stands for the mapping slot."""
-    return _definition(type(type.__dict__).__dict__.get("__getitem__"), "__getitem__")
+    return _definition(type(type.__dict__).__dict__.get("__getitem__"), "__getitem__", "wrapper_descriptor")
 
 
 def ndarray_is_as_expected() -> bool:
@@ -70,7 +69,8 @@ class TensorAccess(NamedTuple):
 def tensor_access(torch: Any) -> TensorAccess | None:
     """What the module `torch` offers."""
     members = torch._C.TensorBase.__dict__
-    method, dtype, is_cpu = (_definition(members.get(name), name) for name in ("data_ptr", "dtype", "is_cpu"))
+    method = _definition(members.get("data_ptr"), "data_ptr", "method_descriptor")
+    dtype, is_cpu = (_definition(members.get(name), name, "getset_descriptor") for name in ("dtype", "is_cpu"))
     if method is None or dtype is None or is_cpu is None:
         return None
     if ctypes.c_int32.from_address(method + 16).value != _NO_ARGUMENTS:
@@ -78,12 +78,9 @@ def tensor_access(torch: Any) -> TensorAccess | None:
     return TensorAccess(_word(method + 8), _word(dtype + 8), _word(dtype + 32), _word(is_cpu + 8), _word(is_cpu + 32))
 
 
-_DESCRIPTORS = ("member_descriptor", "method_descriptor", "getset_descriptor", "wrapper_descriptor")
-
-
-def _definition(descriptor: object, name: str) -> int | None:
+def _definition(descriptor: object, name: str, kind: str) -> int | None:
     """The C record behind a descriptor; it starts with a pointer to the name, which is checked."""
-    if type(descriptor).__name__ not in _DESCRIPTORS:
+    if type(descriptor).__name__ != kind:
         return None
     definition = _word(id(descriptor) + _DESCRIPTOR_OFFSET)
     found = ctypes.string_at(_word(definition)) if definition else b""

@@ -87,7 +87,7 @@ done:
   ret void
 }
 """
-"""counts[i] += 1 for every program i, after writing `work` times to scratch (and 1000 if another thread wrote there)."""
+"""counts[i] += 1 for every program i, after `work` writes to scratch; += 1000 if another thread wrote there."""
 
 COPY_SLOTS = """
 define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
@@ -129,7 +129,9 @@ class Jit:
         self.names = names.split()
         constants = [name for name in self.names if name not in types]
         self.parameters = [
-            Parameter(name, defaults[name], name in constants) if name in defaults else Parameter(name, is_constant=name in constants)
+            Parameter(name, defaults[name], name in constants)
+            if name in defaults
+            else Parameter(name, is_constant=name in constants)
             for name in self.names
         ]
         self.result = object()
@@ -151,6 +153,8 @@ class Jit:
 def address(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.ctypes.data
+    if value is None:
+        return 0
     return value.data_ptr() if hasattr(value, "data_ptr") else value
 
 

@@ -1,0 +1,118 @@
+"""Setting up the native runtime: from the cache, from nothing, and not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.runtime.drivers.cpu import process, python_memory
+from tilewright.runtime.drivers.cpu.blob import link
+from tilewright.runtime.drivers.cpu.launcher import is_native
+from tilewright.runtime.drivers.cpu.loader import host_machine
+from tilewright.runtime.drivers.cpu.native.module import runtime_text
+
+SCRIPT = """
+import sys, time
+from tilewright.runtime.drivers.cpu.launcher import create_native_kernel, is_native
+start = time.perf_counter()
+create_native_kernel([], lambda *_: None)[(1,)]()
+print(is_native(), "llvmlite" in sys.modules, time.perf_counter() - start)
+"""
+
+needs_native = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
+
+
+def run_script(cache: Path, script: str = SCRIPT) -> list[str]:
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    return done.stdout.split()
+
+
+@needs_native
+def test_the_second_process_needs_no_llvm(tmp_path: Path) -> None:
+    assert run_script(tmp_path)[:2] == ["True", "True"]
+    assert run_script(tmp_path)[:2] == ["True", "False"]
+    assert min(float(run_script(tmp_path)[2]) for _ in range(5)) < 0.010  # 1 ms on a quiet machine
+
+
+@needs_native
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "folder"])
+def test_a_damaged_cache_is_not_used(tmp_path: Path, damage: str) -> None:
+    machine = host_machine()
+    good = process.runtime_blob(machine, tmp_path)
+    (path,) = tmp_path.iterdir()
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(data[:-1])
+    elif damage == "flip":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        path.unlink()
+        path.mkdir()
+
+    assert process.runtime_blob(machine, tmp_path) == good
+
+
+@needs_native
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert process.runtime_blob(host_machine(), tmp_path / "file" / "cache").symbols
+
+
+def test_another_source_is_another_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process.runtime_blob(host_machine(), tmp_path)
+    monkeypatch.setattr(process, "_source_digest", lambda: "0" * 64)
+    process.runtime_blob(host_machine(), tmp_path)
+
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(("machine", "cpu"), [("x86-64", "x86-64-v2"), ("aarch64", "aarch64")])
+def test_the_runtime_links_for_both_machines(machine: str, cpu: str) -> None:
+    blob = link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
+
+    assert blob.machine == machine
+    assert {"execute", "subscript_kernel", "subscript_owner", "destroy_bound", "runtime"} <= blob.symbols.keys()
+
+
+class Slotted:
+    __slots__ = ("first", "second")
+
+
+def test_slots_are_found_where_they_are() -> None:
+    offset = python_memory.slot_offset(Slotted, "second")
+    instance = Slotted()
+    instance.second = value = object()  # type: ignore[attr-defined]
+
+    assert offset is not None
+    assert python_memory._word(id(instance) + offset) == id(value)
+    assert python_memory.slot_offset(Slotted, "third") is None
+    assert python_memory.slot_offset(list, "append") is None
+
+
+def test_numpy_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_memory.ndarray_is_as_expected()
+    monkeypatch.setattr(python_memory, "NDARRAY_DTYPE", 48)
+    assert not python_memory.ndarray_is_as_expected()
+
+
+@needs_native
+def test_set_up_is_quick(tmp_path: Path) -> None:
+    blob = process.runtime_blob(host_machine(), tmp_path)
+    best = 1.0
+    for _ in range(3):
+        start = time.perf_counter()
+        process.NativeRuntime(blob)
+        best = min(best, time.perf_counter() - start)
+
+    assert best < 0.01
