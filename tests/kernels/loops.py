@@ -111,3 +111,12 @@ def hinted_while(x, n):
     while tl.condition(i < n, disable_licm=True):
         tl.store(x + i, i)
         i += 1
+
+
+@tw.jit
+def assigned_in_condition(x, n):
+    left = n
+    turns = 0
+    while (left := left - 2) > 0:
+        turns += left
+    tl.store(x, turns * 100 + left)

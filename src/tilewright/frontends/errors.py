@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.support.diagnostics import Diagnostic, Limit
 
 
-@dataclass(frozen=True)
 class UnsupportedSyntax(Limit):
     """A piece of Python that the Triton language does not have."""
 
@@ -18,7 +16,6 @@ class UnsupportedSyntax(Limit):
     reason: str = "not part of the Triton language"
 
 
-@dataclass(frozen=True)
 class NoSource(Diagnostic):
     """The text of a function cannot be found."""
 
@@ -29,7 +26,6 @@ class NoSource(Diagnostic):
     file: str
 
 
-@dataclass(frozen=True)
 class UndefinedName(Diagnostic):
     """A name that is neither a local variable, nor a global, nor a built-in of kernels."""
 
@@ -41,7 +37,6 @@ class UndefinedName(Diagnostic):
     advice: str = "define it before this line"
 
 
-@dataclass(frozen=True)
 class GlobalNotConstant(Diagnostic):
     """A kernel reads a global that could change after compilation."""
 
@@ -52,7 +47,6 @@ class GlobalNotConstant(Diagnostic):
     kind: str
 
 
-@dataclass(frozen=True)
 class LoopTypeChange(Diagnostic):
     """A variable leaves the loop body with another type than it entered with."""
 
@@ -64,7 +58,6 @@ class LoopTypeChange(Diagnostic):
     after: str
 
 
-@dataclass(frozen=True)
 class BranchTypeMismatch(Diagnostic):
     """A variable has different types at the end of the two sides of an `if` on a run-time condition."""
 
@@ -76,7 +69,6 @@ class BranchTypeMismatch(Diagnostic):
     orelse: str
 
 
-@dataclass(frozen=True)
 class ReturnTypeMismatch(Diagnostic):
     """Two `return`s that are chosen between at run time give different types."""
 
@@ -87,7 +79,6 @@ class ReturnTypeMismatch(Diagnostic):
     orelse: str
 
 
-@dataclass(frozen=True)
 class KernelReturnsValue(Diagnostic):
     """A kernel (not a helper) returns something."""
 
@@ -97,7 +88,6 @@ class KernelReturnsValue(Diagnostic):
     type: str
 
 
-@dataclass(frozen=True)
 class BadArguments(Diagnostic):
     """A call does not fit the parameters of the function."""
 
@@ -107,7 +97,6 @@ class BadArguments(Diagnostic):
     reason: str
 
 
-@dataclass(frozen=True)
 class NotCallable(Diagnostic):
     """Something that is not a function is called."""
 
@@ -116,7 +105,6 @@ class NotCallable(Diagnostic):
     type: str
 
 
-@dataclass(frozen=True)
 class NotAKernelFunction(Diagnostic):
     """A Python function that is not for kernels is called from one."""
 
@@ -128,7 +116,6 @@ class NotAKernelFunction(Diagnostic):
     argument: str
 
 
-@dataclass(frozen=True)
 class NotIterable(Diagnostic):
     """The `in` part of a `for` is nothing a kernel can iterate over."""
 
@@ -137,7 +124,6 @@ class NotIterable(Diagnostic):
     type: str
 
 
-@dataclass(frozen=True)
 class BoundNotInteger(Diagnostic):
     """A bound of a loop is no integer."""
 
@@ -148,7 +134,6 @@ class BoundNotInteger(Diagnostic):
     step: str
 
 
-@dataclass(frozen=True)
 class BoundNotConstant(Diagnostic):
     """tl.static_range over values known only at run time."""
 
@@ -159,7 +144,6 @@ class BoundNotConstant(Diagnostic):
     type: str
 
 
-@dataclass(frozen=True)
 class BadCondition(Diagnostic):
     """A condition that has no truth value in a kernel."""
 
@@ -169,7 +153,6 @@ class BadCondition(Diagnostic):
     reason: str = "conditions are scalars, compile-time bools and ints, or None"
 
 
-@dataclass(frozen=True)
 class NotCarried(Diagnostic):
     """A value that is no run-time value changes under a run-time condition or loop."""
 
@@ -181,7 +164,6 @@ class NotCarried(Diagnostic):
     before: str
 
 
-@dataclass(frozen=True)
 class WrongUnpacking(Diagnostic):
     """A tuple of the wrong length is unpacked."""
 
@@ -192,7 +174,6 @@ class WrongUnpacking(Diagnostic):
     actual: str
 
 
-@dataclass(frozen=True)
 class UnknownAttribute(Diagnostic):
     """Something has no attribute of that name."""
 
@@ -204,7 +185,6 @@ class UnknownAttribute(Diagnostic):
     advice: str = "the reference of the language lists what there is"
 
 
-@dataclass(frozen=True)
 class PythonRaised(Diagnostic):
     """Python itself refused a compile-time operation."""
 
@@ -214,7 +194,6 @@ class PythonRaised(Diagnostic):
     message: str
 
 
-@dataclass(frozen=True)
 class RecursionTooDeep(Limit):
     """A jit function calls itself without end (with ever new types or constants), or at run time."""
 
@@ -223,7 +202,6 @@ class RecursionTooDeep(Limit):
     function: str
 
 
-@dataclass(frozen=True)
 class NoinlineNeedsScalars(Limit):
     """A function marked noinline is called with a tile."""
 
@@ -234,7 +212,6 @@ class NoinlineNeedsScalars(Limit):
     type: str
 
 
-@dataclass(frozen=True)
 class ConstantRedefined(Diagnostic):
     """`name: tl.constexpr = …` for a variable that holds a run-time value."""
 

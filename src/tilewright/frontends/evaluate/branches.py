@@ -19,6 +19,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BadCondition, BranchTypeMismatch, ReturnTypeMismatch
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.values import (
+    Fixed,
     at_run_time,
     describe,
     flatten,
@@ -169,13 +170,13 @@ class _Merge:
         return self._then.names[name] is not self._orelse.names[name]
 
     def add(self, then: Any, orelse: Any, mismatch: Mismatch) -> None:
-        """One more result; different constants become run-time values.
+        """One more result; a value that is the same on both sides stays, different constants become run-time values.
 
         Raises:
             CompilationError: the types differ.
         """
         if same_constant(then, orelse):
-            self._layouts.append(flatten(then, []))
+            self._layouts.append(Fixed(then))
             return
         values = []
         for value, side in ((then, self._then), (orelse, self._orelse)):

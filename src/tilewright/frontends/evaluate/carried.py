@@ -66,7 +66,7 @@ class Carried:
                 raise frame.fail(LoopTypeChange(name, describe(before), describe(value)), place)
         return handles
 
-    def drop(self, unchanged: list[int]) -> None:
+    def drop(self, unchanged: set[int]) -> None:
         """Carry the SSA values at these positions no longer: they are what they were before the loop."""
         self._constant = {position: self.initial[position] for position in unchanged}
         self.initial = [value for position, value in enumerate(self.initial) if position not in self._constant]
@@ -84,40 +84,50 @@ def _last_store(body: hir.Block, name: str) -> FileLocation | None:
 
 
 class Turn:
-    """One evaluation of a loop's body: its blocks, the variables at its end, the values it yields.
+    """One evaluation of a loop's body.
 
     Attributes:
         blocks: have one argument per carried SSA value, from position `offset` on.
         names: the variables at the end.
-        yields: the SSA values for the next turn.
-        test: the condition of a `while`.
+        handed: per block the SSA values that it hands on, to the next block or the next turn.
+        test: the condition of a `while`, and the hints with it.
     """
 
     def __init__(
-        self, blocks: tuple[Block, ...], offset: int, names: dict[str, Any], yields: list[Value], test: Any = None
+        self,
+        blocks: tuple[Block, ...],
+        offset: int,
+        names: dict[str, Any],
+        handed: tuple[list[Value], ...],
+        test: Any = None,
     ) -> None:
         self.blocks = blocks
         self.offset = offset
         self.names = names
-        self.yields = yields
+        self.handed = handed
         self.test = test
 
     def prune(self, carried: Carried) -> None:
-        """Stop carrying values that the body hands on as they came."""
-        arguments = self.blocks[-1].args[self.offset :]
-        unchanged = [i for i, (new, old) in enumerate(zip(self.yields, arguments, strict=True)) if new is old]
+        """Stop carrying values that every block hands on as they came."""
+        arguments = [block.args[self.offset :] for block in self.blocks]
+        unchanged = {
+            position
+            for position in range(len(carried.initial))
+            if all(handed[position] is own[position] for handed, own in zip(self.handed, arguments, strict=True))
+        }
         if not unchanged:
             return
-        before = {}
+        before = {own[position]: carried.initial[position] for own in arguments for position in unchanged}
         for block in self.blocks:
-            own = block.args[self.offset :]
-            for position in unchanged:
-                own[position].replace_by(carried.initial[position])
-                before[own[position]] = carried.initial[position]
             block.args = [arg for arg in block.args if arg not in before]
             for index, arg in enumerate(block.args):
                 arg.index = index
-        self.yields = [before.get(v, v) for i, v in enumerate(self.yields) if i not in set(unchanged)]
+        for arg, value in before.items():
+            arg.replace_by(value)
+        self.handed = tuple(
+            [before.get(value, value) for position, value in enumerate(handed) if position not in unchanged]
+            for handed in self.handed
+        )
         carried.drop(unchanged)
 
 

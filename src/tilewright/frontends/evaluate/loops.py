@@ -21,7 +21,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable
 from tilewright.frontends.evaluate.branches import condition
 from tilewright.frontends.evaluate.carried import Carried, Turn, settle
-from tilewright.frontends.evaluate.frame import Frame
+from tilewright.frontends.evaluate.frame import Frame, discard
 from tilewright.frontends.evaluate.values import describe, set_name, unwrapped
 from tilewright.ir.attributes import UNIT, Attribute, FileLocation, Number
 from tilewright.ir.core import Op, Region
@@ -78,27 +78,31 @@ def repeat(frame: Frame, step: hir.While) -> None:
             value = unwrapped(value.condition) if isinstance(value, tl.condition) else value
             test = condition(frame, value, step.location)
             if test is False:
+                discard(before)
                 return None
+            passed = carried.yielded(frame, step.test, step.location)
             with frame.region(carried.types) as after:
+                _restrict(frame, names, step.test.stores)
                 carried.bind(frame, after.args)
                 frame.run(step.body)
-                return Turn(
-                    (before, after), 0, frame.names, carried.yielded(frame, step.body, step.location), (test, hints)
-                )
+                yields = carried.yielded(frame, step.body, step.location)
+                return Turn((before, after), 0, frame.names, (passed, yields), (test, hints))
 
+    names = frozenset(frame.names)
     carried, found = settle(frame, (*step.test.stores, *step.body.stores), step.location, turn)
     if found is None:
+        frame.run(step.test)
         return
     before, after = found.blocks
     found.prune(carried)
-    test, hints = found.test
+    (passed, yields), (test, hints) = found.handed, found.test
     location = frame.emitter.location
-    before.append(Op.create("scf.condition", [to_tensor(test).handle, *before.args], location=location))
-    after.append(Op.create("scf.yield", found.yields, location=location))
+    before.append(Op.create("scf.condition", [to_tensor(test).handle, *passed], location=location))
+    after.append(Op.create("scf.yield", yields, location=location))
     types = [value.type for value in carried.initial]
     regions = [Region([before]), Region([after])]
     carried.rebind(frame, frame.emitter.emit("scf.while", carried.initial, types, hints, regions))
-    _forget(frame, step.body.stores, _AFTER_LOOP)
+    _forget(frame, (*step.test.stores, *step.body.stores), _AFTER_LOOP)
 
 
 def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
@@ -117,7 +121,7 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
             frame.names[step.target] = add(sub(high, counter), low) if backwards else counter
             set_name(frame.names[step.target], step.target)
             frame.run(step.body)
-            return Turn((block,), 1, frame.names, carried.yielded(frame, step.body, step.location))
+            return Turn((block,), 1, frame.names, (carried.yielded(frame, step.body, step.location),))
 
     stores = tuple(name for name in step.body.stores if name != step.target)
     carried, found = settle(frame, stores, step.location, turn)
@@ -125,7 +129,7 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
     (block,) = found.blocks
     found.prune(carried)
     frame.mark(step.location)
-    block.append(Op.create("scf.yield", found.yields, location=frame.emitter.location))
+    block.append(Op.create("scf.yield", found.handed[0], location=frame.emitter.location))
     operands = [low.handle, high.handle, stride.handle, *carried.initial]
     types = [value.type for value in carried.initial]
     results = frame.emitter.emit("scf.for", operands, types, _hints(bounds), [Region([block])])
@@ -161,6 +165,14 @@ def _hints(bounds: Any) -> dict[str, Attribute]:
         if unwrapped(getattr(bounds, name, False)):
             attributes[f"tt.{name}"] = UNIT
     return attributes
+
+
+def _restrict(frame: Frame, names: frozenset[str], stores: tuple[str, ...]) -> None:
+    """Take away what only the condition of a `while` has given a value: it does not reach the body."""
+    for name in stores:
+        if name not in names:
+            del frame.names[name]
+            frame.lost[name] = "the condition of a `while` gives it a value, which does not reach the body"
 
 
 def _forget(frame: Frame, stores: tuple[str, ...], reason: str) -> None:
