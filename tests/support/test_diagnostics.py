@@ -1,7 +1,6 @@
 """Diagnostics render as pictures with a caret, a call chain and help."""
 
 import pickle
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from tilewright.support.diagnostics import (
 from tilewright.support.source import Span
 
 
-@dataclass(frozen=True)
 class NotBroadcastable(Diagnostic):
     title = "shapes do not broadcast"
     label = "{left} and {right} differ in dimension {axis}"

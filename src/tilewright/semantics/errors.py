@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.support.diagnostics import Diagnostic, Limit
 
 
-@dataclass(frozen=True)
 class EmptyShape(Diagnostic):
     """A tile of rank 0."""
 
@@ -17,7 +15,6 @@ class EmptyShape(Diagnostic):
     help = "use a scalar, or a shape with at least one extent"
 
 
-@dataclass(frozen=True)
 class ExtentNotPowerOfTwo(Diagnostic):
     """An extent that is not a power of two."""
 
@@ -29,7 +26,6 @@ class ExtentNotPowerOfTwo(Diagnostic):
     extent: int
 
 
-@dataclass(frozen=True)
 class TileTooLarge(Diagnostic):
     """More elements than a tile may have."""
 
@@ -41,7 +37,6 @@ class TileTooLarge(Diagnostic):
     limit: int
 
 
-@dataclass(frozen=True)
 class NotBroadcastable(Diagnostic):
     """Two shapes that differ where neither is 1."""
 
@@ -53,7 +48,6 @@ class NotBroadcastable(Diagnostic):
     axis: int
 
 
-@dataclass(frozen=True)
 class CannotBroadcastTo(Diagnostic):
     """A tile that does not fit into the wanted shape."""
 
@@ -64,7 +58,6 @@ class CannotBroadcastTo(Diagnostic):
     target: tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class NoCommonType(Diagnostic):
     """Operands that no promotion rule brings together."""
 
@@ -75,7 +68,6 @@ class NoCommonType(Diagnostic):
     right: Any
 
 
-@dataclass(frozen=True)
 class MixedSigns(Diagnostic):
     """`/`, `//` or `%` of a signed and an unsigned integer."""
 
@@ -86,7 +78,6 @@ class MixedSigns(Diagnostic):
     right: Any
 
 
-@dataclass(frozen=True)
 class NegativeMeetsUnsigned(Diagnostic):
     """A negative Python number with an unsigned tile."""
 
@@ -97,7 +88,6 @@ class NegativeMeetsUnsigned(Diagnostic):
     dtype: Any
 
 
-@dataclass(frozen=True)
 class NumberOutOfRange(Diagnostic):
     """A Python number that the element type cannot hold."""
 
@@ -108,7 +98,6 @@ class NumberOutOfRange(Diagnostic):
     dtype: Any
 
 
-@dataclass(frozen=True)
 class WrongOperandType(Diagnostic):
     """An operation that is not defined for the type of its operand."""
 
@@ -120,7 +109,6 @@ class WrongOperandType(Diagnostic):
     expected: str
 
 
-@dataclass(frozen=True)
 class NotATile(Diagnostic):
     """A Python object where a tile or number is needed."""
 
@@ -130,7 +118,6 @@ class NotATile(Diagnostic):
     what: str
 
 
-@dataclass(frozen=True)
 class PointerMeetsPointer(Diagnostic):
     """Arithmetic between two pointers."""
 
@@ -141,7 +128,6 @@ class PointerMeetsPointer(Diagnostic):
     right: Any
 
 
-@dataclass(frozen=True)
 class NoSingleTruth(Diagnostic):
     """A tile where Python wants True or False."""
 
@@ -151,7 +137,6 @@ class NoSingleTruth(Diagnostic):
     type: Any
 
 
-@dataclass(frozen=True)
 class MustBeConstant(Diagnostic):
     """A run-time value where a compile-time constant is needed."""
 
@@ -162,7 +147,6 @@ class MustBeConstant(Diagnostic):
     found: str
 
 
-@dataclass(frozen=True)
 class BadArgument(Diagnostic):
     """An argument that is not one of the accepted values."""
 
@@ -174,7 +158,6 @@ class BadArgument(Diagnostic):
     expected: str
 
 
-@dataclass(frozen=True)
 class AxisOutOfRange(Diagnostic):
     """An axis that the tile does not have."""
 
@@ -185,7 +168,6 @@ class AxisOutOfRange(Diagnostic):
     rank: int
 
 
-@dataclass(frozen=True)
 class NumelDiffers(Diagnostic):
     """A reshape that changes the number of elements."""
 
@@ -196,7 +178,6 @@ class NumelDiffers(Diagnostic):
     target: tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class BadPermutation(Diagnostic):
     """Axes that are no permutation."""
 
@@ -206,7 +187,6 @@ class BadPermutation(Diagnostic):
     rank: int
 
 
-@dataclass(frozen=True)
 class ShapesDiffer(Diagnostic):
     """Operands that must have equal shapes (or types)."""
 
@@ -217,7 +197,6 @@ class ShapesDiffer(Diagnostic):
     right: Any
 
 
-@dataclass(frozen=True)
 class BadIndex(Diagnostic):
     """An index other than `None` and `:`."""
 
@@ -227,7 +206,6 @@ class BadIndex(Diagnostic):
     index: str
 
 
-@dataclass(frozen=True)
 class NotAPointer(Diagnostic):
     """Memory access through something that is no pointer."""
 
@@ -238,7 +216,6 @@ class NotAPointer(Diagnostic):
     type: Any
 
 
-@dataclass(frozen=True)
 class OtherNeedsMask(Diagnostic):
     """`other` without `mask`."""
 
@@ -247,7 +224,6 @@ class OtherNeedsMask(Diagnostic):
     help = "pass mask=..., or leave other out"
 
 
-@dataclass(frozen=True)
 class MaskNotBoolean(Diagnostic):
     """A mask of numbers."""
 
@@ -257,7 +233,6 @@ class MaskNotBoolean(Diagnostic):
     type: Any
 
 
-@dataclass(frozen=True)
 class TileThroughScalarPointer(Diagnostic):
     """A tile of values or masks for a single address."""
 
@@ -267,7 +242,6 @@ class TileThroughScalarPointer(Diagnostic):
     name: str
 
 
-@dataclass(frozen=True)
 class StoreToConst(Diagnostic):
     """A store through a pointer to const."""
 
@@ -277,7 +251,6 @@ class StoreToConst(Diagnostic):
     type: Any
 
 
-@dataclass(frozen=True)
 class OnlyForBlockPointers(Diagnostic):
     """boundary_check or padding_option with ordinary pointers."""
 
@@ -288,7 +261,6 @@ class OnlyForBlockPointers(Diagnostic):
     type: Any
 
 
-@dataclass(frozen=True)
 class NotForBlockPointers(Diagnostic):
     """mask or other with a block pointer."""
 
@@ -299,7 +271,6 @@ class NotForBlockPointers(Diagnostic):
     type: Any
 
 
-@dataclass(frozen=True)
 class AtomicNotSupported(Diagnostic):
     """An atomic operation on an element type that has none."""
 
@@ -311,7 +282,6 @@ class AtomicNotSupported(Diagnostic):
     expected: str
 
 
-@dataclass(frozen=True)
 class DotShapesDiffer(Diagnostic):
     """Operands whose inner extents differ."""
 
@@ -322,7 +292,6 @@ class DotShapesDiffer(Diagnostic):
     right: tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class CombineChangesType(Diagnostic):
     """A combine function whose results are not like its arguments."""
 
@@ -333,7 +302,6 @@ class CombineChangesType(Diagnostic):
     expected: Any
 
 
-@dataclass(frozen=True)
 class NotOnThisTarget(Limit):
     """A feature bound to one vendor's hardware."""
 

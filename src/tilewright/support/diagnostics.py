@@ -1,8 +1,7 @@
 """What can go wrong, as data, and the one renderer that turns it into text.
 
-A mistake is a frozen dataclass; its templates are filled from its fields (and properties):
+A mistake is a class with fields and templates, which are filled from the fields (and properties):
 
-    @dataclass(frozen=True)
     class NotBroadcastable(Diagnostic):
         title = "shapes do not broadcast"
         label = "{left} and {right} differ in dimension {axis}"
@@ -28,9 +27,8 @@ Semantics do not know where the user's program is: the evaluator catches the `Se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 from tilewright.support.source import Span, display_width, source_line
 
@@ -46,9 +44,11 @@ class Exit(Enum):
     """A check that the user wrote does not hold: CompileTimeAssertionFailure."""
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class Diagnostic:
-    """A mistake (or limit) as data. Subclasses are frozen dataclasses with templates over their fields.
+    """A mistake (or limit) as data. Subclasses name their fields as dataclasses do, and templates over them.
+
+    They are no real dataclasses: making a hundred of those would be a quarter of the time to import the package.
 
     Attributes:
         title: what is wrong, in general; the first line.
@@ -61,6 +61,34 @@ class Diagnostic:
     label: ClassVar[str] = ""
     help: ClassVar[str] = ""
     exit: ClassVar[Exit] = Exit.MISTAKE
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        annotations = vars(cls).get("__annotations__", {})
+        own = (name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
+        cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        for name, value in zip(self._fields, args, strict=False):
+            assert name not in fields, f"{type(self).__name__} gets {name} twice"
+            fields[name] = value
+        assert len(args) <= len(self._fields), f"{type(self).__name__} has the fields {self._fields}"
+        assert fields.keys() <= set(self._fields), f"{type(self).__name__} has the fields {self._fields}"
+        missing = [name for name in self._fields if name not in fields and not hasattr(type(self), name)]
+        assert not missing, f"{type(self).__name__} needs {missing}"
+        self.__dict__.update(fields)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(getattr(self, name) for name in self._fields)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._fields)})"
 
     def fill(self, template: str) -> str:
         """`template` with `{field}` replaced by this diagnostic's field or property."""
@@ -73,14 +101,12 @@ class Diagnostic:
         return self.fill(self.title) + (f": {label}" if label else "")
 
 
-@dataclass(frozen=True)
 class Limit(Diagnostic):
     """Base of diagnostics about what Tilewright itself cannot do (yet); they become `Unsupported`."""
 
     exit: ClassVar[Exit] = Exit.LIMIT
 
 
-@dataclass(frozen=True)
 class Mistake(Diagnostic):
     """A mistake that says everything in one sentence; for places where a class of its own would add nothing."""
 
@@ -88,7 +114,6 @@ class Mistake(Diagnostic):
     message: str
 
 
-@dataclass(frozen=True)
 class NotSupported(Limit):
     """A Triton feature, by name, that this compiler refuses."""
 
@@ -98,7 +123,6 @@ class NotSupported(Limit):
     reason: str = ""
 
 
-@dataclass(frozen=True)
 class StaticAssertionFailed(Diagnostic):
     """`tl.static_assert` (or `assert` on constants) with a false condition."""
 
