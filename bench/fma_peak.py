@@ -1,11 +1,12 @@
 """The multiply-add peak of one core, measured: what dot kernels are compared with.
 
     peak = Peak()                     # compiles four loops, a few milliseconds
-    peak.fp32()                       # operations per second right now; one sample of about 0.1 ms
+    peak.fp32()                       # operations per second right now; one sample of 0.1 to 0.2 ms
     python bench/fma_peak.py          # prints all four
 
 Clock frequency and neighbours change from one millisecond to the next, so take a sample next to every measurement and
-compare ratios. Each loop keeps 12 independent accumulators in registers and touches no memory.
+compare ratios. Times are CPU times of the thread, so being interrupted does not count. Each loop keeps 12 independent
+accumulators in registers and touches no memory.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Loop:
 
     def rate(self) -> float:
         """Operations per second (a multiply-add counts as two), from one run."""
-        start = time.perf_counter()
+        start = time.thread_time()
         self.function(TRIPS, ctypes.addressof(_memory))
-        return self.operations / (time.perf_counter() - start)
+        return self.operations / (time.thread_time() - start)
 
 
 _memory = ctypes.create_string_buffer(4096)

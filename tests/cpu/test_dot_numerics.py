@@ -105,16 +105,16 @@ def test_a_that_comes_biased() -> None:
     check_all(found, target)
 
 
+@pytest.mark.parametrize("far", ["a", "b", "ab"])
 @pytest.mark.parametrize("types", TYPES)
-def test_operands_read_in_place(types: str) -> None:
+def test_operands_read_in_place(types: str, far: str) -> None:
     target = host_target()
     operand, acc = TYPES[types]
     stored = operand_element_type(operand, target)
     found = [
         replace(
             make_spec((32, 64, 32), stored, acc, a_transposed=a, b_transposed=b),
-            a_stride="%a_stride",
-            b_stride="%b_stride",
+            **{f"{operand}_stride": f"%{operand}_stride" for operand in far},
         )
         for a, b in product((False, True), repeat=2)
     ]

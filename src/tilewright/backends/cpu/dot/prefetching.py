@@ -11,6 +11,8 @@ from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.llvm.writer import LlvmWriter
 
 LINE = 64
+SECOND_LEVEL = 2
+"""LLVM's name for the L2 cache. The tiles of this dot fill the L1 cache."""
 UNROLLED = 16
 """More fetches than this in one share become a loop over rows."""
 
@@ -53,7 +55,7 @@ def _fetch(w: LlvmWriter, soon: Prefetch, share: Offset, rows: int, start: Offse
     def row(r: Offset, _: list[str]) -> list[str]:
         here = behind(w, first, r, soon.row_stride)
         for line in range(lines):
-            w.prefetch(behind(w, here, line * LINE))
+            w.prefetch(behind(w, here, line * LINE), locality=SECOND_LEVEL)
         return []
 
     if rows * lines > UNROLLED:
