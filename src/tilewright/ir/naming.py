@@ -18,12 +18,13 @@ _UNSAFE = re.compile(r"[^\w$.\-]", re.ASCII)
 class Names:
     """Names of all values and blocks under one op."""
 
-    __slots__ = ("_argument", "_conflict", "_number", "_used", "blocks", "values")
+    __slots__ = ("_argument", "_conflict", "_number", "_taken", "_used", "blocks", "values")
 
     def __init__(self, op: Op) -> None:
         self.values: dict[Value, str] = {}
         self.blocks: dict[Block, str] = {}
         self._used: set[str] = set()
+        self._taken: list[str] = []
         self._number = self._argument = self._conflict = 0
         self._name_results(op)
         for region in op.regions:
@@ -32,7 +33,7 @@ class Names:
     def _name_region(self, region: Region) -> None:
         """Name what the region defines, then, each from the same counters, the regions inside."""
         start = self._number, self._argument, self._conflict
-        before = len(self.values)
+        before = len(self._taken)
         for position, block in enumerate(region.blocks):
             self.blocks[block] = f"^bb{position}"
             self._name_arguments(block, entry=position == 0)
@@ -41,20 +42,13 @@ class Names:
                 if op.results:
                     self._name_results(op)
                 op = op.next
-        after = len(self.values)
         for block in region.blocks:
             for op in block:
                 for inner in op.regions:
                     self._name_region(inner)
         self._number, self._argument, self._conflict = start
-        if region.op is not None:
-            self._release(before, after)
-
-    def _release(self, before: int, after: int) -> None:
-        """The names of a finished region may be taken again."""
-        for position, name in enumerate(self.values.values()):
-            if before <= position < after:
-                self._used.discard(name)
+        self._used.difference_update(self._taken[before:])
+        del self._taken[before:]
 
     def _name_arguments(self, block: Block, *, entry: bool) -> None:
         for argument in block.args:
@@ -95,6 +89,7 @@ class Names:
             name = f"{base}_{self._conflict}"
             self._conflict += 1
         used.add(name)
+        self._taken.append(name)
         return name
 
 
