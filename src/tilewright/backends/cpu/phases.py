@@ -14,7 +14,6 @@ A store (or a write to a buffer) runs no earlier than anything that reads that m
 from __future__ import annotations
 
 from tilewright.backends.cpu.costs import CLOBBERS, EXPENSIVE, ROOTS, cost, is_tile, tile_operand
-from tilewright.backends.cpu.open_nest import axis_of
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, with_shape
@@ -78,7 +77,7 @@ class Nest:
         if self.is_row_level(value):
             return 1
         shape = value.type.shape or (1,)
-        return shape[axis_of(root)] if root.name in ("tt.reduce", "tt.scan") else shape[-1]
+        return shape[self.axis]
 
 
 def spill_phases(module: Op) -> None:
