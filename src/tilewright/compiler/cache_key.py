@@ -48,9 +48,13 @@ class CacheKey:
 
 @cache
 def compiler_identity() -> str:
-    """Differs whenever a source file of this package differs in size or date: no developer ever gets stale code."""
-    stats = sorted(_source_stats(PACKAGE))
-    return hashlib.sha256(repr(stats).encode()).hexdigest()
+    """Differs whenever a source file of this package does: no developer ever gets stale code."""
+    return source_identity(PACKAGE)
+
+
+def source_identity(folder: Path) -> str:
+    """64 hexadecimal digits that differ whenever a source file below `folder` differs in size or date."""
+    return hashlib.sha256(repr(sorted(_source_stats(folder))).encode()).hexdigest()
 
 
 @cache

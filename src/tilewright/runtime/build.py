@@ -20,7 +20,6 @@ from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.cache import DiskCache, Entry, StoredEntry, file_stem, write_whole
 from tilewright.runtime.dependencies import value_text
-from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.support import settings
 
@@ -97,7 +96,7 @@ def _spec_text(spec: ArgumentSpec) -> str:
 
 
 def _from_compiler(artifact: Artifact, request: KernelRequest, disk: DiskCache, target: Target) -> CompiledKernel:
-    blob = link(artifact.object)
+    blob = late.link(artifact.object)
     image = Image(blob.image, blob.symbols[artifact.metadata.entry], target.runs_here())
     now = settings.current()
     files = {IMAGE: image.code}

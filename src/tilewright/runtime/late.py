@@ -1,4 +1,4 @@
-"""The one place of the runtime that imports the compiler, and only when something has to be compiled.
+"""The one place of the runtime that imports the compiler and the linker, and only when something has to be compiled.
 
 A process whose kernels all come from the disk cache never gets here.
 """
@@ -13,6 +13,7 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.compiler.artifact import Artifact
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
+from tilewright.runtime.drivers.cpu.loader import Blob
 
 
 def compile_kernel(
@@ -49,6 +50,26 @@ def cpu_assembly(texts: Mapping[str, str], target: Target) -> str:
     from tilewright.backends.cpu.pipeline import CpuBackend
 
     return CpuBackend().assembly(texts, target)
+
+
+def link(object_file: bytes) -> Blob:
+    """Link an object into a blob; see `drivers.cpu.blob.link`."""
+    from tilewright.runtime.drivers.cpu.blob import link
+
+    return link(object_file)
+
+
+def native_runtime_blob(machine: str, cpu: str) -> Blob | None:
+    """The launcher and the thread pool, compiled for `cpu`; None where they cannot be compiled."""
+    from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+    from tilewright.runtime.drivers.cpu.blob import link
+    from tilewright.runtime.drivers.cpu.elf import LinkError
+    from tilewright.runtime.drivers.cpu.native.module import runtime_text
+
+    try:
+        return link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
+    except (LlvmError, LinkError, ImportError, OSError):
+        return None
 
 
 def interpret(python: Any, grid: tuple[int, int, int], arguments: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ and routines share one image; the relocations are applied once, here, so loading
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewright.runtime.drivers.cpu import relocate
 from tilewright.runtime.drivers.cpu.elf import LinkError, ObjectFile, Section, Symbol, read_object
+from tilewright.runtime.drivers.cpu.loader import Blob
 
 _PAGE = 4096
 
@@ -30,15 +30,6 @@ ROUTINES: Mapping[str, Mapping[str, bytes]] = {
         "memset": bytes.fromhex("e30300aa 820000b4 61140038 420400f1 c1ffff54 c0035fd6"),
     },
 }
-
-
-@dataclass(frozen=True)
-class Blob:
-    """A linked image. `symbols` maps the exported names to offsets; `machine` is "x86-64" or "aarch64"."""
-
-    machine: str
-    image: bytes
-    symbols: Mapping[str, int]
 
 
 def link(object_file: bytes) -> Blob:

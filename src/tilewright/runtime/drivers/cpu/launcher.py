@@ -36,7 +36,6 @@ from functools import cache, partial
 from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.native.arguments import KNOWN
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_BITS,
     CONVERT_FLOAT_TO_FP32,
@@ -45,6 +44,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_TRUTH,
     EXTERNALS,
     FILL,
+    KNOWN,
     LAYOUT,
     RECORD,
     ROLE_ANY_ALIGNMENT,

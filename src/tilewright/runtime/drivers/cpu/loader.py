@@ -29,6 +29,15 @@ def host_machine() -> str:
 
 
 @dataclass(frozen=True)
+class Blob:
+    """A linked image. `symbols` maps the exported names to offsets; `machine` is "x86-64" or "aarch64"."""
+
+    machine: str
+    image: bytes
+    symbols: Map[str, int]
+
+
+@dataclass(frozen=True)
 class Mapping:
     """Executable memory: `size` bytes from `address`, a multiple of the page size."""
 

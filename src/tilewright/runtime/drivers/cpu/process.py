@@ -20,18 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+from tilewright.compiler.cache_key import source_identity
+from tilewright.runtime import late
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.blob import Blob, link
-from tilewright.runtime.drivers.cpu.elf import LinkError
-from tilewright.runtime.drivers.cpu.loader import allocate, host_machine, map_code
-from tilewright.runtime.drivers.cpu.native.module import runtime_text
-from tilewright.runtime.drivers.cpu.native.pool import MACHINES, RUNTIME
+from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     C_FUNCTIONS,
     EXTERNALS,
     POOL,
+    RUNTIME,
     SYSTEM_FUNCTIONS,
     TABLE,
     poke,
@@ -182,34 +180,32 @@ class _Spec(ctypes.Structure):
 def native_runtime() -> NativeRuntime | None:
     """The runtime of this process, or None where native launching is not possible."""
     machine = host_machine()
-    if sys.platform != "linux" or machine not in MACHINES or not python_memory.is_supported_python():
+    if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
         return None
     try:
-        return NativeRuntime(runtime_blob(machine, settings.current().cache_dir))
-    except (LlvmError, LinkError, ImportError, OSError, ValueError):
+        blob = runtime_blob(machine, settings.current().cache_dir)
+        return None if blob is None else NativeRuntime(blob)
+    except (OSError, ValueError):
         return None
 
 
-def runtime_blob(machine: str, folder: Path) -> Blob:
+def runtime_blob(machine: str, folder: Path) -> Blob | None:
     """The blob of the runtime, from the cache folder if it is there, whole and current; compiled and kept otherwise.
 
-    Errors: LlvmError, LinkError or ImportError when it has to be compiled and cannot be.
+    None when it has to be compiled and cannot be.
     """
     path = folder / f"runtime-{machine}-{_source_digest()[:16]}.blob"
     blob = _read_blob(path, machine)
     if blob is None:
-        text = runtime_text(machine)
-        blob = link(compile_object(text, host_target(_BASE_CPUS[machine]), opt=2, optimize=True))
-        _write_blob(path, blob)
+        blob = late.native_runtime_blob(machine, _BASE_CPUS[machine])
+        if blob is not None:
+            _write_blob(path, blob)
     return blob
 
 
 def _source_digest() -> str:
     """Changes whenever the code that writes the runtime does."""
-    digest = hashlib.sha256()
-    for path in sorted((Path(__file__).parent / "native").glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return source_identity(Path(__file__).parent / "native")
 
 
 def _read_blob(path: Path, machine: str) -> Blob | None:

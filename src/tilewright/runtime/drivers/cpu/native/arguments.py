@@ -16,11 +16,13 @@ from __future__ import annotations
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
+    KNOWN,
     LAYOUT,
     NDARRAY_DATA,
     NDARRAY_DTYPE,
     NDARRAY_FLAGS,
     NDARRAY_KEY_FLAGS,
+    RAISED,
     RECORD,
     ROLE_ANY_ALIGNMENT,
     ROLE_ANY_VALUE,
@@ -35,13 +37,11 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_NONE,
     TAG_OBJECT,
     TAG_UINT64,
+    UNKNOWN,
     WORD_MULTIPLE,
     WORD_ONE,
     WORD_TENSOR,
 )
-
-KNOWN, UNKNOWN, RAISED = 1, 0, -1
-"""What `classify` gives: a key, no key, a Python exception."""
 
 _HASH_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio
 

@@ -8,7 +8,7 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.arguments import KNOWN, RAISED, release, type_of
+from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -19,8 +19,10 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_INT_TO_FP64,
     EXTERNALS,
     FILL,
+    KNOWN,
     LAUNCH_SLOTS,
     LAYOUT,
+    RAISED,
     RECORD,
     SOURCE,
     TABLE,

@@ -17,10 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
-from tilewright.runtime.drivers.cpu.native.structs import OPEN, POOL, TABLE
-
-RUNTIME = "runtime"
-"""The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
+from tilewright.runtime.drivers.cpu.native.structs import OPEN, POOL, RUNTIME, TABLE
 
 _FUTEX_WAIT, _FUTEX_WAKE, _ALL_SIGNALS = 128, 129, -1
 _SIG_SETMASK = 2

@@ -15,6 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+RUNTIME = "runtime"
+"""The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
+
+KNOWN, UNKNOWN, RAISED = 1, 0, -1
+"""What `classify` gives: a key, no key, a Python exception."""
+
 _SIZES = {"i32": 4, "i64": 8, "ptr": 8}
 _CODES = {"i32": "<i", "i64": "<q", "ptr": "<Q"}
 
