@@ -8,6 +8,7 @@ from typing import Any
 import branches
 import calls
 import loops
+import objects
 import pytest
 import tutorials
 from evaluating import run_time, ttir
@@ -54,6 +55,8 @@ KERNELS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (loops.tuples_are_unrolled, {"x": P32, "a": I32, "b": I32}),
     (loops.unrolled, {"x": F32, "N": 3}),
     (loops.wide_counter, {"x": P32, "n": I64}),
+    (objects.carried_object, {"x": P32, "n": I32}),
+    (objects.descriptor_to_helper, {"x": F32, "out": F32}),
     (tutorials.add, {"x_ptr": F32, "y_ptr": F32, "out_ptr": F32, "n": N16, "BLOCK": 128}),
     (
         tutorials.softmax,

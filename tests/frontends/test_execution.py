@@ -12,6 +12,7 @@ import branches
 import calls
 import loops
 import numpy as np
+import objects
 import pytest
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +44,14 @@ def collatz(n: int) -> int:
     return steps
 
 
+def descriptor_sums() -> list[float]:
+    """What the kernel with the descriptor writes."""
+    out = floats(*[0] * 64)
+    objects.descriptor_to_helper[(1,)](floats(*range(128)), out)
+    sums: list[float] = out.tolist()
+    return sums
+
+
 CASES: list[tuple[str, Callable[[], Any], Any]] = [
     ("count_down", lambda: first(loops.count_down, ints(0), 9), [9 + 7 + 5 + 3 + 1]),
     ("hints", lambda: first(loops.hints, ints(*[-1] * 6), 5), [0, -1, 2, -1, 4, -1]),
@@ -70,6 +79,8 @@ CASES: list[tuple[str, Callable[[], Any], Any]] = [
     ("constant_result", lambda: first(calls.constant_result, ints(*[0] * 32), 64)[-1], 31),
     ("helper_returns", lambda: [first(calls.early_return_in_helper, ints(x), 3)[0] for x in (5, 2)], [3, 2]),
     ("function_parameter", lambda: first(calls.function_parameter, ints(5), calls.scaled), [25]),
+    ("carried_object", lambda: first(objects.carried_object, ints(1), 4), [33]),
+    ("descriptor", lambda: descriptor_sums(), [2.0 * i + 64 for i in range(64)]),
     ("comprehension", lambda: first(calls.comprehension, ints(5, 6, 7), 3)[0], 12),
 ]
 

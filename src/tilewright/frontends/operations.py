@@ -6,9 +6,17 @@ Readers put them into `Operate` steps; each takes plain compile-time values or t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from tilewright.language.callable import JITCallable
 from tilewright.semantics.arithmetic import to_tensor
+
+
+class Method(NamedTuple):
+    """A kernel function found in the class of `owner`, which becomes its first argument."""
+
+    function: JITCallable
+    owner: Any
 
 
 def attribute(owner: Any, name: str) -> Any:
@@ -18,7 +26,10 @@ def attribute(owner: Any, name: str) -> Any:
             return owner
         if owner.__class__ is not str and not hasattr(owner, name):
             return getattr(to_tensor(owner), name)
-    return getattr(owner, name)
+    found = getattr(owner, name)
+    if not isinstance(found, JITCallable):
+        return found
+    return Method(found, owner) if hasattr(type(owner), name) else found
 
 
 def pack(*items: Any) -> tuple[Any, ...]:

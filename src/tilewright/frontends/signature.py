@@ -34,7 +34,8 @@ class Parameter:
         constant: the value of a compile-time parameter, else NO_CONSTANT.
         divisibility: 16 if the run-time value is known to be a multiple of 16, else 1.
         elements: the parameters that make up a tuple, else None.
-        container: the tuple class (a named tuple, perhaps) of `elements`.
+        container: the tuple class (a named tuple, perhaps) of `elements`, or any function from the list of their
+            values to the value of the parameter.
     """
 
     name: str

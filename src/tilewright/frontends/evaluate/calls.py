@@ -10,13 +10,14 @@ from tilewright.frontends.errors import NotAKernelFunction, NotCallable
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.evaluate.values import describe, is_compile_time, unwrapped
+from tilewright.frontends.operations import Method
 from tilewright.language.callable import JITCallable
 
 
 def call(frame: Frame, step: hir.Call) -> None:
     """result = callee(*arguments, **keywords)."""
     values = frame.values
-    callee = values[step.callee]
+    callee: Any = values[step.callee]
     arguments = [values[register] for register in step.arguments]
     if step.starred:
         arguments = _spread(arguments, step.starred)
@@ -26,6 +27,9 @@ def call(frame: Frame, step: hir.Call) -> None:
             keywords.update(values[register])
         else:
             keywords[name] = values[register]
+    if isinstance(callee, Method):
+        arguments.insert(0, callee.owner)
+        callee = callee.function
     if isinstance(callee, JITCallable):
         values[step.result] = call_kernel_function(frame, callee, arguments, keywords, step.location)
         return

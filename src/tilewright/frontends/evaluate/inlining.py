@@ -17,7 +17,16 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Evaluation, Frame
-from tilewright.frontends.evaluate.values import Fixed, Layout, describe, flatten, rebuild, set_name, unwrapped
+from tilewright.frontends.evaluate.values import (
+    Compound,
+    Fixed,
+    Layout,
+    describe,
+    flatten,
+    rebuild,
+    set_name,
+    unwrapped,
+)
 from tilewright.frontends.evaluate.values import Sequence as TupleLayout
 from tilewright.ir.attributes import Attribute, FileLocation, Symbol
 from tilewright.ir.builder import Builder
@@ -210,7 +219,7 @@ def mangled(name: str, layouts: dict[str, Layout]) -> str:
 
 
 def _mangled_types(layout: Layout) -> Iterator[str]:
-    if isinstance(layout, TupleLayout):
+    if isinstance(layout, (TupleLayout, Compound)):
         for item in layout.items:
             yield from _mangled_types(item)
     elif not isinstance(layout, Fixed):
@@ -229,6 +238,8 @@ def _key(layout: Layout) -> Any:
     """Equal for arguments that one specialised function can serve."""
     if isinstance(layout, TupleLayout):
         return (layout.container, *map(_key, layout.items))
+    if isinstance(layout, Compound):
+        return (layout.kind, layout.names, *map(_key, layout.items))
     if not isinstance(layout, Fixed):
         return layout
     value = layout.value

@@ -1,6 +1,7 @@
 """Values of a kernel and the SSA values inside them.
 
-A value is a tile, a tuple of values, or something known at compile time (numbers, types, functions, None).
+A value is a tile, a tuple of values, an object with values as attributes (a tensor descriptor, an aggregate), or
+something known at compile time (numbers, types, functions, None).
 `flatten` takes the SSA values out and says how to put others in their place; `rebuild` does so:
 
     flatten((x, 3, (y,)))   →   [x.handle, y.handle], layout
@@ -10,9 +11,11 @@ A value is a tile, a tuple of values, or something known at compile time (number
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.ir.core import Op, Value
+from tilewright.language.callable import JITCallable
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.tile import Tile
@@ -34,7 +37,15 @@ class Sequence(NamedTuple):
     items: tuple[Layout, ...]
 
 
-Layout: TypeAlias = "AnyType | Fixed | Sequence"
+class Compound(NamedTuple):
+    """The layout of an object with tiles among its attributes."""
+
+    kind: type[Any]
+    names: tuple[str, ...]
+    items: tuple[Layout, ...]
+
+
+Layout: TypeAlias = "AnyType | Fixed | Sequence | Compound"
 
 
 def flatten(value: Any, handles: list[Value]) -> Layout:
@@ -44,7 +55,19 @@ def flatten(value: Any, handles: list[Value]) -> Layout:
         return value.type
     if isinstance(value, tuple):
         return Sequence(value.__class__, tuple(flatten(item, handles) for item in value))
+    attributes = run_time_attributes(value)
+    if attributes is not None:
+        items = tuple(flatten(item, handles) for item in attributes.values())
+        return Compound(value.__class__, tuple(attributes), items)
     return Fixed(value)
+
+
+def run_time_attributes(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object that holds tiles; None for everything else."""
+    attributes = getattr(value, "__dict__", None)
+    if attributes is None or isinstance(value, _NOT_COMPOUND) or all(map(is_compile_time, attributes.values())):
+        return None
+    return dict(attributes)
 
 
 def rebuild(layout: Layout, handles: Iterator[Value]) -> Any:
@@ -53,6 +76,12 @@ def rebuild(layout: Layout, handles: Iterator[Value]) -> Any:
         return layout.value
     if isinstance(layout, Sequence):
         return make_tuple(layout.container, [rebuild(item, handles) for item in layout.items])
+    if isinstance(layout, Compound):
+        made = object.__new__(layout.kind)
+        made.__dict__.update(
+            {name: rebuild(item, handles) for name, item in zip(layout.names, layout.items, strict=True)}
+        )
+        return made
     return Tile.concrete(next(handles), layout)
 
 
@@ -69,6 +98,9 @@ def same_layout(left: Layout, right: Layout) -> bool:
         return same_constant(left.value, right.value)
     if isinstance(left, Sequence) and isinstance(right, Sequence):
         return len(left.items) == len(right.items) and all(map(same_layout, left.items, right.items))
+    if isinstance(left, Compound) and isinstance(right, Compound):
+        alike = left.kind is right.kind and left.names == right.names
+        return alike and all(map(same_layout, left.items, right.items))
     return left is right
 
 
@@ -100,7 +132,7 @@ def is_compile_time(value: Any) -> bool:
     """Whether there is no tile inside `value`."""
     if isinstance(value, tuple):
         return all(map(is_compile_time, value))
-    return not isinstance(value, Tile)
+    return not isinstance(value, Tile) and run_time_attributes(value) is None
 
 
 def describe(value: Any) -> str:
@@ -129,3 +161,4 @@ def set_name(value: Any, name: str) -> None:
 
 
 _COMPARABLE = NUMBERS | {str}
+_NOT_COMPOUND = (type, ModuleType, FunctionType, JITCallable)
