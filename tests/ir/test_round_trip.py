@@ -45,6 +45,20 @@ def test_every_op_has_a_sample() -> None:
     assert ours - shown == set()
 
 
+def test_spellings_of_triton_3_9_are_read() -> None:
+    text = """tt.func @f(%p: !tt.ptr<f32>, %d: !tt.tensordesc<8xf32>, %k: i32) {
+  ttg.barrier global_read|global_write
+  %x = tt.load %p {cachePolicy = #tt.cache_policy<cache_modifier = ca, eviction_policy = evict_first>, isVolatile = true} : !tt.ptr<f32>
+  %y = tt.descriptor_load %d[%k] {cachePolicy = #tt.cache_policy<cache_modifier = cg>} : !tt.tensordesc<8xf32> -> tensor<8xf32>
+  tt.return
+}"""  # noqa: E501
+    assert print_op(parse_module(text)).splitlines()[2:5] == [
+        "    gpu.barrier",
+        "    %x = tt.load %p cacheModifier = ca evictionPolicy = evict_first {isVolatile = true} : !tt.ptr<f32>",
+        "    %y = tt.descriptor_load %d[%k] cacheModifier = cg : !tt.tensordesc<tensor<8xf32>> -> tensor<8xf32>",
+    ]
+
+
 def test_a_clone_prints_the_same() -> None:
     module = parse_module(EVERY_OP)
     assert print_op(module.clone()) == EVERY_OP

@@ -11,6 +11,10 @@ from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer, symbol_text
 from tilewright.ir.types import i1
 
+BARRIER_SCOPES = ("all", "local", "global_read", "global_write", "tensor_read", "tensor_write")
+"""What Triton 3.9 says a barrier orders; ours order everything."""
+
+
 # module [@name] [attributes {…}] { … }
 
 
@@ -60,6 +64,15 @@ def _verify_assume(op: Op) -> None:
     require(op.operands[0].type is i1, op, "the condition must be i1")
 
 
+# gpu.barrier {…}                                          Triton 3.9: ttg.barrier all
+
+
+def _parse_barrier(parser: Parser, definition: OpDefinition) -> Op:
+    while parser.keyword(*BARRIER_SCOPES):
+        parser.optional("|")
+    return Op(definition, (), (), parser.attributes())
+
+
 declare(
     "builtin.module",
     spelling="module",
@@ -83,4 +96,12 @@ declare(
     print=_print_assume,
     verify=_verify_assume,
 )
-declare("gpu.barrier", operands=(0, 0), results=0, effect=Effect.READ_WRITE, **BARE)
+declare(
+    "gpu.barrier",
+    operands=(0, 0),
+    results=0,
+    effect=Effect.READ_WRITE,
+    other_spellings=("ttg.barrier",),
+    parse=_parse_barrier,
+    print=BARE["print"],
+)

@@ -76,7 +76,6 @@ def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
     descriptor, indices = _parse_place(parser)
     attributes: dict[str, Attribute] = {}
     parse_cache_options(parser, attributes)
-    attributes.update(parser.attributes())
     type = parser.colon_type()
     parser.expect("->")
     operands = parser.resolve_all([descriptor, *indices], [type, *(i32,) * len(indices)])

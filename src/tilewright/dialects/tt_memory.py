@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
-from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
@@ -36,15 +37,23 @@ def _mask_type(pointee: Type) -> Type:
     return with_element(pointee, i1)
 
 
+_POLICY = re.compile(r"(cache_modifier|eviction_policy) = (\w+)")
+_POLICY_FIELDS = {"cache_modifier": "cache", "eviction_policy": "evict"}
+
+
 # cacheModifier = ca evictionPolicy = evict_first           and 3.9's {cachePolicy = #tt.cache_policy<…>}
 
 
 def parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> None:
-    """Read the cache options in front of the attributes."""
+    """Read the cache options and the attributes behind them."""
     while word := parser.keyword("cacheModifier", "evictionPolicy"):
         parser.expect("=")
         name, values = ("cache", CACHE_MODIFIERS) if word == "cacheModifier" else ("evict", EVICTION_POLICIES)
         attributes[name] = Keyword(parser.one_of(values, f"a {word}"))
+    attributes.update(parser.attributes())
+    policy = attributes.pop("cachePolicy", None)
+    if isinstance(policy, Opaque):
+        attributes.update({_POLICY_FIELDS[name]: Keyword(word) for name, word in _POLICY.findall(policy.text)})
 
 
 def cache_text(op: Op) -> str:
@@ -60,7 +69,6 @@ def cache_text(op: Op) -> str:
 def _memory_attributes(parser: Parser) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {}
     parse_cache_options(parser, attributes)
-    attributes.update(parser.attributes())
     padding = attributes.get("padding")
     if isinstance(padding, Number):
         attributes["padding"] = Keyword(PADDINGS[int(padding.value)])

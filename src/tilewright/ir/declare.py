@@ -48,6 +48,7 @@ class OpDefinition:
         regions: the number of regions.
         required: attributes that are always there.
         spelling: how the custom text format spells the name where it differs (`module`).
+        other_spellings: names that other versions of Triton use, read but never printed.
         effect_of: computes the effect of one op, where it depends on the op's attributes.
         verify: raises VerificationError when an op of this kind is malformed.
         parse, print: the custom text format; None means MLIR's generic form.
@@ -69,6 +70,7 @@ class OpDefinition:
     regions: int = 0
     required: tuple[str, ...] = ()
     spelling: str = ""
+    other_spellings: tuple[str, ...] = ()
     effect_of: Callable[[Any], Effect] | None = None
     verify: Callable[[Any], None] | None = None
     parse: Callable[..., Any] | None = None
@@ -85,7 +87,8 @@ def declare(name: str, **facts: Any) -> OpDefinition:
     """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it."""
     assert name not in OPS, f"{name} is declared twice"
     OPS[name] = definition = OpDefinition(name=name, **facts)
-    SPELLINGS[definition.spelling or name] = definition
+    for word in (definition.spelling or name, *definition.other_spellings):
+        SPELLINGS[word] = definition
     return definition
 
 
