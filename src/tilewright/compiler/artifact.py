@@ -9,9 +9,8 @@ An artifact comes from the compiler or from the disk cache; nobody can tell whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Stage: TypeAlias = "str | bytes"
 StageSource: TypeAlias = "Stage | Callable[[], Stage]"
@@ -81,8 +80,7 @@ class Metadata:
         object.__setattr__(self, "_facts", MappingProxyType(facts))
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """A compiled kernel that is not loaded yet.
 
     Attributes:

@@ -9,15 +9,14 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 PACKAGE = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheKey:
+class CacheKey(NamedTuple):
     """Everything that the compiled code depends on, as text.
 
     Attributes:
@@ -41,8 +40,7 @@ class CacheKey:
     @property
     def digest(self) -> str:
         """64 hexadecimal digits; the name of the entry's folder."""
-        parts = (getattr(self, part.name) for part in fields(self))
-        text = "".join(f"{len(part)}:{part}" for part in parts)  # with lengths: no two records run together alike
+        text = "".join(f"{len(part)}:{part}" for part in self)  # with lengths: no two records run together alike
         return hashlib.sha256(text.encode()).hexdigest()
 
 

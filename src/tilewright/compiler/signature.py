@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 CONSTEXPR: Final = "constexpr"
 TUPLE: Final = "tuple"
 NO_CONSTANT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentSpec:
+class ArgumentSpec(NamedTuple):
     """One parameter of a kernel, as compiled.
 
     Attributes:

@@ -6,10 +6,9 @@ digest of the cache key → entry on disk? → else compile, link, store → Com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.backends.llvm.machine import Target, host_target
@@ -27,8 +26,7 @@ IMAGE, OBJECT, ASSEMBLY = "image", "obj", "asm"
 BINARY = (IMAGE, OBJECT)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRequest:
+class KernelRequest(NamedTuple):
     """A kernel to be made ready.
 
     Attributes:

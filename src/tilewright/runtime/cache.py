@@ -19,16 +19,14 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _FORMAT = 1
 _serial = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What the cache keeps of a kernel.
 
     Attributes:

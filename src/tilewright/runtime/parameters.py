@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MISSING = inspect.Parameter.empty
 
@@ -21,8 +20,7 @@ ANNOTATION_TYPES = {
 _TYPE_STRINGS = frozenset(ANNOTATION_TYPES.values()) | {"fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16"}
 
 
-@dataclass(frozen=True, slots=True)
-class KernelParam:
+class KernelParam(NamedTuple):
     """One parameter of a kernel.
 
     Attributes:

@@ -31,9 +31,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -64,8 +63,7 @@ NO_DEFAULT: Any = object()
 """The default of a parameter that has none."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A kernel parameter, as far as launching cares.
 
     `is_constant`: a `tl.constexpr`, keyed by value. `by_value`: an int 1 is different from other ints.
@@ -79,16 +77,14 @@ class Parameter:
     by_alignment: bool = True
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """One argument of the machine code: the parameter that fills it, and Triton's name of its type ("*fp32", "i64")."""
 
     parameter: int
     type: str
 
 
-@dataclass(frozen=True)
-class Specialization:
+class Specialization(NamedTuple):
     """Machine code for one key.
 
     `entry`: address of `void entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
@@ -102,8 +98,7 @@ class Specialization:
     num_threads: int = 0
 
 
-@dataclass(frozen=True)
-class Miss:
+class Miss(NamedTuple):
     """The key of a call that found no specialisation, and the objects whose addresses are part of it."""
 
     key: bytes
@@ -225,7 +220,7 @@ class NativeKernel:
             return None
         runtime.know_torch()
         objects = (ctypes.py_object * len(values))(*values)
-        count = layout.count
+        count = layout.bound_count
         words, numbers = ctypes.create_string_buffer(16 * count), ctypes.create_string_buffer(8 * count)
         if runtime.classify(layout.address, objects, words, numbers) != KNOWN:
             return None
@@ -247,8 +242,7 @@ class NativeKernel:
         return made
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """A LAYOUT in memory, and what it refers to. `indices` has a parameter's argument, or -1 for its default."""
 
     positional: int
@@ -263,7 +257,7 @@ class _Layout:
         return ctypes.addressof(self.memory)
 
     @property
-    def count(self) -> int:
+    def bound_count(self) -> int:
         return len(self.indices)
 
     def kept(self, values: tuple[Any, ...]) -> tuple[object, ...]:

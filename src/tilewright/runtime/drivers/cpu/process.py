@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
@@ -22,6 +21,7 @@ import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
+from tilewright.runtime.cache import write_whole
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -227,9 +227,7 @@ def _write_blob(path: Path, blob: Blob) -> None:
     content = header.encode() + b"\0" + blob.image
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-        Path(file.name).replace(path)
+        write_whole(path, hashlib.sha256(content).digest() + content)
     except OSError:
         return
 
