@@ -69,6 +69,8 @@ class Planner:
             self.enter_regions(op)
         elif op.name == "tt.dot":
             self.dot(op)
+        elif op.name == "tt.gather" and self.weight(op.operands[0]):
+            self.gather(op)
         elif op.name in ROOTS and touches_tiles(op):
             self.root(op)
         elif op.definition.terminator:
@@ -169,6 +171,15 @@ class Planner:
     def dot(self, op: Op) -> None:
         self.done.add(op)
         self.dots.lower(op, self)
+
+    def gather(self, op: Op) -> None:
+        """Any element of the source may be asked for, so it lies in memory; later uses read it from there too."""
+        source = op.operands[0]
+        buffer = self.materialise(source, op)
+        self.close(before=op)
+        read = self.insert(Op.create("cpu.read", (buffer,), (source.type,), location=op.location), op)
+        for user in [u for u in source.uses if u not in self.done]:
+            user.set_operands([read.result if v is source else v for v in user.operands])
 
     # ------------------------------------------------------------------ buffers
 
