@@ -28,8 +28,8 @@ PASSES = (
     Pass("canonicalize", canonicalize),  # the patterns of later passes need not know equivalent spellings
     Pass("combine", combine),  # accumulating dots, masked loads with their default
     Pass("reorder_broadcast", reorder_broadcast),  # arithmetic on scalars and columns instead of whole tiles
-    Pass("cse", cse),  # once everything has its final spelling, equal things look equal
-    Pass("licm", licm),  # after cse: what a loop shares with the outside has left it already
+    Pass("licm", licm),  # before cse, which then merges what several loops computed
+    Pass("cse", cse),  # once everything has its final spelling and place, equal things look equal
     Pass("symbol_dce", symbol_dce),  # functions whose last call was folded away
     Pass("loop_unroll", loop_unroll),  # last: copies of a small body
 )

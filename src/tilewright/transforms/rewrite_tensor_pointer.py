@@ -29,7 +29,7 @@ def rewrite_tensor_pointer(module: Op) -> bool:
     changed = False
     for function in functions_of(module):
         if any(op.name == "tt.make_tensor_ptr" for op in function.walk()):
-            rewriting = _Rewriting()
+            rewriting = _Rewriting(function.regions[0].block)
             for block in function.regions[0].blocks:
                 rewriting.rewrite_block(block)
             for op in reversed(rewriting.replaced):
@@ -56,16 +56,19 @@ def _part_types(type: Type) -> list[Type]:
 
 
 class _Rewriting:
-    """The rewriting of one function.
+    """The rewriting of the function whose body starts with `entry`.
 
     Attributes:
         parts: per block pointer the scalars it consists of.
         replaced: ops to erase at the end, in order.
+        columns: the steps inside blocks that are used so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, entry: Block) -> None:
+        assert entry.first is not None, "a function ends with a terminator"
         self.parts: dict[Value, list[Value]] = {}
         self.replaced: list[Op] = []
+        self.columns = _Columns(_Emitter(entry.first))
 
     def rewrite_block(self, block: Block) -> None:
         block.args = self._expanded_values(block.args, block)
@@ -127,7 +130,7 @@ class _Rewriting:
         self.replaced.append(op)
 
     def load(self, op: Op) -> None:
-        access = _Access(op, self.parts[op.operands[0]])
+        access = _Access(op, self.parts[op.operands[0]], self.columns)
         operands = [access.pointers(), *access.mask()]
         if len(operands) == 2:
             operands += access.padding()
@@ -135,7 +138,7 @@ class _Rewriting:
         _drop_block_attributes(op)
 
     def store(self, op: Op) -> None:
-        access = _Access(op, self.parts[op.operands[0]])
+        access = _Access(op, self.parts[op.operands[0]], self.columns)
         op.set_operands([access.pointers(), op.operands[1], *access.mask()])
         _drop_block_attributes(op)
 
@@ -180,11 +183,45 @@ class _Emitter:
         return self.op("tt.splat", (value,), TensorType(shape, value.type))
 
 
+class _Columns:
+    """0, 1, 2, … as i64, along the axes of blocks; each is computed once, at the start of the function."""
+
+    def __init__(self, emit: _Emitter) -> None:
+        self.emit = emit
+        self._steps: dict[int, Value] = {}
+        self._columns: dict[tuple[tuple[int, ...], int], Value] = {}
+
+    def steps(self, extent: int) -> Value:
+        """As a tile of one axis."""
+        if extent not in self._steps:
+            bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(extent, i32)}
+            narrow = self.emit.op("tt.make_range", (), TensorType((extent,), i32), bounds)
+            self._steps[extent] = self.emit.op("arith.extsi", (narrow,), TensorType((extent,), i64))
+        return self._steps[extent]
+
+    def column(self, shape: tuple[int, ...], axis: int) -> Value:
+        """As a tile that extends along `axis` of a block of `shape`."""
+        if (shape, axis) not in self._columns:
+            self._columns[shape, axis] = emit_along(self.emit, axis, len(shape), self.steps(shape[axis]))
+        return self._columns[shape, axis]
+
+
+def emit_along(emit: _Emitter, axis: int, rank: int, column: Value) -> Value:
+    """A tile of one axis as one that extends along `axis` of `rank`."""
+    for i in range(rank):
+        if i != axis:
+            shape = column.type.shape or ()
+            type = TensorType((*shape[:i], 1, *shape[i:]), column.type.scalar)
+            column = emit.op("tt.expand_dims", (column,), type, {"axis": Number(i, i32)})
+    return column
+
+
 class _Access:
     """One load or store through a block pointer."""
 
-    def __init__(self, op: Op, parts: list[Value]) -> None:
+    def __init__(self, op: Op, parts: list[Value], columns: _Columns) -> None:
         self.op = op
+        self.columns = columns
         self.emit = _Emitter(op)
         self.tile = _block_of(op.operands[0])
         self.rank = rank = len(self.tile.shape)
@@ -203,8 +240,8 @@ class _Access:
             base = emit.op("tt.addptr", (base, emit.binary("arith.muli", offset, stride)), base.type)
         inside: Value | None = None
         for axis, stride in enumerate(self.strides):
-            column = self._along(axis, self._range(axis))
-            step = emit.splat(stride, self._column_shape(axis))
+            column = self.columns.column(self.tile.shape, axis)
+            step = emit.splat(stride, column.type.shape or ())
             term = self._broadcast(emit.binary("arith.muli", column, step))
             inside = term if inside is None else emit.binary("arith.addi", inside, term)
         pointers = emit.splat(base, self.tile.shape)
@@ -216,7 +253,7 @@ class _Access:
         axes = check.values if isinstance(check, DenseArray) else ()
         both: Value | None = None
         for axis in axes:
-            inside = self._broadcast(self._along(axis, self._inside(axis)))
+            inside = self._broadcast(emit_along(self.emit, axis, self.rank, self._inside(axis)))
             both = inside if both is None else self.emit.binary("arith.andi", both, inside)
         return () if both is None else (both,)
 
@@ -229,33 +266,15 @@ class _Access:
         value = math.nan if keyword.name == "pad_nan" else 0.0 if is_float else 0
         return (self.emit.constant(value, self.tile),)
 
-    def _range(self, axis: int) -> Value:
-        extent = self.tile.shape[axis]
-        bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(extent, i32)}
-        steps = self.emit.op("tt.make_range", (), TensorType((extent,), i32), bounds)
-        return self.emit.op("arith.extsi", (steps,), TensorType((extent,), i64))
-
     def _inside(self, axis: int) -> Value:
         emit = self.emit
         shape = (self.tile.shape[axis],)
-        index = emit.binary("arith.addi", emit.splat(self.offsets[axis], shape), self._range(axis))
+        index = emit.binary("arith.addi", emit.splat(self.offsets[axis], shape), self.columns.steps(shape[0]))
         zero, end = emit.constant(0, index.type), emit.splat(self.shape[axis], shape)
         return emit.binary("arith.andi", self._compare("sge", index, zero), self._compare("slt", index, end))
 
     def _compare(self, predicate: str, a: Value, b: Value) -> Value:
         return self.emit.op("arith.cmpi", (a, b), TensorType(a.type.shape or (), i1), {"predicate": Keyword(predicate)})
-
-    def _column_shape(self, axis: int) -> tuple[int, ...]:
-        return tuple(extent if i == axis else 1 for i, extent in enumerate(self.tile.shape))
-
-    def _along(self, axis: int, column: Value) -> Value:
-        """A tile of one axis as one that extends along `axis` of the block."""
-        for i in range(self.rank):
-            if i != axis:
-                shape = column.type.shape or ()
-                type = TensorType((*shape[:i], 1, *shape[i:]), column.type.scalar)
-                column = self.emit.op("tt.expand_dims", (column,), type, {"axis": Number(i, i32)})
-        return column
 
     def _broadcast(self, column: Value) -> Value:
         type = TensorType(self.tile.shape, column.type.scalar)
