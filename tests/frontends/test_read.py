@@ -92,6 +92,23 @@ def test_statements_after_an_early_return_move_into_the_other_side(tmp_path: Pat
     assert step.then.stores == ()
 
 
+def test_many_conditional_returns_share_what_follows(tmp_path: Path) -> None:
+    branches = "".join(f"    if FLAG == {i}:\n        if a > 0:\n            return {i}\n" for i in range(40))
+    python = _load(tmp_path, f"def kernel(a, FLAG):\n{branches}    return a\n")
+    assert len(_steps_once(read_function(python).body)) < 500
+
+
+def _steps_once(block: hir.Block) -> set[int]:
+    found: dict[int, hir.Block] = {}
+    todo = [block]
+    while todo:
+        current = todo.pop()
+        if id(current) not in found:
+            found[id(current)] = current
+            todo += [inner for step in current.steps for inner in hir.nested_blocks(step)]
+    return {id(step) for shared in found.values() for step in shared.steps}
+
+
 def test_equal_constants_share_a_register_but_not_across_types(tmp_path: Path) -> None:
     python = _load(tmp_path, "def kernel(x):\n    return (1, 1, 1.0, True, 0.0, -0.0)\n")
     (pack,) = _steps(read_function(python), hir.Operate)

@@ -141,6 +141,13 @@ class If(NamedTuple):
     location: FileLocation
 
 
+class Continue(NamedTuple):
+    """Go on with the steps of `block`, which several sides of branches may share; the last step of its block."""
+
+    block: Block
+    location: FileLocation
+
+
 class For(NamedTuple):
     """`for target in iterable: body`."""
 
@@ -187,6 +194,7 @@ Step: TypeAlias = (
     | ShortCircuit
     | Collect
     | If
+    | Continue
     | For
     | While
     | Return
@@ -251,4 +259,4 @@ def _stored_names(steps: tuple[Step, ...]) -> Iterator[str]:
                 yield step.target
 
 
-_WITH_BLOCKS = (Choose, ShortCircuit, If, For, While, Assert)
+_WITH_BLOCKS = (Choose, ShortCircuit, If, Continue, For, While, Assert)

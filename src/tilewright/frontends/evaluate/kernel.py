@@ -116,12 +116,18 @@ def _return(frame: Frame, step: hir.Return) -> None:
     frame.result = frame.values[step.value]
 
 
+def _continue(frame: Frame, step: hir.Continue) -> None:
+    """Go on with the steps that several paths share."""
+    frame.run(step.block)
+
+
 HANDLERS: dict[type, Handler] = {
     hir.Assert: check,
     hir.Bind: bind,
     hir.Call: call,
     hir.Choose: choose,
     hir.Collect: collect,
+    hir.Continue: _continue,
     hir.Delete: delete,
     hir.For: loop,
     hir.If: branch,

@@ -6,15 +6,12 @@ import ast
 
 from tilewright.frontends import hir
 from tilewright.frontends.from_ast.expressions import bind
-from tilewright.frontends.from_ast.reader import Reader, StatementReader, contains_return
+from tilewright.frontends.from_ast.reader import Reader, StatementReader
 
 
 def read_if(reader: Reader, node: ast.If) -> None:
-    """`if test: … else: …`; one with a `return` inside is the last step of its block (see `with_continuation`)."""
-    test = reader.expression(node.test)
-    then = reader.block(lambda: reader.statements(node.body))
-    orelse = reader.block(lambda: reader.statements(node.orelse))
-    reader.put(hir.If(test, then, orelse, contains_return(node), reader.location(node.test)))
+    """`if test: … else: …`."""
+    reader.branch(node)
 
 
 def read_for(reader: Reader, node: ast.For) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -23,7 +24,6 @@ class Reader:
 
     Attributes:
         loops: how many loops the statement being read is inside of.
-        function_tail: the statement being read is the last one of the function (on its path).
     """
 
     def __init__(
@@ -50,15 +50,34 @@ class Reader:
             self.refuse(node, _DESCRIPTIONS.get(node.__class__, type(node).__name__))
         return read(self, node)
 
-    def statements(self, body: list[ast.stmt]) -> None:
-        """Read statements into the current block, up to the first that never lets the next one run."""
+    def statements(self, body: list[ast.stmt], rest: hir.Continue | None = None) -> None:
+        """Read statements, and then `rest`, into the current block, up to the first `return`.
+
+        What follows an `if` with a `return` inside moves into the sides that do not return:
+
+            if c: return a          if c: return a
+            b                 →     else: b
+        """
         for number, statement in enumerate(body):
             if isinstance(statement, ast.If) and not self.loops and contains_return(statement):
-                return self.statement(with_continuation(statement, body[number + 1 :]))
+                after = body[number + 1 :]
+                if always_returns(statement):
+                    rest = None
+                elif after:
+                    rest = hir.Continue(self.block(partial(self.statements, after, rest)), self.location(after[0]))
+                self.branch(statement, rest)
+                return
             self.statement(statement)
             if isinstance(statement, ast.Return):
-                return None
-        return None
+                return
+        if rest is not None:
+            self.put(rest)
+
+    def branch(self, node: ast.If, rest: hir.Continue | None = None) -> None:
+        """Read an `if`; `rest` is what the sides that do not return go on with."""
+        test = self.expression(node.test)
+        then, orelse = (self.block(partial(self.statements, side, rest)) for side in (node.body, node.orelse))
+        self.put(hir.If(test, then, orelse, contains_return(node), self.location(node.test)))
 
     def statement(self, node: ast.stmt) -> None:
         """Read one statement."""
@@ -161,26 +180,11 @@ def contains_return(node: ast.stmt) -> bool:
     return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
 
 
-def with_continuation(node: ast.If, rest: list[ast.stmt]) -> ast.If:
-    """The `if` with the statements after it moved into the sides that do not return.
-
-    if c: return a          if c: return a
-    b                 →     else: b
-    """
-    return ast.copy_location(ast.If(node.test, _continued(node.body, rest), _continued(node.orelse, rest)), node)
-
-
-def _continued(body: list[ast.stmt], rest: list[ast.stmt]) -> list[ast.stmt]:
-    return body if always_returns(body) else [*body, *rest]
-
-
-def always_returns(body: list[ast.stmt]) -> bool:
-    """Whether no path through the statements reaches their end."""
-    return any(
-        isinstance(node, ast.Return)
-        or (isinstance(node, ast.If) and always_returns(node.body) and always_returns(node.orelse))
-        for node in body
-    )
+def always_returns(node: ast.stmt) -> bool:
+    """Whether no path through the statement reaches its end."""
+    if isinstance(node, ast.If):
+        return any(map(always_returns, node.body)) and any(map(always_returns, node.orelse))
+    return isinstance(node, ast.Return)
 
 
 def _parameters(reader: Reader, arguments: ast.arguments) -> tuple[hir.Parameter, ...]:
