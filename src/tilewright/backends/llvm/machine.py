@@ -176,8 +176,7 @@ def _named(name: str) -> Target:
 @cache
 def _detected_host() -> Target:
     machine = platform.machine().lower()
-    cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    text = _cpuinfo()
     if machine in ("arm64", "aarch64"):
         if platform.system() == "Darwin":
             return _named("apple-m1")
@@ -190,9 +189,20 @@ def _detected_host() -> Target:
     return _x86(_level(features), _tuning(features, amd="AuthenticAMD" in text), features)
 
 
+def _cpuinfo() -> str:
+    """What Linux says of the first CPU; nothing elsewhere."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            return file.read(8192).partition("\n\n")[0]
+    except OSError:
+        return ""
+
+
 def _cpuinfo_words(text: str, key: str) -> set[str]:
-    found = re.search(rf"^{key}\s*: (.*)$", text, re.MULTILINE)
-    return set(found.group(1).split()) if found else set()
+    for line in text.splitlines():
+        if line.startswith(key):
+            return set(line.partition(":")[2].split())
+    return set()
 
 
 def _level(features: tuple[str, ...]) -> str:
