@@ -97,7 +97,7 @@ class Rewriter:
         if isinstance(owner, Op):
             self.revisit(owner)
         elif owner.region is not None and owner.region.op is not None:
-            self.revisit(owner.region.op)
+            self.revisit_later(owner.region.op)
 
     def modified(self, op: Op) -> None:
         """Say that `op` was changed in place: it and the users of its results are looked at again."""
@@ -112,6 +112,12 @@ class Rewriter:
         if op not in self._queued:
             self._queued.add(op)
             self._worklist.append(op)
+
+    def revisit_later(self, op: Op) -> None:
+        """Look at `op` (again) after everything else: for ops with regions, once what is inside has come to rest."""
+        if op not in self._queued:
+            self._queued.add(op)
+            self._worklist.insert(0, op)
 
     # The driver's side
 

@@ -262,7 +262,7 @@ def look_at_loop_again(op: Op, rewriter: Rewriter) -> bool:
     """What a loop yields has changed: perhaps its own rules apply now."""
     parent = op.parent
     if parent is not None:
-        rewriter.revisit(parent)
+        rewriter.revisit_later(parent)
     return False
 
 

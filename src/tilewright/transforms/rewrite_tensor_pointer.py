@@ -20,6 +20,7 @@ from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i1, i32, i64
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import number_of
 
 CONTROL_FLOW = frozenset(("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"))
 
@@ -174,6 +175,9 @@ class _Emitter:
         return self.op(name, (a, b), a.type)
 
     def widened(self, value: Value) -> Value:
+        number = number_of(value)
+        if number is not None:
+            return self.constant(number.value, i64)
         return value if value.type is i64 else self.op("arith.extsi", (value,), i64)
 
     def constant(self, value: float, type: Type) -> Value:
