@@ -326,6 +326,31 @@ def test_many_specialisations() -> None:
     assert len(kernel.slow_calls) == 300
 
 
+def test_keywords_of_equal_names_are_installed_once() -> None:
+    kernel, (x, y, out) = adder(), arrays()
+    for _ in range(3):
+        keywords = {"".join(["BLO", "CK"]): 1024}  # not the interned name: native code does not recognise it
+        kernel.native[(1,)](x, y, out, 999, **keywords)
+
+    assert len(kernel.slow_calls) == 3
+    assert len(kernel.native._records) == len(kernel.native._tables) - len(kernel.native._layouts) == 1
+
+
+def test_a_list_that_changes_while_it_is_read_goes_to_python() -> None:
+    class Extent:
+        def __index__(self) -> int:
+            grid.clear()
+            return 1
+
+    grids: list[Any] = []
+    kernel = create_native_kernel([Parameter("n")], lambda grid, args, kwargs, miss: grids.append(grid))
+    grid = [Extent(), Extent()]
+    kernel[grid](3)
+
+    assert grids == [grid]
+    assert len(grid) == 2
+
+
 def test_clear_forgets() -> None:
     kernel, (x, y, out) = adder(), arrays()
     assert slow_calls(kernel, (1,), x, y, out, 999, BLOCK=1024) == 1

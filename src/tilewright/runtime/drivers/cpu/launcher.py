@@ -118,6 +118,7 @@ class NativeKernel:
 
     __slots__ = (
         "__weakref__",
+        "_installed",
         "_keeps",
         "_layouts",
         "_parameters",
@@ -136,6 +137,7 @@ class NativeKernel:
         self._state = ctypes.addressof(self._state_memory)
         self._layouts: list[_Layout] = []
         self._records: dict[tuple[int, bytes], ctypes.Array[ctypes.c_char]] = {}
+        self._installed: dict[tuple[int, bytes], object] = {}
         self._tables: list[object] = []
         self._retired: list[object] = []
         self._keeps: list[object] = []
@@ -156,6 +158,8 @@ class NativeKernel:
             return
         if all(layout.address != miss.layout for layout in self._layouts):
             return  # of another kernel
+        if self._installed.get((miss.layout, miss.key), miss) is specialization.result:
+            return
         fills = _fills(specialization.slots, miss.key)
         if fills is None:
             return
@@ -177,15 +181,15 @@ class NativeKernel:
         )
         memory = ctypes.create_string_buffer(record, RECORD.size)
         self._keeps += [miss.keeps, words, fills, specialization.result]
-        replaced = self._records.get((miss.layout, miss.key))
-        self._retired.append(replaced)
+        self._retired.append(self._records.get((miss.layout, miss.key)))
         self._records[miss.layout, miss.key] = memory
+        self._installed[miss.layout, miss.key] = specialization.result
         self._publish()
 
     def clear(self) -> None:
         """Forgets all specialisations: the next calls go to the slow path. Launches under way are not disturbed."""
         self._retired += self._records.values()
-        self._records = {}
+        self._records, self._installed = {}, {}
         self._publish()
 
     def _publish(self) -> None:

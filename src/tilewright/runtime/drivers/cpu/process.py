@@ -28,6 +28,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     C_FUNCTIONS,
     EXTERNALS,
+    JOB,
     POOL,
     RUNTIME,
     SYSTEM_FUNCTIONS,
@@ -50,7 +51,8 @@ class NativeRuntime:
     """
 
     def __init__(self, blob: Blob) -> None:
-        self.table, self.pool, self.externals = (allocate(struct.size) for struct in (TABLE, POOL, EXTERNALS))
+        sizes = TABLE.size, POOL.size + JOB.size, EXTERNALS.size
+        self.table, self.pool, self.externals = map(allocate, sizes)
         code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self.table})
         self.symbols = {name: code.address + offset for name, offset in blob.symbols.items()}
         pointer, word = ctypes.c_void_p, ctypes.c_int64

@@ -132,7 +132,10 @@ def _extents(module: Module) -> None:
     for offset in (0, 4, 8):
         f.store(f.constant("i32", 1), f["launch"], offset)
     with f.counted(count) as axis:
-        extent = f.call(system(f, "PyLong_AsLong"), "i64", f.call(items, "ptr", grid, axis))
+        item = f.call(items, "ptr", grid, axis)
+        with f.when(is_tuple.equals(0) & type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
+            f.give(-1)  # converting it could change the list
+        extent = f.call(system(f, "PyLong_AsLong"), "i64", item)
         with f.when(extent.equals(-1)):
             f.call(system(f, "PyErr_Clear"), "void")
         with f.when((extent < 0) | (extent > _MAX_EXTENT)):
@@ -250,6 +253,8 @@ def _call_bound(module: Module) -> None:
     positional = f["flags"] & _NO_OFFSET_FLAG
     kernel, grid = f.get(BOUND, f["bound"], "kernel"), f.get(BOUND, f["bound"], "grid")
     slot = f.load("ptr", kernel, f.get(TABLE, runtime(f), "state_slot"))
+    with f.when(slot.equals(0)):  # the collector has taken the kernel apart
+        f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
     state = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", slot)
     layout = f.call("find_layout", "ptr", state, positional, names)
     with f.when(layout.differs(0)):

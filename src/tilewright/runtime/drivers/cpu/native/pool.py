@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
-from tilewright.runtime.drivers.cpu.native.structs import OPEN, POOL, RUNTIME, TABLE
+from tilewright.runtime.drivers.cpu.native.structs import JOB, OPEN, POOL, RUNTIME, TABLE
 
 _FUTEX_WAIT, _FUTEX_WAKE, _ALL_SIGNALS = 128, 129, -1
 _SIG_SETMASK = 2
@@ -76,8 +76,8 @@ def _work(module: Module) -> None:
     """Claims chunks and runs them until none is left."""
     f = module.function("work", "void", {"pool": "ptr", "scratch": "ptr"})
     pool = f["pool"]
-    entry, launch = f.get(POOL, pool, "entry"), f.get(POOL, pool, "launch")
-    total, chunk = f.get(POOL, pool, "total"), f.get(POOL, pool, "chunk")
+    job = f.address(POOL, pool, "job")
+    entry, launch, total, chunk = (f.get(JOB, job, name) for name in ("entry", "launch", "total", "chunk"))
     with f.repeat() as loop:
         begin = f.update("add", f.address(POOL, pool, "next"), chunk)
         loop.leave_when(begin >= total)
@@ -131,9 +131,10 @@ def _worker(module: Module) -> None:
 
 def _take_part(f: Function, pool: Value) -> None:
     seat = f.update("add", f.address(POOL, pool, "seats"), 1)
-    with f.when(seat < f.get(POOL, pool, "limit")):
-        offset = seat * f.get(POOL, pool, "stride")
-        f.call("work", "void", pool, f.at(f.get(POOL, pool, "scratch"), offset))
+    job = f.address(POOL, pool, "job")
+    with f.when(seat < f.get(JOB, job, "limit")):
+        offset = seat * f.get(JOB, job, "stride")
+        f.call("work", "void", pool, f.at(f.get(JOB, job, "scratch"), offset))
 
 
 def _start_workers(module: Module) -> None:
@@ -175,11 +176,12 @@ def _share(module: Module, machine: Machine) -> None:
     f = module.function("share", "i64", {"pool": "ptr", **arguments})
     pool, threads = f["pool"], f["threads"]
     f.call("start_workers", "void", pool, threads - 1)
+    job = f.address(POOL, pool, "job")
     for field in ("entry", "launch", "total", "scratch", "stride"):
-        f.put(POOL, pool, field, f[field])
-    f.put(POOL, pool, "limit", threads)
+        f.put(JOB, job, field, f[field])
+    f.put(JOB, job, "limit", threads)
     chunk = f["total"] // (threads * 8)
-    f.put(POOL, pool, "chunk", f.choose(chunk < 1, 1, chunk))
+    f.put(JOB, job, "chunk", f.choose(chunk < 1, 1, chunk))
     f.put(POOL, pool, "next", 0)
     f.put(POOL, pool, "seats", 1)
     gate = f.address(POOL, pool, "gate")

@@ -193,14 +193,11 @@ POOL = struct_of(
     workers="i64",
     threads="i64",  # most threads per launch, the caller included
     spin_ticks="i64",
-    entry="ptr",
-    launch="ptr",
-    total="i64",
-    chunk="i64",
-    scratch="ptr",
-    stride="i64",
-    limit="i64",
+    job="ptr",  # a JOB begins here
 )
+
+JOB = struct_of(entry="ptr", launch="ptr", total="i64", chunk="i64", scratch="ptr", stride="i64", limit="i64")
+"""What the threads of the pool run: one cache line, written while the gate is closed."""
 
 ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
 TAG_OBJECT, TAG_INT32, TAG_INT64, TAG_UINT64, TAG_BOOL, TAG_FLOAT, TAG_NONE = 1, 2, 3, 4, 5, 6, 7
