@@ -98,11 +98,12 @@ def to_single(w: LlvmWriter, value: str, source: str, lanes: int) -> str:
     if source in ("f32", "tf32"):
         return value
     if source == "bf16":
-        bits = single.integers.cast("zext", Kind(w, "bfloat", lanes)(value).bits)
-        return single.from_bits(bits << 16).name
+        return single.cast("fpext", Kind(w, "bfloat", lanes)(value)).name
     if source == "f16":
         half = Kind(w, "half", lanes)(value)
-        return (single.cast("fpext", half) if w.target.has_f16c else _widened(half.bits, SMALL_FLOATS["f16"])).name
+        return (
+            single.cast("fpext", half) if w.target.has_f16c else _widened(half_bits(half), SMALL_FLOATS["f16"])
+        ).name
     return _widened(Kind(w, "i8", lanes)(value), SMALL_FLOATS[source]).name
 
 
@@ -119,6 +120,19 @@ def from_single(w: LlvmWriter, value: str, target: str, lanes: int, *, to_zero: 
     code = _narrowed(x, SMALL_FLOATS[target], to_zero=to_zero)
     narrow = code.kind.with_element("i16" if target == "f16" else "i8").cast("trunc", code)
     return half.from_bits(narrow).name if target == "f16" else narrow.name
+
+
+def half_bits(x: Lanes) -> Lanes:
+    """The bits of 16-bit floats.
+
+    A scalar goes through memory: LLVM 22 aborts on `bitcast half %x to i16` where only the sign is used after.
+    """
+    k = x.kind
+    if k.lanes > 1:
+        return x.bits
+    w, place = k.writer, k.writer.alloca(2, align=2)
+    w.do(f"store volatile {k.type} {x.name}, ptr {place}, align 2")
+    return k.integers(w.emit(f"load volatile i16, ptr {place}, align 2"))
 
 
 def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lanes: int, *, signed: bool) -> str:

@@ -17,6 +17,7 @@ from tilewright.backends.llvm.conversions import (
     convert_float,
     float_from_integer,
     from_single,
+    half_bits,
     integer_from_float,
     to_single,
 )
@@ -200,6 +201,8 @@ def _bitcast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
         return value.name
     if source.element == "ptr" or target.element == "ptr":
         return target.cast("ptrtoint" if source.element == "ptr" else "inttoptr", value).name
+    if source.element in ("half", "bfloat"):
+        return target.cast("bitcast", half_bits(value)).name
     return target.cast("bitcast", value).name
 
 

@@ -208,7 +208,9 @@ class Kind:
         return self.select(self(a) > b, a, b)
 
     def with_sign_of(self, magnitude: Lanes, sign: Lanes) -> Lanes:
-        return self.call("llvm.copysign", magnitude, sign)
+        """The absolute value of one with the sign of the other."""
+        sign_bit = 1 << (self.width - 1)
+        return self.from_bits((magnitude.bits & (sign_bit - 1)) | (sign.bits & sign_bit))
 
     def from_bits(self, bits: Lanes) -> Lanes:
         """Integers reinterpreted as this kind of float."""

@@ -25,6 +25,7 @@ class ExpTable:
     ln2_low: float
     lowest: float
     highest: float
+    expm1_highest: float
     tanh_limit: float
     exp: tuple[float, ...]
     exp2: tuple[float, ...]
@@ -39,6 +40,7 @@ TABLES = {
         ln2_low=-2.12194440054690583e-4,
         lowest=-104.0,
         highest=90.0,
+        expm1_highest=89.0,
         tanh_limit=10.0,
         exp=coefficients.EXP_FLOAT,
         exp2=coefficients.EXP2_FLOAT,
@@ -51,6 +53,7 @@ TABLES = {
         ln2_low=2.8235290563031577e-13,
         lowest=-746.0,
         highest=711.0,
+        expm1_highest=710.0,
         tanh_limit=20.0,
         exp=coefficients.EXP_DOUBLE,
         exp2=coefficients.EXP2_DOUBLE,
@@ -100,13 +103,13 @@ def exp10(x: Lanes) -> Lanes:
 
 
 def expm1(x: Lanes) -> Lanes:
-    """e^x - 1, without cancellation near 0; 2 ulp."""
-    half, q = _expm1_parts(_within(x, -40.0, TABLES[x.kind.element].highest), 1.0)
+    """e^x - 1, without cancellation near 0; 2 ulp. Halved until the end, so that 2ⁿ does not overflow."""
+    half, q = _expm1_parts(_within(x, -40.0, TABLES[x.kind.element].expm1_highest), 1.0)
     return x.kind.with_sign_of(x.kind.fma(half, q, half - 0.5) * 2.0, x)
 
 
 def _expm1_parts(x: Lanes, halvings: float) -> tuple[Lanes, Lanes]:
-    """(s, q) with e^x · 2^-halvings = s + s·q: so s·q + (s - 2^-halvings) does not cancel. The sign of 0 may be lost."""
+    """(s, q) with e^x = 2^halvings · (s + s·q), small q and s a power of two; the sign of 0 may be lost."""
     k, table = x.kind, TABLES[x.kind.element]
     n, r = reduce_exp(x)
     q = k.fma(r * r, k.polynomial(r, table.exp), r)
@@ -125,7 +128,7 @@ def tanh(x: Lanes) -> Lanes:
     k = x.kind
     magnitude = k.minimum(TABLES[k.element].tanh_limit, abs(x))
     s, q = _expm1_parts(magnitude + magnitude, 0.0)
-    return k.with_sign_of(k.fma(s, q, s - 1.0) / k.fma(s, q, s + 1.0), x)
+    return k.with_sign_of(k.fma(s, q, s - 1.0) / (k.fma(s, q, 1.0) + s), x)
 
 
 def sinh(x: Lanes) -> Lanes:

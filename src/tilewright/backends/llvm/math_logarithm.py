@@ -118,9 +118,9 @@ def pow(x: Lanes, y: Lanes) -> Lanes:
     k, base = x.kind, abs(x)
     high, low = _log_in_two_parts(base)
     product = y * high
-    rest = k.fma(y, low, k.fma(y, high, -product))
-    rest = k.select(abs(product) < 1024.0, rest, 0.0)
-    return _with_signs(x, y, exp_of_sum(product, rest))
+    rest = k.fma(y, low, -_product_error(y, high, product))
+    finite_rest = k.select(abs(rest) < 1.0, rest, 0.0)  # NaN or large only where the product overflows
+    return _with_signs(x, y, exp_of_sum(product, finite_rest))
 
 
 def pow_in_double(x: Lanes, y: Lanes) -> Lanes:

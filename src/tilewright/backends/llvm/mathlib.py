@@ -68,7 +68,7 @@ FUNCTIONS: dict[str, MathFunction] = {
     "atanh": through_double(logarithm.atanh),
     "cbrt": through_double(logarithm.cbrt),
     "ceil": intrinsic("llvm.ceil"),
-    "copysign": intrinsic("llvm.copysign"),
+    "copysign": lambda x, y: x.kind.with_sign_of(x, y),
     "cos": trigonometric.cos,
     "cosh": through_double(exponential.cosh),
     "erf": special.erf,

@@ -1,0 +1,212 @@
+"""Accuracy of the math library in units in the last place, against double and long double references."""
+
+import ctypes
+import math
+
+import numpy as np
+import pytest
+from llvm_native import load
+
+from tilewright.backends.llvm.lanes import Kind
+from tilewright.backends.llvm.machine import host_target
+from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.backends.llvm.writer import LlvmWriter
+
+LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
+COUNT = 3000
+DTYPES = {"float": np.float32, "double": np.float64}
+HALF = 0.5000001
+
+# name: largest error allowed in float, in double
+LIMITS = {
+    "absf": (0, 0),
+    "acos": (HALF, 2),
+    "acosh": (HALF, 3),
+    "asin": (HALF, 2.5),
+    "asinh": (HALF, 3),
+    "atan": (HALF, 2),
+    "atan2": (HALF, 2),
+    "atanh": (HALF, 3),
+    "cbrt": (HALF, 2),
+    "ceil": (0, 0),
+    "copysign": (0, 0),
+    "cos": (2, 2.5),
+    "cosh": (HALF, 2),
+    "erf": (2, 2),
+    "exp": (1.5, 1.5),
+    "exp10": (HALF, 2),
+    "exp2": (1.5, 1.5),
+    "expm1": (2, 3),
+    "floor": (0, 0),
+    "fmod": (0, 0),
+    "log": (1.5, 1.5),
+    "log10": (HALF, 2.5),
+    "log1p": (HALF, 2),
+    "log2": (1.5, 2.5),
+    "pow": (HALF, 2),
+    "rint": (0, 0),
+    "round": (0, 0),
+    "rsqrt": (1.5, 1.5),
+    "sigmoid": (2.5, 2.5),
+    "sin": (2, 2.5),
+    "sinh": (HALF, 3),
+    "sqrt": (HALF, HALF),
+    "tan": (HALF, 4.5),
+    "tanh": (3, 3),
+    "trunc": (0, 0),
+}
+ARITY = {"atan2": 2, "copysign": 2, "fmod": 2, "pow": 2}
+
+
+def _erf(x):
+    return np.array([math.erf(v) for v in x.astype(np.float64)]).astype(x.dtype)
+
+
+def _round(x):
+    whole = np.trunc(x)
+    return np.copysign(whole + (np.abs(x - whole) >= 0.5) * np.copysign(1, x), x)
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+REFERENCES = {
+    "absf": np.abs,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "erf": _erf,
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
+    "pow": np.power,
+    "rint": np.round,
+    "round": _round,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": _sigmoid,
+}
+
+
+def compiled(name, element, lanes, target):
+    """The function on arrays whose size is a multiple of `lanes`."""
+    arity = ARITY.get(name, 1)
+    w = LlvmWriter(target)
+    parameters = [("ptr", "%out"), *(("ptr", f"%p{i}") for i in range(arity)), ("i64", "%n")]
+    with w.function("f", parameters), w.loop(0, "%n", lanes) as loop:
+        k = Kind(w, element, lanes)
+        operands = [k(w.load(k.type, w.offset(f"%p{i}", element, loop.index), align=1)) for i in range(arity)]
+        w.store(k.type, FUNCTIONS[name](*operands).name, w.offset("%out", element, loop.index), align=1)
+    f = load(w.render(), target, "f", *[ctypes.c_void_p] * (1 + arity), ctypes.c_int64)
+
+    def run(*arrays):
+        out = np.zeros_like(arrays[0])
+        f(out.ctypes.data, *(a.ctypes.data for a in arrays), len(out))
+        return out
+
+    return run
+
+
+def points(dtype, rng):
+    """Edge cases, random bit patterns, and numbers around the interesting places."""
+    limits = np.finfo(dtype)
+    edges = [0, 1, 0.5, 2, 3, np.inf, np.nan, limits.tiny, limits.smallest_subnormal, limits.max, 1e30]
+    edges += [88.5, 88.73, 89, 87.3, 103.9, 104.1, 709.7, 709.8, 745.1, 745.2, 9.1, 4, 1e5, 1e6]
+    edges = np.array(edges, np.float64).astype(dtype)
+    bits = rng.integers(0, 256, COUNT * limits.bits // 8, dtype=np.uint8).view(dtype)
+    parts = [edges, -edges, bits, 1 + rng.standard_normal(COUNT) * 0.1, np.arange(COUNT) * (np.pi / 4)]
+    parts += [rng.standard_normal(COUNT) * scale for scale in (1e-3, 1, 3, 60, 1e5)]
+    both = np.concatenate([part.astype(dtype) for part in parts])
+    return both[: len(both) // 16 * 16]
+
+
+def error_in_ulps(got, wanted):
+    """Distance from the exact value per element; infinite where one is NaN or infinite and the other is not."""
+    rounded = wanted.astype(got.dtype)
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    with np.errstate(all="ignore"):
+        step = np.spacing(np.abs(rounded)).astype(wanted.dtype)
+        error = np.abs(got.astype(wanted.dtype) - wanted) / step
+    comparable = np.isfinite(got) & np.isfinite(rounded)
+    return np.where(comparable, error, np.where(same, 0, np.inf))
+
+
+@pytest.mark.parametrize("cpu", LEVELS)
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("name", LIMITS)
+def test_accuracy(name, element, cpu):
+    target, dtype = host_target(cpu), DTYPES[element]
+    rng = np.random.default_rng(11)
+    arrays = [points(dtype, rng) for _ in range(ARITY.get(name, 1))]
+    arrays[1:] = [rng.permutation(a) for a in arrays[1:]]
+    wide = np.float64 if dtype is np.float32 else np.longdouble
+    with np.errstate(all="ignore"):
+        reference = REFERENCES.get(name) or getattr(np, name)
+        wanted = reference(*(a.astype(wide) for a in arrays))
+        got = compiled(name, element, target.lanes(np.dtype(dtype).itemsize * 8), target)(*arrays)
+        error = error_in_ulps(got, wanted)
+    worst = int(np.argmax(error))
+    limit = LIMITS[name][element == "double"]
+    assert error[worst] <= limit, (error[worst], [a[worst] for a in arrays], got[worst], wanted[worst])
+    zero = (got == 0) & (wanted == 0)
+    assert (np.signbit(got) == np.signbit(wanted))[zero].all()
+
+
+def test_every_function_has_a_limit():
+    assert set(LIMITS) == set(FUNCTIONS) - {"fma"}
+
+
+def test_scalar_and_wide_vectors_agree():
+    """Lanes do not matter: one lane, and more than a register holds."""
+    target = host_target()
+    rng = np.random.default_rng(3)
+    for element, dtype in DTYPES.items():
+        for name in LIMITS:
+            arrays = [points(dtype, rng)[:256] for _ in range(ARITY.get(name, 1))]
+            one, many = (compiled(name, element, lanes, target)(*arrays) for lanes in (1, 16))
+            error = error_in_ulps(one, many)
+            assert (error <= 1).all(), name
+
+
+@pytest.mark.parametrize("x", [1e22, 2.0**1023, 3.4e38, 1e5, 22.0])
+def test_trigonometry_of_huge_arguments(x):
+    target = host_target()
+    for name, expected in (("sin", math.sin(x)), ("cos", math.cos(x)), ("tan", math.tan(x))):
+        got = compiled(name, "double", target.lanes(64), target)(np.full(16, x))
+        assert abs(got[0] - expected) <= 4 * math.ulp(expected)
+        assert (got == got[0]).all()
+
+
+def test_cosine_next_to_a_zero():
+    """6381956970095103 · 2⁷⁹⁷ is closer to an odd multiple of π/2 than any other double."""
+    target = host_target()
+    got = compiled("cos", "double", target.lanes(64), target)(np.full(16, 6381956970095103.0 * 2.0**797))
+    assert abs(got[0] / -4.68716592425462761112e-19 - 1) < 4e-16
+
+
+def test_pow_follows_c():
+    values = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, np.inf, -np.inf, np.nan, 1e300, 2.0**53 + 2])
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    pad = np.ones(-len(x) % 8)
+    x, y = np.concatenate([x, pad]), np.concatenate([y, pad])
+    target = host_target()
+    got = compiled("pow", "double", 8, target)(x, y)
+    with np.errstate(all="ignore"):
+        wanted = np.power(x, y)
+        distance = np.abs(got - wanted)
+    exact = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    close = np.isfinite(wanted) & (distance <= 4e-16 * np.abs(wanted))
+    assert (exact | close).all(), list(zip(x, y, got, wanted, strict=True))
+    assert (np.signbit(got) == np.signbit(wanted))[~np.isnan(wanted)].all()
+
+
+def test_coefficients_are_the_fits():
+    pytest.importorskip("mpmath")
+    from polynomial_fits import all_tables
+
+    from tilewright.backends.llvm import coefficients
+
+    for name, table in all_tables().items():
+        np.testing.assert_allclose(getattr(coefficients, name), table, rtol=1e-15)

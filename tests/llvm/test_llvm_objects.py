@@ -1,0 +1,118 @@
+"""No lowering needs anything from outside its object, on any target: no libm, no compiler runtime, and no abort."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from llvm_native import undefined_symbols
+from llvm_ops import FP8, INTEGERS, WIDE, make_op, module_for
+
+from tilewright.backends.llvm.elementwise import LOWERINGS
+from tilewright.backends.llvm.machine import compile_object, emit_assembly, host_target
+from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.ir.types import PointerType, f32, f64, i1, i32, i64
+
+TARGETS = [
+    "znver4",
+    *(pytest.param(cpu, marks=pytest.mark.slow) for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4")),
+    *(pytest.param(cpu, marks=pytest.mark.slow) for cpu in ("aarch64", "neoverse-v1")),
+]
+INTEGER_PREDICATES = ["eq", "slt", "uge"]
+FLOAT_PREDICATES = ["oeq", "ult", "uno"]
+POINTER = PointerType(f32)
+
+
+def same_type(name, types, arity, **attributes):
+    return [make_op(name, [type] * arity, type, **attributes) for type in types]
+
+
+def conversions(name, sources, targets, fits=None):
+    pairs = [(a, b) for a in sources for b in targets if fits is None or fits(a.bits, b.bits)]
+    return [make_op(name, [a], b) for a, b in pairs]
+
+
+FLOATS_ALL = [*WIDE, *FP8]
+ARITY = {"atan2": 2, "copysign": 2, "fmod": 2, "fma": 3, "pow": 2, "precise_divf": 2}
+SMALLER, LARGER, EQUAL = int.__lt__, int.__gt__, int.__eq__
+
+# ops whose operand and result types are not all one
+MIXED = {
+    "arith.bitcast": lambda n: conversions(n, [*INTEGERS, *WIDE], [*INTEGERS, *WIDE], EQUAL),
+    "arith.cmpf": lambda n: [make_op(n, [t, t], i1, predicate=p) for t in FLOATS_ALL for p in FLOAT_PREDICATES],
+    "arith.cmpi": lambda n: [make_op(n, [t, t], i1, predicate=p) for t in INTEGERS for p in INTEGER_PREDICATES],
+    "arith.extf": lambda n: conversions(n, FLOATS_ALL, FLOATS_ALL, SMALLER),
+    "arith.extsi": lambda n: conversions(n, INTEGERS, INTEGERS, SMALLER),
+    "arith.extui": lambda n: conversions(n, INTEGERS, INTEGERS, SMALLER),
+    "arith.fptosi": lambda n: conversions(n, [*WIDE, FP8[0]], INTEGERS),
+    "arith.fptoui": lambda n: conversions(n, [*WIDE, FP8[0]], INTEGERS),
+    "arith.index_cast": lambda n: conversions(n, [i32, i64], [i32, i64]),
+    "arith.select": lambda n: [make_op(n, [i1, t, t], t) for t in [*INTEGERS, *FLOATS_ALL, POINTER]],
+    "arith.sitofp": lambda n: conversions(n, INTEGERS, [*WIDE, FP8[0]]),
+    "arith.truncf": lambda n: conversions(n, FLOATS_ALL, FLOATS_ALL, LARGER),
+    "arith.trunci": lambda n: conversions(n, INTEGERS, INTEGERS, LARGER),
+    "arith.uitofp": lambda n: conversions(n, INTEGERS, [*WIDE, FP8[0]]),
+    "tt.bitcast": lambda n: conversions(n, [*INTEGERS, *WIDE], [*INTEGERS, *WIDE], EQUAL),
+    "tt.clampf": lambda n: [make_op(n, [t] * 3, t, propagateNan=mode) for t in WIDE for mode in ("none", "all")],
+    "tt.extern_elementwise": lambda n: [
+        make_op(n, [t] * ARITY.get(function, 1), t, symbol=f"__tw_{function}") for function in FUNCTIONS for t in WIDE
+    ],
+    "tt.fp_to_fp": lambda n: [
+        make_op(n, [a], b, rounding=mode) for a in FLOATS_ALL for b in FLOATS_ALL for mode in ("rtne", "rtz")
+    ],
+    "tt.int_to_ptr": lambda n: [make_op(n, [i64], POINTER)],
+    "tt.ptr_to_int": lambda n: [make_op(n, [POINTER], i64)],
+}
+
+
+def ops_of(name):
+    """One op per interesting type of each lowering."""
+    if name in MIXED:
+        return MIXED[name](name)
+    dialect, short = name.split(".")
+    if dialect == "math" or short.startswith("precise"):
+        types = INTEGERS[1:] if short == "absi" else WIDE
+        return same_type(name, types, ARITY.get(short, 1))
+    if short == "negf":
+        return same_type(name, FLOATS_ALL, 1)
+    return same_type(name, [*WIDE, FP8[0]] if short.endswith("f") else INTEGERS, 2)
+
+
+def compile_everything(cpu):
+    """Compile every op of every lowering for one CPU; returns {op: missing symbols}."""
+    target, missing = host_target(cpu), {}
+    for name in LOWERINGS:
+        for op in ops_of(name):
+            widths = {value.type.bits for value in (*op.operands, *op.results)}
+            for lanes in {1, target.lanes(min(32, max(widths)))}:
+                symbols = undefined_symbols(compile_object(module_for(op, target, lanes), target))
+                if symbols:
+                    missing[f"{name} {op.operands[0].type} {op.results[0].type} {lanes}"] = symbols
+    return missing
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+def test_no_lowering_calls_a_library(cpu):
+    """In a process of its own, because LLVM aborts where it cannot select an instruction."""
+    code = f"import test_llvm_objects as t; m = t.compile_everything({cpu!r}); assert not m, m"
+    here = __file__.rpartition("/")[0]
+    result = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_aarch64_uses_neon():
+    target = host_target("neoverse-v1")
+    for function in ("exp", "log", "sin", "tanh", "erf"):
+        assembly = emit_assembly(module_for(make_op(f"math.{function}", [f32], f32), target, 4), target)
+        assert re.search(r"\bfmla\s+v\d+\.4s", assembly), function
+        assert set(re.findall(r"\bbl\s+(\w+)", assembly)) <= {"tw_reduce_by_half_pi"}
+
+
+def test_x86_uses_its_registers():
+    for cpu, register in (("x86-64-v2", "xmm"), ("x86-64-v3", "ymm"), ("x86-64-v4", "zmm")):
+        target = host_target(cpu)
+        for type in (f32, f64):
+            op = make_op("math.exp", [type], type)
+            assembly = emit_assembly(module_for(op, target, target.lanes(type.bits)), target)
+            assert register in assembly
+            assert "call" not in assembly
