@@ -94,3 +94,16 @@ def forget_names(module: Op) -> None:
             for block in region.blocks:
                 for argument in block.args:
                     argument.name = None
+
+
+def test_ops_without_a_format_keep_keywords_and_types() -> None:
+    text = """module {
+  tt.func @f(%t: tensor<4xf32>) {
+    %s = "cpu.nest"() <{mode = rows, outer = array<i64: 64>, part = f8E5M2}> ({
+      "cpu.yield"(%t) : (tensor<4xf32>) -> ()
+    }) : () -> tensor<4xf32>
+    tt.return
+  }
+}
+"""
+    assert print_op(parse_module(text)) == text

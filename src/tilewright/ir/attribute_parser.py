@@ -20,6 +20,7 @@ from tilewright.ir.attributes import (
     DenseArray,
     FileLocation,
     FusedLocation,
+    Keyword,
     Location,
     NameLocation,
     Number,
@@ -51,6 +52,8 @@ _TYPE_HEAD = re.compile(r"!?[A-Za-z_][\w$.]*", re.ASCII)
 _BRACKETS = re.compile(r"[<>]|->")
 _EXTENT = re.compile(r"(\d+)x")
 _INTEGER_NAME = re.compile(r"i(\d+)")
+_KEYWORD = re.compile(r"(?!(?:tensor|i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
+"""A word that is no type."""
 _PLAIN: dict[str, Type] = {"index": index, "none": none, **FLOATS}
 
 
@@ -206,7 +209,7 @@ class AttributeParser(Scanner):
         return _BY_FIRST_CHARACTER.get(first, AttributeParser._word_attribute)(self)
 
     def _word_attribute(self) -> Attribute:
-        """An attribute that starts with a word: a truth value, `dense`, `array`, `unit`, or a type."""
+        """An attribute that starts with a word: a truth value, `dense`, `array`, `unit`, a type, or a keyword."""
         word = self.keyword("true", "false", "unit", "dense", "array")
         if word == "dense":
             return self._dense()
@@ -214,7 +217,10 @@ class AttributeParser(Scanner):
             return self._dense_array()
         if word == "unit":
             return UNIT
-        return self.type() if word is None else word == "true"
+        if word is not None:
+            return word == "true"
+        keyword = self.match(_KEYWORD)
+        return Keyword(keyword[1]) if keyword else self.type()
 
     def _dialect_attribute(self) -> Attribute:
         """`#name`, an alias, or `#dialect.name<…>`, kept as text."""

@@ -1,0 +1,90 @@
+"""Greedy rewriting: folds, rules, dead code, shared constants, and an end to endless rewriting."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilewright.dialects  # noqa: F401  (declares the ops)
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.rewriter import RewriteLimitError, Rewriter, apply_rules
+from tilewright.ir.types import i32
+
+
+def rewritten(body: str, rules=None, folds=None) -> list[str]:
+    """The lines of the function's body after rewriting."""
+    module = parse_module(f"tt.func @f(%a: i32, %p: !tt.ptr<i32>, %c: i1) {{\n{body}\n  tt.return\n}}")
+    apply_rules(module.regions[0].block.first, rules or {}, folds=folds)
+    return [line.strip() for line in print_op(module).splitlines()[2:-3]]
+
+
+def add_zero(op: Op) -> Value | None:
+    """x + 0 -> x"""
+    constant = defining_op(op.operands[1], "arith.constant")
+    return op.operands[0] if constant is not None and constant.attributes["value"] == Number(0, i32) else None
+
+
+def double(op: Op, rewriter: Rewriter) -> bool:
+    """x + x -> x * 2"""
+    if op.operands[0] is not op.operands[1]:
+        return False
+    product = rewriter.create(op, "arith.muli", [op.operands[0], rewriter.constant(2, i32)], [i32])
+    rewriter.replace(op, product.results)
+    return True
+
+
+def test_folds_reach_users() -> None:
+    body = (
+        "%0 = arith.constant 0 : i32\n%x = arith.addi %a, %0 : i32\n%y = arith.addi %x, %0 : i32\n"
+        "tt.store %p, %y : !tt.ptr<i32>"
+    )
+    assert rewritten(body, folds={"arith.addi": add_zero}) == ["tt.store %p, %a : !tt.ptr<i32>"]
+
+
+def test_rules_create_before_the_op() -> None:
+    body = "%x = arith.addi %a, %a : i32\n%y = arith.addi %x, %x : i32\ntt.store %p, %y : !tt.ptr<i32>"
+    assert rewritten(body, {"arith.addi": (double,)}) == [
+        "%c2_i32 = arith.constant 2 : i32",
+        "%x = arith.muli %a, %c2_i32 : i32",
+        "%y = arith.muli %x, %c2_i32 : i32",
+        "tt.store %p, %y : !tt.ptr<i32>",
+    ]
+
+
+def test_dead_code_goes_but_effects_stay() -> None:
+    body = (
+        "%x = arith.addi %a, %a : i32\n%y = arith.muli %x, %x : i32\n%l = tt.load %p : !tt.ptr<i32>\n"
+        "%v = tt.load %p {isVolatile = true} : !tt.ptr<i32>\nscf.if %c {\n  %z = arith.addi %a, %a : i32\n}"
+    )
+    assert rewritten(body) == ["%v = tt.load %p {isVolatile = true} : !tt.ptr<i32>"]
+
+
+def test_constants_are_shared_in_the_entry_block() -> None:
+    body = (
+        "scf.if %c {\n  %x = arith.constant 7 : i32\n  tt.store %p, %x : !tt.ptr<i32>\n}\n"
+        "%y = arith.constant 7 : i32\ntt.store %p, %y : !tt.ptr<i32>"
+    )
+    assert rewritten(body) == [
+        "%x = arith.constant 7 : i32",
+        "scf.if %c {",
+        "tt.store %p, %x : !tt.ptr<i32>",
+        "}",
+        "tt.store %p, %x : !tt.ptr<i32>",
+    ]
+
+
+def test_endless_rewriting_is_noticed() -> None:
+    def swap(op: Op, rewriter: Rewriter) -> bool:
+        rewriter.set_operands(op, op.operands[::-1])
+        return True
+
+    body = "%x = arith.addi %a, %a : i32\ntt.store %p, %x : !tt.ptr<i32>"
+    with pytest.raises(RewriteLimitError, match=r"arith.addi does not come to rest"):
+        rewritten(body, {"arith.addi": (swap,)})
+
+
+def test_a_function_without_body_is_left_alone() -> None:
+    module = parse_module("tt.func private @f(i32)")
+    assert not apply_rules(module.regions[0].block.first, {})
