@@ -82,22 +82,14 @@ class Rewriter:
         for inner in nested:
             inner.block = None
         for value in operands:
-            self._lost_a_use(value)
+            self.lost_a_use(value)
 
     def set_operands(self, op: Op, values: Sequence[Value]) -> None:
         """Give `op` other operands."""
         for value in op.operands:
-            self._lost_a_use(value)
+            self.lost_a_use(value)
         op.set_operands(values)
         self.modified(op)
-
-    def _lost_a_use(self, value: Value) -> None:
-        """The op that computes `value` may be dead now; the op around a block may need fewer arguments."""
-        owner = value.owner
-        if isinstance(owner, Op):
-            self.revisit(owner)
-        elif owner.region is not None and owner.region.op is not None:
-            self.revisit_later(owner.region.op)
 
     def modified(self, op: Op) -> None:
         """Say that `op` was changed in place: it and the users of its results are looked at again."""
@@ -112,6 +104,14 @@ class Rewriter:
         if op not in self._queued:
             self._queued.add(op)
             self._worklist.append(op)
+
+    def lost_a_use(self, value: Value) -> None:
+        """The op that computes `value` may be dead now; the op around a block may need fewer arguments."""
+        owner = value.owner
+        if isinstance(owner, Op):
+            self.revisit(owner)
+        elif owner.region is not None and owner.region.op is not None:
+            self.revisit_later(owner.region.op)
 
     def revisit_later(self, op: Op) -> None:
         """Look at `op` (again) after everything else: for ops with regions, once what is inside has come to rest."""

@@ -39,12 +39,14 @@ def splice(op: Op, region: Region, arguments: Sequence[Value], rewriter: Rewrite
 
 
 def replace_value(old: Value, new: Value, rewriter: Rewriter) -> None:
-    """Let the users of `old` use `new`, and look at them again."""
+    """Let the users of `old` use `new`; they, and the op that need not provide `old` any more, are looked at again."""
+    if not old.uses:
+        return
     for user in old.uses:
         rewriter.revisit(user)
-    if old.uses:
-        rewriter.changed = True
-        old.replace_by(new)
+    old.replace_by(new)
+    rewriter.changed = True
+    rewriter.lost_a_use(old)
 
 
 def without(values: Sequence[Value], dropped: Collection[int]) -> list[Value]:
