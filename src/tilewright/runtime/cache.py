@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,7 +116,7 @@ class DiskCache:
 
 def file_stem(name: str) -> str:
     """A kernel's name as part of a file name: it can neither leave the folder nor be too long."""
-    return re.sub(r"[^\w-]", "_", name)[:100]
+    return "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name[:100])
 
 
 def write_whole(path: Path, content: bytes) -> None:
