@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
+from tilewright.ir.core import Block
 from tilewright.ir.types import TensorType, i32
 from tilewright.semantics.active import active, context
 from tilewright.semantics.arithmetic import logical_not, or_, to_bool, to_tensor
@@ -63,9 +64,23 @@ def hint(name: str, tile: Tile, values: Any) -> Tile:
     promised = constant_shape(values, "values")
     if len(promised) != max(1, len(tile.type.shape)):
         raise SemanticError(BadArgument(name, "values", promised, "one number per axis"))
-    op = tile.handle.op
-    if op is not None and op.name != "arith.constant":
+    owner = tile.handle.owner
+    if isinstance(owner, Block):
+        _hint_argument(name, owner, tile.handle.index, promised)
+    elif owner.name != "arith.constant":
         kind = TensorType((len(promised),), i32)
         same = len(set(promised)) == 1
-        op.attributes[name] = Number(promised[0], kind) if same else Dense(promised, kind)
+        owner.attributes[name] = Number(promised[0], kind) if same else Dense(promised, kind)
     return tile
+
+
+def _hint_argument(name: str, block: Block, index: int, promised: tuple[int, ...]) -> None:
+    """Note the promise on the function, if `block` holds its arguments; those of loops have no place for it."""
+    function = None if block.region is None else block.region.op
+    known = None if function is None else function.attributes.get("arg_attrs")
+    if function is None or known is None:
+        return
+    assert isinstance(known, tuple), "arg_attrs has one dictionary per argument"
+    details: list[Any] = list(known)
+    details[index] = {**details[index], name: Number(promised[0], i32)}
+    function.attributes["arg_attrs"] = tuple(details)

@@ -15,7 +15,7 @@ from tilewright.semantics.casting import cast
 from tilewright.semantics.errors import BadArgument, DotShapesDiffer, ShapesDiffer, WrongOperandType
 from tilewright.semantics.shapes import reshape
 from tilewright.semantics.tile import Tile, build, constant
-from tilewright.semantics.types import block_type, dtype, float16, float32, float64, int8, int32, uint8
+from tilewright.semantics.types import block_type, dtype, float16, float32, float64, int8, int32
 from tilewright.support.diagnostics import SemanticError
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
@@ -79,8 +79,8 @@ def _result_element(left: dtype, right: dtype, acc: Tile | None, out_dtype: dtyp
     if left is not right and not (left.is_fp8() and right.is_fp8()):
         raise SemanticError(ShapesDiffer("dot", left, right))
     if left.integer:
-        if left not in (int8, uint8):
-            raise SemanticError(WrongOperandType("dot", left, "8-bit integers or floats"))
+        if left is not int8:
+            raise SemanticError(WrongOperandType("dot", left, "int8 or floats"))
         return int32
     if left is float64:
         return float64
