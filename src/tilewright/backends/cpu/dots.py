@@ -3,8 +3,9 @@
     %d = tt.dot %a, %b, %c    →    cpu.write %a, %A ; cpu.write %b, %B ; cpu.write %c, %C
                                    cpu.dot %A, %B, %C ; %d = cpu.read %C
 
-Copying an operand is its packing, so it costs nothing extra. An accumulator that a loop carries in a buffer is
-updated there.
+Copying an operand is its packing, so it costs nothing extra. A plain load is copied by a nest of its own, marked
+`borrow`: the tile is read where it lies if it lies there as a matrix. A tile whose columns are neighbours in memory is
+stored transposed. An accumulator that a loop carries in a buffer is updated there.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tilewright.backends.cpu.costs import is_tile
+from tilewright.backends.cpu.strides import lies_transposed
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import FloatType, TensorType, Type, f16, f32, with_element
+from tilewright.ir.types import FloatType, TensorType, Type, f16, f32, i32, with_element
 
 
 class Buffers(Protocol):
@@ -23,7 +24,7 @@ class Buffers(Protocol):
 
     fixed: set[Value]
 
-    def materialise(self, value: Value, before: Op) -> Value: ...
+    def materialise(self, value: Value, before: Op, *, borrow: bool = False) -> Value: ...
     def allocate(self, value: Value, before: Op) -> Value: ...
     def write(self, value: Value, buffer: Value, before: Op) -> None: ...
     def insert(self, op: Op, before: Op) -> Op: ...
@@ -73,7 +74,22 @@ class DotLowering:
         element = self.operand_element(value.type.scalar)
         if element is not value.type.scalar:
             value = self.cast(_widening(value.type.scalar), value, element, op, planner)
-        return planner.materialise(value, op), transposed
+        source = value.op
+        if source is None or source.name != "tt.load" or len(value.type.shape or ()) != 2:
+            return planner.materialise(value, op), transposed
+        if lies_transposed(source.operands[0]):
+            value, transposed = self.swapped(value, op, planner), not transposed
+        planner.close(before=op)
+        buffer = planner.materialise(value, op, borrow=True)
+        planner.close(before=op)
+        return buffer, transposed
+
+    def swapped(self, value: Value, op: Op, planner: Buffers) -> Value:
+        """The transpose of a 2-D tile."""
+        rows, columns = value.type.shape or (1, 1)
+        order: dict[str, Attribute] = {"order": DenseArray(i32, (1, 0))}
+        type = TensorType((columns, rows), value.type.scalar)
+        return planner.insert(Op.create("tt.trans", (value,), (type,), order, location=op.location), op).result
 
     def cast(self, name: str, value: Value, element: Type, op: Op, planner: Buffers) -> Value:
         cast = Op.create(name, (value,), (with_element(value.type, element),), location=op.location)
@@ -130,6 +146,3 @@ def _swaps_last_two(trans: Op) -> bool:
 def _widening(element: Type) -> str:
     is_fp8 = isinstance(element, FloatType) and element.bits == 8
     return "tt.fp_to_fp" if is_fp8 else "arith.extf" if isinstance(element, FloatType) else "arith.extsi"
-
-
-__all__ = ["Buffers", "DotLowering", "TensorType", "is_tile"]

@@ -13,16 +13,20 @@ of 8 bytes per argument.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from tilewright.backends.cpu.dot.emit import emit_dot
+from tilewright.backends.cpu.dot.spec import Prefetch
 from tilewright.backends.cpu.dot_spec import batches_of, spec_of, stride_bytes
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
+from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.cpu import tile_of
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import IntType, Type
@@ -45,6 +49,8 @@ class FunctionEmitter:
         self.names: dict[Value, str] = {}
         self.program: dict[str, str] = {}
         self.programs: dict[str, str] = {}
+        self.tiles: dict[Value, tuple[Op, Matrix]] = {}
+        self.loops: list[tuple[Op, str, str]] = []
 
     def emit(self, name: str) -> None:
         w = self.w
@@ -164,20 +170,67 @@ class FunctionEmitter:
         self.names[op.result] = table[axis.name]
 
     def _nest(self, op: Op) -> None:
+        borrowed = borrowed_write(op)
+        if borrowed is not None:
+            self.tiles[borrowed] = op, emit_borrowed(self.w, op, self.value)
+            return
         for result, name in zip(op.results, emit_nest(self.w, op, self.value), strict=True):
             self.names[result] = name
 
     def _dot(self, op: Op) -> None:
         spec = spec_of(op)
-        pointers = [self.value(v) for v in op.operands]
+        a, b, c = (self.value(v) for v in op.operands)
         batches = batches_of(op)
-        if batches == 1:
-            emit_dot(self.w, spec, pointers[0], pointers[1], pointers[2], "%scratch")
+        if batches > 1:
+            with self.w.loop(0, batches) as loop:
+                steps = [self.w.emit(f"mul i64 {loop.index}, {stride_bytes(v)}") for v in op.operands]
+                a, b, c = (self.w.offset(p, "i8", s) for p, s in zip((a, b, c), steps, strict=True))
+                emit_dot(self.w, spec, a, b, c, "%scratch")
             return
-        with self.w.loop(0, batches) as loop:
-            steps = [self.w.emit(f"mul i64 {loop.index}, {stride_bytes(v)}") for v in op.operands]
-            a, b, c = (self.w.offset(p, "i8", s) for p, s in zip(pointers, steps, strict=True))
-            emit_dot(self.w, spec, a, b, c, "%scratch")
+        soon = [self._prefetch(v) for v in op.operands[:2]]
+        if op.operands[0] in self.tiles:
+            a, stride = self.tiles[op.operands[0]][1]
+            spec = replace(spec, a_stride=int(stride) if stride.isdigit() else stride)
+        if op.operands[1] in self.tiles:
+            b, stride = self.tiles[op.operands[1]][1]
+            spec = replace(spec, b_stride=int(stride) if stride.isdigit() else stride)
+        emit_dot(self.w, spec, a, b, c, "%scratch", prefetch=[p for p in soon if p is not None])
+
+    def _prefetch(self, buffer: Value) -> Prefetch | None:
+        """The memory of an operand in the next iteration of the loop around."""
+        if buffer not in self.tiles or not self.loops:
+            return None
+        nest, tile = self.tiles[buffer]
+        pointer = next_tile(self.w, nest, self.next_value)
+        if pointer is None:
+            return None
+        size = element_bytes(nest)
+        rows, columns = tile_of(buffer.type).shape
+        stride = self.w.emit(f"mul i64 {tile.stride}, {size}")
+        return Prefetch(pointer, stride, rows, columns * size)
+
+    def next_value(self, value: Value) -> str:
+        """What a scalar will be in the next iteration of the innermost loop."""
+        loop, index, step = self.loops[-1]
+        body = loop.regions[0].block
+        if value.owner is body:
+            if value.index == 0:
+                return self.w.emit(f"add {element_of(value.type)} {index}, {step}")
+            return self.early(body.terminator.operands[value.index - 1], body)
+        op = value.op
+        if op is None or op.block is not body or not is_elementwise(op) or op.name == "tt.addptr":
+            return self.value(value)
+        return lower_elementwise(self.w, op, [self.next_value(v) for v in op.operands], 1)
+
+    def early(self, value: Value, body: Block) -> str:
+        """The value of a scalar that the loop body computes further down, from what is there already."""
+        op = value.op
+        if value in self.names or op is None or op.block is not body:
+            return self.value(value)
+        if op.definition.constant:
+            return scalar_constant(op)
+        assert is_elementwise(op), "carried offsets are sums"
+        return lower_elementwise(self.w, op, [self.early(v, body) for v in op.operands], 1)
 
     # ------------------------------------------------------------------ control flow
 
@@ -190,8 +243,10 @@ class FunctionEmitter:
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs) as loop:
             self.names[body.args[0]] = self.w.convert("trunc", loop.index, "i64", element)
+            self.loops.append((op, self.names[body.args[0]], self.value(step)))
             self.names.update(zip(body.args[1:], loop.carried, strict=True))
             self.block_without_end(body)
+            self.loops.pop()
             loop.next = [self.value(v) for v in body.terminator.operands]
         self.names.update(zip(op.results, loop.results, strict=True))
 

@@ -32,7 +32,7 @@ from tilewright.backends.cpu.costs import (
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.open_nest import OpenNest, domain_of
 from tilewright.dialects.cpu import buffer_type
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType
@@ -183,14 +183,17 @@ class Planner:
 
     # ------------------------------------------------------------------ buffers
 
-    def materialise(self, value: Value, before: Op) -> Value:
-        """The buffer that holds `value` once the nest that is open then is closed."""
+    def materialise(self, value: Value, before: Op, *, borrow: bool = False) -> Value:
+        """The buffer that holds `value` once the nest that is open then is closed.
+
+        With `borrow`, its only user is content with the memory that `value` was loaded from.
+        """
         op = value.op
         if op is not None and op.name == "cpu.read" and op.operands[0] in self.fixed:
             return op.operands[0]
         buffer = self.allocate(value, before)
         self.fixed.add(buffer)
-        self.write(value, buffer, before)
+        self.write(value, buffer, before, borrow=borrow)
         return buffer
 
     def allocate(self, value: Value, before: Op) -> Value:
@@ -199,9 +202,10 @@ class Planner:
         alloc.result.name = value.name
         return self.insert(alloc, before).result
 
-    def write(self, value: Value, buffer: Value, before: Op) -> None:
+    def write(self, value: Value, buffer: Value, before: Op, *, borrow: bool = False) -> None:
         """Write `value` to `buffer` in the open nest, or in a new one."""
-        write = self.insert(Op.create("cpu.write", (value, buffer), location=before.location), before)
+        attributes: dict[str, Attribute] = {"borrow": True} if borrow else {}
+        write = self.insert(Op.create("cpu.write", (value, buffer), (), attributes, location=before.location), before)
         self.root(write)
         self.done.add(write)
 

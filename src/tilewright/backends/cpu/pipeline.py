@@ -11,6 +11,7 @@ plan_arena        buffers get their places
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from tilewright.backends.base import Lowered
@@ -65,8 +66,15 @@ def lower_to_loops(module: Op, target: Target) -> int:
     spill_phases(module)
     guard_stores(module)
     dots = [op for op in module.walk() if op.name == "cpu.dot"]
-    workspace = max((dot_workspace_bytes(spec_of(op), target) for op in dots), default=0)
+    workspace = max((_workspace(op, target) for op in dots), default=0)
     return plan_arena(module, workspace)
+
+
+def _workspace(dot: Op, target: Target) -> int:
+    """Bytes that the micro-kernels need, whether the operands are copied or read where they lie."""
+    copied = spec_of(dot)
+    in_place = replace(copied, a_stride="%a", b_stride="%b")
+    return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
 
 
 def emit_llvm(module: Op, target: Target) -> tuple[str, str]:

@@ -1,0 +1,140 @@
+"""A dot operand that is a plain load is read where it lies, when it lies there as a matrix.
+
+    if rows are `stride` apart, columns are neighbours, and no lane is masked off:   use (pointer, stride)
+    else:                                                                            copy, use (buffer, columns)
+
+The test is a few scalar instructions per tile; the copy would be one more pass over the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Uniform
+from tilewright.backends.cpu.nest.loads import needed_mask, single_address
+from tilewright.backends.cpu.nest.loops import emit_nest
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.cpu import tile_of
+from tilewright.ir.attributes import DenseArray
+from tilewright.ir.core import Op, Value
+
+
+class Matrix(NamedTuple):
+    """Where a tile lies: the address of its first element, and the distance of rows in elements."""
+
+    pointer: str
+    stride: str
+
+
+class Source(NamedTuple):
+    """The load behind an operand, and how its axes are permuted in the buffer."""
+
+    load: Op
+    order: tuple[int, ...]
+
+    def index_of(self, index: Index) -> Index:
+        """The index into the loaded tile for `index` into the buffer."""
+        moved = [index[0]] * len(index)
+        for position, axis in enumerate(self.order):
+            moved[axis] = index[position]
+        return tuple(moved)
+
+
+def borrowed_write(nest: Op) -> Value | None:
+    """The buffer of a nest that only copies a load for a dot; None for other nests."""
+    for op in nest.regions[0].block:
+        if op.name == "cpu.write" and op.attributes.get("borrow"):
+            return op.operands[1]
+    return None
+
+
+def source_of(value: Value) -> Source | None:
+    """The load that `value` is, perhaps transposed; None for what is computed."""
+    op = value.op
+    order = tuple(range(len(value.type.shape or ())))
+    if op is not None and op.name == "tt.trans":
+        permutation = op.attributes["order"]
+        assert isinstance(permutation, DenseArray)
+        order, op = permutation.values, op.operands[0].op
+    if op is None or op.name != "tt.load" or len(order) != 2:
+        return None
+    return Source(op, order)
+
+
+def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> Matrix:
+    """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then."""
+    write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
+    value, buffer = write.operands
+    rows, columns = tile_of(buffer.type).shape
+    source = source_of(value)
+    assert source is not None, "only loads are borrowed"
+    c = Context(w, scalar, 1)
+    c.places, c.fast = [w.open_section()], True
+    found = _in_place(c, source, rows, columns)
+    if found is None:
+        emit_nest(w, nest, scalar)
+        return Matrix(scalar(buffer), str(columns))
+    condition = "true"
+    for assumption in dict.fromkeys(c.assumptions):
+        condition = assumption if condition == "true" else w.emit(f"and i1 {condition}, {assumption}")
+    if condition == "true":
+        return found
+    with w.branch(condition) as branch, branch.otherwise():
+        emit_nest(w, nest, scalar)
+    pointer = branch.join("ptr", found.pointer, scalar(buffer))
+    return Matrix(pointer, branch.join("i64", found.stride, str(columns)))
+
+
+def _in_place(c: Context, source: Source, rows: int, columns: int) -> Matrix | None:
+    """Where the tile lies if the assumptions hold; None if no assumption helps."""
+    pointer, *mask = source.load.operands
+    by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
+    steps = []
+    for index, extent in ((by_row, rows), (by_column, columns)):
+        c.extent = extent
+        lane = evaluate(c, pointer, index)
+        if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
+            return None
+        steps.append(lane)
+        if mask and not (_is_separable(mask[0]) and needed_mask(c, evaluate(c, mask[0], index)) is None):
+            return None
+    along_rows, along_columns = (lane.offset for lane in steps)
+    assert isinstance(along_rows, Affine)
+    assert isinstance(along_columns, Affine)
+    if along_columns.stride != "1" or steps[0].base != steps[1].base:
+        return None
+    first = single_address(c, Address(steps[0].base, Uniform(along_rows.base, along_rows.level), steps[0].element))
+    return Matrix(first.name, along_rows.stride)
+
+
+def _is_separable(mask: Value) -> bool:
+    """Is the mask a conjunction of conditions on single axes? Then it holds everywhere if it holds on two edges."""
+    op = mask.op
+    if op is None:
+        return True
+    if op.name in ("arith.andi", "tt.broadcast"):
+        return all(_is_separable(v) for v in op.operands)
+    return sum(extent > 1 for extent in mask.type.shape or ()) <= 1
+
+
+def next_tile(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> str | None:
+    """The address of the first element that `nest` copies, for other values of the scalars around it."""
+    write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
+    source = source_of(write.operands[0])
+    if source is None:
+        return None
+    c = Context(w, scalar, 1)
+    c.places = [w.open_section()]
+    lane = evaluate(c, source.load.operands[0], (ZERO, ZERO))
+    if not isinstance(lane, Address | Uniform):
+        return None
+    return single_address(c, lane).name
+
+
+def element_bytes(nest: Op) -> int:
+    """Bytes of one element of the tile that `nest` copies."""
+    write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
+    return max(1, tile_of(write.operands[1].type).element.bits // 8)
