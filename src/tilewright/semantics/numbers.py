@@ -9,7 +9,6 @@ from tilewright.semantics.errors import NotATile, NumberOutOfRange
 from tilewright.semantics.types import dtype, float32, float64, int1, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 
-NUMBERS = frozenset((bool, int, float))
 _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 _INTEGER_TYPES = (int32, uint32, int64, uint64)
 
