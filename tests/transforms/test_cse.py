@@ -115,3 +115,30 @@ def test_regions_are_compared() -> None:
 
 def test_dead_ops_leave() -> None:
     check(cse, XY, "%a = arith.addi %x, %y : i32\n%b = tt.load %p : !tt.ptr<i32>\ntt.return", "tt.return")
+
+
+ALIKE = """
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %r:2 = scf.for %i = %c0 to %x step %c1 iter_args(%a = %y, %b = {}) -> (i32, i32) : i32 {{
+    %s = arith.addi %a, %x : i32
+    %t = arith.{} %b, {} : i32
+    scf.yield %s, %t : i32, i32
+  }}
+  tt.return %r#0, %r#1 : i32, i32"""
+
+
+def test_loop_values_that_step_alike() -> None:
+    after = """
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%a = %y) -> (i32) : i32 {
+        %s = arith.addi %a, %x : i32
+        scf.yield %s : i32
+      }
+      tt.return %r, %r : i32, i32"""
+    check(cse, XY, ALIKE.format("%y", "addi", "%x"), after)
+    check(cse, XY, ALIKE.format("%x", "addi", "%x"), None)
+    check(cse, XY, ALIKE.format("%y", "muli", "%x"), None)
+    check(cse, XY, ALIKE.format("%y", "addi", "%i"), None)
+    check(cse, XY, ALIKE.format("%y", "addi", "%a"), None)

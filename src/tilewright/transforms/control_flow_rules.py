@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import i1
+from tilewright.transforms.carried_values import drop_arguments, drop_results, without
 from tilewright.transforms.matching import constant_of, integer_of, is_inside
 
 # --- moving regions -----------------------------------------------------------------------------------------------
@@ -47,25 +48,6 @@ def replace_value(old: Value, new: Value, rewriter: Rewriter) -> None:
     old.replace_by(new)
     rewriter.changed = True
     rewriter.lost_a_use(old)
-
-
-def without(values: Sequence[Value], dropped: Collection[int]) -> list[Value]:
-    """`values` but those at the positions `dropped`."""
-    return [value for i, value in enumerate(values) if i not in dropped]
-
-
-def drop_results(op: Op, dropped: Collection[int]) -> None:
-    """Remove results nobody uses."""
-    op.results = without(op.results, dropped)
-    for i, value in enumerate(op.results):
-        value.index = i
-
-
-def drop_arguments(block: Block, dropped: Collection[int]) -> None:
-    """Remove block arguments nobody uses."""
-    block.args = without(block.args, dropped)
-    for i, value in enumerate(block.args):
-        value.index = i
 
 
 # --- scf.if -------------------------------------------------------------------------------------------------------
@@ -189,36 +171,6 @@ def unused_in_for(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
-def congruent_in_for(op: Op, rewriter: Rewriter) -> bool:
-    """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b"""
-    block = op.regions[0].block
-    seen: dict[Value, list[int]] = {}
-    for i, value in enumerate(op.operands[3:]):
-        for earlier in seen.setdefault(value, []):
-            if _step_alike(block, earlier, i):
-                replace_value(block.args[i + 1], block.args[earlier + 1], rewriter)
-                replace_value(op.results[i], op.results[earlier], rewriter)
-                rewriter.set_operands(block.terminator, _copied(block.terminator.operands, earlier, i))
-                _drop_carried(op, [i], rewriter)
-                return True
-        seen[value].append(i)
-    return False
-
-
-def _copied(values: Sequence[Value], source: int, target: int) -> list[Value]:
-    """`values` with that at `source` also at `target`."""
-    return [values[source] if i == target else value for i, value in enumerate(values)]
-
-
-def _step_alike(block: Block, i: int, j: int) -> bool:
-    """Whether carried values i and j get their next values in the same way, each from itself."""
-    a, b = block.args[i + 1], block.args[j + 1]
-    x, y = (block.terminator.operands[k].op for k in (i, j))
-    if x is None or y is None or x.name != y.name or x.regions or not is_pure(x) or x.attributes != y.attributes:
-        return False
-    return len(x.results) == 1 and x.operands == [a if value is b else value for value in y.operands]
-
-
 def _feeds_only_itself(op: Op, position: int) -> bool:
     """Whether the carried value is used for nothing but to compute its own next value."""
     block = op.regions[0].block
@@ -333,7 +285,7 @@ def never_entered(op: Op, rewriter: Rewriter) -> bool:
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "scf.if": (known_condition, unused_results_of_if, yields_known_outside, condition_inside_arm),
-    "scf.for": (known_trip_count, invariant_in_for, unused_in_for, congruent_in_for),
+    "scf.for": (known_trip_count, invariant_in_for, unused_in_for),
     "scf.while": (never_entered, invariant_in_while, passed_from_outside, unused_in_while),
     "scf.yield": (look_at_loop_again,),
     "scf.condition": (look_at_loop_again,),

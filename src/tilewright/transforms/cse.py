@@ -6,6 +6,7 @@
     tt.store %q, %b
 
 The earlier op must come first on every path, so it is looked for in the same block and in the blocks around it.
+Values that go round a loop are merged when they start equal and step alike.
 Loads are merged as long as nothing is written in between; a loop that writes forgets them before it starts.
 """
 
@@ -17,6 +18,7 @@ from tilewright.ir.builder import constant_key
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.effects import effect_of, is_dead
+from tilewright.transforms.carried_values import merge_alike
 from tilewright.transforms.functions import functions_of
 
 KEPT = ("scf.if", "scf.for", "scf.while")
@@ -62,6 +64,8 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
 
 
 def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
+    if op.name == "scf.for":
+        merge_alike(op)
     loop_writes = op.name != "scf.if" and effect not in (Effect.NONE, Effect.READ)
     for region in op.regions:
         for block in region.blocks:
