@@ -91,6 +91,11 @@ def test_too_much_scratch_is_a_memory_error() -> None:
     assert (counted(8) == 1).all()
 
 
+def test_too_many_programs_are_refused() -> None:
+    with pytest.raises(OverflowError, match="programs"):
+        run_grid(entry(ADD), launch_record((1,), [], []), 2**93)
+
+
 def test_programs_may_wait_for_earlier_ones() -> None:
     turn = np.zeros(1, np.int64)
     record = launch_record((500,), [turn.ctypes.data], ["*i64"])

@@ -35,53 +35,28 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.native.structs import (
-    CONVERT_BITS,
-    CONVERT_FLOAT_TO_FP32,
-    CONVERT_INT_TO_FP32,
-    CONVERT_INT_TO_FP64,
-    CONVERT_TRUTH,
-    EXTERNALS,
-    FILL,
-    KNOWN,
-    LAYOUT,
-    RECORD,
-    ROLE_ANY_ALIGNMENT,
-    ROLE_ANY_VALUE,
-    ROLE_CONSTANT,
-    SOURCE,
-    STATE,
-    TAG_BOOL,
-    TAG_FLOAT,
-    TAG_INT32,
-    TAG_INT64,
-    poke,
-)
+from tilewright.runtime.drivers.cpu.native.structs import EXTERNALS, KNOWN, RECORD, STATE, poke
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
+from tilewright.runtime.drivers.cpu.records import FLOATS, NO_DEFAULT, Layout, Parameter, Slot, enter, fills, layout_for
 
-NO_DEFAULT: Any = object()
-"""The default of a parameter that has none."""
-
-
-class Parameter(NamedTuple):
-    """A kernel parameter, as far as launching cares.
-
-    `is_constant`: a `tl.constexpr`, keyed by value. `by_value`: an int 1 is different from other ints.
-    `by_alignment`: multiples of 16 are different from other ints and addresses.
-    """
-
-    name: str
-    default: Any = NO_DEFAULT
-    is_constant: bool = False
-    by_value: bool = True
-    by_alignment: bool = True
-
-
-class Slot(NamedTuple):
-    """One argument of the machine code: the parameter that fills it, and Triton's name of its type ("*fp32", "i64")."""
-
-    parameter: int
-    type: str
+__all__ = [
+    "NO_DEFAULT",
+    "Miss",
+    "NativeKernel",
+    "Parameter",
+    "Slot",
+    "SlowPath",
+    "Specialization",
+    "accelerate",
+    "after_launch",
+    "create_native_kernel",
+    "is_native",
+    "launch_record",
+    "reset_pending",
+    "run_grid",
+    "set_external",
+    "set_num_threads",
+]
 
 
 class Specialization(NamedTuple):
@@ -109,8 +84,7 @@ class Miss(NamedTuple):
 SlowPath = Callable[[Any, tuple[Any, ...], dict[str, Any], Miss | None], object]
 """(grid, args, kwargs, miss) → what the launch returns."""
 
-_MAX_LAYOUTS, _MAX_RECORDS = 64, 4096
-_FLOATS = ("fp16", "bf16", "fp32")
+_MAX_LAYOUTS, _MAX_RECORDS, _MAX_PROGRAMS = 64, 4096, 2**62
 
 
 class NativeKernel:
@@ -127,7 +101,7 @@ class NativeKernel:
         "_slow_path",
         "_state",
         "_state_memory",
-        "_tables",
+        "_table",
     )
 
     def __init__(self, parameters: Sequence[Parameter], slow_path: SlowPath) -> None:
@@ -135,10 +109,10 @@ class NativeKernel:
         self._slow_path = slow_path
         self._state_memory = ctypes.create_string_buffer(STATE.size)
         self._state = ctypes.addressof(self._state_memory)
-        self._layouts: list[_Layout] = []
+        self._layouts: list[Layout] = []
         self._records: dict[tuple[int, bytes], ctypes.Array[ctypes.c_char]] = {}
         self._installed: dict[tuple[int, bytes], object] = {}
-        self._tables: list[object] = []
+        self._table = (ctypes.c_uint64 * 0)()
         self._retired: list[object] = []
         self._keeps: list[object] = []
 
@@ -160,8 +134,8 @@ class NativeKernel:
             return  # of another kernel
         if self._installed.get((miss.layout, miss.key), miss) is specialization.result:
             return
-        fills = _fills(specialization.slots, miss.key)
-        if fills is None:
+        slots = fills(specialization.slots, miss.key)
+        if slots is None:
             return
         words = ctypes.create_string_buffer(miss.key, len(miss.key))
         count = len(miss.key) // 8
@@ -176,15 +150,19 @@ class NativeKernel:
             scratch=specialization.scratch_bytes,
             threads=specialization.num_threads,
             cost=-1,
-            slots=ctypes.addressof(fills),
+            slots=ctypes.addressof(slots),
             slot_count=len(specialization.slots),
         )
         memory = ctypes.create_string_buffer(record, RECORD.size)
-        self._keeps += [miss.keeps, words, fills, specialization.result]
+        self._keeps += [miss.keeps, words, slots, specialization.result]
+        is_new = (miss.layout, miss.key) not in self._records
         self._retired.append(self._records.get((miss.layout, miss.key)))
         self._records[miss.layout, miss.key] = memory
         self._installed[miss.layout, miss.key] = specialization.result
-        self._publish()
+        if is_new and 2 * len(self._records) <= len(self._table):
+            enter(self._table, memory)
+        else:
+            self._publish()
 
     def clear(self) -> None:
         """Forgets all specialisations: the next calls go to the slow path. Launches under way are not disturbed."""
@@ -195,16 +173,13 @@ class NativeKernel:
     def _publish(self) -> None:
         """Makes a hash table of all records and lets native code see it, in one step."""
         size = 8
-        while size < 2 * len(self._records):
+        while size < 4 * len(self._records):
             size *= 2
         table = (ctypes.c_uint64 * size)()
         for memory in self._records.values():
-            address = ctypes.addressof(memory)
-            index = RECORD.read(address, "hash") & size - 1
-            while table[index]:
-                index = (index + 1) & size - 1
-            table[index] = address
-        self._tables.append(table)
+            enter(table, memory)
+        self._retired.append(self._table)
+        self._table = table
         place = STATE.fields["last"].offset
         poke(self._state + place, struct.pack("<QQq", 0, ctypes.addressof(table), size - 1))
 
@@ -230,109 +205,20 @@ class NativeKernel:
             return None
         return Miss(words.raw, layout.kept(values), layout.address)
 
-    def _layout(self, positional: int, names: tuple[str, ...] | None) -> _Layout | None:
+    def _layout(self, positional: int, names: tuple[str, ...] | None) -> Layout | None:
         for layout in self._layouts:
             if layout.positional == positional and layout.names == names:
                 return layout
         if len(self._layouts) >= _MAX_LAYOUTS:
             return None
-        made = _layout_for(self._parameters, positional, names)
+        made = layout_for(self._parameters, positional, names)
         if made is not None:
             self._layouts.append(made)
             addresses = (ctypes.c_uint64 * len(self._layouts))(*(known.address for known in self._layouts))
-            self._tables.append(addresses)
+            self._retired.append(addresses)
             place = STATE.fields["layouts"].offset
             poke(self._state + place, struct.pack("<Qq", ctypes.addressof(addresses), len(self._layouts)))
         return made
-
-
-class _Layout(NamedTuple):
-    """A LAYOUT in memory, and what it refers to. `indices` has a parameter's argument, or -1 for its default."""
-
-    positional: int
-    names: tuple[str, ...] | None
-    indices: tuple[int, ...]
-    parameters: tuple[Parameter, ...]
-    memory: ctypes.Array[ctypes.c_char]
-    parameter_names: object
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self.memory)
-
-    @property
-    def bound_count(self) -> int:
-        return len(self.indices)
-
-    def kept(self, values: tuple[Any, ...]) -> tuple[object, ...]:
-        """The objects whose addresses are in a key of these arguments."""
-        bound = zip(self.parameters, self.indices, strict=True)
-        arguments = [(p.is_constant, p.default if i < 0 else values[i]) for p, i in bound]
-        return tuple(value if is_constant else getattr(value, "dtype", None) for is_constant, value in arguments)
-
-
-def _layout_for(parameters: tuple[Parameter, ...], positional: int, names: tuple[str, ...] | None) -> _Layout | None:
-    """The layout of a way to call; None when the call does not fit the parameters."""
-    keywords = {name: positional + index for index, name in enumerate(names or ())}
-    indices = []
-    for index, parameter in enumerate(parameters):
-        given = keywords.pop(parameter.name, -1)
-        if index < positional and given >= 0:
-            return None
-        found = index if index < positional else given
-        if found < 0 and parameter.default is NO_DEFAULT:
-            return None
-        indices.append(found)
-    if positional > len(parameters):
-        return None
-    options = tuple(Parameter(name, is_constant=True) for name in keywords)
-    bound = parameters + options
-    indices += keywords.values()
-    labels = (ctypes.c_uint64 * len(parameters))(*(id(parameter.name) for parameter in parameters))
-    header = LAYOUT.pack(
-        positional=positional,
-        names=id(names) if names is not None else 0,
-        name_count=len(names or ()),
-        count=len(bound),
-        parameters=len(parameters),
-        parameter_names=ctypes.addressof(labels),
-    )
-    sources = (
-        SOURCE.pack(index=index, role=_role(parameter), default=id(parameter.default))
-        for parameter, index in zip(bound, indices, strict=True)
-    )
-    image = header + b"".join(sources)
-    memory = ctypes.create_string_buffer(image, len(image))
-    return _Layout(positional, names, tuple(indices), bound, memory, labels)
-
-
-def _role(parameter: Parameter) -> int:
-    return (
-        ROLE_CONSTANT * parameter.is_constant
-        | ROLE_ANY_VALUE * (not parameter.by_value)
-        | ROLE_ANY_ALIGNMENT * (not parameter.by_alignment)
-    )
-
-
-def _fills(slots: tuple[Slot, ...], key: bytes) -> ctypes.Array[ctypes.c_char] | None:
-    """How to fill the slots from arguments with this key; None when some conversion is only known to Python."""
-    image = b""
-    for slot in slots:
-        (tag,) = struct.unpack_from("<q", key, 16 * slot.parameter)
-        conversion = _conversion(tag, slot.type)
-        if conversion is None:
-            return None
-        image += FILL.pack(parameter=slot.parameter, conversion=conversion)
-    return ctypes.create_string_buffer(image, max(1, len(image)))
-
-
-def _conversion(tag: int, kind: str) -> int | None:
-    if tag == TAG_FLOAT:
-        return CONVERT_FLOAT_TO_FP32 if kind in _FLOATS else CONVERT_BITS if kind == "fp64" else None
-    if kind in _FLOATS or kind == "fp64":
-        convert = CONVERT_INT_TO_FP64 if kind == "fp64" else CONVERT_INT_TO_FP32
-        return convert if tag in (TAG_INT32, TAG_INT64, TAG_BOOL) else None
-    return CONVERT_TRUTH if kind in ("i1", "u1") else CONVERT_BITS
 
 
 def create_native_kernel(parameters: Sequence[Parameter], slow_path: SlowPath) -> NativeKernel:
@@ -388,7 +274,7 @@ def launch_record(grid: Sequence[int], values: Sequence[int | float], types: Seq
 
 
 def _packed(value: int | float, kind: str) -> bytes:
-    if kind in _FLOATS:
+    if kind in FLOATS:
         return struct.pack("<fi", ctypes.c_float(value).value, 0)
     if kind == "fp64":
         return struct.pack("<d", value)
@@ -401,8 +287,11 @@ def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0
     Args:
         entry: address of the machine code; record: from `launch_record`; programs: how many to run.
         scratch_bytes: memory that each thread needs; num_threads: at most so many threads, 0 for all.
-    Errors: MemoryError for the scratch memory, and what the handler given to `after_launch` raises.
+    Errors: MemoryError for the scratch memory, OverflowError for more than 2**62 programs, and what the handler given
+        to `after_launch` raises.
     """
+    if programs > _MAX_PROGRAMS:
+        raise OverflowError(f"a grid of {programs} programs")
     launch = ctypes.create_string_buffer(record, len(record))
     runtime = _ready()
     if runtime is None:

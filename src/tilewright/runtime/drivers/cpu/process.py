@@ -33,6 +33,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RUNTIME,
     SYSTEM_FUNCTIONS,
     TABLE,
+    fingerprint,
     poke,
 )
 from tilewright.support import settings
@@ -196,7 +197,7 @@ def runtime_blob(machine: str, folder: Path) -> Blob | None:
 
     None when it has to be compiled and cannot be.
     """
-    path = folder / f"runtime-{machine}-{_source_digest()[:16]}.blob"
+    path = folder / f"runtime-{machine}-{fingerprint()}-{_source_digest()[:16]}.blob"
     blob = _read_blob(path, machine)
     if blob is None:
         blob = late.native_runtime_blob(machine, _BASE_CPUS[machine])

@@ -53,7 +53,8 @@ def ndarray_is_as_expected() -> bool:
     address = id(probe)
     flags = ctypes.c_int32.from_address(address + NDARRAY_FLAGS).value
     data, dtype = _word(address + NDARRAY_DATA), _word(address + NDARRAY_DTYPE)
-    return (data, dtype, flags) == (probe.ctypes.data, id(probe.dtype), probe.flags.num)
+    expected: int = probe.__array_interface__["data"][0]
+    return (data, dtype, flags) == (expected, id(probe.dtype), probe.flags.num)
 
 
 class TensorAccess(NamedTuple):
