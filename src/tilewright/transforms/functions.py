@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule, apply_rules
 
@@ -18,6 +19,13 @@ def symbol_name(function: Op) -> str:
     name = function.attributes["sym_name"]
     assert isinstance(name, str), "a function has a name"
     return name
+
+
+def argument_attributes(function: Op) -> list[dict[str, Attribute]]:
+    """Per argument of `function` what is known about it."""
+    details = function.attributes.get("arg_attrs") or ({},) * len(function.regions[0].block.args)
+    assert isinstance(details, tuple), "arg_attrs has one dictionary per argument"
+    return [attributes for attributes in details if isinstance(attributes, dict)]
 
 
 def rewrite_functions(

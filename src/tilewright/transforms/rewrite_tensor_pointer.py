@@ -18,25 +18,39 @@ from itertools import chain
 
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i1, i32, i64
-from tilewright.transforms.functions import functions_of
+from tilewright.ir.types import FloatType, FunctionType, PointerType, TensorType, Type, i1, i32, i64
+from tilewright.transforms.functions import argument_attributes, functions_of
 from tilewright.transforms.matching import number_of
 
-CONTROL_FLOW = frozenset(("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"))
+PASSED_ON = frozenset(("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "tt.call", "tt.return"))
+"""Ops that only hand block pointers on: they take and give the parts instead."""
 
 
 def rewrite_tensor_pointer(module: Op) -> bool:
     """Remove block pointers from every function of `module`; returns whether there were any."""
-    changed = False
+    if not any(op.name == "tt.make_tensor_ptr" for op in module.walk()):
+        return False
     for function in functions_of(module):
-        if any(op.name == "tt.make_tensor_ptr" for op in function.walk()):
-            rewriting = _Rewriting(function.regions[0].block)
-            for block in function.regions[0].blocks:
-                rewriting.rewrite_block(block)
-            for op in reversed(rewriting.replaced):
-                op.erase()
-            changed = True
-    return changed
+        rewriting = _Rewriting(function.regions[0].block)
+        for block in function.regions[0].blocks:
+            rewriting.rewrite_block(block)
+        for op in reversed(rewriting.replaced):
+            op.erase()
+        _expand_signature(function)
+    return True
+
+
+def _expand_signature(function: Op) -> None:
+    """Let a function that takes or returns block pointers say that it takes and returns their parts."""
+    type = function.attributes["function_type"]
+    assert isinstance(type, FunctionType), "a function has a function type"
+    if any(map(_is_block_pointer, type.inputs)):
+        expanded: list[Attribute] = []
+        for argument, attributes in zip(type.inputs, argument_attributes(function), strict=True):
+            expanded += [attributes for _ in _part_types(argument)]
+        function.attributes["arg_attrs"] = tuple(expanded)
+    inputs, outputs = (tuple(chain.from_iterable(map(_part_types, part))) for part in (type.inputs, type.outputs))
+    function.attributes["function_type"] = FunctionType(inputs, outputs)
 
 
 def _is_block_pointer(type: Type) -> bool:
@@ -75,12 +89,12 @@ class _Rewriting:
         block.args = self._expanded_values(block.args, block)
         for op in block:
             rewrite = REWRITES.get(op.name)
-            if op.name in CONTROL_FLOW:
-                self._rewrite_control_flow(op)
+            if op.name in PASSED_ON:
+                self._hand_on_parts(op)
             elif rewrite is not None and any(_is_block_pointer(v.type) for v in chain(op.operands, op.results)):
                 rewrite(self, op)
 
-    def _rewrite_control_flow(self, op: Op) -> None:
+    def _hand_on_parts(self, op: Op) -> None:
         if any(_is_block_pointer(value.type) for value in op.operands):
             op.set_operands(list(chain.from_iterable(self.parts.get(value, [value]) for value in op.operands)))
         op.results = self._expanded_values(op.results, op)
