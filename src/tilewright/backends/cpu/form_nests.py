@@ -153,7 +153,7 @@ class Planner:
         """Before a scalar store: loads whose values are needed later happen now."""
         live = self.live_values({op})
         for value in live:
-            if value.op is not None and value.op.name == "tt.load":
+            if is_tile(value) and value.op is not None and value.op.name == "tt.load":
                 self.materialise(value, op)
         self.close(before=op)
 
