@@ -1,4 +1,6 @@
-"""Where backends/llvm/coefficients.py comes from: `python tests/llvm/polynomial_fits.py` prints that file.
+"""Where backends/llvm/coefficients.py and segment_tables.py come from.
+
+    python tests/llvm/polynomial_fits.py coefficients | segments
 
 Each polynomial interpolates its function at Chebyshev points in 60-digit arithmetic (mpmath) and is rounded once.
 """
@@ -150,5 +152,47 @@ def module_text():
     return "\n".join(parts) + "\n"
 
 
+# name: (odd function, segments, width of one, degree)
+SEGMENTS = {
+    "ERF_16": (mpmath.erf, 16, 33 / 128, 5),
+    "ERF_8": (mpmath.erf, 8, 67 / 128, 7),
+    "TANH_32": (mpmath.tanh, 32, 75 / 256, 5),
+}
+
+
+def segment_rows(function, count, width, degree):
+    """Rows of coefficients, highest first, of function(k·width + u) - u around the middle of each segment k."""
+    columns = []
+    for k in range(count):
+        middle, reach = mpf(k) * width, mpf(width) / 2 * mpf("1.0001")
+        if k:
+            column = interpolate(lambda u, c=middle: function(c + u), -reach, reach, degree)
+        else:  # through 0, so that the relative error stays small there
+            column = [*interpolate(lambda u: function(u) / u, -reach, reach, degree - 1), mpf(0)]
+        column[-2] -= 1
+        columns.append([rounded(c, 32) for c in column])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+SEGMENTS_HEADER = '''"""Piecewise polynomials for math_segments.py. Printed by tests/llvm/polynomial_fits.py.
+
+Row i has one coefficient per segment, highest power first. The linear one is less by 1.
+"""
+
+# fmt: off'''
+
+
+def segments_text():
+    parts = [SEGMENTS_HEADER]
+    for name, (function, count, width, degree) in SEGMENTS.items():
+        parts += [f"{name}_WIDTH = {width!r}", f"{name} = ("]
+        for row in segment_rows(function, count, width, degree):
+            parts.append("    (")
+            parts += ["        " + " ".join(f"{v!r}," for v in row[i : i + 4]) for i in range(0, count, 4)]
+            parts.append("    ),")
+        parts.append(")")
+    return "\n".join(parts) + "\n"
+
+
 if __name__ == "__main__":
-    sys.stdout.write(module_text())
+    sys.stdout.write(segments_text() if sys.argv[1] == "segments" else module_text())

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm import coefficients, segment_tables
 from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.math_segments import has_segments, odd_by_segments
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,15 @@ def exp2(x: Lanes) -> Lanes:
     return scale_by_power(k.fma(r, k.polynomial(r, table.exp2), 1.0), n)
 
 
+def exp2_of_small(x: Lanes) -> Lanes:
+    """2^x where it is a normal number: no edge cases."""
+    k, table = x.kind, TABLES[x.kind.element]
+    rounded = x + table.magic
+    r = x - (rounded - table.magic)
+    power = k.from_bits((rounded.bits << table.mantissa_bits) + table.one)
+    return k.fma(r, k.polynomial(r, table.exp2), 1.0) * power
+
+
 def exp10(x: Lanes) -> Lanes:
     """10^x for double; 1 ulp."""
     k, table = x.kind, TABLES[x.kind.element]
@@ -126,6 +136,8 @@ def sigmoid(x: Lanes) -> Lanes:
 def tanh(x: Lanes) -> Lanes:
     """(e^2x - 1) / (e^2x + 1); 2 ulp."""
     k = x.kind
+    if has_segments(k, 16):
+        return odd_by_segments(x, segment_tables.TANH_32, segment_tables.TANH_32_WIDTH, limit=9.02)
     magnitude = k.minimum(TABLES[k.element].tanh_limit, abs(x))
     s, q = _expm1_parts(magnitude + magnitude, 0.0)
     return k.with_sign_of(k.fma(s, q, s - 1.0) / (k.fma(s, q, 1.0) + s), x)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm import coefficients, segment_tables
 from tilewright.backends.llvm.lanes import Kind, Lanes
-from tilewright.backends.llvm.math_exponential import exp, exp2
+from tilewright.backends.llvm.math_exponential import exp, exp2_of_small
+from tilewright.backends.llvm.math_segments import has_segments, odd_by_segments
 from tilewright.backends.llvm.writer import LlvmWriter
 
 INFINITY = float("inf")
@@ -12,13 +13,18 @@ NAN = float("nan")
 
 
 def erf(x: Lanes) -> Lanes:
-    """The error function; 2 ulp. Below 1 a polynomial, above it 1 less a decaying exponential."""
-    k, t = x.kind, abs(x)
+    """The error function; 2 ulp. Below 1 a polynomial, above it 1 less a decaying exponential; by segments on AVX."""
+    k = x.kind
+    if has_segments(k, 16):
+        return odd_by_segments(x, segment_tables.ERF_16, segment_tables.ERF_16_WIDTH, limit=3.95)
+    if has_segments(k, 8):
+        return odd_by_segments(x, segment_tables.ERF_8, segment_tables.ERF_8_WIDTH, limit=3.92)
+    t = abs(x)
     z = t * t
     if k.element == "float":
         near = k.fma(t, k.polynomial(z, coefficients.ERF_FLOAT), t)
         u = k.minimum(4.0, t)
-        far = 1.0 - exp2(k.polynomial(u, coefficients.ERFC_EXPONENT_FLOAT))
+        far = 1.0 - exp2_of_small(k.polynomial(u, coefficients.ERFC_EXPONENT_FLOAT))
     else:
         near = k.fma(t, k.polynomial(z, coefficients.ERF_DOUBLE), t)
         u = k.minimum(6.0, t)
@@ -55,22 +61,28 @@ def _remainder(x: Lanes, y: Lanes, quotient_limit: float) -> Lanes:
 
 def _remainder_by_lanes(a: Lanes, b: Lanes) -> Lanes:
     k, w = a.kind, a.kind.writer
-    helper = w.helper("tw_remainder", [("double", "%a"), ("double", "%b")], "double", lambda: _long_division(w))
+    parameters = [("ptr", "%dividends"), ("ptr", "%divisors"), ("i64", "%count")]
+    helper = w.helper("tw_remainder", parameters, "void", lambda: _divide_each(w))
     left, right = w.alloca(8 * k.lanes), w.alloca(8 * k.lanes)
     w.store(k.type, a.name, left, align=8)
     w.store(k.type, b.name, right, align=8)
-    with w.loop(0, k.lanes) as loop:
-        place = w.offset(left, "double", loop.index)
-        operands = [w.load("double", place, align=8)]
-        operands.append(w.load("double", w.offset(right, "double", loop.index), align=8))
-        w.store("double", w.call("double", helper, [("double", x) for x in operands]), place, align=8)
+    w.call_void(helper, [("ptr", left), ("ptr", right), ("i64", str(k.lanes))])
     return k(w.load(k.type, left, align=8))
 
 
-def _long_division(w: LlvmWriter) -> str:
-    """The remainder of scalar doubles `%a` ≥ 0 and `%b` ≥ 0 by long division, 11 bits of the quotient at a time."""
-    f, i64 = Kind(w, "double", 1), Kind(w, "i64", 1)
-    a, b = f("%a"), f("%b")
+def _divide_each(w: LlvmWriter) -> None:
+    """Doubles at `%dividends` replaced by their remainder."""
+    f = Kind(w, "double", 1)
+    with w.loop(0, "%count") as loop:
+        place = w.offset("%dividends", "double", loop.index)
+        divisor = f(w.load("double", w.offset("%divisors", "double", loop.index), align=8))
+        w.store("double", _long_division(f(w.load("double", place, align=8)), divisor).name, place, align=8)
+
+
+def _long_division(a: Lanes, b: Lanes) -> Lanes:
+    """The remainder of scalar doubles ≥ 0 by long division, 11 bits of the quotient at a time."""
+    f, w = a.kind, a.kind.writer
+    i64 = f.integers
     is_bad = f.compare("uge", a, INFINITY) | f.compare("ueq", b, 0.0)
     a_exponent, a_mantissa = _parts(f.select(is_bad, 1.0, a))
     is_unbounded = b.equals(INFINITY)
@@ -86,7 +98,7 @@ def _long_division(w: LlvmWriter) -> str:
     for part in (half, other):
         rest = rest * f.from_bits((part + 1023) << 52)
     rest = f.select((a < b) | is_unbounded, a, rest)
-    return f.select(is_bad, NAN, rest).name
+    return f.select(is_bad, NAN, rest)
 
 
 def _parts(x: Lanes) -> tuple[Lanes, Lanes]:

@@ -183,28 +183,33 @@ def _reduced_far(x: Lanes) -> tuple[Lanes, Lanes]:
     """`_reduced` for large arguments, lane by lane through memory."""
     k, w = x.kind, x.kind.writer
     doubles, longs = k.with_element("double"), k.with_element("i64")
-    helper = w.helper("tw_reduce_by_half_pi", [("double", "%x")], "{ double, i64 }", lambda: _payne_hanek(w))
+    parameters = [("ptr", "%values"), ("ptr", "%quadrants"), ("i64", "%count")]
+    helper = w.helper("tw_reduce_by_half_pi", parameters, "void", lambda: _reduce_each(w))
     values, quadrants = w.alloca(8 * k.lanes), w.alloca(8 * k.lanes)
     w.store(doubles.type, doubles.cast("fpext", x).name, values, align=8)
-    with w.loop(0, k.lanes) as loop:
-        place = w.offset(values, "double", loop.index)
-        pair = w.call("{ double, i64 }", helper, [("double", w.load("double", place, align=8))])
-        w.store("double", w.emit(f"extractvalue {{ double, i64 }} {pair}, 0"), place, align=8)
-        turns = w.emit(f"extractvalue {{ double, i64 }} {pair}, 1")
-        w.store("i64", turns, w.offset(quadrants, "i64", loop.index), align=8)
+    w.call_void(helper, [("ptr", values), ("ptr", quadrants), ("i64", str(k.lanes))])
     quadrant = longs(w.load(longs.type, quadrants, align=8))
     r = doubles(w.load(doubles.type, values, align=8))
     return k.integers.cast("trunc", quadrant), k.cast("fptrunc", r)
 
 
-def _payne_hanek(w: LlvmWriter) -> str:
-    """{r, n} of a scalar double `%x` ≥ 2¹⁶ or so; smaller or infinite ones give some value.
+def _reduce_each(w: LlvmWriter) -> None:
+    """Doubles at `%values` replaced by their r, and n stored at `%quadrants`."""
+    with w.loop(0, "%count") as loop:
+        place = w.offset("%values", "double", loop.index)
+        quadrant, r = _payne_hanek(w, w.load("double", place, align=8))
+        w.store("double", r.name, place, align=8)
+        w.store("i64", quadrant.name, w.offset("%quadrants", "i64", loop.index), align=8)
+
+
+def _payne_hanek(w: LlvmWriter, x: str) -> tuple[Lanes, Lanes]:
+    """(n, r) of a scalar double of 2¹⁶ or so and more; smaller or infinite ones give some value.
 
     x = m · 2^s with a 53-bit integer m. Of 2/π, bits before s - 2 contribute multiples of 4 and are skipped; the
     product of m and the next 192 bits has the quadrant in its two top bits and r·2/π below.
     """
     f, i64, i128 = Kind(w, "double", 1), Kind(w, "i64", 1), Kind(w, "i128", 1)
-    bits = f("%x").bits
+    bits = f(x).bits
     exponent = (bits >> 52) & 2047
     mantissa = i128.cast("zext", (bits & ((1 << 52) - 1)) | (1 << 52))
     start = i64.call("llvm.smax", exponent - 1013, 0)  # s - 2, plus 64 zero bits in front of the table
@@ -222,10 +227,7 @@ def _payne_hanek(w: LlvmWriter) -> str:
     scale = f.from_bits((1023 - 64 - zeros) << 52)
     r = f.cast("uitofp", top) * scale * HALF_PI
     is_flipped = is_negative ^ (bits < 0)
-    r = f.select(is_flipped, -r, r)
-    quadrant = i64.select(bits < 0, -quadrant, quadrant)
-    pair = w.emit(f"insertvalue {{ double, i64 }} poison, double {r.name}, 0")
-    return w.emit(f"insertvalue {{ double, i64 }} {pair}, i64 {quadrant.name}, 1")
+    return i64.select(bits < 0, -quadrant, quadrant), f.select(is_flipped, -r, r)
 
 
 def _leading_zeros(x: Lanes) -> Lanes:

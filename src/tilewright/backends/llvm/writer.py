@@ -200,18 +200,20 @@ class LlvmWriter:
                 self.do("ret void")
         self.entry, self._scratch_slot = outer
 
-    def helper(self, name: str, parameters: Sequence[Typed], result: str, write: Callable[[], str]) -> str:
-        """A scalar function inside the module, for rare and long computations; written once, whoever asks.
+    def helper(self, name: str, parameters: Sequence[Typed], result: str, write: Callable[[], str | None]) -> str:
+        """A function inside the module for rare and long computations; written once, whoever asks.
 
         Args:
-            write: writes the body and returns the value to return, of type `result`.
+            write: writes the body and returns the value to return, of type `result`; None for void.
 
         Returns the function's symbol, without `@`.
         """
         if name not in self._helpers:
             self._helpers.add(name)
             with self.function(name, parameters, result=result, internal=True):
-                self.do(f"ret {result} {write()}")
+                value = write()
+                if value is not None:
+                    self.do(f"ret {result} {value}")
         return name
 
     def open_section(self) -> Section:
