@@ -29,7 +29,9 @@ Where there is no native runtime (other systems; no LLVM and no cached blob) eve
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -37,7 +39,17 @@ from typing import Any, NamedTuple
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.native.structs import EXTERNALS, KNOWN, RECORD, STATE, poke
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
-from tilewright.runtime.drivers.cpu.records import FLOATS, NO_DEFAULT, Layout, Parameter, Slot, enter, fills, layout_for
+from tilewright.runtime.drivers.cpu.records import (
+    FLOATS,
+    NO_DEFAULT,
+    Layout,
+    Memory,
+    Parameter,
+    Slot,
+    enter,
+    fills,
+    layout_for,
+)
 
 __all__ = [
     "NO_DEFAULT",
@@ -87,6 +99,21 @@ SlowPath = Callable[[Any, tuple[Any, ...], dict[str, Any], Miss | None], object]
 _MAX_LAYOUTS, _MAX_RECORDS, _MAX_PROGRAMS = 64, 4096, 2**62
 
 
+class _Shared:
+    """One lock for all changes that kernels make to what native code reads; they are rare."""
+
+    lock = threading.RLock()
+
+    @classmethod
+    def forget_lock(cls) -> None:
+        """In the child of a fork, nobody would release it."""
+        cls.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Shared.forget_lock)
+
+
 class NativeKernel:
     """What the native side knows of one kernel. `native[grid](…)` launches."""
 
@@ -110,7 +137,7 @@ class NativeKernel:
         self._state_memory = ctypes.create_string_buffer(STATE.size)
         self._state = ctypes.addressof(self._state_memory)
         self._layouts: list[Layout] = []
-        self._records: dict[tuple[int, bytes], ctypes.Array[ctypes.c_char]] = {}
+        self._records: dict[tuple[int, bytes], Memory] = {}
         self._installed: dict[tuple[int, bytes], object] = {}
         self._table = (ctypes.c_uint64 * 0)()
         self._retired: list[object] = []
@@ -135,40 +162,29 @@ class NativeKernel:
         if self._installed.get((miss.layout, miss.key), miss) is specialization.result:
             return
         slots = fills(specialization.slots, miss.key)
-        if slots is None:
-            return
-        words = ctypes.create_string_buffer(miss.key, len(miss.key))
-        count = len(miss.key) // 8
-        code = runtime.key_hash(miss.layout, words, count)
-        record = RECORD.pack(
-            hash=code,
-            layout=miss.layout,
-            words=ctypes.addressof(words),
-            word_count=count,
-            entry=specialization.entry,
-            result=id(specialization.result),
-            scratch=specialization.scratch_bytes,
-            threads=specialization.num_threads,
-            cost=-1,
-            slots=ctypes.addressof(slots),
-            slot_count=len(specialization.slots),
-        )
-        memory = ctypes.create_string_buffer(record, RECORD.size)
-        self._keeps += [miss.keeps, words, slots, specialization.result]
-        is_new = (miss.layout, miss.key) not in self._records
-        self._retired.append(self._records.get((miss.layout, miss.key)))
-        self._records[miss.layout, miss.key] = memory
-        self._installed[miss.layout, miss.key] = specialization.result
-        if is_new and 2 * len(self._records) <= len(self._table):
-            enter(self._table, memory)
-        else:
-            self._publish()
+        if slots is not None:
+            words = ctypes.create_string_buffer(miss.key, len(miss.key))
+            record = _record(runtime, miss, specialization, words, slots)
+            with _Shared.lock:
+                self._keeps += [miss.keeps, words, slots, specialization.result]
+                self._enter((miss.layout, miss.key), record)
+                self._installed[miss.layout, miss.key] = specialization.result
 
     def clear(self) -> None:
         """Forgets all specialisations: the next calls go to the slow path. Launches under way are not disturbed."""
-        self._retired += self._records.values()
-        self._records, self._installed = {}, {}
-        self._publish()
+        with _Shared.lock:
+            self._retired += self._records.values()
+            self._records, self._installed = {}, {}
+            self._publish()
+
+    def _enter(self, key: tuple[int, bytes], record: Memory) -> None:
+        is_new = key not in self._records
+        self._retired.append(self._records.get(key))
+        self._records[key] = record
+        if is_new and 2 * len(self._records) <= len(self._table):
+            enter(self._table, record)
+        else:
+            self._publish()
 
     def _publish(self) -> None:
         """Makes a hash table of all records and lets native code see it, in one step."""
@@ -213,12 +229,35 @@ class NativeKernel:
             return None
         made = layout_for(self._parameters, positional, names)
         if made is not None:
-            self._layouts.append(made)
-            addresses = (ctypes.c_uint64 * len(self._layouts))(*(known.address for known in self._layouts))
-            self._retired.append(addresses)
-            place = STATE.fields["layouts"].offset
-            poke(self._state + place, struct.pack("<Qq", ctypes.addressof(addresses), len(self._layouts)))
+            with _Shared.lock:
+                self._add_layout(made)
         return made
+
+    def _add_layout(self, layout: Layout) -> None:
+        self._layouts.append(layout)
+        addresses = (ctypes.c_uint64 * len(self._layouts))(*(known.address for known in self._layouts))
+        self._retired.append(addresses)
+        place = STATE.fields["layouts"].offset
+        poke(self._state + place, struct.pack("<Qq", ctypes.addressof(addresses), len(self._layouts)))
+
+
+def _record(runtime: NativeRuntime, miss: Miss, specialization: Specialization, words: Memory, slots: Memory) -> Memory:
+    """A RECORD in memory."""
+    count = len(miss.key) // 8
+    record = RECORD.pack(
+        hash=runtime.key_hash(miss.layout, words, count),
+        layout=miss.layout,
+        words=ctypes.addressof(words),
+        word_count=count,
+        entry=specialization.entry,
+        result=id(specialization.result),
+        scratch=specialization.scratch_bytes,
+        threads=specialization.num_threads,
+        cost=-1,
+        slots=ctypes.addressof(slots),
+        slot_count=len(specialization.slots),
+    )
+    return ctypes.create_string_buffer(record, RECORD.size)
 
 
 def create_native_kernel(parameters: Sequence[Parameter], slow_path: SlowPath) -> NativeKernel:
@@ -304,7 +343,7 @@ def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0
         _Handlers.after_launch()
 
 
-def _run_alone(entry: int, launch: ctypes.Array[ctypes.c_char], programs: int, scratch_bytes: int) -> None:
+def _run_alone(entry: int, launch: Memory, programs: int, scratch_bytes: int) -> None:
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     scratch = ctypes.create_string_buffer(scratch_bytes + 64)
     aligned = -(-ctypes.addressof(scratch) // 64) * 64

@@ -33,6 +33,9 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_INT64,
 )
 
+Memory = ctypes.Array[ctypes.c_char]
+"""Bytes that Python owns and native code reads."""
+
 FLOATS = ("fp16", "bf16", "fp32")
 """Types that machine code gets as fp32."""
 
@@ -68,7 +71,7 @@ class Layout(NamedTuple):
     names: tuple[str, ...] | None
     indices: tuple[int, ...]
     parameters: tuple[Parameter, ...]
-    memory: ctypes.Array[ctypes.c_char]
+    memory: Memory
     parameter_names: object
 
     @property
@@ -129,7 +132,7 @@ def _role(parameter: Parameter) -> int:
     )
 
 
-def fills(slots: tuple[Slot, ...], key: bytes) -> ctypes.Array[ctypes.c_char] | None:
+def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
     """How to fill the slots from arguments with this key; None when some conversion is only known to Python."""
     image = b""
     for slot in slots:
@@ -150,7 +153,7 @@ def _conversion(tag: int, kind: str) -> int | None:
     return CONVERT_TRUTH if kind in ("i1", "u1") else CONVERT_BITS
 
 
-def enter(table: ctypes.Array[ctypes.c_uint64], record: ctypes.Array[ctypes.c_char]) -> None:
+def enter(table: ctypes.Array[ctypes.c_uint64], record: Memory) -> None:
     """Puts a RECORD into an open hash table, which has room."""
     address = ctypes.addressof(record)
     mask = len(table) - 1
