@@ -246,11 +246,31 @@ def uses_global(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def test_changed_global_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = tw.jit(uses_global)
     x, y, out = arrays(128)
-    for _ in range(2):
+    for _ in range(3):
         kernel[(1,)](x, y, out, 128, BLOCK=128)
     monkeypatch.setitem(globals(), "SHIFT", tl.constexpr(4))
-    with pytest.raises(RuntimeError, match="SHIFT has changed"):
-        kernel[(1,)](x, y, out, 128, BLOCK=128)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="SHIFT has changed"):
+            kernel[(1,)](x, y, out, 128, BLOCK=128)
+        with pytest.raises(RuntimeError, match="SHIFT has changed"):
+            kernel.run(x, y, out, 64, BLOCK=64, grid=(1,))
+
+
+def wide(x_ptr, y_ptr, out_ptr, n: tl.int64, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets) + tl.load(y_ptr + offsets), mask=offsets < n)
+
+
+def test_annotated_numbers_are_passed_as_annotated() -> None:
+    kernel = tw.jit(wide)
+    x, y, out = arrays()
+    for n in (1000, 7, 2**40, 1000):
+        out.fill(0)
+        compiled = kernel[(8,)](x, y, out, n, BLOCK=128) if n <= 1000 else kernel.warmup(x, y, out, n, 128, grid=(1,))
+        assert compiled.metadata.arguments[3] == "i64"
+        if n <= 1000:
+            assert np.array_equal(out[:n], (x + y)[:n])
+            assert not out[n:].any()
 
 
 def broken(x_ptr, BLOCK: tl.constexpr):

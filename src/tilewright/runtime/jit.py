@@ -75,8 +75,9 @@ class JITFunction(JITCallable):
         used_global_vals: outer values that compiled code depends on.
     """
 
-    __slots__ = ("_native",)  # where the native `__getitem__` looks
+    __slots__ = ("_native",)
     _native: NativeKernel
+    """Where the native `__getitem__` looks; unset while launches have to come through Python."""
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class JITFunction(JITCallable):
         self.pre_run_hooks: list[Hook] = []
         self._repr = repr
         self._kernels: dict[Hashable, CompiledKernel] = {}
+        self._launcher: NativeKernel | None = None
         self._hash: str | None = None
         self._used_globals: UsedGlobals = {}
         self._hashing = False
@@ -109,12 +111,17 @@ class JITFunction(JITCallable):
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
         """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
 
-        Once the kernel was launched, a native function stands in for this one.
+        Once the kernel was compiled, a native function stands in for this one where nothing has to be watched.
         """
         _accelerate()
-        if not hasattr(self, "_native"):
-            self._native = self._native_launches()
-        return cast("Callable[..., CompiledKernel]", self._native[grid])
+        if self.pre_run_hooks:
+            return lambda *args, **kwargs: self._launch(grid, args, kwargs, None)
+        launches = self._launches()
+        if self._used_globals:
+            check_unchanged(self.fn.__name__, self._used_globals)
+        elif self._kernels:
+            self._native = launches
+        return cast("Callable[..., CompiledKernel]", launches[grid])
 
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
         """Launch the kernel, or with `warmup` only compile it.
@@ -138,7 +145,8 @@ class JITFunction(JITCallable):
     def add_pre_run_hook(self, hook: Hook) -> None:
         """Call `hook` with the arguments of every launch, before it."""
         self.pre_run_hooks.append(hook)
-        self._native = self._native_launches()
+        if hasattr(self, "_native"):
+            del self._native
 
     @property
     def cache_key(self) -> str:
@@ -192,17 +200,15 @@ class JITFunction(JITCallable):
         extents = grid_extents(grid, dict(zip(self.arg_names, call.values, strict=True)))
         kernel = self._kernel_for(call)
         kernel.launch(extents, call.run_time_values())
-        if miss is not None and self._may_skip_python():
-            self._native.install(miss, kernel.native_specialization())
+        if miss is not None:
+            self._launches().install(miss, kernel.native_specialization())
         return kernel
 
-    def _native_launches(self) -> NativeKernel:
-        """An empty table of launches that need no Python."""
-        return create_native_kernel(list(map(_native_parameter, self.params)), self._launch)
-
-    def _may_skip_python(self) -> bool:
-        """Whether later launches need nothing but the machine code."""
-        return not (self.pre_run_hooks or self._used_globals or any(param.annotation_type for param in self.params))
+    def _launches(self) -> NativeKernel:
+        """The launches that need no Python any more."""
+        if self._launcher is None:
+            self._launcher = create_native_kernel(list(map(_native_parameter, self.params)), self._launch)
+        return self._launcher
 
     def _specialized(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         values, options = bind(self.fn.__name__, self.params, args, kwargs)
