@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, same_shape
+from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
@@ -126,11 +127,36 @@ declare(
     elementwise=True,
     commutative=True,
     verify=integer_type,
+    meaning=TILE_MEANINGS["tt.mulhiui"],
     **ELEMENTWISE,
 )
-declare("tt.precise_divf", operands=(2, 2), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
-declare("tt.precise_sqrt", operands=(1, 1), results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
-declare("tt.bitcast", operands=(1, 1), results=1, elementwise=True, verify=_verify_bitcast, **ARROW)
+declare(
+    "tt.precise_divf",
+    operands=(2, 2),
+    results=1,
+    elementwise=True,
+    verify=float_type,
+    meaning=TILE_MEANINGS["tt.precise_divf"],
+    **ELEMENTWISE,
+)
+declare(
+    "tt.precise_sqrt",
+    operands=(1, 1),
+    results=1,
+    elementwise=True,
+    verify=float_type,
+    meaning=TILE_MEANINGS["tt.precise_sqrt"],
+    **ELEMENTWISE,
+)
+declare(
+    "tt.bitcast",
+    operands=(1, 1),
+    results=1,
+    elementwise=True,
+    verify=_verify_bitcast,
+    meaning=TILE_MEANINGS["tt.bitcast"],
+    **ARROW,
+)
 declare(
     "tt.clampf",
     operands=(3, 3),
@@ -140,6 +166,7 @@ declare(
     parse=_parse_clampf,
     print=_print_clampf,
     verify=_verify_clampf,
+    meaning=TILE_MEANINGS["tt.clampf"],
 )
 declare(
     "tt.fp_to_fp",
@@ -149,6 +176,7 @@ declare(
     parse=_parse_fp_to_fp,
     print=_print_fp_to_fp,
     verify=_verify_fp_to_fp,
+    meaning=TILE_MEANINGS["tt.fp_to_fp"],
 )
 declare(
     "tt.extern_elementwise",
@@ -158,6 +186,7 @@ declare(
     elementwise=True,
     effect_of=_effect_unless_pure,
     verify=_verify_shapes,
+    meaning=TILE_MEANINGS["tt.extern_elementwise"],
     **functional(),
 )
 declare(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
+from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
@@ -271,11 +272,16 @@ def _declare(name: str, operands: tuple[int, int], results: int, formats: Sequen
     declare(name, operands=operands, results=results, parse=parse, print=print, verify=verify, **facts)
 
 
-_declare(
-    "tt.load", (1, 3), 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect
-)
+_declare("tt.load", (1, 3), 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect)
 _declare("tt.store", (2, 3), 0, (_parse_store, _print_access, _verify_store), effect=Effect.WRITE)
-_declare("tt.addptr", (2, 2), 1, (_parse_addptr, _print_addptr, _verify_addptr), elementwise=True)
+_declare(
+    "tt.addptr",
+    (2, 2),
+    1,
+    (_parse_addptr, _print_addptr, _verify_addptr),
+    elementwise=True,
+    meaning=TILE_MEANINGS["tt.addptr"],
+)
 _declare(
     "tt.make_tensor_ptr",
     (1, ANY),
@@ -290,6 +296,7 @@ declare(
     results=1,
     elementwise=True,
     verify=conversion_rule(IntType, PointerType),
+    meaning=TILE_MEANINGS["tt.int_to_ptr"],
     **ARROW,
 )
 declare(
@@ -298,5 +305,6 @@ declare(
     results=1,
     elementwise=True,
     verify=conversion_rule(PointerType, IntType),
+    meaning=TILE_MEANINGS["tt.ptr_to_int"],
     **ARROW,
 )

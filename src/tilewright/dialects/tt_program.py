@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import TYPED, keyword_text
 from tilewright.dialects.rules import keyword_in, number, tensor
+from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -90,10 +91,16 @@ for _name in ("tt.get_program_id", "tt.get_num_programs"):
         print=_print_axis,
         verify=_verify_axis,
     )
-declare("tt.make_range", operands=(0, 0), results=1, required=("start", "end"), verify=_verify_make_range, **TYPED)
 declare(
-    "tt.print", results=0, required=("prefix",), effect=Effect.WRITE, parse=_parse_print, print=_print_print
+    "tt.make_range",
+    operands=(0, 0),
+    results=1,
+    required=("start", "end"),
+    verify=_verify_make_range,
+    meaning=TILE_MEANINGS["tt.make_range"],
+    **TYPED,
 )
+declare("tt.print", results=0, required=("prefix",), effect=Effect.WRITE, parse=_parse_print, print=_print_print)
 declare(
     "tt.assert",
     operands=(1, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import ARROW, functional
 from tilewright.dialects.rules import axis_of, tensor, types_match
+from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
@@ -178,17 +179,55 @@ def _print_reshape(printer: Printer, op: Op) -> None:
     printer.write(f" {printer.value(op.operands[0])}{words}{attributes} : {types}")
 
 
-declare("tt.splat", operands=(1, 1), results=1, verify=_verify_splat, **ARROW)
+declare("tt.splat", operands=(1, 1), results=1, verify=_verify_splat, meaning=TILE_MEANINGS["tt.splat"], **ARROW)
 declare(
-    "tt.unsplat", operands=(1, 1), results=1, parse=_parse_unsplat, print=_print_unsplat, verify=_verify_unsplat
+    "tt.unsplat",
+    operands=(1, 1),
+    results=1,
+    parse=_parse_unsplat,
+    print=_print_unsplat,
+    verify=_verify_unsplat,
+    meaning=TILE_MEANINGS["tt.unsplat"],
 )
-declare("tt.broadcast", operands=(1, 1), results=1, verify=_verify_broadcast, **ARROW)
-declare("tt.expand_dims", operands=(1, 1), results=1, required=("axis",), verify=_verify_expand_dims, **ARROW)
-declare("tt.trans", operands=(1, 1), results=1, required=("order",), verify=_verify_trans, **ARROW)
 declare(
-    "tt.reshape", operands=(1, 1), results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape
+    "tt.broadcast", operands=(1, 1), results=1, verify=_verify_broadcast, meaning=TILE_MEANINGS["tt.broadcast"], **ARROW
 )
-declare("tt.join", operands=(2, 2), results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_join)
+declare(
+    "tt.expand_dims",
+    operands=(1, 1),
+    results=1,
+    required=("axis",),
+    verify=_verify_expand_dims,
+    meaning=TILE_MEANINGS["tt.expand_dims"],
+    **ARROW,
+)
+declare(
+    "tt.trans",
+    operands=(1, 1),
+    results=1,
+    required=("order",),
+    verify=_verify_trans,
+    meaning=TILE_MEANINGS["tt.trans"],
+    **ARROW,
+)
+declare(
+    "tt.reshape",
+    operands=(1, 1),
+    results=1,
+    parse=_parse_reshape,
+    print=_print_reshape,
+    verify=_verify_reshape,
+    meaning=TILE_MEANINGS["tt.reshape"],
+)
+declare(
+    "tt.join",
+    operands=(2, 2),
+    results=1,
+    parse=_parse_uniform,
+    print=_print_uniform,
+    verify=_verify_join,
+    meaning=TILE_MEANINGS["tt.join"],
+)
 declare(
     "tt.split",
     operands=(1, 1),
@@ -197,8 +236,17 @@ declare(
     parse=_parse_uniform,
     print=_print_uniform,
     verify=_verify_split,
+    meaning=TILE_MEANINGS["tt.split"],
 )
-declare("tt.cat", operands=(2, 2), results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_cat)
+declare(
+    "tt.cat",
+    operands=(2, 2),
+    results=1,
+    parse=_parse_uniform,
+    print=_print_uniform,
+    verify=_verify_cat,
+    meaning=TILE_MEANINGS["tt.cat"],
+)
 declare(
     "tt.histogram",
     operands=(1, 2),
@@ -206,6 +254,7 @@ declare(
     parse=_parse_histogram,
     print=_print_uniform,
     verify=_verify_histogram,
+    meaning=TILE_MEANINGS["tt.histogram"],
 )
 declare(
     "tt.gather",
@@ -213,5 +262,6 @@ declare(
     results=1,
     required=("axis",),
     verify=_verify_gather,
+    meaning=TILE_MEANINGS["tt.gather"],
     **functional(indexed=True),
 )
