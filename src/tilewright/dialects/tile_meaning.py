@@ -1,0 +1,226 @@
+"""What the ops of the tile dialect compute that touch no memory, in NumPy; the counterpart of `arithmetic_meaning`.
+
+    TILE_MEANINGS["tt.expand_dims"](op, np.arange(4))      shape (4,) -> (4, 1) for axis = 1
+
+Pointers are addresses in int64, so `tt.addptr` multiplies by the size of what they point at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.arithmetic_meaning import UNSIGNED, Array, Meaning, convert_float, floating, quiet
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.ir.types import PointerType
+
+# --- shapes -------------------------------------------------------------------------------------------------------
+
+
+def _shape(op: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = op.results[0].type.shape or ()
+    return shape
+
+
+def _number(op: Any, name: str) -> int:
+    return int(op.attributes[name].value)
+
+
+def _splat(op: Any, a: Array) -> Array:
+    return np.broadcast_to(a, _shape(op))
+
+
+def _unsplat(op: Any, a: Array) -> Array:
+    return a.reshape(())[()]
+
+
+def _make_range(op: Any) -> Array:
+    return np.arange(_number(op, "start"), _number(op, "end"), dtype=np.int32)
+
+
+def _expand_dims(op: Any, a: Array) -> Array:
+    return np.expand_dims(a, _number(op, "axis"))
+
+
+def _reshape(op: Any, a: Array) -> Array:
+    return a.reshape(_shape(op))
+
+
+def _transpose(op: Any, a: Array) -> Array:
+    return a.transpose(op.attributes["order"].values)
+
+
+def _join(op: Any, a: Array, b: Array) -> Array:
+    return np.stack((a, b), axis=-1)
+
+
+def _split(op: Any, a: Array) -> tuple[Array, Array]:
+    return a[..., 0], a[..., 1]
+
+
+def _concatenate(op: Any, a: Array, b: Array) -> Array:
+    return np.concatenate((a, b))
+
+
+def _gather(op: Any, source: Array, indices: Array) -> Array:
+    places = list(np.indices(indices.shape, sparse=True))
+    places[_number(op, "axis")] = indices
+    return source[tuple(places)]
+
+
+def _histogram(op: Any, a: Array, mask: Array | bool = True) -> Array:
+    """How often each number below the result's extent occurs; other numbers are not counted."""
+    (bins,) = _shape(op)
+    counted = a[(a >= 0) & (a < bins) & mask]
+    return np.bincount(counted.astype(np.int64), minlength=bins).astype(np.int32)
+
+
+# --- pointers and bits --------------------------------------------------------------------------------------------
+
+
+def element_bytes(pointer: Any) -> int:
+    """The bytes between two elements that a pointer of type `pointer` (or a tile of them) points at."""
+    scalar = pointer.scalar
+    assert isinstance(scalar, PointerType), f"{pointer} holds no pointers"
+    return int(scalar.pointee.bits + 7) // 8
+
+
+@quiet
+def _add_pointer(op: Any, pointer: Array, offset: Array) -> Array:
+    return pointer + offset.astype(np.int64) * np.int64(element_bytes(op.results[0].type))
+
+
+def _convert_integer(op: Any, a: Array) -> Array:
+    return a.astype(numpy_dtype(op.results[0].type))
+
+
+def _bitcast(op: Any, a: Array) -> Array:
+    return np.asarray(a).view(numpy_dtype(op.results[0].type))[()]
+
+
+# --- arithmetic ---------------------------------------------------------------------------------------------------
+
+
+@quiet
+def _high_product(op: Any, a: Array, b: Array) -> Array:
+    """The upper half of the unsigned product."""
+    bits = a.dtype.itemsize * 8
+    view = UNSIGNED[a.dtype]
+    x, y = (v.view(view).astype(np.uint64) for v in (a, b))
+    if bits < 64:
+        return (x * y >> np.uint64(bits)).astype(view).view(a.dtype)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + (x0 * y0 >> half)
+    carry = x0 * y1 + (middle & low)
+    return (x1 * y1 + (middle >> half) + (carry >> half)).view(a.dtype)
+
+
+@quiet
+def _clamp(op: Any, x: Array, low: Array, high: Array) -> Array:
+    """x between low and high; NaN gives `low`, or NaN where it propagates."""
+    wide = [v if v.dtype.itemsize > 2 else v.astype(np.float32) for v in (x, low, high)]
+    clamped = np.fmin(np.fmax(wide[0], wide[1]), wide[2])
+    if op.attributes["propagateNan"].name == "all":
+        clamped = np.where(np.isnan(wide[0]), wide[0], clamped)
+    return clamped.astype(x.dtype)
+
+
+@quiet
+def _convert(op: Any, a: Array) -> Array:
+    dtype = numpy_dtype(op.results[0].type)
+    rounded = convert_float(a, dtype)
+    rounding = op.attributes.get("rounding")
+    return _towards_zero(a, rounded) if rounding is not None and rounding.name == "rtz" else rounded
+
+
+def _towards_zero(exact: Array, rounded: Array) -> Array:
+    """The nearest values `rounded` of `exact`, one step back where rounding went away from zero."""
+    wide = exact.astype(np.float64)
+    beyond = np.abs(rounded.astype(np.float64)) > np.abs(wide)
+    beyond = np.isfinite(wide) & (beyond | ~np.isfinite(rounded.astype(np.float64)))
+    code = np.dtype(f"u{rounded.dtype.itemsize}")
+    bits = np.asarray(rounded).view(code)
+    largest = np.asarray(_largest_finite(rounded.dtype)).view(code)
+    sign = np.signbit(wide).astype(code) << code.type(code.itemsize * 8 - 1)
+    back = np.where(np.isfinite(rounded.astype(np.float64)), bits - code.type(1), largest | sign)
+    return np.where(beyond, back, bits).astype(code).view(rounded.dtype)[()]
+
+
+def _largest_finite(dtype: np.dtype[Any]) -> Array:
+    codes = np.arange(1 << min(16, dtype.itemsize * 8), dtype=np.dtype(f"u{min(2, dtype.itemsize)}"))
+    if dtype.itemsize > 2:
+        return np.finfo(dtype).max
+    values = codes.view(dtype)
+    return values[np.nanargmax(np.where(np.isfinite(values.astype(np.float64)), values.astype(np.float64), -1.0))]
+
+
+# --- library functions --------------------------------------------------------------------------------------------
+
+
+def _half_away(a: Array) -> Array:
+    """The nearest integer; halves go away from zero."""
+    whole = np.trunc(a)
+    return whole + np.where(np.abs(a - whole) >= 0.5, np.copysign(1.0, a), 0.0)
+
+
+LIBRARY: dict[str, Any] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "copysign": np.copysign,
+    "cosh": np.cosh,
+    "exp10": lambda a: np.power(10.0, a),
+    "expm1": np.expm1,
+    "fmod": np.fmod,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "pow": np.power,
+    "rint": np.rint,
+    "round": _half_away,
+    "sigmoid": lambda a: 1.0 / (1.0 + np.exp(-a)),
+    "sinh": np.sinh,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "trunc": np.trunc,
+}
+"""Functions of `tt.extern_elementwise` by their symbol without `__tw_`, evaluated in double precision."""
+
+
+@quiet
+def _library_function(op: Any, *arrays: Array) -> Array:
+    symbol: str = op.attributes["symbol"]
+    compute = LIBRARY[symbol.removeprefix("__tw_")]
+    return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
+
+
+TILE_MEANINGS: dict[str, Meaning] = {
+    "tt.addptr": _add_pointer,
+    "tt.bitcast": _bitcast,
+    "tt.broadcast": _splat,
+    "tt.cat": _concatenate,
+    "tt.clampf": _clamp,
+    "tt.expand_dims": _expand_dims,
+    "tt.extern_elementwise": _library_function,
+    "tt.fp_to_fp": _convert,
+    "tt.gather": _gather,
+    "tt.histogram": _histogram,
+    "tt.int_to_ptr": _convert_integer,
+    "tt.join": _join,
+    "tt.make_range": _make_range,
+    "tt.mulhiui": _high_product,
+    "tt.precise_divf": floating(np.divide),
+    "tt.precise_sqrt": floating(np.sqrt),
+    "tt.ptr_to_int": _convert_integer,
+    "tt.reshape": _reshape,
+    "tt.splat": _splat,
+    "tt.split": _split,
+    "tt.trans": _transpose,
+    "tt.unsplat": _unsplat,
+}
