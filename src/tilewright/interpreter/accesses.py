@@ -1,0 +1,189 @@
+"""Loads, stores, atomics and block pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.dialects.arithmetic_meaning import UNSIGNED
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.memory import Array
+from tilewright.ir.attributes import DenseArray, Keyword
+from tilewright.ir.core import Op
+from tilewright.ir.types import PointerType, TensorDescType, TensorType
+
+
+class BlockPointer(NamedTuple):
+    """A block of a tensor in memory: the run-time value of `!tt.ptr<tensor<…>>` and of tensor descriptors.
+
+    Attributes:
+        base: address of the tensor's first element.
+        shape, strides: of the tensor, in elements.
+        offsets: where the block begins, per axis.
+        block: extents and element type of the block.
+    """
+
+    base: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offsets: tuple[int, ...]
+    block: TensorType
+
+    def moved(self, steps: Sequence[Any]) -> BlockPointer:
+        """The block `steps` elements further, per axis."""
+        return self._replace(offsets=tuple(a + int(b) for a, b in zip(self.offsets, steps, strict=True)))
+
+    def elements(self, checked: Sequence[int]) -> tuple[Array, Array]:
+        """The address of each element of the block, and whether it is inside the tensor along the `checked` axes."""
+        addresses = np.full(self.block.shape, self.base, np.int64)
+        inside = np.ones(self.block.shape, np.bool_)
+        size = (self.block.element.bits + 7) // 8
+        for axis, places in enumerate(np.indices(self.block.shape, np.int64, sparse=True)):
+            index = places + self.offsets[axis]
+            addresses += index * (self.strides[axis] * size)
+            if axis in checked:
+                inside &= (index >= 0) & (index < self.shape[axis])
+        return addresses, inside
+
+
+@executes("tt.make_tensor_ptr")
+def _make_block_pointer(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    type = op.results[0].type
+    assert isinstance(type, PointerType), "a block pointer is a pointer"
+    assert isinstance(type.pointee, TensorType), "a block pointer points at a tile"
+    base, *rest = map(int, operands)
+    rank = len(type.pointee.shape)
+    lists = [tuple(rest[i : i + rank]) for i in range(0, 3 * rank, rank)]
+    return (BlockPointer(base, lists[0], lists[1], lists[2], type.pointee),)
+
+
+@executes("tt.advance")
+def _advance(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (operands[0].moved(operands[1:]),)
+
+
+@executes("tt.load")
+def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    pointer, mask, other = (*operands, None, None)[:3]
+    dtype = numpy_dtype(op.results[0].type)
+    if isinstance(pointer, BlockPointer):
+        pointer, mask = pointer.elements(_checked_axes(op))
+        padding = op.attributes.get("padding")
+        nan = isinstance(padding, Keyword) and padding.name == "pad_nan"
+        other = np.array(np.nan if nan else 0).astype(dtype)
+    loaded = machine.memory.read(pointer, dtype, mask, op)
+    if mask is not None and other is not None:
+        loaded = np.where(mask, loaded, other)
+    return (loaded[()],)
+
+
+@executes("tt.store")
+def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    pointer, value, mask = (*operands, None)[:3]
+    if isinstance(pointer, BlockPointer):
+        pointer, mask = pointer.elements(_checked_axes(op))
+    machine.memory.write(pointer, value, mask, op)
+    return ()
+
+
+def _checked_axes(op: Op) -> tuple[int, ...]:
+    axes = op.attributes.get("boundaryCheck")
+    return axes.values if isinstance(axes, DenseArray) else ()
+
+
+# Tensor descriptors, of which every axis is checked
+
+
+@executes("tt.make_tensor_descriptor")
+def _make_descriptor(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    type = op.results[0].type
+    assert isinstance(type, TensorDescType), "the result is a descriptor"
+    base, *rest = map(int, operands)
+    rank = len(type.block.shape)
+    return (BlockPointer(base, tuple(rest[:rank]), tuple(rest[rank:]), (0,) * rank, type.block),)
+
+
+@executes("tt.descriptor_load")
+def _descriptor_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    descriptor, *indices = operands
+    addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
+    result = op.results[0].type
+    return (machine.memory.read(addresses, numpy_dtype(result), inside, op).reshape(result.shape or ()),)
+
+
+@executes("tt.descriptor_store")
+def _descriptor_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    descriptor, *indices, value = operands
+    addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
+    machine.memory.write(addresses, value.reshape(addresses.shape), inside, op)
+    return ()
+
+
+# Atomics: lanes take effect in order
+
+
+def _unsigned(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def chosen(a: Array, b: Array) -> Array:
+        view = UNSIGNED[a.dtype]
+        return choose(a.view(view), b.view(view)).view(a.dtype)
+
+    return chosen
+
+
+UPDATES: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "fadd": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "max": np.maximum,
+    "min": np.minimum,
+    "umax": _unsigned(np.maximum),
+    "umin": _unsigned(np.minimum),
+    "exch": lambda a, b: b,
+}
+"""What memory holds after an atomic op, from what it held and the operand."""
+
+
+@executes("tt.atomic_rmw")
+def _atomic_rmw(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    pointer, value, mask = (*operands, None)[:3]
+    kind = op.attributes["atomic_rmw_op"]
+    assert isinstance(kind, Keyword), "the kind of update is a keyword"
+    update = UPDATES[kind.name]
+    return (_update(machine, op, pointer, mask, lambda lanes, old: update(old, value[lanes])),)
+
+
+@executes("tt.atomic_cas")
+def _atomic_cas(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    pointer, compared, new = operands
+
+    def swap(lanes: Any, old: Array) -> Array:
+        return np.where(_bits(old) == _bits(compared[lanes]), new[lanes], old)
+
+    return (_update(machine, op, pointer, None, swap),)
+
+
+def _bits(a: Array) -> Array:
+    return np.asarray(a).view(f"i{a.dtype.itemsize}")
+
+
+def _update(
+    machine: Machine, op: Op, pointer: Array, mask: Array | None, new_value: Callable[[Any, Array], Array]
+) -> Array:
+    """Read, compute `new_value(lanes, old)` and write; one lane after the other where addresses meet."""
+    memory, dtype = machine.memory, numpy_dtype(op.results[0].type)
+    with np.errstate(all="ignore"):
+        if np.unique(pointer).size == np.size(pointer):
+            old = memory.read(pointer, dtype, mask, op)[()]
+            memory.write(pointer, np.asarray(new_value((), old)).astype(dtype), mask, op)
+            return old
+        old = np.zeros(pointer.shape, dtype)
+        for lane in np.ndindex(pointer.shape):
+            if mask is None or mask[lane]:
+                old[lane] = memory.read(pointer[lane], dtype, None, op)[()]
+                memory.write(pointer[lane], np.asarray(new_value(lane, old[lane])).astype(dtype), None, op)
+    return old

@@ -1,0 +1,100 @@
+"""Control flow, calls, the place in the grid, prints and assertions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.arithmetic_meaning import UNSIGNED
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.places import place_of
+from tilewright.ir.attributes import DenseArray, Keyword, Symbol
+from tilewright.ir.core import Op
+from tilewright.support.diagnostics import TilewrightError
+
+AXES = ("x", "y", "z")
+
+
+class DeviceAssertionError(TilewrightError, AssertionError):
+    """A `tl.device_assert` does not hold."""
+
+
+@executes("scf.for")
+def _for(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    low, high, step, *carried = operands
+    dtype = numpy_dtype(op.operands[0].type)
+    assert step > 0, "the step of scf.for is positive"
+    for counter in range(int(low), int(high), int(step)):
+        carried = machine.run_region(op.regions[0], [dtype.type(counter), *carried], frame)[1]
+    return carried
+
+
+@executes("scf.if")
+def _if(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    region = op.regions[0 if operands[0] else 1]
+    return machine.run_region(region, (), frame)[1] if region.blocks else ()
+
+
+@executes("scf.while")
+def _while(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    before, after = op.regions
+    carried = operands
+    while True:
+        _, (condition, *passed) = machine.run_region(before, carried, frame)
+        if not condition:
+            return passed
+        carried = machine.run_region(after, passed, frame)[1]
+
+
+@executes("tt.call")
+def _call(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    callee = op.attributes["callee"]
+    assert isinstance(callee, Symbol), "tt.call names its callee"
+    return machine.call(machine.functions[callee.name], operands)
+
+
+def _axis(op: Op) -> int:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Keyword), "the axis is a keyword"
+    return AXES.index(axis.name)
+
+
+@executes("tt.get_program_id")
+def _program_id(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (np.int32(machine.program[_axis(op)]),)
+
+
+@executes("tt.get_num_programs")
+def _num_programs(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (np.int32(machine.grid[_axis(op)]),)
+
+
+@executes("tt.print")
+def _print(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    signs = op.attributes.get("isSigned")
+    flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(operands)
+    text: Any = {"int": hex} if op.attributes.get("hex") is True else None
+    shown = []
+    for value, is_signed in zip(operands, flags, strict=True):
+        array = np.asarray(value)
+        unsigned = array.dtype in UNSIGNED and (text or not is_signed)
+        shown.append(np.array2string(array.view(UNSIGNED[array.dtype]) if unsigned else array, formatter=text))
+    sys.stdout.write(f"pid {machine.program}{op.attributes['prefix']}{' '.join(shown)}\n")
+    return ()
+
+
+@executes("tt.assert")
+def _assert(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    if not np.all(operands[0]):
+        message = op.attributes["message"]
+        raise DeviceAssertionError(f"program {machine.program}: {message}{place_of(op.location)}")
+    return ()
+
+
+@executes("llvm.intr.assume", "gpu.barrier")
+def _nothing(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return ()

@@ -1,0 +1,147 @@
+"""The machine that executes ops one at a time on NumPy arrays; both interpreters are built on it.
+
+    machine = Machine(memory, program=(0, 0, 0), grid=(4, 1, 1), functions={})
+    machine.execute(op, [a, b], frame) -> [a + b]
+
+What an op without memory or control flow does is the `meaning` in its definition; everything else has an entry in
+EXECUTORS, which the modules `control`, `accesses`, `products`, `folding` and `buffers` fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.memory import Array, Memory
+from tilewright.ir.attributes import Dense, Number
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
+from tilewright.support.diagnostics import NotSupported, located
+
+Frame: TypeAlias = dict[Value, Any]
+"""The values of one function call; regions see those of the ops around them."""
+Executor: TypeAlias = "Callable[[Machine, Op, list[Any], Frame], Sequence[Any]]"
+
+EXECUTORS: dict[str, Executor] = {}
+Extents = tuple[int, int, int]
+
+
+class Known(Value):
+    """A value that already has its number or tile; the eager interpreter makes these."""
+
+    __slots__ = ("array",)
+    array: Any
+
+
+def executes(*names: str) -> Callable[[Executor], Executor]:
+    """Enter the decorated function into EXECUTORS."""
+
+    def enter(function: Executor) -> Executor:
+        for name in names:
+            assert name not in EXECUTORS, f"{name} has two executors"
+            EXECUTORS[name] = function
+        return function
+
+    return enter
+
+
+class Machine:
+    """Executes the ops of one program.
+
+    Attributes:
+        memory: what pointers point into.
+        program: the program's place in the grid.
+        grid: the extents of the grid.
+        functions: what `tt.call` may call, by symbol.
+    """
+
+    def __init__(self, memory: Memory, *, program: Extents, grid: Extents, functions: Mapping[str, Op]) -> None:
+        self.memory = memory
+        self.program = program
+        self.grid = grid
+        self.functions = functions
+
+    def execute(self, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+        """The results of `op`.
+
+        Raises:
+            Unsupported: no interpreter can execute such an op.
+        """
+        execute = EXECUTORS.get(op.name)
+        if execute is not None:
+            return execute(self, op, operands, frame)
+        meaning = op.definition.meaning
+        if meaning is None:
+            raise located(NotSupported(op.name, "the interpreters cannot execute it"), None)
+        result = meaning(op, *operands)
+        return result if isinstance(result, tuple) else (result,)
+
+    def operands(self, op: Op, frame: Frame) -> list[Any]:
+        """The values of the operands of `op`."""
+        return [value.array if type(value) is Known else frame[value] for value in op.operands]
+
+    def run_block(self, block: Block, arguments: Sequence[Any], frame: Frame) -> tuple[Op, list[Any]]:
+        """Execute `block`; returns its terminator and the values of that one's operands."""
+        frame.update(zip(block.args, arguments, strict=True))
+        for op in block:
+            operands = self.operands(op, frame)
+            if op.definition.terminator:
+                return op, operands
+            results = self.execute(op, operands, frame)
+            for value, result in zip(op.results, results, strict=True):
+                frame[value] = checked(result, value.type, op)
+        raise AssertionError("the block has no terminator")
+
+    def run_region(self, region: Region, arguments: Sequence[Any], frame: Frame) -> tuple[Op, list[Any]]:
+        """Execute a region from its entry along `cf` jumps to another terminator."""
+        block = region.block
+        while True:
+            end, operands = self.run_block(block, arguments, frame)
+            if end.name == "cf.br":
+                block, arguments = end.successors[0], operands
+            elif end.name == "cf.cond_br":
+                first, second = end.successors
+                count = 1 + len(first.args)
+                block, arguments = (first, operands[1:count]) if operands[0] else (second, operands[count:])
+            else:
+                return end, operands
+
+    def call(self, function: Op, arguments: Sequence[Any]) -> list[Any]:
+        """What `function` returns."""
+        return self.run_region(function.regions[0], arguments, {})[1]
+
+
+def checked(result: Any, type: Type, op: Op) -> Any:
+    """`result`, which must be what its type says."""
+    if isinstance(type, TensorDescType) or (isinstance(type, PointerType) and isinstance(type.pointee, TensorType)):
+        return result
+    dtype, shape = numpy_dtype(type), type.shape or ()
+    fits = result.dtype == dtype and result.shape == shape
+    assert fits, f"{op.name} gave {result.dtype}{list(result.shape)} for a value of type {type}"
+    return result
+
+
+def constant_array(value: Number | Dense) -> Array:
+    """The value of an `arith.constant`."""
+    type = value.type
+    dtype, shape = numpy_dtype(type), type.shape or ()
+    if isinstance(value, Number):
+        scalar = np.array(value.value).astype(dtype)[()]
+        return np.broadcast_to(scalar, shape) if shape else scalar
+    return np.array(value.values).astype(dtype).reshape(shape)
+
+
+@executes("arith.constant")
+def _constant(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    value = op.attributes["value"]
+    assert isinstance(value, (Number, Dense)), "a constant holds numbers"
+    return (constant_array(value),)
+
+
+@executes("ub.poison")
+def _poison(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    type = op.results[0].type
+    return (np.zeros(type.shape or (), numpy_dtype(type))[()],)

@@ -1,0 +1,145 @@
+"""Memory as the interpreters see it: the buffers passed to a kernel, read and written by address.
+
+    memory = Memory([buffer_of("x", x), buffer_of("out", out)])
+    memory.read(addresses, np.dtype("f4"), mask, op)
+
+Pointers are plain integers. Every address of an unmasked lane must lie in one of the buffers; lanes that are masked
+off touch nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.interpreter.places import place_of
+from tilewright.ir.core import Op
+from tilewright.support.diagnostics import TilewrightError
+
+Array: TypeAlias = Any
+"""A NumPy array or NumPy scalar."""
+
+
+class OutOfBoundsError(TilewrightError, IndexError):
+    """A lane that no mask switches off points outside of every buffer."""
+
+
+class ReadOnlyArrayError(TilewrightError, ValueError):
+    """A store to an array that must not be written."""
+
+
+class Buffer:
+    """The memory of one argument.
+
+    Attributes:
+        name: of the argument.
+        start: the address that the kernel gets.
+        low, high: the first address, and the one behind the last.
+        element: bytes per element, to speak of elements in messages.
+        writable: whether a kernel may store to it.
+    """
+
+    def __init__(self, name: str, start: int, low: int, high: int, *, element: int, writable: bool, owner: Any) -> None:
+        self.name, self.start, self.low, self.high = name, start, low, high
+        self.element, self.writable = element, writable
+        self._bytes = np.asarray(_Bytes(low, high - low, writable, owner)) if high > low else np.empty(0, np.uint8)
+
+    def typed(self, dtype: np.dtype[Any], phase: int) -> np.ndarray[Any, Any]:
+        """The memory from byte `phase` on, as elements of `dtype`."""
+        count = max(0, (self.high - self.low - phase) // dtype.itemsize)
+        return self._bytes[phase : phase + count * dtype.itemsize].view(dtype)
+
+
+class _Bytes:
+    """Memory at an address, in the form that NumPy makes arrays of."""
+
+    def __init__(self, address: int, size: int, writable: bool, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (address, not writable)}
+
+
+def buffer_of(name: str, array: Any) -> Buffer:
+    """The memory of a NumPy array, or of an object with `data_ptr()` such as a torch tensor, with any strides."""
+    if isinstance(array, np.ndarray):
+        start, element, writable = array.ctypes.data, array.dtype.itemsize, array.flags.writeable
+        steps = array.strides
+    else:
+        start, element, writable = array.data_ptr(), array.element_size(), True
+        steps = tuple(stride * element for stride in array.stride())
+    spans = [(extent - 1) * step for extent, step in zip(array.shape, steps, strict=True)]
+    empty = 0 in array.shape
+    low = start if empty else start + sum(min(0, span) for span in spans)
+    high = start if empty else start + sum(max(0, span) for span in spans) + element
+    return Buffer(name, start, low, high, element=element, writable=writable, owner=array)
+
+
+class Memory:
+    """All buffers of a launch; they may overlap."""
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self.buffers = list(buffers)
+
+    def read(self, addresses: Array, dtype: np.dtype[Any], mask: Array | None, op: Op) -> np.ndarray[Any, Any]:
+        """The elements at `addresses` where `mask` holds (None: everywhere); zero elsewhere.
+
+        Raises:
+            OutOfBoundsError: an address lies in no buffer.
+        """
+        result = np.zeros(np.shape(addresses), dtype)
+        flat = result.reshape(-1)
+        for buffer, lanes, phase, indices in self._places(addresses, dtype, mask, op):
+            flat[lanes] = buffer.typed(dtype, phase)[indices]
+        return result
+
+    def write(self, addresses: Array, values: Array, mask: Array | None, op: Op) -> None:
+        """Put `values` at `addresses` where `mask` holds; of equal addresses the last lane wins.
+
+        Raises:
+            OutOfBoundsError: an address lies in no buffer.
+            ReadOnlyArrayError: the buffer must not be written.
+        """
+        flat = np.broadcast_to(values, np.shape(addresses)).reshape(-1)
+        for buffer, lanes, phase, indices in self._places(addresses, flat.dtype, mask, op):
+            if not buffer.writable:
+                raise ReadOnlyArrayError(f"{op.name} to the read-only argument `{buffer.name}`{place_of(op.location)}")
+            buffer.typed(flat.dtype, phase)[indices] = flat[lanes]
+
+    def _places(
+        self, addresses: Array, dtype: np.dtype[Any], mask: Array | None, op: Op
+    ) -> Iterator[tuple[Buffer, Array, int, Array]]:
+        """Per buffer and phase: the lanes that point there, and the elements they point at."""
+        flat = np.asarray(addresses, np.int64).reshape(-1)
+        lanes = np.arange(flat.size)
+        if mask is not None and not np.all(mask):
+            lanes = np.flatnonzero(np.broadcast_to(mask, np.shape(addresses)))
+        left = flat[lanes]
+        for buffer in self.buffers:
+            if not left.size:
+                return
+            inside = (left >= buffer.low) & (left <= buffer.high - dtype.itemsize)
+            if not inside.any():
+                continue
+            yield from _phases(buffer, lanes[inside], left[inside] - buffer.low, dtype.itemsize)
+            lanes, left = lanes[~inside], left[~inside]
+        if left.size:
+            raise OutOfBoundsError(self._explain(int(left[0]), int(lanes[0]), np.shape(addresses), op))
+
+    def _explain(self, address: int, lane: int, shape: tuple[int, ...], op: Op) -> str:
+        where = f" (lane {list(map(int, np.unravel_index(lane, shape)))})" if shape else ""
+        what = f"{op.name} outside of every argument: address {address:#x}"
+        near = min(self.buffers, key=lambda b: max(b.low - address, address - b.high), default=None)
+        if near is not None:
+            index = (address - near.start) // near.element
+            count = (near.high - near.low) // near.element
+            what = f"{op.name} outside of the argument `{near.name}`: element {index} of {count}"
+        return f"{what}{where}{place_of(op.location)}"
+
+
+def _phases(buffer: Buffer, lanes: Array, offsets: Array, size: int) -> Iterator[tuple[Buffer, Array, int, Array]]:
+    """Lanes by where their elements begin, modulo the size of an element; nearly always there is one such group."""
+    phases = offsets % size
+    for phase in np.unique(phases):
+        chosen = phases == phase
+        yield buffer, lanes[chosen], int(phase), offsets[chosen] // size
