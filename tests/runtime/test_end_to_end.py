@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -193,3 +194,43 @@ def test_warm_process_imports_neither_compiler_nor_llvmlite(own_cache: Path) -> 
     )
     assert "llvmlite" in cold
     assert warm.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_processes_share_one_empty_cache(own_cache: Path) -> None:
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
+    workers = [
+        subprocess.Popen([sys.executable, "-c", NEW_PROCESS], cwd=Path(__file__).parent, env=environment)
+        for _ in range(8)
+    ]
+    assert [worker.wait() for worker in workers] == [0] * 8
+    assert not list(own_cache.rglob("*.tmp"))
+
+
+FORK = """
+import os
+import pickle
+import numpy as np
+from test_end_to_end import add
+x = np.arange(1000, dtype=np.float32)
+out = np.zeros(1000, np.float32)
+add[(8,)](x, x, out, 1000, BLOCK=128, num_threads=2)
+child = os.fork()
+out[:] = 0
+for _ in range(3):
+    add[(8,)](x, x, out, 1000, BLOCK=128, num_threads=2)
+add[(16,)](x, x, out, 1000, BLOCK=64)  # compiles in the child
+assert np.array_equal(out, x + x)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+
+
+def test_fork_after_a_launch(own_cache: Path) -> None:
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
+    subprocess.run([sys.executable, "-c", FORK], cwd=Path(__file__).parent, env=environment, check=True, timeout=60)
+
+
+def test_kernels_are_pickled_by_reference() -> None:
+    assert pickle.loads(pickle.dumps(add)) is add
