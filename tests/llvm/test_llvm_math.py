@@ -11,6 +11,7 @@ from tilewright.backends.llvm.lanes import Kind
 from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.mathlib import FUNCTIONS
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.tile_meaning import LIBRARY
 
 LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
 COUNT = 3000
@@ -156,6 +157,10 @@ def test_accuracy(name, element, cpu):
 
 def test_every_function_has_a_limit():
     assert set(LIMITS) == set(FUNCTIONS) - {"fma"}
+
+
+def test_every_library_symbol_is_implemented():
+    assert set(LIBRARY) <= set(FUNCTIONS)
 
 
 def test_scalar_and_wide_vectors_agree():

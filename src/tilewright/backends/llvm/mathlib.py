@@ -1,7 +1,12 @@
 """The math library: every function as inline instructions, no libm.
 
 `FUNCTIONS[name](x, …)` takes and returns Lanes of float or double. Narrower formats compute in float and round.
-Functions whose float version would save little compute in double and round.
+Functions whose float version would save little compute in double and round: their error is half an ulp.
+
+Largest errors in ulp, float / double, tested in tests/llvm/test_llvm_math.py on edge cases and random numbers:
+
+    exp exp2 log   1.5 / 1.5      sin cos   2 / 2.5      erf    2.2 / 2      sigmoid   2.5 / 2.5
+    log2           1.5 / 2.5      tan       0.5 / 4.5    tanh   3 / 3        pow       0.5 / 2
 """
 
 from __future__ import annotations
