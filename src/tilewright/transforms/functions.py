@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule, apply_rules
+from tilewright.ir.types import FunctionType
 
 
 def functions_of(module: Op) -> list[Op]:
@@ -23,7 +24,9 @@ def symbol_name(function: Op) -> str:
 
 def argument_attributes(function: Op) -> list[dict[str, Attribute]]:
     """Per argument of `function` what is known about it."""
-    details = function.attributes.get("arg_attrs") or ({},) * len(function.regions[0].block.args)
+    type = function.attributes["function_type"]
+    assert isinstance(type, FunctionType), "a function has a function type"
+    details = function.attributes.get("arg_attrs") or ({},) * len(type.inputs)
     assert isinstance(details, tuple), "arg_attrs has one dictionary per argument"
     return [attributes for attributes in details if isinstance(attributes, dict)]
 
