@@ -11,7 +11,7 @@ MEMORY = 12
 
 
 class RandomProgram:
-    """The text of one function of two i32 that returns an i32 and writes memory."""
+    """The text of a kernel with two i32 that reads and writes memory of MEMORY i32."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -21,8 +21,8 @@ class RandomProgram:
         self.row_and_column(pools)
         self.statements(pools, 10, depth=0)
         result = self.pick(pools, "s")
-        body = "\n".join([*self.lines, f"tt.return {result} : i32"])
-        self.text = f"module {{\ntt.func public @f(%a: i32, %b: i32, %m: !tt.ptr<i32>) -> i32 {{\n{body}\n}}\n}}"
+        body = "\n".join([*self.lines, f"tt.store %m, {result} : !tt.ptr<i32>", "tt.return"])
+        self.text = f"module {{\ntt.func public @f(%a: i32, %b: i32, %m: !tt.ptr<i32>) {{\n{body}\n}}\n}}"
 
     def name(self) -> str:
         self.count += 1
