@@ -13,7 +13,7 @@ test: .venv/installed
 	$(BIN)/python -m pytest
 
 check: .venv/installed
-	$(BIN)/ruff check src tests examples bench
+	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "not slow" -x
 

@@ -38,5 +38,6 @@ def buffer_type(tile: TensorType) -> PointerType:
 
 def tile_of(buffer: Type) -> TensorType:
     """The tile that a buffer of this type holds."""
-    assert isinstance(buffer, PointerType) and isinstance(buffer.pointee, TensorType), f"{buffer} is no buffer"
+    assert isinstance(buffer, PointerType), f"{buffer} is no buffer"
+    assert isinstance(buffer.pointee, TensorType), f"{buffer} is no buffer"
     return buffer.pointee
