@@ -5,7 +5,7 @@
 Every meaning takes the op (for its attributes and result type) and one array per operand. Integers are signless and
 stored signed: unsigned ops look at them through an unsigned view. Where LLVM leaves a result undefined we still say
 one: x/0 and x%0 are 0, a shift by the width or more gives 0 (`shrsi`: the sign), and a float beyond the integer's
-range converts as the host's C does. Folding asks `is_defined` first and leaves those cases alone.
+range gives the nearest integer (NaN: 0). Folding asks `is_defined` first and leaves those cases alone.
 """
 
 from __future__ import annotations
@@ -183,6 +183,7 @@ def _maximum(a: Array, b: Array) -> Array:
     return np.where(a == b, np.where(np.signbit(a), b, a), np.maximum(a, b))
 
 
+@quiet
 def _compare_floats(op: Any, a: Array, b: Array) -> Array:
     predicate: str = op.attributes["predicate"].name
     unordered = np.isnan(a) | np.isnan(b)
@@ -267,17 +268,25 @@ def _unsigned_to_float(op: Any, a: Array) -> Array:
 
 
 @quiet
+def _saturated(a: Array, dtype: np.dtype[Any]) -> Array:
+    """The floats `a` without their fractions, kept in the range of the integer `dtype`; NaN gives 0."""
+    wide = np.trunc(a.astype(np.float64))
+    limits = np.iinfo(dtype)
+    inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (1.0 if dtype.itemsize < 8 else 0.0))
+    beyond = np.where(wide > 0, dtype.type(limits.max), dtype.type(limits.min))
+    return np.where(inside, np.where(inside, wide, 0.0).astype(dtype), np.where(np.isnan(wide), dtype.type(0), beyond))
+
+
 def _float_to_signed(op: Any, a: Array) -> Array:
     dtype = numpy_dtype(op.results[0].type)
-    wide = a if _is_native(a.dtype) else a.astype(np.float32)
-    return wide.astype(dtype) if dtype.itemsize >= 4 else _wrapped(wide.astype(np.int32), dtype)
+    return _wrapped(_saturated(a, np.dtype(np.int8)), dtype) if dtype == np.bool_ else _saturated(a, dtype)
 
 
-@quiet
 def _float_to_unsigned(op: Any, a: Array) -> Array:
     dtype = numpy_dtype(op.results[0].type)
-    wide = a if _is_native(a.dtype) else a.astype(np.float32)
-    return wide.astype(np.uint64).view(np.int64) if dtype.itemsize == 8 else _wrapped(wide.astype(np.int64), dtype)
+    if dtype == np.bool_:
+        return _wrapped(_saturated(a, np.dtype(np.uint8)), dtype)
+    return _saturated(a, UNSIGNED[dtype]).view(dtype)
 
 
 def _bitcast(op: Any, a: Array) -> Array:

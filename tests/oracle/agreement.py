@@ -1,0 +1,137 @@
+"""Runs a kernel in every way there is and compares: machine code, IR interpreter on each stage, eager interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tilewright as tw
+from tilewright.backends.cpu.options import parse_options
+from tilewright.backends.cpu.pipeline import CpuBackend
+from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects import cpu
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.verifier import verify
+from tilewright.runtime.drivers.cpu.blob import link
+from tilewright.runtime.drivers.cpu.launcher import launch_record, run_grid
+from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.runtime.interpreted import InterpretedFunction
+
+assert cpu  # its import declares the ops of ttcir
+Array = np.ndarray[Any, Any]
+
+TOLERANCES = {
+    np.dtype(np.float64): 1e-12,
+    np.dtype(np.float32): 3e-6,
+    np.dtype(np.float16): 2e-3,
+    np.dtype(ml_dtypes.bfloat16): 1.6e-2,
+}
+
+
+def agree(
+    kernel: Any,
+    *arguments: Any,
+    grid: Sequence[int] = (1,),
+    rtol: float | None = None,
+    eager: bool = False,
+    **constants: Any,
+) -> list[Any]:
+    """Run `kernel` natively and in the interpreters, each on its own copy of the arrays, and compare all arrays.
+
+    Returns:
+        the arguments after the native run; arrays are copies.
+    """
+    native = copied(arguments)
+    compiled = kernel[tuple(grid)](*native, **constants)
+    for stage in ("ttir", "ttcir"):
+        found = copied(arguments)
+        named = dict(zip(kernel.arg_names, found, strict=False)) | constants
+        run_ir(parse_module(compiled.asm[stage]), named, grid)
+        same(native, found, rtol, f"{kernel.__name__}: machine code against {stage}")
+    if eager:
+        found = copied(arguments)
+        InterpretedFunction(kernel.fn)[tuple(grid)](*found, **constants)
+        same(native, found, rtol, f"{kernel.__name__}: machine code against eager")
+    return native
+
+
+def copied(arguments: Sequence[Any]) -> list[Any]:
+    """Copies of arrays that share memory where the originals do; everything else as it is."""
+    roots: dict[int, Array] = {}
+    return [_copied(argument, roots) if isinstance(argument, np.ndarray) else argument for argument in arguments]
+
+
+def _copied(array: Array, roots: dict[int, Array]) -> Array:
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    assert root.flags.c_contiguous, "views of contiguous arrays only"
+    target = roots.setdefault(id(root), root.copy())
+    offset = array.ctypes.data - root.ctypes.data
+    return np.ndarray(array.shape, array.dtype, target.reshape(-1).view(np.uint8).data, offset, array.strides)
+
+
+def same(left: Sequence[Any], right: Sequence[Any], rtol: float | None, message: str) -> None:
+    """All arrays are equal, floats to within `rtol` of the largest element (None: by type)."""
+    for index, (a, b) in enumerate(zip(left, right, strict=True)):
+        if isinstance(a, np.ndarray):
+            close(a, b, rtol, f"{message}, argument {index}")
+
+
+def close(a: Array, b: Array, rtol: float | None, message: str) -> None:
+    """Two arrays are equal, floats to within `rtol`."""
+    tolerance = TOLERANCES.get(a.dtype, 0.0) if rtol is None else rtol
+    if a.dtype.kind in "biu":
+        np.testing.assert_array_equal(a, b, err_msg=message)
+    else:
+        wide, other = a.astype(np.float64), b.astype(np.float64)
+        finite = np.abs(other[np.isfinite(other)])
+        scale = float(finite.max()) if finite.size else 0.0
+        np.testing.assert_allclose(wide, other, rtol=tolerance, atol=tolerance * scale * 1e-1, err_msg=message)
+
+
+def compiled_and_run(text: str, arrays: Sequence[Array], grid: Sequence[int] = (1,)) -> None:
+    """Compile TTIR text and run it on `arrays`, one per pointer parameter; for ops that no kernel reaches."""
+    target = host_target()
+    lowered = CpuBackend().lower(parsed(text), target, parse_options({}))
+    blob = link(lowered.object)
+    entry = load_kernel(blob.image, blob.symbols[lowered.entry])
+    record = launch_record((*grid, 1, 1)[:3], [a.ctypes.data for a in arrays], ["*i8"] * len(arrays))
+    run_grid(entry, record, int(np.prod(grid)), scratch_bytes=lowered.scratch_bytes, num_threads=1)
+
+
+def parsed(text: str) -> Op:
+    """The verified module of `text`."""
+    module = parse_module(text)
+    verify(module)
+    return module
+
+
+def random_numbers(dtype: Any, shape: int | tuple[int, ...], seed: int = 0, *, special: bool = False) -> Array:
+    """Numbers of all sizes and signs; `special` mixes in extremes, zeros, infinities and NaN."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind == np.bool_:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        wide = rng.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
+        small = rng.integers(-9 if kind.kind == "i" else 0, 9, shape).astype(kind)
+        numbers = np.where(rng.integers(0, 2, shape) == 0, wide, small)
+        extremes: list[Any] = [limits.min, limits.max, 0, 1]
+    else:
+        numbers = (rng.standard_normal(shape) * np.exp(rng.uniform(-3, 3, shape))).astype(kind)
+        extremes = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.5]
+    if special:
+        flat = numbers.reshape(-1)
+        places = rng.permutation(flat.size)[: len(extremes) * 3]
+        flat[places] = np.resize(np.array(extremes).astype(kind), len(places))
+    return numbers
+
+
+jit = tw.jit
