@@ -58,11 +58,19 @@ def _inline_call(call: Op, callee: Op) -> None:
     body, target = callee.regions[0].block, call.block
     assert target is not None, "a call is in a block"
     mapping = dict(zip(body.args, call.operands, strict=True))
-    locations: dict[Location, Location] = {}
+    locations: dict[int, Location] = {}  # by identity: hashing chains of calls would take longer than the copy
     for op in body:
         if op is body.last:
             call.replace([mapping.get(value, value) for value in op.operands])
             return
         copy = target.insert(op.clone(mapping), call)
         for inner in copy.walk():
-            inner.location = locations.setdefault(inner.location, CallLocation(inner.location, call.location))
+            inner.location = _called_from(inner.location, call.location, locations)
+
+
+def _called_from(callee: Location, caller: Location, known: dict[int, Location]) -> Location:
+    """The place `callee`, reached from `caller`; shared by the ops that share `callee`."""
+    found = known.get(id(callee))
+    if found is None:
+        found = known[id(callee)] = CallLocation(callee, caller)
+    return found
