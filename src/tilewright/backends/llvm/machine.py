@@ -70,6 +70,11 @@ class Target:
         """LLVM attributes for every function compiled for this target."""
         return f'nounwind "tune-cpu"="{self.tune}"'
 
+    @property
+    def splits_vectors(self) -> bool:
+        """Are instructions on the widest vectors executed as two halves?"""
+        return self.tune == "znver4" and self.vector_bits == 512
+
     def lanes(self, element_bits: int) -> int:
         """How many elements of `element_bits` fill one vector register."""
         return self.vector_bits // element_bits
@@ -186,7 +191,7 @@ def _detected_host() -> Target:
         raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
     flags = _cpuinfo_words(text, "flags")
     features = tuple(X86_FEATURES[f] for f in flags & X86_FEATURES.keys()) if flags else _features_by_llvm()
-    return _x86(_level(features), _tuning(features, amd="AuthenticAMD" in text), features)
+    return _x86(_level(features), _tuning(features, text), features)
 
 
 def _cpuinfo() -> str:
@@ -213,9 +218,13 @@ def _level(features: tuple[str, ...]) -> str:
     raise UnknownCpuError("this CPU lacks SSE 4.2 (x86-64-v2), which all generated code uses")
 
 
-def _tuning(features: tuple[str, ...], *, amd: bool) -> str:
+def _tuning(features: tuple[str, ...], cpuinfo: str) -> str:
+    """The scheduling model: AMD's family 26 is Zen 5, the first with 512-bit data paths."""
+    amd = "AuthenticAMD" in cpuinfo
+    if amd and "avx512f" in features:
+        return "znver5" if _cpuinfo_words(cpuinfo, "cpu family") >= {"26"} else "znver4"
     if "avx512f" in features:
-        return "znver4" if amd else "icelake-server"
+        return "icelake-server"
     return "znver3" if amd else "haswell"
 
 

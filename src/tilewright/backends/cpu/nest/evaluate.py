@@ -18,16 +18,17 @@ from tilewright.backends.cpu.nest.lane_values import (
     Lane,
     Uniform,
     Vector,
+    is_chunked,
     level_of,
 )
 from tilewright.backends.cpu.nest.loads import load, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
-from tilewright.backends.llvm.spelling import element_of, literal
+from tilewright.backends.llvm.spelling import element_of, literal, vector
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.ir.types import PointerType, TensorType, f32
 from tilewright.support.diagnostics import InternalError
 
 
@@ -66,13 +67,35 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
         level = max((level_of(x) for x in operands), default=0)
         with c.at(level) as w:
             return Uniform(lower_elementwise(w, op, [getattr(x, "name", "") for x in operands], 1), level)
-    special = affine_result(c, op, operands)
+    special = affine_result(c, op, operands) or _scaled_by_reciprocal(c, op, operands)
     if special is not None:
         return special
     vectors = [c.as_vector(x, element_of(v.type)) for x, v in zip(operands, op.operands, strict=True)]
     level = max(v.level for v in vectors)
     with c.at(level) as w:
         return Vector(lower_elementwise(w, op, [v.name for v in vectors], c.lanes), level)
+
+
+def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
+    """x / s = x · (1 / s) in the fast version, as long as 1 / s is a normal number; at most 1 ulp off.
+
+    Triton's `/` on fp32 allows 2 ulp; `div_rn` is another op. A division takes five times as long as a product.
+    """
+    divisor = operands[-1]
+    if not c.fast or op.name != "arith.divf" or op.result.type.scalar is not f32 or not isinstance(divisor, Uniform):
+        return None
+    if divisor.level >= c.lane_level or is_chunked(divisor):
+        return None
+    level = divisor.level
+    with c.at(level) as w:
+        size = w.intrinsic("llvm.fabs", "float", divisor.name)
+    small = c.emit(level, f"fcmp ogt float {size}, {literal(2.0**-125, 'float')}")
+    large = c.emit(level, f"fcmp olt float {size}, {literal(2.0**125, 'float')}")
+    c.assumptions.append(c.emit(level, f"and i1 {small}, {large}"))
+    inverse = c.as_vector(Uniform(c.emit(level, f"fdiv float 1.0, {divisor.name}"), level), "float")
+    value = c.as_vector(operands[0], "float")
+    deep = max(inverse.level, value.level)
+    return Vector(c.emit(deep, f"fmul {vector('float', c.lanes)} {value.name}, {inverse.name}"), deep)
 
 
 def _constant(c: Context, op: Op, index: Index) -> Lane:

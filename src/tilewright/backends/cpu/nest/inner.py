@@ -13,7 +13,7 @@ from tilewright.backends.cpu.costs import ATOMICS
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
 from tilewright.backends.cpu.nest.roots import Act, prepare
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.spelling import vector
@@ -74,7 +74,7 @@ class InnerLoop:
             ops = [root, *self.nest.closures[root]]
             if root.name in ATOMICS:
                 return False
-            if any(_is_masked(op) or op.name in ("arith.remsi", "arith.remui") for op in ops):
+            if any(_is_masked(op) or op.name in ("arith.divf", "arith.remsi", "arith.remui") for op in ops):
                 return True
         return False
 
@@ -123,13 +123,28 @@ class InnerLoop:
         if self.by_rows and width >= self.extent:
             self._iteration("0", chunks, None)
         else:
-            carried = self._carried(chunks)
-            with w.loop(0, self.extent, width, carried=carried) as loop:
+            carried, end = self._carried(chunks), self._end(width)
+            with w.loop(0, end, width, carried=carried, guarded=end != str(self.extent)) as loop:
                 self._restore(loop.carried, chunks)
                 self._iteration(loop.index, chunks, loop.index)
                 loop.next = [name for a in self.accumulators for row in a.values for name in row]
             self._restore(loop.results, chunks)
         c.depth = inner - 1
+
+    def _end(self, width: int) -> str:
+        """Where the loop may stop: behind the last lane that is on, if masked stores are all there is to do."""
+        c = self.c
+        if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.roots):
+            return str(self.extent)
+        end = "0"
+        for root in self.roots:
+            mask = evaluate(c, root.operands[-1], (*self.outer, LANE))
+            if not isinstance(mask, Prefix) or mask.level >= c.depth:
+                return str(self.extent)
+            end = c.intrinsic(mask.level, "llvm.smax", end, mask.below)
+        level = c.depth - 1
+        bounded = c.intrinsic(level, "llvm.smin", end, str(self.extent))
+        return c.emit(level, f"and i64 {c.add(bounded, str(width - 1), 'i64', level)}, {-width}")
 
     def _carried(self, chunks: int) -> list[tuple[str, str]]:
         c = self.c

@@ -110,13 +110,26 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
             if mask_vector is None:
                 return Vector(w.load(vector(inside, lanes), start.name, align=align), level)
             assert default is not None
+            pointer_name = reachable(c, start.name, mask)
             args = (inside, lanes, mask_vector.name, default.name)
-            return Vector(masked_load(w, start.name, *args, align=align), level)
+            return Vector(masked_load(w, pointer_name, *args, align=align), level)
     pointers, deep = each_address(c, pointer, inside)
     level = max(level, deep)
     with c.at(level) as w:
         names = (mask_vector.name, default.name) if mask_vector and default else (None, None)
         return Vector(gather(w, pointers, inside, align=align, mask=names[0], other=names[1]), level)
+
+
+def reachable(c: Context, pointer: str, mask: Lane | None) -> str:
+    """`pointer`, or the waste slot when the whole chunk is masked off.
+
+    A masked access to a page that is not there does nothing, but it takes hundreds of cycles.
+    """
+    if not isinstance(mask, Prefix):
+        return pointer
+    level = max(mask.level, c.lane_level)
+    some = c.emit(level, f"icmp sgt i64 {mask.below}, {c.position}")
+    return c.emit(level, f"select i1 {some}, ptr {pointer}, ptr {c.w.waste_slot()}")
 
 
 def _zero(inside: str) -> Uniform:

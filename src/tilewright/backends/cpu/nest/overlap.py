@@ -7,9 +7,10 @@ buffers, and the buffers are copied out afterwards, in program order.
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.costs import INDEXING, is_tile
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Prefix, Uniform
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
@@ -21,15 +22,17 @@ from tilewright.ir.types import TensorType
 Span = tuple[str, str]
 """First address, and the address behind the last element, as i64."""
 
+_MASK_AT = {"cpu.store": 3, "tt.load": 1, "tt.store": 2}
+"""Memory ops, and the position of their mask among the operands."""
+
 
 def overlap(c: Context, nest: Nest) -> str:
     """An i1: some store of `nest` overlaps another tile that `nest` loads or stores."""
     spans: dict[Value, Span] = {}
     for op in nest.body:
-        if op.name in ("tt.load", "tt.store", "cpu.store"):
-            pointer = op.operands[0]
-            if pointer not in spans:
-                spans[pointer] = _span(c, pointer)
+        if op.name in _MASK_AT and op.operands[0] not in spans:
+            mask = op.operands[_MASK_AT[op.name] :][:1]
+            spans[op.operands[0]] = _span(c, op.operands[0], mask[0] if mask else None)
     result = "false"
     checked: set[frozenset[Value]] = set()
     for store in [op for op in nest.body if op.name == "cpu.store"]:
@@ -54,8 +57,11 @@ def _meets(c: Context, a: Span, b: Span) -> str:
     return c.emit(0, f"and i1 {meets}, {c.emit(0, f'or i1 {different}, {longer}')}")
 
 
-def _span(c: Context, pointer: Value) -> Span:
-    """From the first element, and from how far each axis reaches: the address is linear in each index."""
+def _span(c: Context, pointer: Value, mask: Value | None) -> Span:
+    """From the first element, and from how far each axis reaches: the address is linear in each index.
+
+    Where a mask cuts an axis off at some element, the reach ends there.
+    """
     shape = pointer.type.shape or ()
     zero: Index = tuple(ZERO for _ in shape)
     pointee = getattr(pointer.type.scalar, "pointee", None)
@@ -63,7 +69,8 @@ def _span(c: Context, pointer: Value) -> Span:
     size = max(1, pointee.bits // 8)
     low = high = first = _address(c, pointer, zero)
     for axis, extent in enumerate(shape):
-        reach = _reach(c, pointer, zero, axis, extent, first, size)
+        last = _last_index(c, mask, zero, axis, extent)
+        reach = _reach(c, pointer, zero, axis, last, first, size)
         if reach.isdigit():
             high = c.add(high, reach, "i64", 0)
         else:
@@ -72,16 +79,36 @@ def _span(c: Context, pointer: Value) -> Span:
     return low, c.add(high, str(size), "i64", 0)
 
 
-def _reach(c: Context, pointer: Value, zero: Index, axis: int, extent: int, first: str, size: int) -> str:
-    """Bytes from the first to the last element along one axis; a number if the stride is one."""
-    if extent == 1:
+def _last_index(c: Context, mask: Value | None, zero: Index, axis: int, extent: int) -> str:
+    """The last index along an axis at which the mask can be on."""
+    if mask is None or extent == 1:
+        return str(extent - 1)
+    lane = evaluate(c, mask, (*zero[:axis], LANE, *zero[axis + 1 :])) if _is_cheap(mask) else mask
+    if not isinstance(lane, Prefix) or lane.level > 0:
+        return str(extent - 1)
+    bounded = c.intrinsic(0, "llvm.smin", lane.below, str(extent))
+    return c.emit(0, f"add i64 {c.intrinsic(0, 'llvm.smax', bounded, '1')}, -1")
+
+
+def _is_cheap(mask: Value) -> bool:
+    """Is the mask made of comparisons of indices only? Others are not worth computing here."""
+    op = mask.op
+    return op is None or (op.name in _MASK_OPS and all(_is_cheap(v) for v in op.operands if is_tile(v)))
+
+
+_MASK_OPS = {"arith.addi", "arith.andi", "arith.cmpi", "arith.constant", "arith.muli", "arith.subi"} | INDEXING
+
+
+def _reach(c: Context, pointer: Value, zero: Index, axis: int, last: str, first: str, size: int) -> str:
+    """Bytes from the first element to the one at index `last` of an axis; a number if it is known now."""
+    if last == "0":
         return "0"
     if axis == len(zero) - 1:
         lane = evaluate(c, pointer, (*zero[:-1], LANE))
         offset = lane.offset if isinstance(lane, Address) else lane
         if isinstance(offset, Affine) and offset.stride.isdigit():
-            return str((extent - 1) * int(offset.stride) * size)
-    corner = (*zero[:axis], Uniform(str(extent - 1), 0), *zero[axis + 1 :])
+            return c.multiply(last, str(int(offset.stride) * size), "i64", 0)
+    corner = (*zero[:axis], Uniform(last, 0), *zero[axis + 1 :])
     return c.emit(0, f"sub i64 {_address(c, pointer, corner)}, {first}")
 
 

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
-from tilewright.backends.cpu.nest.loads import as_bytes, contiguous_start, each_address, needed_mask, single_address
+from tilewright.backends.cpu.nest.loads import (
+    as_bytes,
+    contiguous_start,
+    each_address,
+    needed_mask,
+    reachable,
+    single_address,
+)
 from tilewright.backends.llvm.memory import masked_store, scatter
 from tilewright.backends.llvm.spelling import bits_of, vector
 
@@ -31,7 +38,8 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
         return lambda: scatter(c.w, pointers, inside, name, align=align, mask=mask_name)
     if mask_name is None:
         return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)
-    return lambda: masked_store(c.w, start.name, inside, lanes, name, mask_name, align=align)
+    place = reachable(c, start.name, mask)
+    return lambda: masked_store(c.w, place, inside, lanes, name, mask_name, align=align)
 
 
 def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
