@@ -1,0 +1,344 @@
+"""The rows of the table "Run": who does the same work faster, on the same arrays, in the same run.
+
+Each function below returns a `Contest`; CONTESTS lists them with their bars. All results are checked before timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flash_attention import attention_kernel
+from layer_norm import forward_kernel
+from matmul import ACCUMULATORS, matmul_kernel
+from peers import jax, numba, torch
+from softmax import softmax_kernel
+from vector_add import add_kernel
+
+import tilewright as tw
+import tilewright.language as tl
+from kernels import exp_kernel, gelu_erf_kernel, gelu_tanh_kernel, sum_kernel
+
+Work = Callable[[], Any]
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One problem, ready to be run by everybody.
+
+    Attributes:
+        ours: runs it with so many threads.
+        peers: run it; by name.
+        result: what `ours` wrote, as a NumPy array.
+        expected: what it should be.
+        tolerance: largest difference, relative to the largest expected element.
+        operations: multiplications and additions, for dots.
+        peak: which instruction's peak bounds it: a key of `fma_peak.KINDS`.
+    """
+
+    ours: Callable[[int], Any]
+    peers: Mapping[str, Work]
+    result: Callable[[], np.ndarray]
+    expected: np.ndarray
+    tolerance: float = 1e-5
+    operations: float = 0
+    peak: str = "fp32"
+
+    def check(self) -> None:
+        """Run ours once and compare."""
+        self.ours(1)
+        error = np.abs(self.result().astype(np.float64) - self.expected).max() / np.abs(self.expected).max()
+        assert error <= self.tolerance, f"wrong by {error:.1e}"
+
+
+class NotPossible(Exception):
+    """A contest cannot be held here; the message says why."""
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def jax_work(function: Callable[..., Any], *arrays: np.ndarray) -> Work:
+    """A jitted function on JAX's own copies; each call waits for its result, which JAX allocates."""
+    compiled, copies = jax.jit(function), [jax.numpy.asarray(array) for array in arrays]
+    return lambda: compiled(*copies).block_until_ready()
+
+
+def tensors(*arrays: np.ndarray) -> list[Any]:
+    return [torch.from_numpy(array) for array in arrays]
+
+
+def vector_add(n: int) -> Contest:
+    x, y = normal(n), normal(n)
+    out, out_peer = np.empty_like(x), np.empty_like(x)
+    grid = (tw.cdiv(n, 1024),)
+    peers: dict[str, Work] = {"numpy": lambda: np.add(x, y, out=out_peer)}
+    if torch:
+        tx, ty, tout = tensors(x, y, out_peer)
+        peers["torch"] = lambda: torch.add(tx, ty, out=tout)
+    if numba:
+        peers["numba"] = partial(numba_add(), x, y, out_peer)
+    if jax:
+        peers["jax"] = jax_work(lambda a, b: a + b, x, y)
+    return Contest(lambda threads: add_kernel[grid](x, y, out, n, BLOCK=1024, num_threads=threads), peers,
+                   lambda: out, x + y, 0.0)  # fmt: skip
+
+
+def numba_add() -> Callable[..., None]:
+    @numba.njit(fastmath=True)
+    def add(x: Any, y: Any, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = x[i] + y[i]
+
+    return add  # type: ignore[no-any-return]
+
+
+def vector_sum(n: int) -> Contest:
+    x = normal(n)
+    programs = tw.cdiv(n, 65536)
+    sums, total = np.empty(programs, np.float32), np.empty(1, np.float32)
+
+    def ours(threads: int) -> None:
+        sum_kernel[(programs,)](x, sums, n, SPAN=65536, BLOCK=2048, num_threads=threads)
+        sum_kernel[(1,)](sums, total, programs, SPAN=65536, BLOCK=256, num_threads=1)
+
+    peers: dict[str, Work] = {"numpy": lambda: np.sum(x)}
+    if torch:
+        (tx,) = tensors(x)
+        peers["torch"] = lambda: torch.sum(tx)
+    if jax:
+        peers["jax"] = jax_work(lambda a: a.sum(), x)
+    return Contest(ours, peers, lambda: total, x.sum(dtype=np.float64, keepdims=True), 1e-4)
+
+
+def elementwise(
+    kernel: Any, shape: tuple[int, ...], reference: Callable[[np.ndarray], np.ndarray], peers: Mapping[str, Any]
+) -> Contest:
+    """A function of each element; `peers` are functions of a torch tensor and an output, or of a JAX array."""
+    x = normal(*shape)
+    out, out_peer = np.empty_like(x), np.empty_like(x)
+    n = x.size
+    grid = (tw.cdiv(n, 1024),)
+    works: dict[str, Work] = {}
+    if torch and "torch" in peers:
+        tx, tout = tensors(x, out_peer)
+        works["torch"] = partial(peers["torch"], tx, tout)
+    if jax and "jax" in peers:
+        works["jax"] = jax_work(peers["jax"], x)
+    if "numpy" in peers:
+        works["numpy"] = partial(peers["numpy"], x, out_peer)
+    return Contest(lambda threads: kernel[grid](x, out, n, BLOCK=1024, num_threads=threads), works,
+                   lambda: out, reference(x.astype(np.float64)))  # fmt: skip
+
+
+def exponential(*shape: int) -> Contest:
+    return elementwise(exp_kernel, shape, np.exp, {
+        "torch": lambda x, out: torch.exp(x, out=out),
+        "jax": lambda x: jax.numpy.exp(x),
+        "numpy": lambda x, out: np.exp(x, out=out),
+    })  # fmt: skip
+
+
+def gelu(approximate: str, *shape: int) -> Contest:
+    def reference(x: np.ndarray) -> np.ndarray:
+        if approximate == "tanh":
+            return np.asarray(0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))))
+        return np.asarray(0.5 * x * (1 + error_function(x / 2**0.5)))
+
+    peers: dict[str, Any] = {"jax": lambda x: jax.nn.gelu(x, approximate=approximate == "tanh")}
+    if torch:
+        peers["torch"] = lambda x, out: torch._C._nn.gelu(x, approximate=approximate, out=out)
+    return elementwise(gelu_tanh_kernel if approximate == "tanh" else gelu_erf_kernel, shape, reference, peers)
+
+
+def error_function(x: np.ndarray) -> np.ndarray:
+    """erf by its Taylor series; good to 1e-9 for |x| < 4."""
+    term, total = x.copy(), x.copy()
+    for k in range(1, 120):
+        term *= -x * x / k
+        total += term / (2 * k + 1)
+    return np.asarray(total * 2 / np.pi**0.5)
+
+
+def softmax(rows: int, columns: int) -> Contest:
+    x = normal(rows, columns)
+    out, out_peer = np.empty_like(x), np.empty_like(x)
+    peers: dict[str, Work] = {}
+    if torch:
+        tx, tout = tensors(x, out_peer)
+        peers["torch"] = lambda: torch.softmax(tx, -1, out=tout)
+    if jax:
+        peers["jax"] = jax_work(lambda a: jax.nn.softmax(a, axis=-1), x)
+    powers = np.exp(x.astype(np.float64))
+    return Contest(
+        lambda threads: softmax_kernel[(rows,)](out, x, columns, columns, columns, BLOCK=columns, num_threads=threads),
+        peers, lambda: out, powers / powers.sum(axis=1, keepdims=True),
+    )  # fmt: skip
+
+
+def layer_norm(rows: int, columns: int) -> Contest:
+    x, weight, bias = normal(rows, columns), normal(columns), normal(columns)
+    out, mean, scale = np.empty_like(x), np.empty(rows, np.float32), np.empty(rows, np.float32)
+    peers: dict[str, Work] = {}
+    if torch:
+        tx, tweight, tbias = tensors(x, weight, bias)
+        peers["torch"] = lambda: torch.native_layer_norm(tx, [columns], tweight, tbias, 1e-5)
+    if jax:
+        peers["jax"] = jax_work(jax_layer_norm, x, weight, bias)
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * weight + bias
+
+    def ours(threads: int) -> Any:
+        return forward_kernel[(rows,)](
+            x, out, weight, bias, mean, scale, columns, columns, columns, 1e-5, BLOCK=columns, num_threads=threads
+        )
+
+    return Contest(ours, peers, lambda: out, expected)
+
+
+def jax_layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred * centred).mean(axis=1, keepdims=True) + 1e-5) * weight + bias
+
+
+def launch_matmul(a: Any, b: Any, c: Any, sizes: tuple[int, ...], tile: tuple[int, int, int], threads: int) -> Any:
+    """The tutorial's launch; `sizes` are M, N, K and six strides."""
+    m, n, *_ = sizes
+    block_m, block_n, block_k = tile
+    return matmul_kernel[(tw.cdiv(m, block_m) * tw.cdiv(n, block_n),)](
+        a, b, c, *sizes, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8,
+        ACCUMULATOR=ACCUMULATORS.get(str(a.dtype).removeprefix("torch."), tl.float32), num_threads=threads,
+    )  # fmt: skip
+
+
+def matmul_fp32(tile: tuple[int, int, int], shape: tuple[int, int, int] = (1024,) * 3, kind: str = "") -> Contest:
+    """`kind`: "transposed" stores both operands by columns, "strided" takes every second column of larger ones."""
+    m, n, k = shape
+    a, b, out, out_peer = matrix(m, k, kind), matrix(k, n, kind), *np.empty((2, m, n), np.float32)
+    steps = [step // 4 for array in (a, b, out) for step in array.strides]
+    peers: dict[str, Work] = {"numpy": lambda: np.matmul(a, b, out=out_peer)}
+    if torch:
+        ta, tb, tout = tensors(a, b, out_peer)
+        peers["torch"] = lambda: torch.matmul(ta, tb, out=tout)
+    if jax and not kind:
+        peers["jax"] = jax_work(lambda x, y: x @ y, a, b)
+    return Contest(lambda threads: launch_matmul(a, b, out, (m, n, k, *steps), tile, threads), peers,
+                   lambda: out, a.astype(np.float64) @ b, operations=2.0 * m * n * k)  # fmt: skip
+
+
+def matrix(rows: int, columns: int, kind: str) -> np.ndarray:
+    if kind == "transposed":
+        return normal(columns, rows).T
+    return normal(rows, 2 * columns)[:, ::2] if kind == "strided" else normal(rows, columns)
+
+
+def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
+    """1024³ in a type that NumPy cannot multiply fast."""
+    if not torch:
+        raise NotPossible("torch is not installed, and NumPy has no fast product of this type")
+    n = 1024
+    element = getattr(torch, dtype)
+    if dtype == "int8":
+        a, b = (torch.from_numpy(RNG.integers(-100, 100, (n, n), np.int8)) for _ in range(2))
+        out = torch.empty((n, n), dtype=torch.int32)
+        peer: Work = lambda: torch._int_mm(a, b)  # noqa: E731
+    else:
+        a, b = (torch.from_numpy(normal(n, n)).to(element) for _ in range(2))
+        out, out_peer = torch.empty_like(a), torch.empty_like(a)
+        peer = lambda: torch.matmul(a, b, out=out_peer)  # noqa: E731
+    expected = a.double().numpy() @ b.double().numpy()
+    return Contest(lambda threads: launch_matmul(a, b, out, (n, n, n, n, 1, n, 1, n, 1), tile, threads),
+                   {"torch": peer}, lambda: out.double().numpy(), expected, 1e-2, 2.0 * n**3, peak)  # fmt: skip
+
+
+def flash(*, is_causal: bool) -> Contest:
+    heads, length, features = 8, 1024, 64
+    q, k, v = (normal(heads, length, features) for _ in range(3))
+    out = np.empty_like(q)
+    peers: dict[str, Work] = {}
+    if torch:
+        q4, k4, v4 = (tensor[None] for tensor in tensors(q, k, v))
+        peers["torch"] = lambda: torch.nn.functional.scaled_dot_product_attention(q4, k4, v4, is_causal=is_causal)
+    if jax:
+        moved = [np.ascontiguousarray(array.swapaxes(0, 1)[None]) for array in (q, k, v)]
+        peers["jax"] = jax_work(partial(jax.nn.dot_product_attention, is_causal=is_causal), *moved)
+    scores = q.astype(np.float64) @ k.swapaxes(1, 2) / features**0.5
+    weights = np.exp(scores) * (np.tri(length) if is_causal else 1)
+    steps = [length * features, features] * 4
+
+    def ours(threads: int) -> Any:
+        return attention_kernel[(length // 64, heads)](
+            q, k, v, out, features**-0.5, *steps, length, length,
+            HEAD=features, BLOCK_M=64, BLOCK_N=64, CAUSAL=is_causal, num_threads=threads,
+        )  # fmt: skip
+
+    operations = 4.0 * heads * length * length * features * (0.5 if is_causal else 1)
+    return Contest(ours, peers, lambda: out, weights / weights.sum(2, keepdims=True) @ v, operations=operations)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: the problem.
+        make: prepares it.
+        bar: the ratio to reach on a host with 512-bit vectors …
+        against: … over the fastest of these peers.
+        narrow: both for a host, or a TILEWRIGHT_CPU, with narrower vectors.
+        peak_bar: share of the multiply-add peak to reach with wide vectors.
+        scales: two threads should be 1.85 times as fast as one.
+    """
+
+    name: str
+    make: Callable[[], Contest]
+    bar: float
+    against: tuple[str, ...]
+    narrow: tuple[float, tuple[str, ...]] | None = None
+    peak_bar: float | None = None
+    scales: bool = False
+
+
+BIG, SMALL = (128, 128, 64), (64, 64, 32)
+VECTOR, TORCH, NUMPY = ("numpy", "torch"), ("torch",), ("numpy",)
+
+
+def fused(name: str, make: Callable[[], Contest], bar: float, against: tuple[str, ...] = TORCH) -> Row:
+    """An element-wise or row-wise kernel: half the bar with narrow vectors."""
+    return Row(name, make, bar, against, (bar / 2, against))
+
+
+def product(name: str, make: Callable[[], Contest], bar: float, against: tuple[str, ...], **more: Any) -> Row:
+    """A product of fp32 matrices: as fast as NumPy with narrow vectors."""
+    return Row(name, make, bar, against, (1.0, NUMPY), **more)
+
+
+CONTESTS = (
+    fused("vector add 1e5", partial(vector_add, 10**5), 1.0, VECTOR),
+    fused("vector add 1e7", partial(vector_add, 10**7), 1.0, VECTOR),
+    fused("sum 1e7", partial(vector_sum, 10**7), 1.0, VECTOR),
+    fused("exp 64×1024", partial(exponential, 64, 1024), 5.0),
+    fused("exp 4M", partial(exponential, 4 << 20), 3.3),
+    fused("gelu tanh 64×1024", partial(gelu, "tanh", 64, 1024), 5.5),
+    fused("gelu erf 64×1024", partial(gelu, "none", 64, 1024), 1.8),
+    fused("softmax 64×1024", partial(softmax, 64, 1024), 2.2),
+    fused("softmax 4096×1024", partial(softmax, 4096, 1024), 1.6),
+    fused("layer norm 64×1024", partial(layer_norm, 64, 1024), 2.5),
+    fused("layer norm 4096×1024", partial(layer_norm, 4096, 1024), 1.5),
+    product("matmul 1024³, 128×128×64", partial(matmul_fp32, BIG), 1.0, ("jax",), peak_bar=0.88, scales=True),
+    product("matmul 1024³, 64×64×32", partial(matmul_fp32, SMALL), 1.5, NUMPY, scales=True),
+    product("matmul 1000×1003×997", partial(matmul_fp32, SMALL, (1000, 1003, 997)), 1.3, NUMPY),
+    product("matmul 1024³ transposed", partial(matmul_fp32, SMALL, kind="transposed"), 1.3, NUMPY),
+    product("matmul 1024³ strided", partial(matmul_fp32, SMALL, kind="strided"), 1.3, NUMPY),
+    Row("matmul bf16 1024³", partial(matmul_torch, "bfloat16", BIG, "bf16"), 1.0, TORCH, scales=True),
+    Row("matmul int8 1024³", partial(matmul_torch, "int8", BIG, "int8"), 1.0, TORCH, scales=True),
+    Row("matmul fp16 1024³", partial(matmul_torch, "float16", BIG, "fp32"), 50, TORCH),
+    Row("flash attention", partial(flash, is_causal=False), 2.2, TORCH, scales=True),
+    Row("flash attention, causal", partial(flash, is_causal=True), 2.2, TORCH, scales=True),
+)
+"""Matrices are fp32 where nothing else is said; attention is fp32, 8 heads of 1024×64, tiles of 64×64."""

@@ -1,0 +1,91 @@
+"""One process of a table "Run": prints a JSON line per row. `run.py` starts it and sets its environment.
+
+python bench/measure_run.py --threads 1 --seconds 1 --only matmul
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from functools import partial
+from typing import Any
+
+import peers
+from contests import CONTESTS, Contest, NotPossible, Row
+from fma_peak import Peak
+from timing import clock_for, race
+
+from tilewright.backends.llvm.machine import Target, host_target
+from tilewright.support import settings
+
+THREADS_BAR = 1.85
+"""How much faster two threads should be than one where computing bounds."""
+
+
+def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str, Any]:
+    """Hold one contest; times are seconds."""
+    contest = row.make()
+    contest.check()
+    functions = {"ours": partial(contest.ours, threads), **contest.peers}
+    if threads > 1:
+        functions["ours, 1 thread"] = partial(contest.ours, 1)
+    rates: list[float] = []
+    if contest.operations and threads == 1:
+        peak = Peak(target)
+        functions["peak"] = lambda: rates.append(peak.best(contest.peak, 5))
+    times = race(functions, seconds=seconds, clock=clock_for(threads))
+    times.pop("peak", None)
+    return judge(row, times, threads, target) | shares(row, contest, times["ours"], rates, target)
+
+
+def judge(row: Row, times: dict[str, float], threads: int, target: Target) -> dict[str, Any]:
+    """The row as run.py prints it."""
+    ours = times.pop("ours")
+    alone = times.pop("ours, 1 thread", None)
+    bar, against = (row.bar, row.against) if is_wide(target) else row.narrow or (None, row.against)
+    present = [name for name in against if name in times]
+    best = min(present, key=lambda name: times[name]) if present else None
+    judged: dict[str, Any] = {"row": row.name, "ours": ours, "peers": times, "bar": bar, "against": best}
+    if alone:
+        judged |= {"speedup": alone / ours, "speedup_bar": THREADS_BAR if row.scales and threads == 2 else None}
+    return judged
+
+
+def shares(row: Row, contest: Contest, ours: float, rates: list[float], target: Target) -> dict[str, Any]:
+    """What a dot reached of the multiply-add peak."""
+    if not rates:
+        return {}
+    share = contest.operations / ours / max(rates)
+    return {"peak": max(rates), "share": share, "share_bar": row.peak_bar if is_wide(target) else None}
+
+
+def is_wide(target: Target) -> bool:
+    """Whether vectors have 512 bits."""
+    return target.lanes(32) >= 16
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.0, help="per row")
+    parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
+    arguments = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-arguments.threads :])
+    peers.limit_threads(arguments.threads)
+    target = host_target(settings.current().cpu)
+    for row in CONTESTS:
+        if not re.search(arguments.only, row.name):
+            continue
+        try:
+            found = measure(row, arguments.threads, arguments.seconds, target)
+        except NotPossible as reason:
+            found = {"row": row.name, "skipped": str(reason)}
+        except Exception as error:  # noqa: BLE001 - one broken row must not hide the others
+            found = {"row": row.name, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

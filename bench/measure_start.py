@@ -1,0 +1,201 @@
+"""One process of the table "Compile, load, launch": prints a JSON line per row. `run.py` starts it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peers
+from timing import race
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ROUNDS = 8
+
+
+def fresh(name: str) -> Any:
+    """The example, executed anew, so that nothing about its kernels is remembered."""
+    fresh.serial = getattr(fresh, "serial", 0) + 1  # type: ignore[attr-defined]
+    spec = importlib.util.spec_from_file_location(f"{name}_{fresh.serial}", EXAMPLES / f"{name}.py")  # type: ignore[attr-defined]
+    assert spec and spec.loader, f"no example {name}"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def matrix(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def compile_vector_add() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    return fresh("vector_add").add_kernel, (*matrix(3, 1000), 1000), {"BLOCK": 1024}
+
+
+def compile_softmax() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    return fresh("softmax").softmax_kernel, (*matrix(2, 8, 1000), 1000, 1000, 1000), {"BLOCK": 1024}
+
+
+def compile_matmul() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    module = fresh("matmul")
+    sizes = (512, 512, 512, 512, 1, 512, 1, 512, 1)
+    tile = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP": 8, "ACCUMULATOR": module.tl.float32}
+    return module.matmul_kernel, (*matrix(3, 512, 512), *sizes), tile
+
+
+def compile_flash() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    steps = (1024 * 64, 64) * 4
+    tile = {"HEAD": 64, "BLOCK_M": 64, "BLOCK_N": 64, "CAUSAL": True}
+    return fresh("flash_attention").attention_kernel, (*matrix(4, 1, 1024, 64), 0.125, *steps, 1024, 1024), tile
+
+
+COMPILED = {
+    "vector add": (compile_vector_add, 15, None),
+    "softmax": (compile_softmax, 25, None),
+    "matmul": (compile_matmul, 45, 6),
+    "flash attention": (compile_flash, 80, 10),
+}
+"""Kernel, bar in CPU milliseconds, and that of front end and passes."""
+
+
+def compiling(name: str) -> Iterator[dict[str, Any]]:
+    """CPU time from source to runnable; the share of front end and passes."""
+    make, bar, front_bar = COMPILED[name]
+    totals, fronts = [], []
+    for _ in range(ROUNDS):
+        kernel, values, constants = make()
+        start = time.thread_time()
+        compiled = kernel.warmup(*values, **constants, grid=(1,))
+        totals.append(time.thread_time() - start)
+        times = compiled.metadata.times
+        fronts.append((times["evaluate"] + times["optimize"]) / 1e3)
+    yield {"row": f"compile {name}", "ours": min(totals), "median": sorted(totals)[ROUNDS // 2], "limit": bar / 1e3}
+    if front_bar:
+        yield {"row": f"front end and passes, {name}", "ours": min(fronts), "limit": front_bar / 1e3}
+
+
+def importing() -> Iterator[dict[str, Any]]:
+    """CPU time of `import tilewright` above that of starting Python."""
+    commands = ("pass", "import tilewright", "import numpy")
+    costs: dict[str, float] = dict.fromkeys(commands, 1e9)
+    for _ in range(ROUNDS):
+        for command in commands:
+            costs[command] = min(costs[command], child_cpu(command))
+    yield {
+        "row": "import tilewright",
+        "ours": costs["import tilewright"] - costs["pass"],
+        "peers": {"numpy alone": costs["import numpy"] - costs["pass"]},
+        "limit": 0.1,
+    }
+
+
+def child_cpu(code: str) -> float:
+    """CPU seconds of a Python process that runs `code`."""
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
+    _, status, usage = os.wait4(pid, 0)
+    assert status == 0, f"python -c {code!r} failed"
+    return float(usage.ru_utime + usage.ru_stime)
+
+
+LOAD = """
+import sys, time
+import numpy as np
+from vector_add import add_kernel
+x, y, out = np.ones((3, 1000), np.float32)
+start = time.perf_counter()
+add_kernel[(1,)](x, y, out, 1000, BLOCK=1024)
+seconds = time.perf_counter() - start
+assert (out == 2).all()
+assert "llvmlite" not in sys.modules, "llvmlite was imported"
+print(seconds)
+"""
+
+
+def loading() -> Iterator[dict[str, Any]]:
+    """The first launch in a new process, with the kernel in the disk cache."""
+    environment = {name: text for name, text in os.environ.items() if name != "TRITON_ALWAYS_COMPILE"}
+    start_up = LOAD.replace('assert "llvmlite"', 'assert True or "llvmlite"')
+    subprocess.run([sys.executable, "-c", start_up], check=True, env=environment, stdout=subprocess.DEVNULL)
+    costs = [
+        float(subprocess.check_output([sys.executable, "-c", LOAD], env=environment)) for _ in range(ROUNDS)
+    ]
+    yield {"row": "first launch from the disk cache", "ours": min(costs), "limit": 2e-3}
+
+
+def launching() -> Iterator[dict[str, Any]]:
+    """A launch of one program of 1000 additions whose arguments look like those of the one before."""
+    add = importlib.import_module("vector_add").add_kernel
+    x, y, out = matrix(3, 1000)
+    scope = {"add": add, "np": np, "torch": peers.torch, "x": x, "y": y, "out": out}
+    launch = "add[(1,)](x, y, out, 1000, BLOCK=1024)"
+    functions = {"ours": repeated(launch, scope), "numpy": repeated("np.add(x, y, out=out)", scope)}
+    if peers.numba:
+        functions["numba"] = repeated("njit_add(x, y, out)", {**scope, "njit_add": numba_add()})
+    yield from launch_row("launch, 4 arguments, NumPy arrays", functions, 0.25e-6)
+    if peers.torch:
+        scope |= {name: peers.torch.from_numpy(scope[name]) for name in ("x", "y", "out")}
+        functions = {"ours": repeated(launch, scope), "torch": repeated("torch.add(x, y, out=out)", scope)}
+        yield from launch_row("launch, 4 arguments, torch tensors", functions, 0.5e-6)
+
+
+def launch_row(name: str, functions: dict[str, Callable[[], object]], limit: float) -> Iterator[dict[str, Any]]:
+    times = race(functions, seconds=1.0, clock=time.process_time)
+    ours = times.pop("ours") / REPEATS
+    yield {"row": name, "ours": ours, "peers": {peer: cost / REPEATS for peer, cost in times.items()}, "limit": limit}
+
+
+REPEATS = 1000
+
+
+def repeated(statement: str, scope: dict[str, Any]) -> Callable[[], object]:
+    """A function that executes the statement REPEATS times, with nothing else in the loop."""
+    namespace = dict(scope)
+    exec(f"def loop():\n for _ in range({REPEATS}): {statement}", namespace)
+    function: Callable[[], object] = namespace["loop"]
+    return function
+
+
+def numba_add() -> Any:
+    @peers.numba.njit
+    def add(x: Any, y: Any, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = x[i] + y[i]
+
+    return add
+
+
+def rows() -> Iterator[tuple[str, Callable[[], Iterator[dict[str, Any]]]]]:
+    """Names that `--only` is matched with, and what measures them."""
+    yield "import tilewright", importing
+    for name in COMPILED:
+        yield f"compile {name}, front end and passes", lambda name=name: compiling(name)  # type: ignore[misc]
+    yield "first launch from the disk cache", loading
+    yield "launch, 4 arguments", launching
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
+    only = parser.parse_args().only
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
+    peers.limit_threads(1)
+    for name, measure in rows():
+        if re.search(only, name):
+            try:
+                for row in measure():
+                    print(json.dumps(row), flush=True)
+            except Exception as error:  # noqa: BLE001 - one broken row must not hide the others
+                print(json.dumps({"row": name, "error": f"{type(error).__name__}: {error}"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

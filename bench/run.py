@@ -1,0 +1,163 @@
+"""Benchmarks against every installed peer (NumPy, torch, Numba, JAX): `python bench/run.py`, or `make bench`.
+
+    python bench/run.py --quick              # one thread only, shorter
+    python bench/run.py --only 'matmul|flash' --json results.json
+
+Each table is measured by a process of its own, whose environment keeps all libraries to the table's number of threads
+and which is pinned to as many CPUs. `ratio` is the peer's time over ours, in one run, in turns, on the same arrays;
+`peak` is the share of the multiply-add peak that was measured between the samples of that row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PEERS = ("numpy", "torch", "numba", "jax")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that one process measures.
+
+    Attributes:
+        title: printed above them.
+        script: measures them.
+        threads: of every library.
+        environment: further variables.
+        is_quick: measured with `--quick` too.
+    """
+
+    title: str
+    script: str
+    threads: int = 1
+    environment: dict[str, str] = field(default_factory=dict)
+    is_quick: bool = False
+
+
+TABLES = (
+    Table("Compile, load, launch", "measure_start.py", environment={"TRITON_ALWAYS_COMPILE": "1"}, is_quick=True),
+    Table("Run, one thread", "measure_run.py", is_quick=True),
+    Table("Run, two threads", "measure_run.py", threads=2),
+    Table("Run, one thread, AVX2 only", "measure_run.py", environment={"TILEWRIGHT_CPU": "x86-64-v3"}),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one thread and this CPU only, shorter samples")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="rows whose name matches this regular expression")
+    parser.add_argument("--seconds", type=float, metavar="S", help="per row; default 1, with --quick 0.3")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
+    arguments = parser.parse_args()
+    print("peers:", ", ".join(f"{name} {version}" for name, version in installed_peers().items()))
+    seconds = arguments.seconds or (0.3 if arguments.quick else 1.0)
+    results: dict[str, list[dict[str, Any]]] = {}
+    for table in TABLES:
+        if (table.is_quick or not arguments.quick) and table.threads <= len(os.sched_getaffinity(0)):
+            print(f"\n{table.title}\n{HEADER}")
+            rows = results[table.title] = []
+            for row in measured(table, arguments.only, seconds):
+                rows.append(row)
+                print(line(row), flush=True)
+    misses = sum(verdict(row) != "ok" for rows in results.values() for row in rows if verdict(row))
+    print(f"\n{misses} of {sum(map(len, results.values()))} rows miss their bar")
+    if arguments.json:
+        report = {"peers": installed_peers(), "tables": results}
+        arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False))
+
+
+def installed_peers() -> dict[str, str]:
+    """Versions of the peers that are there."""
+    names = {distribution.name.lower() for distribution in metadata.distributions()}
+    return {name: metadata.version(name) for name in PEERS if name in names}
+
+
+def measured(table: Table, only: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """The rows, each as soon as it is measured."""
+    command = [sys.executable, str(HERE / table.script), "--only", only]
+    if table.script == "measure_run.py":
+        command += ["--threads", str(table.threads), "--seconds", str(seconds)]
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, **limits(table.threads), **table.environment, "TRITON_CACHE_DIR": cache}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout, "the output is piped"
+            for text in process.stdout:
+                yield json.loads(text)
+    if process.returncode:
+        yield {"row": table.title, "error": f"the process ended with {process.returncode}"}
+
+
+def limits(threads: int) -> dict[str, str]:
+    """Environment variables that keep libraries to so many threads, and let them find the examples."""
+    names = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+    eigen = f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'} intra_op_parallelism_threads={threads}"
+    paths = [str(HERE.parent / "examples"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **{f"{name}_NUM_THREADS": str(threads) for name in names},
+        "XLA_FLAGS": eigen,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+HEADER = f"{'problem':34}{'ours':>10}   {'peer':18}{'ratio':>7}{'bar':>8}        {'peak':>6}  other peers"
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table as text."""
+    if "ours" not in row:
+        return f"{row['row']:34}{'skipped: ' + row['skipped'] if 'skipped' in row else 'FAILED: ' + row['error']}"
+    peers = dict(row.get("peers", {}))
+    name = row.get("against") or min(peers, key=lambda peer: peers[peer], default=None)
+    peer = f"{name} {duration(peers[name])}" if name else "-"
+    ratio = f"{peers.pop(name) / row['ours']:.2f}" if name else ""
+    others = ", ".join(f"{other} {cost / row['ours']:.2f}" for other, cost in peers.items())
+    share = f"{row['share']:.0%}" if "share" in row else ""
+    if "speedup" in row:
+        share = f"×{row['speedup']:.2f}"
+    left = f"{row['row']:34}{duration(row['ours']):>10}   {peer:18}{ratio:>7}"
+    return f"{left}{bar_text(row):>8} {verdict(row):6} {share:>6}  {others}".rstrip()
+
+
+def bar_text(row: dict[str, Any]) -> str:
+    if "limit" in row:
+        return f"≤ {duration(row['limit'])}"
+    return f"≥ {row['bar']:.2f}" if row.get("bar") else ""
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """ "ok", "MISS", or nothing where there is no bar."""
+    if "error" in row:
+        return "MISS"
+    checks = []
+    if "limit" in row:
+        checks.append(row["ours"] <= row["limit"])
+    if row.get("bar") and row.get("against"):
+        checks.append(row["peers"][row["against"]] / row["ours"] >= row["bar"])
+    for reached, bar in (("share", "share_bar"), ("speedup", "speedup_bar")):
+        if row.get(bar):
+            checks.append(row[reached] >= row[bar])
+    return "" if not checks else "ok" if all(checks) else "MISS"
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+if __name__ == "__main__":
+    main()
