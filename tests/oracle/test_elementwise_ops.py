@@ -157,7 +157,7 @@ def test_float_relations(element: str) -> None:
     compare((element, element), (a, b), steps)
 
 
-@pytest.mark.parametrize("element", ("f32", "f64"))
+@pytest.mark.parametrize("element", ["f32", "f64"])
 def test_mathematical_functions(element: str) -> None:
     a = random_numbers(NUMPY[element], COUNT, special=True)
     steps = [(f"math.{name} %a0 : {tile(element)}", element) for name in FLOAT_UNARY]
@@ -165,7 +165,7 @@ def test_mathematical_functions(element: str) -> None:
     compare((element,), (a,), steps, MATH_TOLERANCE[element])
 
 
-@pytest.mark.parametrize("element", ("f32", "f64"))
+@pytest.mark.parametrize("element", ["f32", "f64"])
 def test_library_functions(element: str) -> None:
     two = ("pow", "atan2", "fmod", "copysign")
     steps = []
@@ -204,14 +204,14 @@ def casts() -> Iterator[tuple[str, str, str]]:
                     yield "truncf" if wider > 0 else "extf", source, target
 
 
-@pytest.mark.parametrize("source", (*INTEGERS, *FLOATS))
+@pytest.mark.parametrize("source", [*INTEGERS, *FLOATS])
 def test_conversions(source: str) -> None:
     a = random_numbers(NUMPY[source], COUNT, 10, special=True)
     steps = [(f"arith.{op} %a0 : {tile(s)} to {tile(t)}", t) for op, s, t in casts() if s == source]
     compare((source,), (a,), steps)
 
 
-@pytest.mark.parametrize("source", (*FLOATS, "f8E5M2", "f8E4M3FN"))
+@pytest.mark.parametrize("source", [*FLOATS, "f8E5M2", "f8E4M3FN"])
 def test_float_conversions_with_rounding(source: str) -> None:
     a = random_numbers(NUMPY[source], COUNT, 11, special=True)
     steps = []
@@ -225,7 +225,7 @@ def test_float_conversions_with_rounding(source: str) -> None:
         compare((source,), (a,), steps)
 
 
-@pytest.mark.parametrize(("source", "target"), (("i32", "f32"), ("f64", "i64"), ("i16", "bf16"), ("f16", "i16")))
+@pytest.mark.parametrize(("source", "target"), [("i32", "f32"), ("f64", "i64"), ("i16", "bf16"), ("f16", "i16")])
 def test_bits(source: str, target: str) -> None:
     a: Any = random_numbers(NUMPY[source], COUNT, 12)
     steps = [(f"{op} %a0 : {tile(source)} {word} {tile(target)}", target) for op, word in (

@@ -14,6 +14,7 @@ from tilewright.ir.core import Block, Region
 from tilewright.ir.types import i32
 from tilewright.semantics.active import active, call_function
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.casting import cast
 from tilewright.semantics.errors import BadArgument, CombineChangesType, ShapesDiffer
 from tilewright.semantics.shapes import checked_axis, constant_int, reshape
 from tilewright.semantics.tile import Tile
@@ -66,6 +67,8 @@ def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
     """How often each of 0 … bins - 1 occurs in a one-dimensional tile of integers."""
     if len(tile.type.shape) != 1 or not tile.type.scalar.integer:
         raise SemanticError(BadArgument("histogram", "input", tile.type, "a one-dimensional tile of integers"))
+    if tile.type.scalar.primitive_bitwidth < 32:
+        tile = cast(tile, int32)  # the op takes its elements as signed numbers
     operands = [tile.handle] if mask is None else [tile.handle, mask.handle]
     result = block_type(int32, (constant_int(bins, "num_bins"),))
     return Tile.concrete(active().emit("tt.histogram", operands, (result.ir,))[0], result)

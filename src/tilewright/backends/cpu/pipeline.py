@@ -1,5 +1,6 @@
 """The CPU back end: TTIR → ttcir → LLVM IR → object.
 
+expand_histogram  histograms become comparisons and sums
 carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
 carry_buffers     other tiles that cross loops and branches go through buffers
 form_nests        tile ops are grouped into loop nests, dots get their operands in buffers
@@ -22,6 +23,7 @@ from tilewright.backends.cpu.dot.spec import operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.emit_function import emit_function
+from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.form_nests import form_nests
 from tilewright.backends.cpu.guard_stores import guard_stores
 from tilewright.backends.cpu.options import CpuOptions
@@ -60,6 +62,7 @@ class CpuBackend:
 
 def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
+    expand_histogram(module)
     carry_offsets(module)
     carry_buffers(module)
     form_nests(module, DotLowering(partial(operand_element_type, target=target)))

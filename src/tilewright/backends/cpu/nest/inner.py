@@ -136,7 +136,7 @@ class InnerLoop:
         c = self.c
         if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.roots):
             return str(self.extent)
-        end = "0"
+        end, c.position = "0", "0"  # what general masks compute here is not used, but must not name another loop's lane
         for root in self.roots:
             mask = evaluate(c, root.operands[-1], (*self.outer, LANE))
             if not isinstance(mask, Prefix) or mask.level >= c.depth:

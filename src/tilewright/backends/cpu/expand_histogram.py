@@ -1,0 +1,72 @@
+"""Histograms become comparisons with every bin, which the loop nests can do.
+
+%h = tt.histogram %x : tensor<Nxi32> -> tensor<Bxi32>
+
+%eq = arith.cmpi eq, %x[:, None], %range[None, :]        →        %h = tt.reduce(extui %eq) {axis = 0} (addi)
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import TensorType, Type, i1, i32
+
+
+def expand_histogram(module: Op) -> None:
+    """Replace every tt.histogram."""
+    for op in [op for op in module.walk() if op.name == "tt.histogram"]:
+        _expand(op)
+
+
+def _expand(op: Op) -> None:
+    values, *masks = op.operands
+    element = values.type.scalar
+    result = op.results[0].type
+    assert result.shape is not None
+    assert values.type.shape is not None
+    (bins,), (count,) = result.shape, values.type.shape
+    bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(bins, i32)}
+    numbers = _before(op, "tt.make_range", [], TensorType((bins,), i32), bounds)
+    if element is not i32:
+        cast = "arith.extsi" if element.bits > i32.bits else "arith.trunci"
+        numbers = _before(op, cast, [numbers], TensorType((bins,), element))
+    shape = (count, bins)
+    equal = _before(
+        op,
+        "arith.cmpi",
+        [_spread(op, values, 1, shape), _spread(op, numbers, 0, shape)],
+        TensorType(shape, i1),
+        {"predicate": Keyword("eq")},
+    )
+    for mask in masks:
+        equal = _before(op, "arith.andi", [equal, _spread(op, mask, 1, shape)], TensorType(shape, i1))
+    ones = _before(op, "arith.extui", [equal], TensorType(shape, i32))
+    op.replace([_before(op, "tt.reduce", [ones], result, {"axis": Number(0, i32)}, [_sum_region()])])
+
+
+def _spread(op: Op, tile: Value, axis: int, shape: tuple[int, int]) -> Value:
+    """`tile` along the other axis of `shape`, repeated along `axis`."""
+    element = tile.type.scalar
+    thin = (shape[0], 1) if axis == 1 else (1, shape[1])
+    expanded = _before(op, "tt.expand_dims", [tile], TensorType(thin, element), {"axis": Number(axis, i32)})
+    return _before(op, "tt.broadcast", [expanded], TensorType(shape, element))
+
+
+def _sum_region() -> Region:
+    block = Block((i32, i32))
+    total = block.append(Op.create("arith.addi", block.args, (i32,)))
+    block.append(Op.create("tt.reduce.return", total.results))
+    return Region([block])
+
+
+def _before(
+    op: Op,
+    name: str,
+    operands: list[Value],
+    type: Type,
+    attributes: dict[str, Attribute] | None = None,
+    regions: list[Region] | None = None,
+) -> Value:
+    assert op.block is not None
+    new = Op.create(name, operands, (type,), attributes, regions or (), location=op.location)
+    return op.block.insert(new, op).result

@@ -1,0 +1,191 @@
+"""Loops and branches that carry tiles, as machine code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import agree, jit, random_numbers
+
+import tilewright.language as tl
+
+
+@jit
+def count_until(x, out, n):
+    i = 0
+    total = 0.0
+    while i < n:
+        value = tl.load(x + i)
+        if value > 0:
+            total += value
+        else:
+            total -= 1.0
+        i += 1
+    tl.store(out, total)
+
+
+@pytest.mark.parametrize("n", [0, 1, 37])
+def test_while(n: int) -> None:
+    agree(count_until, random_numbers(np.float32, 37, 1), np.zeros(1, np.float32), n)
+
+
+@jit
+def tiles_in_branches(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tile = tl.load(x + i)
+    for step in range(n):
+        if step % 2 == 0:
+            tile = tile + tl.sum(tile)
+        else:
+            tile = tile * 0.5
+    tl.store(out + i, tile)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_branches_with_tiles(n: int) -> None:
+    x = random_numbers(np.float32, 64, 2)
+    agree(tiles_in_branches, x, np.zeros_like(x), n, B=64, rtol=1e-4)
+
+
+@jit
+def tiles_in_while(x, out, limit, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tile = tl.load(x + i)
+    steps = 0
+    while (tl.max(tile, 0) < limit) & (steps < 50):
+        tile = tile * 1.5 + tl.where(i % 2 == 0, 1.0, 0.0)
+        steps += 1
+    tl.store(out + i, tile)
+    tl.store(out + B, steps)
+
+
+def test_while_with_tiles() -> None:
+    x = np.abs(random_numbers(np.float32, 32, 3))
+    agree(tiles_in_while, x, np.zeros(33, np.float32), 1000.0, B=32, rtol=1e-5)
+
+
+@jit
+def nested(x, out, n, m, R: tl.constexpr, C: tl.constexpr):
+    rows, columns = tl.arange(0, R), tl.arange(0, C)
+    offsets = rows[:, None] * C + columns[None, :]
+    total = tl.zeros((R, C), tl.float32)
+    for i in range(n):
+        row = tl.zeros((R,), tl.float32)
+        for j in range(i, m):
+            tile = tl.load(x + offsets) * (i - j)
+            row += tl.sum(tile, 1)
+            if j > 2:
+                total += tile
+        total += row[:, None]
+    tl.store(out + offsets, total)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (3, 5), (1, 1)])
+def test_nested_loops(n: int, m: int) -> None:
+    x = np.round(random_numbers(np.float32, (8, 16), 4))
+    agree(nested, x, np.zeros_like(x), n, m, R=8, C=16)
+
+
+@jit
+def swapping(x, y, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a, b = tl.load(x + i), tl.load(y + i)
+    for _ in range(n):
+        a, b = b, a + 1
+    tl.store(out + i, a)
+    tl.store(out + B + i, b)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_tiles_that_change_places(n: int) -> None:
+    x, y = (random_numbers(np.int32, 64, seed) for seed in (5, 6))
+    agree(swapping, x, y, np.zeros(128, np.int32), n, B=64)
+
+
+@jit
+def rotating(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    b = a * 2
+    c = a * 3
+    for _ in range(n):
+        a, b, c = b, c, a + tl.sum(b) * 0
+    tl.store(out + i, a)
+    tl.store(out + B + i, b)
+    tl.store(out + 2 * B + i, c)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4])
+def test_three_tiles_that_change_places(n: int) -> None:
+    agree(rotating, random_numbers(np.int32, 32, 7), np.zeros(96, np.int32), n, B=32)
+
+
+@jit
+def moving_pointers(x, out, n, B: tl.constexpr):
+    source = x + tl.arange(0, B)
+    target = out + tl.arange(0, B)
+    for step in range(n):
+        tl.store(target, tl.load(source) + step)
+        source += B
+        if step % 2 == 1:
+            target += 2 * B
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_pointers_that_move(n: int) -> None:
+    agree(moving_pointers, random_numbers(np.float32, 32 * 4, 8), np.zeros(32 * 6, np.float32), n, B=32)
+
+
+@jit
+def in_place(x, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    for _ in range(n):
+        tile = tl.load(x + i)
+        tl.store(x + i + 1, tile + 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_memory_that_a_loop_carries(n: int) -> None:
+    agree(in_place, random_numbers(np.int32, 80, 9), n, B=64)
+
+
+@jit
+def early(x, out, n, B: tl.constexpr):
+    program = tl.program_id(0)
+    if program * B >= n:
+        return
+    i = program * B + tl.arange(0, B)
+    tile = tl.load(x + i, mask=i < n, other=0.0)
+    if tl.sum(tile) > 0:
+        tl.store(out + i, tile, mask=i < n)
+        return
+    tl.store(out + i, -tile * 2, mask=i < n)
+
+
+@pytest.mark.parametrize("n", [1, 32, 70])
+def test_early_returns(n: int) -> None:
+    x = random_numbers(np.float32, n, 10)
+    agree(early, x, np.zeros_like(x), n, B=16, grid=(8,))
+
+
+@jit
+def grids(out, n, B: tl.constexpr):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    i = ((z * tl.num_programs(1) + y) * tl.num_programs(0) + x) * B + tl.arange(0, B)
+    tl.store(out + i, x * 100 + y * 10 + z + n)
+
+
+def test_three_grid_axes() -> None:
+    agree(grids, np.zeros(3 * 4 * 5 * 8, np.int32), 7, B=8, grid=(3, 4, 5))
+
+
+@jit
+def negative_steps(x, out, n):
+    total = 0
+    for i in range(n, 0, -3):
+        total = total * 3 + tl.load(x + i)
+    tl.store(out, total)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 10])
+def test_loops_that_count_down(n: int) -> None:
+    agree(negative_steps, np.arange(20, dtype=np.int32), np.zeros(1, np.int32), n)
