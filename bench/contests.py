@@ -55,7 +55,7 @@ class Contest:
         assert error <= self.tolerance, f"wrong by {error:.1e}"
 
 
-class NotPossible(Exception):
+class NotPossibleError(Exception):
     """A contest cannot be held here; the message says why."""
 
 
@@ -240,7 +240,7 @@ def matrix(rows: int, columns: int, kind: str) -> np.ndarray:
 def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
     """1024³ in a type that NumPy cannot multiply fast."""
     if not torch:
-        raise NotPossible("torch is not installed, and NumPy has no fast product of this type")
+        raise NotPossibleError("torch is not installed, and NumPy has no fast product of this type")
     n = 1024
     element = getattr(torch, dtype)
     if dtype == "int8":

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import peers
-from contests import CONTESTS, Contest, NotPossible, Row
+from contests import CONTESTS, NotPossibleError, Row
 from fma_peak import Peak
 from timing import clock_for, race
 
@@ -37,28 +37,27 @@ def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str,
         functions["peak"] = lambda: rates.append(peak.best(contest.peak, 5))
     times = race(functions, seconds=seconds, clock=clock_for(threads))
     times.pop("peak", None)
-    return judge(row, times, threads, target) | shares(row, contest, times["ours"], rates, target)
+    return judge(row, times, threads, target) | shares(row, contest.operations / times["ours"], rates, target)
 
 
 def judge(row: Row, times: dict[str, float], threads: int, target: Target) -> dict[str, Any]:
     """The row as run.py prints it."""
-    ours = times.pop("ours")
-    alone = times.pop("ours, 1 thread", None)
+    others = {name: time for name, time in times.items() if not name.startswith("ours")}
+    ours, alone = times["ours"], times.get("ours, 1 thread")
     bar, against = (row.bar, row.against) if is_wide(target) else row.narrow or (None, row.against)
-    present = [name for name in against if name in times]
-    best = min(present, key=lambda name: times[name]) if present else None
-    judged: dict[str, Any] = {"row": row.name, "ours": ours, "peers": times, "bar": bar, "against": best}
+    best = min((name for name in against if name in others), key=lambda name: others[name], default=None)
+    judged: dict[str, Any] = {"row": row.name, "ours": ours, "peers": others, "bar": bar, "against": best}
     if alone:
         judged |= {"speedup": alone / ours, "speedup_bar": THREADS_BAR if row.scales and threads == 2 else None}
     return judged
 
 
-def shares(row: Row, contest: Contest, ours: float, rates: list[float], target: Target) -> dict[str, Any]:
+def shares(row: Row, rate: float, rates: list[float], target: Target) -> dict[str, Any]:
     """What a dot reached of the multiply-add peak."""
     if not rates:
         return {}
-    share = contest.operations / ours / max(rates)
-    return {"peak": max(rates), "share": share, "share_bar": row.peak_bar if is_wide(target) else None}
+    bar = row.peak_bar if is_wide(target) else None
+    return {"peak": max(rates), "share": rate / max(rates), "share_bar": bar}
 
 
 def is_wide(target: Target) -> bool:
@@ -80,7 +79,7 @@ def main() -> None:
             continue
         try:
             found = measure(row, arguments.threads, arguments.seconds, target)
-        except NotPossible as reason:
+        except NotPossibleError as reason:
             found = {"row": row.name, "skipped": str(reason)}
         except Exception as error:  # noqa: BLE001 - one broken row must not hide the others
             found = {"row": row.name, "error": f"{type(error).__name__}: {error}"}

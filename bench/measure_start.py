@@ -27,7 +27,8 @@ def fresh(name: str) -> Any:
     """The example, executed anew, so that nothing about its kernels is remembered."""
     fresh.serial = getattr(fresh, "serial", 0) + 1  # type: ignore[attr-defined]
     spec = importlib.util.spec_from_file_location(f"{name}_{fresh.serial}", EXAMPLES / f"{name}.py")  # type: ignore[attr-defined]
-    assert spec and spec.loader, f"no example {name}"
+    if not (spec and spec.loader):
+        raise FileNotFoundError(name)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

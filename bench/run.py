@@ -111,13 +111,13 @@ def limits(threads: int) -> dict[str, str]:
     }
 
 
-HEADER = f"{'problem':34}{'ours':>10}   {'peer':18}{'ratio':>7}{'bar':>8}        {'peak':>6}  other peers"
+HEADER = f"{'problem':38}{'ours':>8}   {'peer':14}{'ratio':>7}  {'bar':9}      {'peak':>5}  other peers"
 
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table as text."""
     if "ours" not in row:
-        return f"{row['row']:34}{'skipped: ' + row['skipped'] if 'skipped' in row else 'FAILED: ' + row['error']}"
+        return f"{row['row']:38}{'skipped: ' + row['skipped'] if 'skipped' in row else 'FAILED: ' + row['error']}"
     peers = dict(row.get("peers", {}))
     name = row.get("against") or min(peers, key=lambda peer: peers[peer], default=None)
     peer = f"{name} {duration(peers[name])}" if name else "-"
@@ -126,8 +126,8 @@ def line(row: dict[str, Any]) -> str:
     share = f"{row['share']:.0%}" if "share" in row else ""
     if "speedup" in row:
         share = f"×{row['speedup']:.2f}"
-    left = f"{row['row']:34}{duration(row['ours']):>10}   {peer:18}{ratio:>7}"
-    return f"{left}{bar_text(row):>8} {verdict(row):6} {share:>6}  {others}".rstrip()
+    left = f"{row['row']:38}{duration(row['ours']):>8}   {peer:14}{ratio:>7}"
+    return f"{left}  {bar_text(row):9} {verdict(row):4} {share:>5}  {others}".rstrip()
 
 
 def bar_text(row: dict[str, Any]) -> str:
