@@ -146,15 +146,16 @@ class Planner:
             if self.open is not None and (self.open.clobbers or any(v in self.open.pending for v in op.operands)):
                 self.close(before=op)
             return
-        self.close(before=op)
         self.keep_loads(op)
 
     def keep_loads(self, op: Op) -> None:
-        """Before a scalar store: loads whose values are needed later happen now."""
-        live = self.live_values({op})
-        for value in live:
+        """Before a scalar store: loads whose values are needed later happen now, and later ops read the buffer."""
+        for value in self.live_values({op}):
             if is_tile(value) and value.op is not None and value.op.name == "tt.load":
-                self.materialise(value, op)
+                buffer = self.materialise(value, op)
+                self.close(before=op)
+                read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
+                value.replace_by(read.result)
         self.close(before=op)
 
     def enter_regions(self, op: Op) -> None:
