@@ -102,6 +102,8 @@ def test_integer_comparisons(predicate, type, machine):
 @pytest.mark.parametrize("name", FLOAT_OPS)
 def test_floats(name, type, machine):
     arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
+    if name in ("maxnumf", "minnumf"):  # a signalling NaN may give NaN, as in IEEE 754-2008's maxNum
+        arrays = tuple(np.where(np.isnan(a.astype(np.float64)), np.array(np.nan, a.dtype), a) for a in arrays)
     check(make_op(f"arith.{name}", [type, type], type), machine, *arrays)
 
 
