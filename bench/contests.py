@@ -100,12 +100,12 @@ def numba_add() -> Callable[..., None]:
 
 def vector_sum(n: int) -> Contest:
     x = normal(n)
-    programs = tw.cdiv(n, 65536)
+    programs = tw.cdiv(n, 8192)
     sums, total = np.empty(programs, np.float32), np.empty(1, np.float32)
 
     def ours(threads: int) -> None:
-        sum_kernel[(programs,)](x, sums, n, SPAN=65536, BLOCK=2048, num_threads=threads)
-        sum_kernel[(1,)](sums, total, programs, SPAN=65536, BLOCK=256, num_threads=1)
+        sum_kernel[(programs,)](x, sums, n, BLOCK=8192, num_threads=threads)
+        sum_kernel[(1,)](sums, total, programs, BLOCK=2048, num_threads=1)
 
     peers: dict[str, Work] = {"numpy": lambda: np.sum(x)}
     if torch:

@@ -31,11 +31,8 @@ def gelu_erf_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @tw.jit
-def sum_kernel(x_ptr, sums_ptr, n, SPAN: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program adds up SPAN elements, BLOCK at a time."""
-    start = tl.program_id(0) * SPAN
-    acc = tl.zeros((BLOCK,), tl.float32)
-    for at in range(start, min(start + SPAN, n), BLOCK):
-        offsets = at + tl.arange(0, BLOCK)
-        acc += tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
-    tl.store(sums_ptr + tl.program_id(0), tl.sum(acc, axis=0))
+def sum_kernel(x_ptr, sums_ptr, n, BLOCK: tl.constexpr):
+    """One sum per block."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    block = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    tl.store(sums_ptr + tl.program_id(0), tl.sum(block, axis=0))

@@ -15,7 +15,7 @@ from typing import Any
 import peers
 from contests import CONTESTS, NotPossibleError, Row
 from fma_peak import Peak
-from timing import clock_for, race
+from timing import clock_for, fast, race
 
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.support import settings
@@ -34,7 +34,7 @@ def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str,
     rates: list[float] = []
     if contest.operations and threads == 1:
         peak = Peak(target)
-        functions["peak"] = lambda: rates.append(peak.best(contest.peak, 5))
+        functions["peak"] = lambda: rates.extend(peak.sample(contest.peak) for _ in range(5))
     times = race(functions, seconds=seconds, clock=clock_for(threads))
     times.pop("peak", None)
     return judge(row, times, threads, target) | shares(row, contest.operations / times["ours"], rates, target)
@@ -57,7 +57,8 @@ def shares(row: Row, rate: float, rates: list[float], target: Target) -> dict[st
     if not rates:
         return {}
     bar = row.peak_bar if is_wide(target) else None
-    return {"peak": max(rates), "share": rate / max(rates), "share_bar": bar}
+    peak = 1 / fast([1 / found for found in rates])
+    return {"peak": peak, "share": rate / peak, "share_bar": bar}
 
 
 def is_wide(target: Target) -> bool:
