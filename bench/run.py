@@ -65,9 +65,10 @@ def main() -> None:
     results: dict[str, list[dict[str, Any]]] = {}
     for table in TABLES:
         if (table.is_quick or not arguments.quick) and table.threads <= len(os.sched_getaffinity(0)):
-            print(f"\n{table.title}\n{HEADER}")
             rows = results[table.title] = []
             for row in measured(table, arguments.only, seconds):
+                if not rows:
+                    print(f"\n{table.title}\n{HEADER}")
                 rows.append(row)
                 print(line(row), flush=True)
     misses = sum(verdict(row) != "ok" for rows in results.values() for row in rows if verdict(row))

@@ -2,10 +2,10 @@
 
     race({"ours": f, "numpy": g}, seconds=1.0)     # {"ours": 1.1e-5, "numpy": 1.3e-5}
 
-Taking turns makes a change of clock frequency, or a busy neighbour, hit everybody. Of the samples the one at the fifth
-part counts: four in five are slower. The very fastest is no good measure, because now and then a virtual machine's clock
-loses time. With one thread the clock is the CPU time of the process, so being interrupted does not count; with more it
-is the wall clock.
+Taking turns makes a change of clock frequency, or a busy neighbour, hit everybody. The sample counts than which four in
+five are slower: the very fastest is no good measure, because now and then the clock of a virtual machine loses time.
+With one thread the clock is the CPU time of the process, so being interrupted does not count; with more it is the wall
+clock.
 """
 
 from __future__ import annotations
