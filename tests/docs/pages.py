@@ -1,0 +1,41 @@
+"""What is in a page: its programs with what they print, and its links.
+
+    ```python            a program; it runs in a process state of its own, from a file named program.py
+    ```text              directly after a program and the word `prints`: its output
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
+
+_PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:\nprints\n\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+class Program(NamedTuple):
+    """A program in a page. `output` is None where the page does not say what it prints."""
+
+    name: str
+    code: str
+    output: str | None
+
+
+def programs() -> list[Program]:
+    """All programs of all pages."""
+    return [
+        Program(f"{page.name}:{number}", found[1], found[2])
+        for page in PAGES
+        for number, found in enumerate(_PROGRAM.finditer(page.read_text()))
+    ]
+
+
+def links() -> list[tuple[Path, str]]:
+    """Every link to a file, with the page it stands in."""
+    found = ((page, target) for page in PAGES for target in _LINK.findall(_CODE.sub("", page.read_text())))
+    return [(page, target) for page, target in found if not target.startswith(("http:", "https:"))]
