@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,54 +30,70 @@ def _count(text: str) -> int:
     return number
 
 
-def _variable(name: str, convert: Callable[[str], Any], default: Any, meaning: str) -> Any:
-    return field(default=default, metadata={"name": name, "convert": convert, "meaning": meaning})
+class _Variable(NamedTuple):
+    """An environment variable: how its text becomes a value, and what it is for."""
+
+    name: str
+    convert: Callable[[str], Any]
+    meaning: str
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the environment asks for. Each field is one variable; `documented()` lists them."""
-
-    interpret: bool = _variable(
-        "TRITON_INTERPRET", _flag, False, "`@jit` makes kernels that run eagerly in Python instead of compiled ones"
-    )
-    home: Path = _variable("TRITON_HOME", Path, Path("~"), "the folder that holds `.tilewright`")
-    chosen_cache_dir: Path | None = _variable(
-        "TRITON_CACHE_DIR", _path, None, "where compiled kernels are kept; default `~/.tilewright/cache`"
-    )
-    chosen_dump_dir: Path | None = _variable(
-        "TRITON_DUMP_DIR", _path, None, "where TRITON_KERNEL_DUMP writes; default `~/.tilewright/dump`"
-    )
-    always_compile: bool = _variable(
-        "TRITON_ALWAYS_COMPILE", _flag, False, "ignore compiled kernels that are already on disk"
-    )
-    store_binary_only: bool = _variable(
-        "TRITON_STORE_BINARY_ONLY", _flag, False, "keep only object and metadata on disk, not the texts of the stages"
-    )
-    kernel_dump: bool = _variable(
-        "TRITON_KERNEL_DUMP", _flag, False, "write every stage of every compiled kernel to the dump folder"
-    )
-    ir_dump: str = _variable(
+_VARIABLES = {
+    "interpret": _Variable(
+        "TRITON_INTERPRET", _flag, "`@jit` makes kernels that run eagerly in Python instead of compiled ones"
+    ),
+    "home": _Variable("TRITON_HOME", Path, "the folder that holds `.tilewright`"),
+    "chosen_cache_dir": _Variable(
+        "TRITON_CACHE_DIR", _path, "where compiled kernels are kept; default `~/.tilewright/cache`"
+    ),
+    "chosen_dump_dir": _Variable(
+        "TRITON_DUMP_DIR", _path, "where TRITON_KERNEL_DUMP writes; default `~/.tilewright/dump`"
+    ),
+    "always_compile": _Variable("TRITON_ALWAYS_COMPILE", _flag, "ignore compiled kernels that are already on disk"),
+    "store_binary_only": _Variable(
+        "TRITON_STORE_BINARY_ONLY", _flag, "keep only object and metadata on disk, not the texts of the stages"
+    ),
+    "kernel_dump": _Variable(
+        "TRITON_KERNEL_DUMP", _flag, "write every stage of every compiled kernel to the dump folder"
+    ),
+    "ir_dump": _Variable(
         "MLIR_ENABLE_DUMP",
         str,
-        "",
         "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
-    )
-    debug: bool = _variable(
-        "TRITON_DEBUG", _flag, False, "compile every kernel with `debug=True`: device assertions are checked"
-    )
-    front_end_debugging: bool = _variable(
-        "TRITON_FRONT_END_DEBUGGING", _flag, False, "let Python exceptions of the front end pass unwrapped"
-    )
-    cpu: str = _variable(
-        "TILEWRIGHT_CPU", str, "", "generate code for this CPU instead of the host's, for example `x86-64-v3`"
-    )
-    num_threads: int = _variable(
-        "TILEWRIGHT_NUM_THREADS", _count, 0, "threads that share a grid; 0: as many as the process may use"
-    )
-    internal_debug: bool = _variable(
-        "TILEWRIGHT_DEBUG", _flag, False, "show full tracebacks and compile times of Tilewright itself"
-    )
+    ),
+    "debug": _Variable("TRITON_DEBUG", _flag, "compile every kernel with `debug=True`: device assertions are checked"),
+    "front_end_debugging": _Variable(
+        "TRITON_FRONT_END_DEBUGGING", _flag, "let Python exceptions of the front end pass unwrapped"
+    ),
+    "cpu": _Variable(
+        "TILEWRIGHT_CPU", str, "generate code for this CPU instead of the host's, for example `x86-64-v3`"
+    ),
+    "num_threads": _Variable(
+        "TILEWRIGHT_NUM_THREADS", _count, "threads that share a grid; 0: as many as the process may use"
+    ),
+    "internal_debug": _Variable(
+        "TILEWRIGHT_DEBUG", _flag, "show full tracebacks and compile times of Tilewright itself"
+    ),
+}
+"""The variable for each field of `Settings`."""
+
+
+class Settings(NamedTuple):
+    """What the environment asks for; `_VARIABLES` says what each field means."""
+
+    interpret: bool = False
+    home: Path = Path("~")
+    chosen_cache_dir: Path | None = None
+    chosen_dump_dir: Path | None = None
+    always_compile: bool = False
+    store_binary_only: bool = False
+    kernel_dump: bool = False
+    ir_dump: str = ""
+    debug: bool = False
+    front_end_debugging: bool = False
+    cpu: str = ""
+    num_threads: int = 0
+    internal_debug: bool = False
 
     @property
     def state_dir(self) -> Path:
@@ -134,23 +149,21 @@ def parse(environment: Mapping[str, str]) -> Settings:
 
 
 def _given(environment: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    for place in fields(Settings):
-        name: str = place.metadata["name"]
-        text = environment.get(name)
+    for field, variable in _VARIABLES.items():
+        text = environment.get(variable.name)
         if not text:
             continue
         try:
-            yield place.name, place.metadata["convert"](text)
+            yield field, variable.convert(text)
         except ValueError:
-            raise SettingError(f"{name}={text!r}: not a value for it ({place.metadata['meaning']})") from None
+            raise SettingError(f"{variable.name}={text!r}: not a value for it ({variable.meaning})") from None
 
 
 def documented() -> list[Documented]:
     """All variables with default and meaning, in the order of their names."""
-    rows = [_documented(place.metadata, place.default) for place in fields(Settings)]
-    return sorted(rows)
+    return sorted(_documented(variable, Settings._field_defaults[field]) for field, variable in _VARIABLES.items())
 
 
-def _documented(metadata: Mapping[str, Any], default: Any) -> Documented:
+def _documented(variable: _Variable, default: Any) -> Documented:
     default_text = "" if default is None else str(int(default) if isinstance(default, bool) else default)
-    return Documented(metadata["name"], default_text, metadata["meaning"])
+    return Documented(variable.name, default_text, variable.meaning)

@@ -7,8 +7,7 @@ enter the cache key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 GPU_ONLY = frozenset(
     [
@@ -51,8 +50,7 @@ ALIASES = {"num_cpu_threads": "num_threads"}
 """Names of other CPU back ends for the same option."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuOptions:
+class CpuOptions(NamedTuple):
     """How to compile and launch a kernel on the CPU.
 
     Attributes:
@@ -69,7 +67,7 @@ class CpuOptions:
     default_dot_input_precision: str = "tf32"
     debug: bool = False
     sanitize_overflow: bool = True
-    ignored: tuple[tuple[str, Any], ...] = field(default=())
+    ignored: tuple[tuple[str, Any], ...] = ()
 
     @property
     def identity(self) -> str:
@@ -84,7 +82,7 @@ class CpuOptions:
             "num_ctas": 1,
             "num_stages": 3,
             **{name: value for name, value in self.ignored if isinstance(value, int | str | bool | float)},
-            **{place.name: getattr(self, place.name) for place in fields(self) if place.name != "ignored"},
+            **{name: value for name, value in self._asdict().items() if name != "ignored"},
         }
 
 
@@ -96,7 +94,7 @@ def parse_options(given: Mapping[str, Any]) -> CpuOptions:
         ValueError: an option has a value that it cannot have.
     """
     given = {ALIASES.get(name, name): value for name, value in given.items()}
-    own = {place.name for place in fields(CpuOptions)} - {"ignored"}
+    own = set(CpuOptions._fields) - {"ignored"}
     unknown = [name for name in given if name not in own and name not in GPU_ONLY]
     if unknown:
         raise KeyError(

@@ -14,10 +14,9 @@ from __future__ import annotations
 import platform
 import re
 import threading
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
 ARM_TRIPLE = "aarch64-unknown-linux-gnu"
@@ -35,8 +34,7 @@ class UnknownCpuError(Exception):
     """There is no code generation for the CPU that was asked for, or for this host."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A machine to generate code for.
 
     Attributes:

@@ -15,7 +15,7 @@ import os
 import platform
 import struct
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _READ_WRITE, _READ_EXECUTE = 3, 5
 _MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -28,8 +28,7 @@ def host_machine() -> str:
     return _MACHINES.get(name, name)
 
 
-@dataclass(frozen=True)
-class Blob:
+class Blob(NamedTuple):
     """A linked image. `symbols` maps the exported names to offsets; `machine` is "x86-64" or "aarch64"."""
 
     machine: str
@@ -37,8 +36,7 @@ class Blob:
     symbols: Map[str, int]
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     """Executable memory: `size` bytes from `address`, a multiple of the page size."""
 
     address: int

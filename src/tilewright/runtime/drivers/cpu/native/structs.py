@@ -13,8 +13,8 @@ import ctypes
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
@@ -26,16 +26,14 @@ _SIZES = {"i32": 4, "i64": 8, "ptr": 8}
 _CODES = {"i32": "<i", "i64": "<q", "ptr": "<Q"}
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """Where a field lies, and its LLVM type."""
 
     offset: int
     type: str
 
 
-@dataclass(frozen=True)
-class Struct:
+class Struct(NamedTuple):
     """Fields by name, and the bytes they take together."""
 
     fields: Mapping[str, Field]
