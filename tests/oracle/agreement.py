@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +12,10 @@ import tilewright as tw
 from tilewright.backends.cpu.options import parse_options
 from tilewright.backends.cpu.pipeline import CpuBackend
 from tilewright.backends.llvm.machine import host_target
+from tilewright.compiler.parameters import front_end_parameters
 from tilewright.dialects import cpu
+from tilewright.frontends import evaluate_kernel
+from tilewright.frontends.from_ast import read_function_once
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -21,6 +24,8 @@ from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import launch_record, run_grid
 from tilewright.runtime.drivers.cpu.loader import load_kernel
 from tilewright.runtime.interpreted import InterpretedFunction
+from tilewright.runtime.specialize import argument_spec, specialize
+from tilewright.transforms.pipeline import optimize_ttir
 
 assert cpu  # its import declares the ops of ttcir
 Array = np.ndarray[Any, Any]
@@ -38,7 +43,7 @@ def agree(
     *arguments: Any,
     grid: Sequence[int] = (1,),
     rtol: float | None = None,
-    eager: bool = False,
+    eager: bool = True,
     **constants: Any,
 ) -> list[Any]:
     """Run `kernel` natively and in the interpreters, each on its own copy of the arrays, and compare all arrays.
@@ -58,6 +63,29 @@ def agree(
         InterpretedFunction(kernel.fn)[tuple(grid)](*found, **constants)
         same(native, found, rtol, f"{kernel.__name__}: machine code against eager")
     return native
+
+
+def module_of(kernel: Any, arguments: Sequence[Any], constants: Mapping[str, Any]) -> Op:
+    """The TTIR of a kernel as the front end writes it, before any pass."""
+    values = dict(zip(kernel.arg_names, arguments, strict=False)) | constants
+    specs = [argument_spec(p.name, specialize(values.get(p.name, p.default), p)) for p in kernel.params]
+    function = read_function_once(kernel.fn)
+    return evaluate_kernel(function, front_end_parameters(specs), name=kernel.__name__)
+
+
+def passes_agree(kernel: Any, *arguments: Any, grid: Sequence[int] = (1,), **constants: Any) -> None:
+    """After every pass the kernel still computes what it computed before the first."""
+    module = module_of(kernel, arguments, constants)
+    names = dict(zip(kernel.arg_names, range(len(arguments)), strict=False))
+    expected = copied(arguments)
+    run_ir(module, {name: expected[i] for name, i in names.items()} | constants, grid)
+
+    def check(name: str, module: Op) -> None:
+        found = copied(arguments)
+        run_ir(module, {name: found[i] for name, i in names.items()} | constants, grid)
+        same(found, expected, None, f"{kernel.__name__} after {name}")
+
+    optimize_ttir(module, dump=check)
 
 
 def copied(arguments: Sequence[Any]) -> list[Any]:

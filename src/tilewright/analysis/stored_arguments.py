@@ -72,7 +72,7 @@ def _edges(op: Op) -> Iterator[tuple[Value, Value]]:
     elif op.name == "scf.yield" and parent is not None:
         yield from _yield_edges(op, parent)
     else:
-        inner = [argument for region in op.regions for argument in region.block.args]
+        inner = [argument for region in op.regions for block in region.blocks[:1] for argument in block.args]
         after = [argument for block in op.successors for argument in block.args]
         yield from product(op.operands, [*op.results, *inner, *after])
 

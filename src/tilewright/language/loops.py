@@ -10,8 +10,11 @@ from tilewright.semantics.active import active
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import MustBeConstant
 from tilewright.semantics.shapes import constant_int
-from tilewright.semantics.tile import Tile
+from tilewright.semantics.tile import Tile, constant
+from tilewright.semantics.types import int32, int64
 from tilewright.support.diagnostics import SemanticError
+
+_INT32 = builtins.range(-(2**31), 2**31)
 
 
 class range:  # noqa: N801 - Triton's name
@@ -44,9 +47,14 @@ class range:  # noqa: N801 - Triton's name
         self.warp_specialize = bool(warp_specialize)
         self.disable_licm = bool(disable_licm)
 
-    def __iter__(self) -> Iterator[int]:
-        """The counters when all bounds are known now (tracing and eager mode)."""
-        return iter(builtins.range(_known(self.start), _known(self.end), _known(self.step)))
+    def __iter__(self) -> Iterator[Tile]:
+        """The counters when all bounds are known now (eager mode): tensors, as in a compiled loop."""
+        bounds = [_known(bound) for bound in (self.start, self.end, self.step)]
+        wide = any(bound not in _INT32 for bound in bounds)
+        for tile in (self.start, self.end, self.step):
+            wide |= isinstance(tile, Tile) and tile.type.scalar.primitive_bitwidth > 32
+        for counter in builtins.range(*bounds):
+            yield constant(counter, int64 if wide else int32)
 
 
 class static_range:  # noqa: N801 - Triton's name

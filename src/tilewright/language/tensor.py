@@ -102,10 +102,21 @@ class tensor(Tile):  # noqa: N801 - Triton's name
         value = None if self.type.shape else active().concrete(self.handle)
         if value is None:
             raise SemanticError(NoSingleTruth(self.type))
-        return value
+        return value % 2**self.type.primitive_bitwidth if self._is_unsigned() else value
+
+    def _is_unsigned(self) -> bool:
+        return self.type.scalar.integer and not self.type.scalar.signed and self.type.scalar.primitive_bitwidth > 1
 
     def __repr__(self) -> str:
-        return f"tensor({self.type})"
+        elements = getattr(self.handle, "array", None)  # known in a kernel that runs in Python
+        if elements is None:
+            return f"tensor({self.type})"
+        if self._is_unsigned():
+            elements = elements.view(f"u{elements.dtype.itemsize}")
+        return f"tensor({elements}, {self.type})"
+
+    def __format__(self, specification: str) -> str:
+        return format(self._known() if specification else repr(self), specification)
 
     def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Any:
         """`tl.cast`."""

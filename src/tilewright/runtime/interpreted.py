@@ -14,7 +14,8 @@ from tilewright.backends.cpu.options import parse_options
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.kernel import grid_extents
-from tilewright.runtime.parameters import bind, kernel_params
+from tilewright.runtime.parameters import KernelParam, bind, kernel_params
+from tilewright.runtime.specialize import Specialized, specialize
 
 
 class InterpretedFunction(JITCallable):
@@ -38,7 +39,8 @@ class InterpretedFunction(JITCallable):
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         arguments = self._bound(args, kwargs)
-        late.interpret(self.fn, grid_extents(grid, arguments), arguments)
+        extents = grid_extents(grid, arguments)
+        late.interpret(self.fn, extents, {p.name: _run_time(arguments[p.name], p) for p in self.params}, self.params)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:
         """Nothing: there is nothing to compile."""
@@ -53,7 +55,7 @@ class InterpretedFunction(JITCallable):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from another interpreted kernel."""
-        return self.fn(*args, **kwargs)
+        return late.call_eagerly(self.fn, args, kwargs)
 
     def __repr__(self) -> str:
         return f"InterpretedFunction({self.fn.__module__}:{self.fn.__qualname__})"
@@ -62,3 +64,8 @@ class InterpretedFunction(JITCallable):
         values, options = bind(self.fn.__name__, self.params, args, kwargs)
         parse_options(options)
         return dict(zip(self.arg_names, values, strict=True))
+
+
+def _run_time(value: Any, param: KernelParam) -> Specialized:
+    """The argument without special treatment of the number 1, which only compiled kernels need."""
+    return specialize(value, param._replace(do_not_specialize=True))

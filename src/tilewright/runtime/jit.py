@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast, overload
 
 from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
+from tilewright.runtime import late
 from tilewright.runtime.build import KernelRequest, make_kernel
 from tilewright.runtime.dependencies import UsedGlobals, check_unchanged, dependencies
 from tilewright.runtime.drivers.cpu.launcher import (
@@ -35,6 +36,7 @@ from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, argument_spec, constant_key, specialize
+from tilewright.semantics.active import is_running
 from tilewright.support import settings
 
 Grid = Any
@@ -184,7 +186,10 @@ class JITFunction(JITCallable):
         return self._repr(Specialization.of(self.params, arguments))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Cannot call @jit'd outside of the scope of a kernel: launch it with kernel[grid](...)")
+        """Call the function from a kernel that runs in Python."""
+        if not is_running():
+            raise RuntimeError("Cannot call @jit'd outside of the scope of a kernel: launch it with kernel[grid](...)")
+        return late.call_eagerly(self.fn, args, kwargs)
 
     def __repr__(self) -> str:
         return f"JITFunction({self.fn.__module__}:{self.fn.__qualname__})"

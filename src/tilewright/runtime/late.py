@@ -6,6 +6,7 @@ A process whose kernels all come from the disk cache never gets here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from tilewright.backends.cpu.options import CpuOptions
@@ -13,7 +14,11 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.compiler.artifact import Artifact
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
+from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.drivers.cpu.loader import Blob
+from tilewright.runtime.parameters import KernelParam
+from tilewright.runtime.specialize import Specialized
+from tilewright.semantics.constexpr import constexpr
 
 
 def compile_kernel(
@@ -72,8 +77,42 @@ def native_runtime_blob(machine: str, cpu: str) -> Blob | None:
         return None
 
 
-def interpret(python: Any, grid: tuple[int, int, int], arguments: Mapping[str, Any]) -> None:
-    """Run every program of the grid in Python; see `interpreter.eager.launch.run_eagerly`."""
-    from tilewright.interpreter.eager import run_eagerly
+def interpret(
+    python: FunctionType,
+    grid: tuple[int, int, int],
+    arguments: Mapping[str, Specialized],
+    parameters: Sequence[KernelParam],
+) -> None:
+    """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`."""
+    from tilewright.compiler.parameters import language_type
+    from tilewright.compiler.signature import CONSTEXPR, TUPLE
+    from tilewright.interpreter.eager import Argument, run_eagerly
+    from tilewright.interpreter.memory import Buffer, buffer_of
 
-    run_eagerly(python, grid, arguments)
+    buffers: list[Buffer] = []
+
+    def run_time(name: str, argument: Specialized) -> Any:
+        value = argument.value
+        if argument.type == TUPLE:
+            parts = [run_time(f"{name}.{i}", part) for i, part in enumerate(value.parts)]
+            return value.sequence(*parts) if hasattr(value.sequence, "_fields") else value.sequence(parts)
+        if argument.type == CONSTEXPR:
+            return value
+        if isinstance(value, ArrayView):
+            buffers.append(buffer_of(name, value.owner))
+            value = value.address
+        return Argument(language_type(argument.type), value)
+
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        value = run_time(parameter.name, arguments[parameter.name])
+        marked = parameter.is_constexpr and isinstance(value, (bool, int, float, str))
+        values[parameter.name] = constexpr(value) if marked else value
+    run_eagerly(python, grid, values, buffers)
+
+
+def call_eagerly(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function from a kernel that runs in Python; see `interpreter.eager.call_eagerly`."""
+    from tilewright.interpreter.eager import call_eagerly
+
+    return call_eagerly(function, args, kwargs)

@@ -71,6 +71,11 @@ def active() -> Emitter:
         return context().emitter
 
 
+def is_running() -> bool:
+    """Whether a kernel is being evaluated or run in Python."""
+    return _context.get(None) is not None
+
+
 def call_function(function: Any, arguments: Sequence[Any]) -> Any:
     """Run `function`, a plain callable or a `@jit` function, on `arguments` (tiles)."""
     python = getattr(function, "fn", None)

@@ -6,33 +6,16 @@ Python's own and work on compile-time values.
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable
 from typing import Any
 
 from tilewright import language as tl
-from tilewright.frontends.evaluate.values import NUMBERS, unwrapped
-from tilewright.semantics.tile import Tile
+from tilewright.frontends.evaluate.values import NUMBERS
+from tilewright.language.python_builtins import absolute, maximum, minimum
 
 
 def print_on_device(prefix: Any = "", *values: Any, **options: Any) -> None:
     """`print("x", x)`: like tl.device_print."""
     tl.device_print(prefix, *values, **options)
-
-
-def minimum(*values: Any, **options: Any) -> Any:
-    """`min(a, b, …)`, element by element if a tile is among them."""
-    return _fold(tl.minimum, builtins.min, values, options)
-
-
-def maximum(*values: Any, **options: Any) -> Any:
-    """`max(a, b, …)`, element by element if a tile is among them."""
-    return _fold(tl.maximum, builtins.max, values, options)
-
-
-def absolute(value: Any) -> Any:
-    """`abs(a)`."""
-    return tl.abs(value) if isinstance(value, Tile) else abs(value)
 
 
 def is_instance(value: Any, kinds: Any) -> bool:
@@ -41,18 +24,6 @@ def is_instance(value: Any, kinds: Any) -> bool:
     if tl.constexpr in kinds and (value is None or value.__class__ in NUMBERS or isinstance(value, (str, tl.dtype))):
         return True
     return isinstance(value, kinds)
-
-
-def _fold(
-    tiles: Callable[[Any, Any], Any], numbers: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]
-) -> Any:
-    items = [unwrapped(item) for item in (values[0] if len(values) == 1 and not options else values)]
-    if not any(isinstance(item, Tile) for item in items):
-        return numbers(items, **options)
-    result = items[0]
-    for item in items[1:]:
-        result = tiles(result, item)
-    return result
 
 
 BUILTINS: dict[str, Any] = {

@@ -1,0 +1,145 @@
+"""Runs kernels as the Python functions that they are: `print`, `pdb` and ordinary control flow work inside.
+
+    run_eagerly(kernel, (4, 1, 1), {"x": Argument(pointer_type(float32), address), "n": Argument(int32, 100)}, buffers)
+
+Programs run one after the other. In the functions of the kernel `range` makes run-time counters, and `min`, `max` and
+`abs` take tiles, as in compiled kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter import accesses, control, folding, products
+from tilewright.interpreter.emitter import EagerEmitter, known_value
+from tilewright.interpreter.machine import Extents, Machine
+from tilewright.interpreter.memory import Buffer, Memory
+from tilewright.interpreter.run_ir import programs
+from tilewright.ir.core import Block
+from tilewright.ir.literals import canonical
+from tilewright.ir.types import PointerType
+from tilewright.language.loops import range as run_time_range
+from tilewright.language.python_builtins import absolute, maximum, minimum
+from tilewright.semantics.active import active, emitting_into
+from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import AnyType
+from tilewright.support.diagnostics import SemanticError, located
+from tilewright.support.source import Span
+
+EXECUTED_IN = (accesses, control, folding, products)
+"""The modules whose import enters the executors."""
+BUILTINS = {"abs": absolute, "max": maximum, "min": minimum, "range": run_time_range}
+
+
+class Argument(NamedTuple):
+    """A run-time argument: a number, or the address of an array."""
+
+    type: AnyType
+    value: int | float
+
+
+class EagerRun(EagerEmitter):
+    """The emitter of one program, which also knows how to call the functions of the kernel."""
+
+    def __init__(self, machine: Machine, functions: dict[CodeType, FunctionType]) -> None:
+        super().__init__(machine)
+        self.functions = functions
+
+    def prepared(self, function: FunctionType) -> FunctionType:
+        """`function` with the built-in functions of kernels."""
+        found = self.functions.get(function.__code__)
+        if found is None or found.__closure__ is not function.__closure__:
+            names = {**BUILTINS, **function.__globals__}
+            found = FunctionType(
+                function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+            )
+            found.__kwdefaults__ = function.__kwdefaults__
+            self.functions[function.__code__] = found
+        return found
+
+
+def run_eagerly(
+    function: FunctionType, grid: Extents, arguments: Mapping[str, Any], buffers: Sequence[Buffer] = ()
+) -> None:
+    """Run every program of `grid` in Python.
+
+    Args:
+        function: the kernel.
+        grid: its extents.
+        arguments: per parameter an `Argument`, a tuple with `Argument`s inside, or a compile-time value.
+        buffers: the memory that pointers point into.
+
+    Raises:
+        CompilationError: the kernel does what no kernel can.
+        OutOfBoundsError: a program touches memory outside of its arrays.
+        DeviceAssertionError: a `tl.device_assert` does not hold.
+    """
+    memory = Memory(buffers)
+    functions: dict[CodeType, FunctionType] = {}
+    values = {name: _value(argument) for name, argument in arguments.items()}
+    for program in programs(grid):
+        run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), functions)
+        with emitting_into(run, call=_call_back, debug=True), _explained(functions):
+            run.prepared(function)(**values)
+
+
+def call_eagerly(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a `@jit` function from a kernel that runs in Python.
+
+    Raises:
+        RuntimeError: no such kernel is running.
+    """
+    run = active()
+    if not isinstance(run, EagerRun):
+        raise RuntimeError("this function works only inside of a kernel")
+    return run.prepared(function)(*args, **kwargs)
+
+
+def _call_back(function: Any, arguments: Sequence[Any]) -> Any:
+    """The combine function of a reduction or scan."""
+    return call_eagerly(function.fn, arguments, {})
+
+
+def _value(argument: Any) -> Any:
+    if isinstance(argument, tuple) and not isinstance(argument, Argument):
+        items = [_value(item) for item in argument]
+        return type(argument)(*items) if hasattr(argument, "_fields") else type(argument)(items)
+    if not isinstance(argument, Argument):
+        return argument
+    kind = argument.type.ir
+    if isinstance(kind, PointerType):
+        array: Any = np.int64(argument.value)
+    else:
+        array = np.array(canonical(argument.value, kind)).astype(numpy_dtype(kind))[()]
+    return Tile.concrete(known_value(array, kind, Block(), 0), argument.type)
+
+
+@contextmanager
+def _explained(functions: Mapping[CodeType, FunctionType]) -> Iterator[None]:
+    """Mistakes of the user's program get their place in it."""
+    try:
+        yield
+    except SemanticError as error:
+        raise located(error.diagnostic, _innermost(error.__traceback__, functions)) from error
+
+
+def _innermost(traceback: TracebackType | None, functions: Mapping[CodeType, FunctionType]) -> Span | None:
+    """The place in the last function of the kernel that was running."""
+    span = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code in functions:
+            span = _span(code, traceback.tb_lasti).called(span)
+        traceback = traceback.tb_next
+    return span
+
+
+def _span(code: CodeType, instruction: int) -> Span:
+    start, end, column, end_column = list(code.co_positions())[instruction // 2]
+    return Span(code.co_filename, start or 0, (column or 0) + 1, end or 0, (end_column or 0) + 1)
