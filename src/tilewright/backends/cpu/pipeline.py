@@ -51,7 +51,7 @@ class CpuBackend:
         """
         scratch = lower_to_loops(module, target)
         ttcir = print_op(module)
-        llir, entry = emit_llvm(module, target)
+        llir, entry = emit_llvm(module, target, fuse=options.enable_fp_fusion)
         code = compile_object(llir, target)
         return Lowered(texts={"ttcir": ttcir, "llir": llir}, object=code, entry=entry, scratch_bytes=scratch)
 
@@ -80,10 +80,10 @@ def _workspace(dot: Op, target: Target) -> int:
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
 
 
-def emit_llvm(module: Op, target: Target) -> tuple[str, str]:
+def emit_llvm(module: Op, target: Target, *, fuse: bool) -> tuple[str, str]:
     """ttcir → the text of an LLVM module, and the name of its entry point."""
     function = next(op for op in module.regions[0].block if op.definition.symbol)
     name = str(function.attributes["sym_name"])
-    writer = LlvmWriter(target)
+    writer = LlvmWriter(target, fuse=fuse)
     emit_function(writer, function, name)
     return writer.render(), name

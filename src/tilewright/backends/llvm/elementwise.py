@@ -130,6 +130,16 @@ def _intrinsic(name: str) -> Lowering:
     return _in_floats(lambda *operands: operands[0].kind.call(name, *operands))
 
 
+def _fusible(opcode: str) -> Lowering:
+    """A sum or product of floats; the writer says whether a product and a sum may become one fused operation."""
+
+    def combine(a: Lanes, b: Lanes) -> Lanes:
+        kind = a.kind
+        return kind(kind.writer.emit(f"{opcode} {kind.writer.fusion}{kind.type} {a.name}, {b.name}"))
+
+    return _in_floats(combine)
+
+
 def _number_extreme(name: str, selector: int) -> Lowering:
     """The extreme that prefers numbers to NaN. AVX-512 has it as one instruction, `vrange`, where LLVM emits three."""
 
@@ -240,7 +250,7 @@ def _keyword(op: Op, name: str) -> str:
 
 
 LOWERINGS: dict[str, Lowering] = {
-    "arith.addf": _in_floats(lambda a, b: a + b),
+    "arith.addf": _fusible("fadd"),
     "arith.addi": _instruction("add"),
     "arith.andi": _instruction("and"),
     "arith.bitcast": _bitcast,
@@ -266,7 +276,7 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.minnumf": _number_extreme("llvm.minnum", 0b0100),
     "arith.minsi": _integer_rule(_extreme("llvm.smin"), "sext"),
     "arith.minui": _integer_rule(_extreme("llvm.umin"), "zext"),
-    "arith.mulf": _in_floats(lambda a, b: a * b),
+    "arith.mulf": _fusible("fmul"),
     "arith.muli": _instruction("mul"),
     "arith.negf": _in_place("neg"),
     "arith.ori": _instruction("or"),
@@ -278,7 +288,7 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.shrsi": _integer_rule(integers.shift_right_signed, "sext"),
     "arith.shrui": _integer_rule(integers.shift_right_unsigned, "zext"),
     "arith.sitofp": _from_integer(signed=True),
-    "arith.subf": _in_floats(lambda a, b: a - b),
+    "arith.subf": _fusible("fsub"),
     "arith.subi": _instruction("sub"),
     "arith.truncf": _float_cast,
     "arith.trunci": _cast("trunc"),

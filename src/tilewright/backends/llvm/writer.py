@@ -133,9 +133,15 @@ class Branch:
 
 
 class LlvmWriter:
-    """A module under construction."""
+    """A module under construction. One function is open at a time.
 
-    def __init__(self, target: Target) -> None:
+    Args:
+        target: the machine.
+        fuse: a product and a sum of the program may become one fused operation, as Triton does by default.
+    """
+
+    def __init__(self, target: Target, *, fuse: bool = False) -> None:
+        self.fusion = "contract " if fuse else ""
         self.target = target
         self._count = 0
         self._declarations: dict[str, str] = {}

@@ -25,8 +25,9 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType
 
-STREAMING = 16
-"""Nests up to this cost per element are bound by memory."""
+STREAMING = 24
+TRANSCENDENTAL = 12
+"""Nests up to this cost per element, without an op of that cost, are bound by memory."""
 
 COLUMN_CHUNKS = 2
 """Columns take this many vectors side by side, so that a row's cache line is used whole."""
@@ -155,8 +156,9 @@ class NestEmitter:
         Half a register crosses a cache line half as often: a vector add from DRAM runs 10 % faster on Zen 4.
         """
         target = self.c.target
-        work = sum(cost(op) for op in self.nest.body for v in op.results if not self.nest.is_row_level(v))
-        streams = target.splits_vectors and work <= STREAMING and any(r.name in CLOBBERS for r in self.nest.roots)
+        costs = [cost(op) for op in self.nest.body for v in op.results if not self.nest.is_row_level(v)]
+        moves = sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
+        streams = target.splits_vectors and moves and any(r.name in CLOBBERS for r in self.nest.roots)
         return target.vector_bits // 2 if streams else target.vector_bits
 
 
