@@ -1,8 +1,9 @@
 # Everything from a fresh clone: each target first makes .venv with the newest supported Python on this machine.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
-	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+WORKERS ?= 2
 
 .PHONY: demo test check bench clean
 
@@ -10,12 +11,12 @@ demo: .venv/installed
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow" -x
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -x
 
 bench: .venv/installed
 	$(BIN)/python -m bench
