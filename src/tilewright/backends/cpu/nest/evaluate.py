@@ -21,7 +21,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     is_chunked,
     level_of,
 )
-from tilewright.backends.cpu.nest.loads import load, read_buffer
+from tilewright.backends.cpu.nest.loads import load, masks_memory, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of, literal, vector
@@ -110,6 +110,15 @@ def _constant(c: Context, op: Op, index: Index) -> Lane:
 
 def _load(c: Context, op: Op, index: Index) -> Lane:
     return load(c, op, [evaluate(c, v, index) for v in op.operands])
+
+
+def _select(c: Context, op: Op, index: Index) -> Lane:
+    """Where the mask of a load or a store chooses, the fast version knows that it is on."""
+    condition, chosen, _ = op.operands
+    is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
+    if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
+        return evaluate(c, chosen, index)
+    return _elementwise(c, op, index)
 
 
 def _read(c: Context, op: Op, index: Index) -> Lane:
@@ -201,6 +210,7 @@ def _bitcast(c: Context, op: Op, index: Index) -> Lane:
 
 _RULES: dict[str, Callable[[Context, Op, Index], Lane]] = {
     "arith.constant": _constant,
+    "arith.select": _select,
     "cpu.read": _read,
     "tt.addptr": _add_pointer,
     "tt.bitcast": _bitcast,

@@ -14,6 +14,7 @@ from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
+from tilewright.backends.cpu.nest.loads import MASK_OPERANDS, masks_memory
 from tilewright.backends.cpu.nest.roots import Act, prepare
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.spelling import vector
@@ -75,6 +76,8 @@ class InnerLoop:
             if root.name in ATOMICS:
                 return False
             if any(_is_masked(op) or op.name in ("arith.divf", "arith.remsi", "arith.remui") for op in ops):
+                return True
+            if any(op.name == "arith.select" and masks_memory(op.operands[0]) for op in ops):
                 return True
         return False
 
@@ -218,7 +221,7 @@ class InnerLoop:
 
 
 def _is_masked(op: Op) -> bool:
-    return len(op.operands) > {"tt.load": 1, "tt.store": 2, "cpu.store": 3}.get(op.name, 9)
+    return len(op.operands) > MASK_OPERANDS.get(op.name, 9)
 
 
 def _scalar_zero(element: str) -> str:

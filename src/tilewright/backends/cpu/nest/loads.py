@@ -17,7 +17,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load
 from tilewright.backends.llvm.spelling import bits_of, element_of, literal, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, Type
 
 
@@ -42,6 +42,15 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
         c.assumptions.append(c.emit(mask.level, f"icmp sge i64 {mask.below}, {c.extent}"))
         return None
     return mask
+
+
+def masks_memory(value: Value) -> bool:
+    """Is `value` the mask of a load or a store, so that a fast version relies on it anyway?"""
+    return any(value in op.operands[MASK_OPERANDS[op.name] :][:1] for op in value.uses if op.name in MASK_OPERANDS)
+
+
+MASK_OPERANDS = {"tt.load": 1, "tt.store": 2, "cpu.store": 3}
+"""Which operand is the mask, if there are so many."""
 
 
 def read(c: Context, pointer: Lane, element: str, mask: Lane | None, other: Lane | None) -> Lane:
