@@ -1,6 +1,7 @@
 """The `cpu` dialect: loop nests executed op by op on whole tiles, buffers as arrays.
 
-New buffers are filled with a bit pattern that no kernel expects, so that reading one before it is written shows.
+Buffers that `plan_arena` has placed share the program's arena, so that two that are wrongly placed over each other
+show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written shows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.interpreter.products import multiply_add
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 
 UNWRITTEN = 0x7B
@@ -24,7 +26,31 @@ UNWRITTEN = 0x7B
 def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     tile = tile_of(op.results[0].type)
     dtype = numpy_dtype(tile)
-    return (np.full(tile.numel * dtype.itemsize, UNWRITTEN, np.uint8).view(dtype).reshape(tile.shape),)
+    offset = _offset(op)
+    if offset is None:
+        memory = np.full(tile.numel * dtype.itemsize, UNWRITTEN, np.uint8)
+    else:
+        memory = _arena(machine, op)[offset : offset + tile.numel * dtype.itemsize]
+    return (memory.view(dtype).reshape(tile.shape),)
+
+
+def _offset(op: Op) -> int | None:
+    """The place in the arena, once `plan_arena` has found one."""
+    offset = op.attributes.get("offset")
+    return int(offset.value) if isinstance(offset, Number) else None
+
+
+def _arena(machine: Machine, op: Op) -> Array:
+    """The scratch memory of the program, large enough for all buffers of the function around `op`."""
+    if machine.arena is None:
+        outermost = op
+        while outermost.parent is not None:
+            outermost = outermost.parent
+        buffers = [inner for inner in outermost.walk() if inner.name == "cpu.alloc"]
+        sizes = ((_offset(b) or 0, tile_of(b.results[0].type)) for b in buffers)
+        top = max(offset + tile.numel * numpy_dtype(tile).itemsize for offset, tile in sizes)
+        machine.arena = np.full(top, UNWRITTEN, np.uint8)
+    return machine.arena
 
 
 @executes("cpu.write")

@@ -56,6 +56,7 @@ class Machine:
         program: the program's place in the grid.
         grid: the extents of the grid.
         functions: what `tt.call` may call, by symbol.
+        arena: the program's scratch memory, for `cpu.alloc`; made when it is first needed.
     """
 
     def __init__(self, memory: Memory, *, program: Extents, grid: Extents, functions: Mapping[str, Op]) -> None:
@@ -63,6 +64,7 @@ class Machine:
         self.program = program
         self.grid = grid
         self.functions = functions
+        self.arena: Array | None = None
 
     def execute(self, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
         """The results of `op`.
