@@ -1,7 +1,9 @@
 """What is in a page: its programs with what they print, and its links.
 
-    ```python            a program; it runs in a process state of its own, from a file named program.py
-    ```text              directly after a program and the word `prints`: its output
+```python            a program; it runs in a process state of its own, from a file named program.py
+```text              directly after a program and the word `prints`: its output
+<!-- in: path -->    before a fence: the file has this text, word for word
+<!-- text: name -->  before a fence: made by `follow.py`
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
 
-_PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:\nprints\n\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(
+    r"(?<!-->\n)^```python\n(.*?)^```\n(?:\nprints\n\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL
+)
+_QUOTATION = re.compile(r"<!-- in: (\S+) -->\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -33,6 +38,11 @@ def programs() -> list[Program]:
         for page in PAGES
         for number, found in enumerate(_PROGRAM.finditer(page.read_text()))
     ]
+
+
+def quotations() -> list[tuple[str, str, str]]:
+    """Every text that a page quotes from a file: the page, the file, the text."""
+    return [(page.name, *found) for page in PAGES for found in _QUOTATION.findall(page.read_text())]
 
 
 def links() -> list[tuple[Path, str]]:

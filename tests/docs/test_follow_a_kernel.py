@@ -28,11 +28,16 @@ def test_text_is_current(name: str, request: pytest.FixtureRequest) -> None:
         assert texts_in(page)[name].strip() == TEXTS[name]().strip(), "pytest --update-goldens tests/docs"
 
 
+def mnemonics(text: str) -> list[str]:
+    """The instructions without operands: which registers they use depends on code elsewhere."""
+    return [line.split()[0] for line in text.splitlines() if line.startswith(" ")]
+
+
 def test_the_instructions_are_current() -> None:
     page = PAGE.read_text()
     if llvm.llvm_version_info[0] != int(LLVM_OF_THE_PAGE.findall(page)[0]):
         pytest.skip("another LLVM chooses other instructions")
-    shown, now = ([line.split()[0] for line in text.split("\n")[1:] if line] for text in (texts_in(page)["asm"], TEXTS["asm"]()))
+    shown, now = mnemonics(texts_in(page)["asm"]), mnemonics(TEXTS["asm"]())
     assert shown == now, "pytest --update-goldens tests/docs"
 
 

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, Program, links, programs
+from pages import PAGES, ROOT, Program, links, programs, quotations
 
 from tilewright.support import settings
 
-PACKAGE = ROOT / "src" / "tilewright"
-PATH = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|md)|(?:[a-z_]+/)+)`")
+PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
+FOLDERS = ("src", "tests", "docs", "examples", "bench")
 
 
 @pytest.mark.parametrize("program", programs(), ids=[program.name for program in programs()])
@@ -42,8 +42,23 @@ def test_link_leads_somewhere(page: Path, target: str) -> None:
     assert (page.parent / target.partition("#")[0]).exists()
 
 
+@pytest.mark.parametrize(("page", "file", "text"), quotations())
+def test_quotation_stands_in_its_file(page: str, file: str, text: str) -> None:
+    assert text in (ROOT / file).read_text()
+
+
+def test_code_is_quoted() -> None:
+    assert len(quotations()) >= 5
+
+
+@pytest.fixture(scope="module")
+def paths() -> str:
+    """All files and folders of the project, each between line breaks."""
+    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    return "".join(f"/{path.relative_to(ROOT)}{'/' * path.is_dir()}\n" for path in found)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_paths_in_backquotes_exist(page: Path) -> None:
-    """`compiler/compile.py` is below the package, `tests/ir/` below the root."""
-    named = set(PATH.findall(page.read_text()))
-    assert {name for name in named if not ((PACKAGE / name).exists() or (ROOT / name).exists())} == set()
+def test_paths_in_backquotes_exist(page: Path, paths: str) -> None:
+    """A path may be given by its end: `cse.py`, `compiler/compile.py`, `tests/ir/`."""
+    assert {name for name in PATH.findall(page.read_text()) if f"/{name}\n" not in f"/{paths}"} == set()
