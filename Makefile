@@ -8,7 +8,7 @@ WORKERS ?= 2
 .PHONY: demo test check bench clean
 
 demo: .venv/installed
-	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
+	$(BIN)/python examples/demo.py
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n $(WORKERS)
@@ -19,7 +19,7 @@ check: .venv/installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -x
 
 bench: .venv/installed
-	$(BIN)/python -m bench
+	$(BIN)/python bench/run.py
 
 .venv/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "tilewright needs Python 3.11 or newer; found none (set PYTHON=...)" >&2; exit 1; }
