@@ -162,7 +162,7 @@ class Writer:
 def programs(draw: Any) -> str:
     """The text of a module with one kernel."""
     writer = Writer(draw)
-    writer.block(1, 6)
+    writer.block(1, 12)
     return HEAD + "\n".join(writer.lines) + "\n" + TAIL
 
 

@@ -77,7 +77,7 @@ class FunctionEmitter:
         if isinstance(type, IntType):
             return self.w.convert("trunc", self.w.load("i64", slot, align=8), "i64", element)
         if element in ("half", "bfloat"):
-            return convert_float(self.w, self.w.load("float", slot, align=4), "float", element, 1)
+            return convert_float(self.w, self.w.load("float", slot, align=4), "f32", type.text, 1)
         return self.w.load(element, slot, align=4 if element == "float" else 8)
 
     def _buffers(self) -> None:
