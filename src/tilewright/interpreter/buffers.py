@@ -1,7 +1,8 @@
 """The `cpu` dialect: loop nests executed op by op on whole tiles, buffers as arrays.
 
 Buffers that `plan_arena` has placed share the program's arena, so that two that are wrongly placed over each other
-show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written shows.
+show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written shows. What
+the rows of a nest write one after the other to a buffer of one row is kept for all rows.
 """
 
 from __future__ import annotations
@@ -56,12 +57,18 @@ def _arena(machine: Machine, op: Op) -> Array:
 @executes("cpu.write")
 def _write(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     tile, buffer = operands
-    buffer[...] = np.array(tile)
+    if op.attributes.get("row") is True:
+        machine.rows[op.operands[1]] = np.array(tile)
+        buffer[...] = UNWRITTEN
+    else:
+        buffer[...] = np.array(tile)
     return ()
 
 
 @executes("cpu.read")
 def _read(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    if op.attributes.get("row") is True:
+        return (machine.rows[op.operands[0]].copy(),)
     return (operands[0].copy(),)
 
 

@@ -57,6 +57,7 @@ class Machine:
         grid: the extents of the grid.
         functions: what `tt.call` may call, by symbol.
         arena: the program's scratch memory, for `cpu.alloc`; made when it is first needed.
+        rows: the tiles that went, row by row, through buffers of one row.
     """
 
     def __init__(self, memory: Memory, *, program: Extents, grid: Extents, functions: Mapping[str, Op]) -> None:
@@ -65,6 +66,7 @@ class Machine:
         self.grid = grid
         self.functions = functions
         self.arena: Array | None = None
+        self.rows: dict[Value, Array] = {}
 
     def execute(self, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
         """The results of `op`.

@@ -50,7 +50,7 @@ class DotLowering:
         narrow = c.type.scalar is f16
         if narrow:
             c = self.cast("arith.extf", c, f32, op, planner)
-        accumulator, zero = self.accumulator(op, c, planner, narrow=narrow)
+        accumulator, zero = self.accumulator(op, c, (a_buffer, b_buffer), planner, narrow=narrow)
         planner.close(before=op)
         attributes: dict[str, Attribute] = {
             "a_transposed": a_transposed,
@@ -96,14 +96,16 @@ class DotLowering:
         cast.result.name = value.name
         return planner.insert(cast, op).result
 
-    def accumulator(self, op: Op, c: Value, planner: Buffers, *, narrow: bool) -> tuple[Value, bool]:
+    def accumulator(
+        self, op: Op, c: Value, operands: tuple[Value, Value], planner: Buffers, *, narrow: bool
+    ) -> tuple[Value, bool]:
         """The buffer that holds C before and after, and whether it counts as zero."""
         home = None if narrow else self.home(op, planner)
         zero = _is_zero(c)
         source = c.op
         if source is not None and source.name == "cpu.read":
             buffer = source.operands[0]
-            reusable = buffer is home or (buffer in planner.fixed and c not in planner.live_values({op}))
+            reusable = buffer is home or (buffer not in operands and _is_last_use(buffer, op, planner))
             if reusable and buffer not in _open_writes(planner):
                 return buffer, False
         buffer = home if home is not None else planner.allocate(c, op)
@@ -114,11 +116,24 @@ class DotLowering:
     def home(self, op: Op, planner: Buffers) -> Value | None:
         """The carried buffer that the result ends in, if what it holds now is not needed any more."""
         homes = [u.operands[1] for u in op.result.uses if u.name == "cpu.write" and u.block is op.block]
-        if len(homes) != 1:
+        if len(homes) != 1 or (len(op.result.uses) > 1 and _is_local(homes[0], op)):
             return None
         live = planner.live_values({op})
         reads = (u for u in homes[0].uses if u.name == "cpu.read")
         return None if any(u.result in live for u in reads) else homes[0]
+
+
+def _is_last_use(buffer: Value, op: Op, planner: Buffers) -> bool:
+    """Does nothing behind `op`, in this iteration or a later one, read `buffer`, which is written once?"""
+    if buffer not in planner.fixed or not _is_local(buffer, op):
+        return False
+    live = planner.live_values({op})
+    return not any(u.name == "cpu.read" and u.result in live for u in buffer.uses)
+
+
+def _is_local(buffer: Value, op: Op) -> bool:
+    """Does `buffer` belong to one run of the block of `op`?"""
+    return buffer.op is not None and buffer.op.block is op.block
 
 
 def _open_writes(planner: Buffers) -> set[Value]:

@@ -30,12 +30,14 @@ from tilewright.backends.cpu.costs import (
     touches_tiles,
 )
 from tilewright.backends.cpu.dots import DotLowering
-from tilewright.backends.cpu.open_nest import OpenNest, domain_of
+from tilewright.backends.cpu.open_nest import OpenNest, domain_of, reads_elsewhere
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType
+
+_WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
 def form_nests(module: Op, dots: DotLowering) -> None:
@@ -86,8 +88,11 @@ class Planner:
         if op.name == "cpu.write" and self.is_own_value(op):
             op.erase()
             return
+        alone = op.name in ATOMICS or op.name == "tt.scan" or (op.name in CLOBBERS and self.is_wild(op))
         if op.name in CLOBBERS:
             self.settle_operands(op)
+        elif op.name == "cpu.write" and reads_elsewhere(op, op.operands[1]):
+            self.settle_value(op)
         domain = domain_of(op)
         wild = any(self.loads_anywhere(v) for v in op.operands)
         if self.open is None or not self.open.accepts(op, domain) or (self.open.clobbers and wild):
@@ -95,7 +100,7 @@ class Planner:
             self.open = OpenNest(domain)
         self.open.add(op)
         self.open.wild |= wild
-        if op.name in ATOMICS or op.name == "tt.scan":
+        if alone:
             self.done.add(op)
             self.close(before=op.next)
 
@@ -104,8 +109,7 @@ class Planner:
         index · stride, the lowering compares their ranges; other loads happen before the store, into buffers."""
         if self.open is not None and self.open.wild:
             self.close(before=op)
-        wild = op.name in ATOMICS or not is_affine(op.operands[0]) or any(self.loads_anywhere(v) for v in op.operands)
-        if not wild:
+        if not self.is_wild(op):
             return
         self.close(before=op)
         for index, value in enumerate(op.operands):
@@ -113,7 +117,19 @@ class Planner:
                 buffer = self.materialise(value, op)
                 read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
                 op.set_operand(index, read.result)
-        self.close(before=op)
+        self.keep_loads(op)
+
+    def is_wild(self, op: Op) -> bool:
+        """Does `op` change memory, or load, at addresses that are no base + index · stride?"""
+        changes = op.name in CLOBBERS and (op.name in ATOMICS or not is_affine(op.operands[0]))
+        return changes or any(self.loads_anywhere(v) for v in op.operands)
+
+    def settle_value(self, write: Op) -> None:
+        """A buffer that is written from other elements of itself (x + trans(x)) takes its new value from another."""
+        buffer = self.materialise(write.operands[0], write)
+        self.close(before=write)
+        read = self.insert(Op.create("cpu.read", (buffer,), (write.operands[0].type,), location=write.location), write)
+        write.set_operand(0, read.result)
 
     def loads_anywhere(self, value: Value) -> bool:
         """Computing `value` loads from addresses that are no base + index · stride."""
@@ -149,7 +165,7 @@ class Planner:
         self.keep_loads(op)
 
     def keep_loads(self, op: Op) -> None:
-        """Before a scalar store: loads whose values are needed later happen now, and later ops read the buffer."""
+        """Before ops that store: loads whose values are needed later happen now, and later ops read the buffer."""
         for value in self.live_values({op}):
             if is_tile(value) and value.op is not None and value.op.name == "tt.load":
                 buffer = self.materialise(value, op)
@@ -163,6 +179,8 @@ class Planner:
         for value in kept:
             self.read_inside(value, self.materialise(value, op), op)
         self.close(before=op)
+        if any(o.definition.effect in _WRITES and not o.name.startswith("cpu.") for o in op.walk() if o is not op):
+            self.keep_loads(op)
         for region in op.regions:
             for block in region.blocks:
                 inner = Planner(block, self.dots)

@@ -13,16 +13,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.backends.cpu.alignment import INNER, Tags, asked_for, axis_of, operand_tags
 from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, is_lazy, is_tile, tile_operand, touches_tiles
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
-from tilewright.ir.types import TensorType, i64
-
-INNER = -1
-"""The tag of the inner axis; outer axes have their number, None is an axis of one element."""
-
-Tags = tuple[int | None, ...]
+from tilewright.ir.types import i64
 
 
 class Domain(NamedTuple):
@@ -46,12 +42,9 @@ def domain_of(root: Op) -> Domain:
     return Domain("rows", shape[:-1], shape[-1], -1)
 
 
-def axis_of(op: Op) -> int:
-    """The attribute `axis` as a number from 0."""
-    number = op.attributes["axis"]
-    assert isinstance(number, Number)
-    axis, rank = int(number.value), len(op.operands[0].type.shape or ())
-    return axis % rank
+def reads_elsewhere(root: Op, buffer: Value) -> bool:
+    """Does `root` read `buffer` at other elements than its own?"""
+    return any(op.name == "cpu.read" and op.operands[0] is buffer and not aligned for op, aligned in asked_for(root))
 
 
 class OpenNest:
@@ -98,6 +91,8 @@ class OpenNest:
                 return False
         else:
             return False
+        if root.name == "cpu.write" and any(reads_elsewhere(other, root.operands[1]) for other in self.roots):
+            return False
         values = root.operands[:1] if root.name == "cpu.write" else root.operands
         return all(self.is_aligned(v, tags, set()) for v in values)
 
@@ -130,7 +125,7 @@ class OpenNest:
             return True
         if op.name == "cpu.read" and op.operands[0] in self.written:
             return False
-        return all(self.is_aligned(v, t, seen) for v, t in _operand_tags(op, tags))
+        return all(self.is_aligned(v, t, seen) for v, t in operand_tags(op, tags))
 
     # ------------------------------------------------------------------ building
 
@@ -260,35 +255,3 @@ class OpenNest:
 
 def _is_scalar_constant(op: Op) -> bool:
     return op.definition.constant and op.definition.effect is Effect.NONE and not touches_tiles(op)
-
-
-def _operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
-    """Which axis of the loops each operand is indexed by, for ops that only move elements."""
-    name = op.name
-    if op.definition.elementwise or name in ("tt.addptr", "tt.load", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"):
-        return [(v, tags if is_tile(v) else ()) for v in op.operands]
-    if name == "tt.splat":
-        return [(op.operands[0], ())]
-    if name == "tt.expand_dims":
-        axis = axis_of_new(op)
-        return [(op.operands[0], tags[:axis] + tags[axis + 1 :])]
-    if name == "tt.broadcast":
-        source = op.operands[0].type
-        assert isinstance(source, TensorType)
-        return [(op.operands[0], tuple(None if n == 1 else t for n, t in zip(source.shape, tags, strict=True)))]
-    if name == "tt.trans":
-        order = op.attributes["order"]
-        assert isinstance(order, DenseArray)
-        moved: list[int | None] = [None] * len(tags)
-        for position, axis in enumerate(order.values):
-            moved[axis] = tags[position]
-        return [(op.operands[0], tuple(moved))]
-    return [(v, (INNER,) * 9) for v in op.operands if is_tile(v)]
-
-
-def axis_of_new(op: Op) -> int:
-    """The axis that a tt.expand_dims adds."""
-    number = op.attributes["axis"]
-    assert isinstance(number, Number)
-    rank = len(op.result.type.shape or ())
-    return int(number.value) % rank

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.backends.cpu.alignment import axis_of_new
 from tilewright.backends.cpu.costs import is_tile
-from tilewright.backends.cpu.open_nest import axis_of_new
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 

@@ -45,9 +45,17 @@ def _add(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
 
 
 def _subtract(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+    if not isinstance(a, Affine | Uniform) or not isinstance(b, Affine | Uniform):
+        return None
+    level = max(a.level, b.level)
     if isinstance(a, Affine) and isinstance(b, Uniform):
-        level = max(a.level, b.level)
         return Affine(c.subtract(a.base, b.name, element, level), a.stride, level, a.local)
+    if isinstance(a, Uniform) and isinstance(b, Affine):
+        stride = c.subtract("0", b.stride, element, level)
+        return Affine(c.subtract(a.name, b.base, element, level), stride, level, b.local)
+    if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
+        stride = c.subtract(a.stride, b.stride, element, level)
+        return Affine(c.subtract(a.base, b.base, element, level), stride, level, a.local)
     return None
 
 

@@ -62,6 +62,7 @@ class NestEmitter:
         guarded = [r for r in self.nest.roots if r.name == "cpu.store"]
         if guarded:
             c.redirected = overlap(c, self.nest)
+            c.extent = 1
             c.places = [w.open_section()]
         if self.nest.mode == "rows":
             self._outer(self.nest.outer, ())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tilewright.backends.cpu.alignment import axis_of, axis_of_new
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, level_of
-from tilewright.backends.cpu.open_nest import axis_of, axis_of_new
 from tilewright.backends.llvm.spelling import element_of, literal, vector
 from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Op, Value

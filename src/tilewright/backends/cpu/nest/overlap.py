@@ -1,93 +1,133 @@
 """Do the tiles that a nest stores overlap other memory that it touches?
 
 A nest interleaves loads and stores. That is right when every store's tile is apart from all other tiles, or is the
-very tile that is loaded (then each element is loaded before it is stored). Otherwise all stores of the nest go to
+very tile that is loaded (then each element is loaded before it is stored, unless it is asked for at another index, as
+in x + trans(x)). Otherwise all stores of the nest go to
 buffers, and the buffers are copied out afterwards, in program order.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from tilewright.backends.cpu.alignment import asked_for
 from tilewright.backends.cpu.costs import INDEXING, is_tile
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Prefix, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Index, Lane, Prefix, Uniform
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
-from tilewright.backends.llvm.spelling import element_of
+from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
-Span = tuple[str, str]
-"""First address, and the address behind the last element, as i64."""
+
+class Reach(NamedTuple):
+    """The memory that a tile of pointers covers.
+
+    Attributes:
+        low: the first address, as i64.
+        high: the address behind the last element.
+        first: the address of element (0, …, 0).
+        steps: bytes from one element to the next along each axis.
+        shape: the tile's.
+    """
+
+    low: str
+    high: str
+    first: str
+    steps: tuple[str, ...]
+    shape: tuple[int, ...]
+
 
 _MASK_AT = {"cpu.store": 3, "tt.load": 1, "tt.store": 2}
 """Memory ops, and the position of their mask among the operands."""
 
 
 def overlap(c: Context, nest: Nest) -> str:
-    """An i1: some store of `nest` overlaps another tile that `nest` loads or stores."""
-    spans: dict[Value, Span] = {}
-    for op in nest.body:
-        if op.name in _MASK_AT and op.operands[0] not in spans:
-            mask = op.operands[_MASK_AT[op.name] :][:1]
-            spans[op.operands[0]] = _span(c, op.operands[0], mask[0] if mask else None)
+    """An i1: some store of `nest` overlaps memory that `nest` loads or stores, other than element by element."""
+    accesses = [op for op in nest.body if op.name in _MASK_AT and is_tile(op.operands[0])]
+    reaches = {op: _reach(c, op.operands[0], mask_of(op)) for op in accesses}
+    elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if op.name == "tt.load" and not straight}
     result = "false"
-    checked: set[frozenset[Value]] = set()
-    for store in [op for op in nest.body if op.name == "cpu.store"]:
-        for other, span in spans.items():
-            pair = frozenset((store.operands[0], other))
-            if len(pair) == 2 and pair not in checked:
-                checked.add(pair)
-                result = _either(c, result, _meets(c, spans[store.operands[0]], span))
+    checked: set[tuple[Value, Value, bool]] = set()
+    for store in [op for op in accesses if op.name == "cpu.store"]:
+        for other in accesses:
+            pair = (store.operands[0], other.operands[0], other in elsewhere)
+            if other is store or pair in checked or (pair[0] is pair[1] and not pair[2]):
+                continue
+            checked |= {pair, (pair[1], pair[0], pair[2])}
+            result = _either(c, result, _meets(c, reaches[store], reaches[other], same_allowed=not pair[2]))
     return result
+
+
+def mask_of(op: Op) -> Value | None:
+    """The mask of a load or store."""
+    at = _MASK_AT[op.name]
+    return op.operands[at] if len(op.operands) > at else None
 
 
 def _either(c: Context, a: str, b: str) -> str:
     return b if a == "false" else c.emit(0, f"or i1 {a}, {b}")
 
 
-def _meets(c: Context, a: Span, b: Span) -> str:
-    below = c.emit(0, f"icmp slt i64 {a[0]}, {b[1]}")
-    above = c.emit(0, f"icmp slt i64 {b[0]}, {a[1]}")
+def _meets(c: Context, a: Reach, b: Reach, *, same_allowed: bool) -> str:
+    below = c.emit(0, f"icmp slt i64 {a.low}, {b.high}")
+    above = c.emit(0, f"icmp slt i64 {b.low}, {a.high}")
     meets = c.emit(0, f"and i1 {below}, {above}")
-    different = c.emit(0, f"icmp ne i64 {a[0]}, {b[0]}")
-    longer = c.emit(0, f"icmp ne i64 {a[1]}, {b[1]}")
-    return c.emit(0, f"and i1 {meets}, {c.emit(0, f'or i1 {different}, {longer}')}")
+    if not same_allowed or a.shape != b.shape:
+        return meets
+    different = c.emit(0, f"icmp ne i64 {a.first}, {b.first}")
+    for x, y, extent in zip(a.steps, b.steps, a.shape, strict=True):
+        if x != y and extent > 1:
+            different = c.emit(0, f"or i1 {different}, {c.emit(0, f'icmp ne i64 {x}, {y}')}")
+    return c.emit(0, f"and i1 {meets}, {different}")
 
 
-def _span(c: Context, pointer: Value, mask: Value | None) -> Span:
-    """From the first element, and from how far each axis reaches: the address is linear in each index.
-
-    Where a mask cuts an axis off at some element, the reach ends there.
-    """
+def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
+    """The address is linear in each index. Where a mask cuts an axis off at some element, the reach ends there."""
     shape = pointer.type.shape or ()
-    zero: Index = tuple(ZERO for _ in shape)
     pointee = getattr(pointer.type.scalar, "pointee", None)
     assert pointee is not None
     size = max(1, pointee.bits // 8)
-    low = high = first = _address(c, pointer, zero)
+    zero: Index = tuple(ZERO for _ in shape)
+    origin = evaluate(c, pointer, zero)
+    low = high = first = _address(c, origin)
+    steps = []
     for axis, extent in enumerate(shape):
-        last = _last_index(c, mask, zero, axis, extent)
-        reach = _reach(c, pointer, zero, axis, last, first, size)
-        if reach.isdigit():
-            high = c.add(high, reach, "i64", 0)
-        else:
-            low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', reach, '0')}")
-            high = c.emit(0, f"add i64 {high}, {c.intrinsic(0, 'llvm.smax', reach, '0')}")
-    return low, c.add(high, str(size), "i64", 0)
+        step = "0" if extent == 1 else _step(c, pointer, zero, axis, origin)
+        steps.append(step)
+        length = c.multiply(step, _last_index(c, mask, axis, extent), "i64", 0)
+        if not length.isdigit():
+            low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
+            length = c.intrinsic(0, "llvm.smax", length, "0")
+        high = c.add(high, length, "i64", 0)
+    return Reach(low, c.add(high, str(size), "i64", 0), first, tuple(steps), shape)
 
 
-def _last_index(c: Context, mask: Value | None, zero: Index, axis: int, extent: int) -> str:
+def _last_index(c: Context, mask: Value | None, axis: int, extent: int) -> str:
     """The last index along an axis at which the mask can be on."""
-    if mask is None or extent == 1:
+    last = str(extent)
+    for part in conjuncts(mask) if mask is not None and extent > 1 else ():
+        shape = part.type.shape or ()
+        if [a for a, n in enumerate(shape) if n > 1] == [axis] and _is_cheap(part):
+            c.extent = extent
+            lane = evaluate(c, part, tuple(LANE if a == axis else ZERO for a in range(len(shape))))
+            if isinstance(lane, Prefix) and lane.level == 0:
+                last = c.intrinsic(0, "llvm.smin", last, lane.below)
+    if last == str(extent):
         return str(extent - 1)
-    lane = evaluate(c, mask, (*zero[:axis], LANE, *zero[axis + 1 :])) if _is_cheap(mask) else mask
-    if not isinstance(lane, Prefix) or lane.level > 0:
-        return str(extent - 1)
-    bounded = c.intrinsic(0, "llvm.smin", lane.below, str(extent))
-    return c.emit(0, f"add i64 {c.intrinsic(0, 'llvm.smax', bounded, '1')}, -1")
+    return c.emit(0, f"add i64 {c.intrinsic(0, 'llvm.smax', last, '1')}, -1")
+
+
+def conjuncts(mask: Value) -> list[Value]:
+    """The conditions whose conjunction `mask` is, as tiles of the mask's rank."""
+    op = mask.op
+    if op is not None and op.name in ("arith.andi", "tt.broadcast") and is_tile(mask):
+        return [part for v in op.operands for part in conjuncts(v)]
+    return [mask]
 
 
 def _is_cheap(mask: Value) -> bool:
@@ -99,21 +139,19 @@ def _is_cheap(mask: Value) -> bool:
 _MASK_OPS = {"arith.addi", "arith.andi", "arith.cmpi", "arith.constant", "arith.muli", "arith.subi"} | INDEXING
 
 
-def _reach(c: Context, pointer: Value, zero: Index, axis: int, last: str, first: str, size: int) -> str:
-    """Bytes from the first element to the one at index `last` of an axis; a number if it is known now."""
-    if last == "0":
-        return "0"
-    if axis == len(zero) - 1:
-        lane = evaluate(c, pointer, (*zero[:-1], LANE))
-        offset = lane.offset if isinstance(lane, Address) else lane
-        if isinstance(offset, Affine) and offset.stride.isdigit():
-            return c.multiply(last, str(int(offset.stride) * size), "i64", 0)
-    corner = (*zero[:axis], Uniform(last, 0), *zero[axis + 1 :])
-    return c.emit(0, f"sub i64 {_address(c, pointer, corner)}, {first}")
+def _step(c: Context, pointer: Value, zero: Index, axis: int, origin: Lane) -> str:
+    """Bytes from the first element to the next one along an axis; a number if it is known now."""
+    following = evaluate(c, pointer, (*zero[:axis], Uniform("1", 0), *zero[axis + 1 :]))
+    if isinstance(origin, Address) and isinstance(following, Address) and origin.base == following.base:
+        start, end = origin.offset, following.offset
+        assert isinstance(start, Uniform), "a corner is one element"
+        assert isinstance(end, Uniform), "a corner is one element"
+        distance = c.subtract(end.name, start.name, "i64", 0)
+        return c.multiply(distance, str(bits_of(origin.element) // 8), "i64", 0)
+    return c.emit(0, f"sub i64 {_address(c, following)}, {_address(c, origin)}")
 
 
-def _address(c: Context, pointer: Value, index: Index) -> str:
-    lane = evaluate(c, pointer, index)
+def _address(c: Context, lane: Lane) -> str:
     if isinstance(lane, Uniform):
         return c.emit(0, f"ptrtoint ptr {lane.name} to i64")
     assert isinstance(lane, Address), "a guarded store has an affine address"
@@ -136,7 +174,7 @@ def copy_back(c: Context, stores: list[Op]) -> None:
 
 def _copy(c: Context, store: Op) -> None:
     """Element by element: it is rare, and this is short."""
-    pointer, value, buffer, *mask = store.operands
+    pointer, value, buffer, *mask = store.operands  # the mask, and the buffer that holds it if it may have changed
     tile = value.type
     assert isinstance(tile, TensorType)
     lanes, extent, lane_level, position = c.lanes, c.extent, c.lane_level, c.position
@@ -148,12 +186,18 @@ def _copy(c: Context, store: Op) -> None:
         index = _index_of(c, loop.index, tile.shape)
         element = element_of(tile)
         read = read_buffer(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
-        lane: Lane | None = evaluate(c, mask[0], index) if mask else None
+        lane = _mask(c, mask, index)
         write(c, evaluate(c, pointer, index), read, lane, element)()
     c.places.pop()
     c.depth = 0
     c.forget(0)
     c.lanes, c.extent, c.lane_level, c.position = lanes, extent, lane_level, position
+
+
+def _mask(c: Context, mask: list[Value], index: Index) -> Lane | None:
+    if len(mask) < 2:
+        return evaluate(c, mask[0], index) if mask else None
+    return read_buffer(c, Uniform(c.scalar(mask[1]), 0), tile_of(mask[1].type), index)
 
 
 def _index_of(c: Context, linear: str, shape: tuple[int, ...]) -> Index:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from tilewright.backends.cpu.nest.atomics import emit_atomic
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import Index, Uniform
 from tilewright.backends.cpu.nest.loads import buffer_address
 from tilewright.backends.cpu.nest.stores import redirected, write
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.core import Op
-from tilewright.ir.types import TensorType
 
 Act = Callable[[], None]
 
@@ -43,17 +42,9 @@ def _store(c: Context, root: Op, index: Index) -> Act:
     lane = evaluate(c, value, index)
     mask = evaluate(c, rest[0], index) if rest else None
     if buffer is not None:
-        assert isinstance(value.type, TensorType)
-        shape = value.type.shape
-        address = redirected(c, address, c.scalar(buffer), (_row_number(c, index, shape),), shape[-1])
+        place = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
+        address = redirected(c, address, place)
     return write(c, address, lane, mask, element)
-
-
-def _row_number(c: Context, index: Index, shape: tuple[int, ...]) -> Lane:
-    total: Lane = Uniform("0", 0)
-    for lane, extent in zip(index[:-1], shape[:-1], strict=True):
-        total = c.plus(c.scaled(total, extent), lane)
-    return total
 
 
 def _atomic(c: Context, root: Op, index: Index) -> Act:

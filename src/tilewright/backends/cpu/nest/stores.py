@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Lane, Uniform
 from tilewright.backends.cpu.nest.loads import (
     as_bytes,
     contiguous_start,
@@ -52,28 +52,31 @@ def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside
     return lambda: c.w.store(inside, value.name, address, align=align)
 
 
-def redirected(c: Context, pointer: Lane, buffer: str, row: Index, extent: int) -> Lane:
-    """`pointer`, or the same place in the dense buffer when the nest's stores are redirected there.
-
-    Args:
-        pointer: affine or one address per row.
-        buffer: the address of the buffer.
-        row: index of the row, linear; extent: elements per row.
-    """
-    if c.redirected is None or not isinstance(pointer, Address):
+def redirected(c: Context, pointer: Lane, place: Address) -> Lane:
+    """`pointer`, or the same element's `place` in a dense buffer when the nest's stores are redirected there."""
+    if c.redirected is None:
         return pointer
-    base, offset, element = pointer
-    (linear,) = row
-    assert isinstance(linear, Uniform)
-    assert isinstance(offset, Affine | Uniform)
-    level = max(base.level, offset.level, linear.level)
-    start = offset.base if isinstance(offset, Affine) else offset.name
-    inside = c.multiply(linear.name, str(extent), "i64", linear.level)
-    new_base = c.emit(level, f"select i1 {c.redirected}, ptr {buffer}, ptr {base.name}")
-    new_start = c.emit(level, f"select i1 {c.redirected}, i64 {inside}, i64 {start}")
-    if isinstance(offset, Uniform):
-        return Address(Uniform(new_base, level), Uniform(new_start, level), element)
-    stride = offset.stride
-    if stride != "1":
-        stride = c.emit(level, f"select i1 {c.redirected}, i64 1, i64 {stride}")
-    return Address(Uniform(new_base, level), Affine(new_start, stride, level), element)
+    if isinstance(pointer, Uniform):
+        pointer = Address(pointer, Uniform("0", 0), place.element)
+    assert isinstance(pointer, Address), "a guarded store has an affine address"
+    there, here = place.offset, pointer.offset
+    assert isinstance(there, Affine | Uniform), "buffers are dense"
+    assert isinstance(here, Affine | Uniform), "a guarded store has an affine address"
+    level = max(pointer.base.level, there.level, here.level)
+
+    def choose(type: str, if_redirected: str, otherwise: str) -> str:
+        if if_redirected == otherwise:
+            return otherwise
+        return c.emit(level, f"select i1 {c.redirected}, {type} {if_redirected}, {type} {otherwise}")
+
+    base = Uniform(choose("ptr", place.base.name, pointer.base.name), level)
+    if isinstance(there, Uniform) and isinstance(here, Uniform):
+        return Address(base, Uniform(choose("i64", there.name, here.name), level), place.element)
+    (start, step), (own_start, own_step) = _line(there), _line(here)
+    offset = Affine(choose("i64", start, own_start), choose("i64", step, own_step), level)
+    return Address(base, offset, place.element)
+
+
+def _line(offset: Affine | Uniform) -> tuple[str, str]:
+    """Start and stride."""
+    return (offset.base, offset.stride) if isinstance(offset, Affine) else (offset.name, "0")
