@@ -1,4 +1,4 @@
-"""Passes about functions and their blocks: inline, symbol_dce, structure_control_flow, dce."""
+"""Passes about functions and their blocks: inline, symbol_dce, structure_control_flow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from tilewright.ir.attributes import CallLocation
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
-from tilewright.transforms.dce import dce
 from tilewright.transforms.inline import inline
 from tilewright.transforms.structure_control_flow import structure_control_flow
 from tilewright.transforms.symbol_dce import symbol_dce
@@ -176,13 +175,3 @@ def test_cycles_stay() -> None:
 def test_unreachable_blocks_leave() -> None:
     before = "tt.return %x : i32\n^bb1:\n  %y = arith.muli %x, %x : i32\n  tt.return %y : i32"
     check(structure_control_flow, "%x: i32", before, "tt.return %x : i32")
-
-
-def test_dead_code_leaves_last_first() -> None:
-    before = """
-      %a = arith.addi %x, %x : i32
-      %b = arith.muli %a, %a : i32
-      %c = tt.load %p : !tt.ptr<i32>
-      tt.store %p, %x : !tt.ptr<i32>
-      tt.return"""
-    check(dce, "%x: i32, %p: !tt.ptr<i32>", before, "tt.store %p, %x : !tt.ptr<i32>\ntt.return")

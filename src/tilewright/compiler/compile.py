@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from tilewright.analysis.stored_arguments import stored_arguments
-from tilewright.backends.base import Backend, Lowered
+from tilewright.backends.base import Backend, Lowered, MachineTarget
 from tilewright.compiler.artifact import Artifact, Metadata, Stages, StageSource
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
@@ -48,7 +48,7 @@ class Request:
     signature: Sequence[ArgumentSpec]
     digest: str
     backend: Backend
-    target: Any
+    target: MachineTarget
     options: Any
     dump_ir: bool = False
 

@@ -6,7 +6,7 @@ to a definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
@@ -96,9 +96,3 @@ def declare(name: str, **facts: Any) -> OpDefinition:
 def literal_definition() -> OpDefinition:
     """The op kind of literals, `arith.constant`; its dialect must have been imported."""
     return next(definition for definition in OPS.values() if definition.constant)
-
-
-def declare_all(names: Sequence[str], **facts: Any) -> None:
-    """Declare several op kinds that differ in nothing but their name."""
-    for name in names:
-        declare(name, **facts)

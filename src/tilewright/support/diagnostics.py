@@ -107,13 +107,6 @@ class Limit(Diagnostic):
     exit: ClassVar[Exit] = Exit.LIMIT
 
 
-class Mistake(Diagnostic):
-    """A mistake that says everything in one sentence; for places where a class of its own would add nothing."""
-
-    title: ClassVar[str] = "{message}"
-    message: str
-
-
 class NotSupported(Limit):
     """A Triton feature, by name, that this compiler refuses."""
 

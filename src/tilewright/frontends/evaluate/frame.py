@@ -10,9 +10,9 @@ from typing import Any
 
 from tilewright.frontends import hir
 from tilewright.frontends.evaluate.explain import as_compilation_error, span_of
-from tilewright.ir.attributes import UNKNOWN, CallLocation, FileLocation, Location
+from tilewright.ir.attributes import CallLocation, FileLocation, Location
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Op
+from tilewright.ir.core import Block
 from tilewright.support.diagnostics import CompilationError, Diagnostic, InternalError, located
 
 Handler = Callable[["Frame", Any], None]
@@ -53,10 +53,6 @@ class Evaluation:
     functions: dict[Any, Any] = field(default_factory=dict)
     symbols: set[str] = field(default_factory=set)
     depth: int = 0
-
-    def add_function(self, op: Op) -> None:
-        """Add a finished tt.func to the module."""
-        self.module.append(op)
 
 
 class Frame:
@@ -162,6 +158,3 @@ def discard(block: Block) -> None:
     """Throw away the ops of a block that is not part of anything."""
     for op in block:
         op.drop_uses()
-
-
-NOWHERE: Location = UNKNOWN

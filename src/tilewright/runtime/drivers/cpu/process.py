@@ -33,7 +33,6 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RUNTIME,
     SYSTEM_FUNCTIONS,
     TABLE,
-    fingerprint,
     poke,
 )
 from tilewright.support import settings
@@ -41,6 +40,9 @@ from tilewright.support import settings
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
 _BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
 _DIGEST_BYTES = 32
+
+RUNTIME_IDENTITY = source_identity(Path(__file__).parent / "native")
+"""Differs whenever the code that writes the runtime does, and with it the layout of what Python shares with it."""
 
 
 class NativeRuntime:
@@ -197,18 +199,13 @@ def runtime_blob(machine: str, folder: Path) -> Blob | None:
 
     None when it has to be compiled and cannot be.
     """
-    path = folder / f"runtime-{machine}-{fingerprint()}-{_source_digest()[:16]}.blob"
+    path = folder / f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
     blob = _read_blob(path, machine)
     if blob is None:
         blob = late.native_runtime_blob(machine, _BASE_CPUS[machine])
         if blob is not None:
             _write_blob(path, blob)
     return blob
-
-
-def _source_digest() -> str:
-    """Changes whenever the code that writes the runtime does."""
-    return source_identity(Path(__file__).parent / "native")
 
 
 def _read_blob(path: Path, machine: str) -> Blob | None:
@@ -229,7 +226,7 @@ def _write_blob(path: Path, blob: Blob) -> None:
     header = ";".join(f"{name}={offset}" for name, offset in blob.symbols.items())
     content = header.encode() + b"\0" + blob.image
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(path, hashlib.sha256(content).digest() + content)
     except OSError:
         return
