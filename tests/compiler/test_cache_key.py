@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tilewright.backends.cpu.options import CpuOptions, parse_options
-from tilewright.compiler import cache_key
-from tilewright.compiler.cache_key import CacheKey, compiler_identity, llvm_identity
+from tilewright.compiler.cache_key import CacheKey, llvm_identity, source_identity
 
 KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", compiler="c", llvm="l")
 
@@ -20,19 +21,17 @@ def test_fields_do_not_run_together() -> None:
     assert KEY._replace(function="fn", name="").digest != KEY._replace(function="f", name="n").digest
 
 
-def test_compiler_identity_follows_the_sources(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_follows_the_sources(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     source = tmp_path / "inner" / "a.py"
     source.write_text("x = 1\n")
-    monkeypatch.setattr(cache_key, "PACKAGE", tmp_path)
-    compute = compiler_identity.__wrapped__
-    before = compute()
-    assert compute() == before
+    before = source_identity(tmp_path)
+    assert source_identity(tmp_path) == before
     source.write_text("x = 10\n")
-    changed = compute()
+    changed = source_identity(tmp_path)
     assert changed != before
     (tmp_path / "inner" / "b.py").write_text("")
-    assert compute() != changed
+    assert source_identity(tmp_path) != changed
 
 
 def test_llvm_identity_is_known() -> None:

@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) ->
 
 def test_another_source_is_another_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process.runtime_blob(host_machine(), tmp_path)
-    monkeypatch.setattr(process, "_source_digest", lambda: "0" * 64)
+    monkeypatch.setattr(process, "RUNTIME_IDENTITY", "0" * 64)
     process.runtime_blob(host_machine(), tmp_path)
 
     assert len(list(tmp_path.iterdir())) == 2

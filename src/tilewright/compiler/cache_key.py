@@ -44,12 +44,6 @@ class CacheKey(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-@cache
-def compiler_identity() -> str:
-    """Differs whenever a source file of this package does: no developer ever gets stale code."""
-    return source_identity(PACKAGE)
-
-
 def source_identity(folder: Path) -> str:
     """64 hexadecimal digits that differ whenever a source file below `folder` differs in name, size or date."""
     return hashlib.sha256(repr(list(_source_facts(os.fspath(folder)))).encode()).hexdigest()
@@ -66,7 +60,7 @@ def llvm_identity() -> str:
 
 
 def _source_facts(folder: str) -> Iterator[object]:
-    """Name, size and date of each source file. Each new process needs them: names inside an open folder are fast."""
+    """Name, size and date of each source file. Every process needs them: names inside an open folder are fast."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         for name in sorted(os.listdir(opened)):  # noqa: PTH208 - a Path cannot stand for a descriptor
@@ -78,3 +72,10 @@ def _source_facts(folder: str) -> Iterator[object]:
                 yield from _source_facts(f"{folder}/{name}")
     finally:
         os.close(opened)
+
+
+COMPILER_IDENTITY = source_identity(PACKAGE)
+"""Differs whenever a source file of this package does: no developer ever gets stale code.
+
+Taken while the package is imported: it stands for what this process runs, also when a file is edited afterwards.
+"""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.compiler.artifact import Artifact, Metadata, Stages, StageSource
-from tilewright.compiler.cache_key import CacheKey, compiler_identity, llvm_identity
+from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
@@ -81,7 +81,7 @@ def _cache_key(request: KernelRequest, target: Target, options: CpuOptions) -> C
         signature=";".join(map(_spec_text, request.signature)),
         target=target.identity,
         options=options.identity,
-        compiler=compiler_identity(),
+        compiler=COMPILER_IDENTITY,
         llvm=llvm_identity(),
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import zlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -205,10 +204,3 @@ NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x50
 CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4
 LAUNCH_GRID, LAUNCH_EXTERNALS, LAUNCH_SLOTS = 0, 16, 24
 OPEN = 1 << 32
-
-
-def fingerprint() -> str:
-    """Differs between versions of this file whose native code must not be mixed up."""
-    structs = TABLE, EXTERNALS, LANE, BOUND, STATE, LAYOUT, SOURCE, RECORD, FILL, POOL, JOB
-    text = ";".join(f"{name}{place.offset}{place.type}" for made in structs for name, place in made.fields.items())
-    return f"{zlib.crc32(text.encode()):08x}"
