@@ -29,6 +29,7 @@ from tilewright.backends.cpu.guard_stores import guard_stores
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.phases import spill_phases
 from tilewright.backends.cpu.plan_arena import plan_arena
+from tilewright.backends.cpu.refuse import refuse_unsupported
 from tilewright.backends.llvm.machine import Target, compile_object, emit_assembly
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
@@ -62,6 +63,7 @@ class CpuBackend:
 
 def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
+    refuse_unsupported(module)
     expand_histogram(module)
     carry_offsets(module)
     carry_buffers(module)

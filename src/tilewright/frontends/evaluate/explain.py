@@ -6,7 +6,8 @@ import difflib
 from types import ModuleType, TracebackType
 
 from tilewright.frontends.errors import BadArguments, PythonRaised, UnknownAttribute
-from tilewright.ir.attributes import CallLocation, FileLocation, FusedLocation, Location, NameLocation
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import (
     CompilationError,
     Diagnostic,
@@ -16,22 +17,8 @@ from tilewright.support.diagnostics import (
     TilewrightError,
     located,
 )
-from tilewright.support.source import Span
 
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, RecursionError)
-
-
-def span_of(location: Location) -> Span:
-    """The source span of an IR location, with the chain of calls."""
-    match location:
-        case FileLocation():
-            return Span(*location)
-        case CallLocation(callee, caller):
-            return span_of(callee).called(span_of(caller))
-        case NameLocation(_, child):
-            return span_of(child)
-        case FusedLocation(locations):
-            return span_of(locations[0])
 
 
 def as_compilation_error(error: Exception, location: FileLocation, callee: str) -> TilewrightError:

@@ -9,10 +9,11 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.evaluate.explain import as_compilation_error, span_of
+from tilewright.frontends.evaluate.explain import as_compilation_error
 from tilewright.ir.attributes import CallLocation, FileLocation, Location
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block
+from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import CompilationError, Diagnostic, InternalError, located
 
 Handler = Callable[["Frame", Any], None]

@@ -16,7 +16,6 @@ from tilewright.frontends.errors import BadArguments, KernelReturnsValue
 from tilewright.frontends.evaluate.branches import branch, check, choose, short_circuit
 from tilewright.frontends.evaluate.calls import call
 from tilewright.frontends.evaluate.constants import bind, delete, load, operate, store, unpack
-from tilewright.frontends.evaluate.explain import span_of
 from tilewright.frontends.evaluate.frame import EvaluateOptions, Evaluation, Frame, Handler
 from tilewright.frontends.evaluate.inlining import evaluate_into, finish_function, function_op
 from tilewright.frontends.evaluate.loops import collect, loop, repeat
@@ -25,6 +24,7 @@ from tilewright.frontends.from_ast import read_function_once
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
+from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located
