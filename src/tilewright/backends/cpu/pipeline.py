@@ -1,5 +1,6 @@
 """The CPU back end: TTIR → ttcir → LLVM IR → object.
 
+refuse            what has no lowering is refused, by name
 expand_histogram  histograms become comparisons and sums
 carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
 carry_buffers     other tiles that cross loops and branches go through buffers
