@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 import tilewright as tw
 from tilewright.backends.cpu.options import parse_options
@@ -138,6 +139,11 @@ def parsed(text: str) -> Op:
     module = parse_module(text)
     verify(module)
     return module
+
+
+def quick_first(values: Iterable[Any], quick: Container[Any]) -> list[Any]:
+    """Test parameters of which all but the `quick` ones are marked slow."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 def random_numbers(dtype: Any, shape: int | tuple[int, ...], seed: int = 0, *, special: bool = False) -> Array:
