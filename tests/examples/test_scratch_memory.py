@@ -8,9 +8,18 @@ import pytest
 
 import tilewright as tw
 
-MODULES = (
-    "batched_gemm conv2d dropout flash_attention histogram layer_norm matmul prefix_sum softmax vector_add".split()
-)
+MODULES = [
+    "batched_gemm",
+    "conv2d",
+    "dropout",
+    "flash_attention",
+    "histogram",
+    "layer_norm",
+    "matmul",
+    "prefix_sum",
+    "softmax",
+    "vector_add",
+]
 LIMIT = 1 << 20
 
 
