@@ -18,6 +18,7 @@ EXPENSIVE, or if the nest changes the memory that it reads.
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import (
     ATOMICS,
     CLOBBERS,
@@ -32,7 +33,7 @@ from tilewright.backends.cpu.costs import (
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.open_nest import OpenNest, domain_of, reads_elsewhere
 from tilewright.dialects.cpu import buffer_type
-from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType
@@ -360,52 +361,12 @@ class Planner:
                 op = before
 
 
-def is_affine(value: Value) -> bool:
-    """Is `value` base + Σ index · stride by construction, for indices into its tile?"""
-    if not is_tile(value):
-        return True
-    op = value.op
-    if op is None:
-        return False
-    if op.name in _AFFINE or (op.name == "arith.constant" and _is_uniform(value)):
-        return all(is_affine(v) for v in op.operands)
-    if op.name == "arith.muli":
-        a, b = op.operands
-        return is_affine(a) and is_affine(b) and (_is_uniform(a) or _is_uniform(b))
-    return False
-
-
 def _elements_of(value: Value) -> int:
     return value.type.numel if isinstance(value.type, TensorType) else 1
 
 
 def _elements(op: Op) -> int:
     return _elements_of(op.results[0])
-
-
-_AFFINE = {
-    "arith.addi",
-    "arith.extsi",
-    "arith.extui",
-    "arith.index_cast",
-    "arith.subi",
-    "arith.trunci",
-    "tt.addptr",
-    "tt.bitcast",
-    "tt.broadcast",
-    "tt.expand_dims",
-    "tt.make_range",
-    "tt.splat",
-}
-
-
-def _is_uniform(value: Value) -> bool:
-    op = value.op
-    if op is None:
-        return False
-    if op.name in ("tt.broadcast", "tt.expand_dims"):
-        return _is_uniform(op.operands[0])
-    return op.name == "tt.splat" or (op.name == "arith.constant" and isinstance(op.attributes["value"], Number))
 
 
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:

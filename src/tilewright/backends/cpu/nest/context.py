@@ -183,14 +183,14 @@ class Context:
         if b == "0":
             return a
         if _is_number(a) and _is_number(b):
-            return str(int(a) + int(b))
+            return _wrapped(int(a) + int(b), element)
         return self.emit(level, f"add {element} {a}, {b}")
 
     def subtract(self, a: str, b: str, element: str, level: int) -> str:
         if b == "0":
             return a
         if _is_number(a) and _is_number(b):
-            return str(int(a) - int(b))
+            return _wrapped(int(a) - int(b), element)
         return self.emit(level, f"sub {element} {a}, {b}")
 
     def multiply(self, a: str, b: str, element: str, level: int) -> str:
@@ -201,14 +201,16 @@ class Context:
         if b == "1":
             return a
         if _is_number(a) and _is_number(b):
-            return str(int(a) * int(b))
+            return _wrapped(int(a) * int(b), element)
         return self.emit(level, f"mul {element} {a}, {b}")
 
     def extend(self, a: str, source: str, target: str, level: int, *, signed: bool = True) -> str:
         """An integer in a wider or narrower type."""
-        if source == target or _is_number(a):
+        if source == target:
             return a
         narrower = int(source[1:]) > int(target[1:])
+        if _is_number(a):
+            return _wrapped(int(a) if signed else int(a) % (1 << int(source[1:])), target)
         opcode = "trunc" if narrower else "sext" if signed else "zext"
         return self.emit(level, f"{opcode} {source} {a} to {target}")
 
@@ -278,6 +280,12 @@ class Context:
     def cache(self, key: tuple[object, ...], name: str) -> str:
         self._vectors[(self.fast, *key)] = name
         return name
+
+
+def _wrapped(number: int, element: str) -> str:
+    """The literal for `number` modulo the range of a signed integer type."""
+    bits = int(element[1:])
+    return str((number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1)))
 
 
 def _is_number(name: str) -> bool:

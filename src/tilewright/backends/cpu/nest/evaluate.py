@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from zlib import crc32
 
+from tilewright.backends.cpu.affine import extends_as_one, keeps_element_size
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result
 from tilewright.backends.cpu.nest.lane_values import (
@@ -139,6 +140,8 @@ def _add_pointer(c: Context, op: Op, index: Index) -> Lane:
     assert isinstance(pointee, PointerType)
     element = memory_element(pointee)
     source = element_of(op.operands[1].type)
+    if isinstance(offset, Affine) and not extends_as_one(op.operands[1]):
+        offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(pointer, Uniform):
         return Address(pointer, wide, element)
@@ -200,6 +203,8 @@ def _bitcast(c: Context, op: Op, index: Index) -> Lane:
     lane = evaluate(c, op.operands[0], index if isinstance(op.operands[0].type, TensorType) else ())
     element = memory_element(target)
     if isinstance(lane, Address) and lane.element != element:
+        if keeps_element_size(op):
+            return lane._replace(element=element)
         if isinstance(lane.offset, Uniform):
             level = level_of(lane)
             start = f"getelementptr {lane.element}, ptr {lane.base.name}, i64 {lane.offset.name}"

@@ -6,6 +6,7 @@ base + lane < n  = lane < n - base            a remainder of a range that does n
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform
 from tilewright.backends.llvm.spelling import element_of
@@ -77,13 +78,16 @@ def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
     level = max(a.level, b.level)
     if level >= c.lane_level:
         return None
+    last = (1 << (int(element[1:]) - 1)) - c.extent
+    if last < 0:
+        return None
     with c.at(level) as w:
         positive = w.emit(f"icmp sgt {element} {b.name}, 0")
         modulus = w.emit(f"select i1 {positive}, {element} {b.name}, {element} 1")
-        inside = w.emit(f"icmp sge {element} {a.base}, 0")
+        inside = w.emit(f"icmp ule {element} {a.base}, {last}")
         base = w.emit(f"srem {element} {a.base}, {modulus}")
-        end = w.emit(f"add {element} {base}, {c.extent}")
-        fits = w.emit(f"icmp sle {element} {end}, {b.name}")
+        room = w.emit(f"sub {element} {b.name}, {c.extent}")
+        fits = w.emit(f"icmp sle {element} {base}, {room}")
         c.assumptions.append(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
     return Affine(base, "1", level)
 
@@ -102,9 +106,10 @@ def _cast(c: Context, op: Op, lane: Lane) -> Lane | None:
     if not isinstance(lane, Affine) or i1 in (source, target):
         return None
     signed = op.name != "arith.extui"
+    if source.bits < target.bits and not extends_as_one(op.operands[0], signed=signed):
+        return None
     elements = element_of(source), element_of(target)
-    base = c.extend(lane.base, *elements, lane.level, signed=signed)
-    stride = c.extend(lane.stride, *elements, lane.level, signed=signed)
+    base, stride = (c.extend(part, *elements, lane.level) for part in (lane.base, lane.stride))
     return Affine(base, stride, lane.level, lane.local)
 
 
@@ -123,6 +128,9 @@ def _compare(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
     if name not in _BELOW or not (isinstance(a, Affine) and isinstance(b, Uniform)):
         return None
     if a.stride != "1" or a.local or (name[0] == "u" and not a.base.isdigit()):
+        return None
+    tile = next(v for v, lane in zip(op.operands, operands, strict=True) if lane is a)
+    if not compares_as_one(tile) or (name[0] == "u" and tile.type.scalar.bits == 64):
         return None
     element = element_of(op.operands[0].type)
     level = max(a.level, b.level)

@@ -1,0 +1,139 @@
+"""Which integer and pointer tiles are base + Σ index · stride.
+
+Arithmetic modulo 2³² stays affine modulo 2³². An extension to 64 bits is affine where nothing wraps:
+
+    arith.extsi(range(0, 512))                       nothing wraps: 0 … 511 fit
+    arith.extsi(trunci(range(0, 512)) : i8)          wraps: …, 127, -128, …
+    arith.extsi(splat(%n) + range), an offset        taken not to wrap: an offset that does leads nowhere
+    arith.extsi(splat(%n) + range), stored           may wrap, so it is computed element by element
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.costs import is_tile
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import IntType, PointerType
+
+Interval = tuple[int, int]
+"""The least and the greatest value."""
+
+_AFFINE = {
+    "arith.addi",
+    "arith.index_cast",
+    "arith.subi",
+    "arith.trunci",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.make_range",
+    "tt.splat",
+}
+_PLACES = {"arith.addi", "arith.muli", "arith.remsi", "arith.subi", "tt.broadcast", "tt.expand_dims"}
+"""Arithmetic of offsets."""
+
+
+def is_affine(value: Value) -> bool:
+    """Is `value` base + Σ index · stride by construction, for indices into its tile?"""
+    if not is_tile(value):
+        return True
+    op = value.op
+    if op is None:
+        return False
+    keeps = op.name in _AFFINE or _AFFINE_IF.get(op.name, lambda _: False)(op)
+    return keeps and all(is_affine(v) for v in op.operands)
+
+
+def is_uniform(value: Value) -> bool:
+    """Does the tile repeat one number?"""
+    op = value.op
+    if op is None:
+        return False
+    if op.name in ("tt.broadcast", "tt.expand_dims"):
+        return is_uniform(op.operands[0])
+    return op.name == "tt.splat" or (op.name == "arith.constant" and isinstance(op.attributes["value"], Number))
+
+
+def keeps_element_size(cast: Op) -> bool:
+    """Does the tt.bitcast of pointers leave offsets as they are?"""
+    source, target = cast.operands[0].type.scalar, cast.result.type.scalar
+    if not isinstance(source, PointerType) or not isinstance(target, PointerType):
+        return False
+    return max(8, source.pointee.bits) == max(8, target.pointee.bits)
+
+
+def extends_as_one(value: Value, *, signed: bool = True) -> bool:
+    """May the affine tile `value` be widened by widening its base and its stride?"""
+    scalar = value.type.scalar
+    if not isinstance(scalar, IntType) or scalar.bits >= 64 or is_uniform(value):
+        return True
+    interval = interval_of(value)
+    if interval is None:
+        return signed and scalar.bits >= 32 and _is_place(value)
+    return _fits(interval, scalar.bits) and (signed or interval[0] >= 0)
+
+
+def compares_as_one(value: Value) -> bool:
+    """May the affine tile `value` be compared by comparing where its line crosses? A mask is taken not to wrap."""
+    interval, bits = interval_of(value), value.type.scalar.bits
+    return bits >= 32 if interval is None else _fits(interval, bits)
+
+
+def _fits(interval: Interval, bits: int) -> bool:
+    low, high = interval
+    half = 1 << (bits - 1)
+    return -half <= low and high < half and high - low < half
+
+
+_AFFINE_IF: dict[str, Callable[[Op], bool]] = {
+    "arith.constant": lambda op: is_uniform(op.result),
+    "arith.extsi": lambda op: extends_as_one(op.operands[0]),
+    "arith.extui": lambda op: extends_as_one(op.operands[0], signed=False),
+    "arith.muli": lambda op: any(is_uniform(v) for v in op.operands),
+    "tt.addptr": lambda op: extends_as_one(op.operands[1]),
+    "tt.bitcast": keeps_element_size,
+}
+
+
+def _is_place(value: Value) -> bool:
+    """Is `value` used for addresses and masks only?"""
+    for user in value.uses:
+        if user.name in _PLACES or user.name == "arith.extsi":
+            if not _is_place(user.result):
+                return False
+        elif not (user.name == "arith.cmpi" or (user.name == "tt.addptr" and user.operands[0] is not value)):
+            return False
+    return True
+
+
+def interval_of(value: Value) -> Interval | None:
+    """The range of the integers in `value` if they do not depend on anything at run time, without wrapping."""
+    op = value.op
+    if op is None:
+        return None
+    rule = _INTERVALS.get(op.name)
+    if rule is not None:
+        parts = [interval_of(v) for v in op.operands]
+        known = [p for p in parts if p is not None]
+        return rule(*known) if len(known) == len(parts) else None
+    if op.name == "tt.make_range":
+        start, end = (op.attributes[name] for name in ("start", "end"))
+        assert isinstance(start, Number)
+        assert isinstance(end, Number)
+        return int(start.value), int(end.value) - 1
+    number = op.attributes.get("value") if op.name == "arith.constant" else None
+    return (int(number.value), int(number.value)) if isinstance(number, Number) else None
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+_INTERVALS: dict[str, Callable[..., Interval]] = {
+    "arith.addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "arith.muli": _product,
+    "arith.subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    **dict.fromkeys(("arith.extsi", "arith.trunci", "tt.broadcast", "tt.expand_dims", "tt.splat"), lambda a: a),
+}
