@@ -80,7 +80,8 @@ def compiling(name: str) -> Iterator[dict[str, Any]]:
         totals.append(time.thread_time() - start)
         times = compiled.metadata.times
         fronts.append((times["evaluate"] + times["optimize"]) / 1e3)
-    yield {"row": f"compile {name}", "ours": min(totals), "median": sorted(totals)[COMPILATIONS // 2], "limit": bar / 1e3}
+    median = sorted(totals)[COMPILATIONS // 2]
+    yield {"row": f"compile {name}", "ours": min(totals), "median": median, "limit": bar / 1e3}
     if front_bar:
         yield {"row": f"front end and passes, {name}", "ours": min(fronts), "limit": front_bar / 1e3}
 
