@@ -1,0 +1,89 @@
+"""What a new process pays before its first launch, when its kernels are in the disk cache.
+
+The bounds are some ten times what `bench` measures, so that a busy machine does not fail; the modules are exact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = """
+import json, sys, time
+import numpy as np
+begin = time.process_time()
+import tilewright as tw
+import tilewright.language as tl
+imported = time.process_time()
+
+@tw.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+modules = list(sys.modules)
+x = np.arange(1000, dtype=np.float32)
+out = np.zeros_like(x)
+start = time.process_time()
+double[(8,)](x, out, 1000, BLOCK=128)
+launched = time.process_time()
+assert np.array_equal(out, 2 * x)
+print(json.dumps({"import": imported - begin, "launch": launched - start,
+                  "imported": modules, "launched": [name for name in sys.modules if name not in modules]}))
+"""
+
+NOT_IMPORTED = (
+    "asyncio",
+    "llvmlite",
+    "ml_dtypes",
+    "subprocess",
+    "tilewright.analysis",
+    "tilewright.backends.cpu.pipeline",
+    "tilewright.compiler.compile",
+    "tilewright.dialects",
+    "tilewright.frontends",
+    "tilewright.interpreter",
+    "tilewright.transforms",
+    "torch",
+)
+
+
+def start(script: Path, cache: Path) -> dict[str, Any]:
+    """One run of PROGRAM in a process of its own."""
+    environment = {**os.environ, "TRITON_CACHE_DIR": os.fspath(cache)}
+    run = subprocess.run([sys.executable, script], env=environment, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Three starts with everything in the cache."""
+    folder = tmp_path_factory.mktemp("start")
+    script = folder / "program.py"
+    script.write_text(PROGRAM)
+    cold, *warm = (start(script, folder / "cache") for _ in range(4))
+    assert "llvmlite" in cold["launched"], "the first process compiles"
+    return warm
+
+
+def test_import_leaves_the_compiler_alone(starts: list[dict[str, Any]]) -> None:
+    assert not set(NOT_IMPORTED) & set(starts[-1]["imported"])
+
+
+def test_launch_from_the_cache_imports_nothing(starts: list[dict[str, Any]]) -> None:
+    assert starts[-1]["launched"] == []
+
+
+def test_import_is_quick(starts: list[dict[str, Any]]) -> None:
+    assert min(found["import"] for found in starts) < 0.4
+
+
+def test_first_launch_from_the_cache_is_quick(starts: list[dict[str, Any]]) -> None:
+    assert min(found["launch"] for found in starts) < 0.025
