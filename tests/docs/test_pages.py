@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pages import PAGES, ROOT, Program, links, programs, quotations
 
 from tilewright.support import settings
+from tilewright.tools import functions_table, settings_table
 
 PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
 FOLDERS = ("src", "tests", "docs", "examples", "bench")
@@ -62,3 +64,9 @@ def paths() -> str:
 def test_paths_in_backquotes_exist(page: Path, paths: str) -> None:
     """A path may be given by its end: `cse.py`, `compiler/compile.py`, `tests/ir/`."""
     assert {name for name in PATH.findall(page.read_text()) if f"/{name}\n" not in f"/{paths}"} == set()
+
+
+@pytest.mark.parametrize("table", [functions_table, settings_table], ids=["functions", "settings"])
+def test_printed_pages_are_current(table: ModuleType) -> None:
+    name = table.__name__.rpartition(".")[2].removesuffix("_table")
+    assert (ROOT / "docs" / f"{name}.md").read_text() == table.page(), f"python -m tilewright {name} > docs/{name}.md"
