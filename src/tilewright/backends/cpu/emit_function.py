@@ -49,6 +49,7 @@ class FunctionEmitter:
         self.names: dict[Value, str] = {}
         self.program: dict[str, str] = {}
         self.programs: dict[str, str] = {}
+        self.total = "1"
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
 
@@ -88,11 +89,12 @@ class FunctionEmitter:
                     self.names[op.result] = self.w.offset("%scratch", "i8", int(offset.value))
 
     def _grid(self) -> None:
-        used = {op.name for op in self.function.walk()}
-        if "tt.get_program_id" in used or "tt.get_num_programs" in used:
-            for number, axis in enumerate(_AXES):
-                slot = self.w.offset("%launch", "i8", 4 * number)
-                self.programs[axis] = self.w.load("i32", slot, align=4)
+        """The extents of the grid, and how many programs it has."""
+        for number, axis in enumerate(_AXES):
+            slot = self.w.offset("%launch", "i8", 4 * number)
+            self.programs[axis] = self.w.load("i32", slot, align=4)
+            extent = self.w.emit(f"zext i32 {self.programs[axis]} to i64")
+            self.total = extent if axis == "x" else self.w.emit(f"mul i64 {self.total}, {extent}")
 
     def _axes(self) -> str:
         """The axes up to the last one whose program id is used."""
@@ -174,8 +176,13 @@ class FunctionEmitter:
         if borrowed is not None:
             self.tiles[borrowed] = op, emit_borrowed(self.w, op, self.value)
             return
-        for result, name in zip(op.results, emit_nest(self.w, op, self.value), strict=True):
+        for result, name in zip(op.results, self._loops_of(op), strict=True):
             self.names[result] = name
+
+    def _loops_of(self, nest: Op) -> list[str]:
+        """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
+        once = nest.parent is self.function
+        return emit_nest(self.w, nest, self.value, programs=self.total if once else None)
 
     def _dot(self, op: Op) -> None:
         spec = spec_of(op)

@@ -13,6 +13,8 @@ A store (or a write to a buffer) runs no earlier than anything that reads that m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilewright.backends.cpu.costs import CLOBBERS, EXPENSIVE, ROOTS, cost, is_tile, tile_operand
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.core import Op, Value
@@ -78,6 +80,17 @@ class Nest:
             return 1
         shape = value.type.shape or (1,)
         return shape[self.axis]
+
+
+STREAMING = 24
+TRANSCENDENTAL = 12
+"""Loops up to this cost per element, without an op of that cost, are bound by memory."""
+
+
+def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
+    """Do `ops`, the body of a loop of `nest`, mostly move memory?"""
+    costs = [cost(op) for op in ops for v in op.results if not nest.is_row_level(v)]
+    return sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
 
 
 def spill_phases(module: Op) -> None:

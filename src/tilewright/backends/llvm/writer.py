@@ -149,6 +149,7 @@ class LlvmWriter:
         self._functions: list[tuple[str, Section]] = []
         self._helpers: set[str] = set()
         self._weights_used = False
+        self._streams = False
         self._scratch_slot: str | None = None
         self.entry = self.section = Section(None, "entry")
         self._append = self.section.parts.append
@@ -202,6 +203,8 @@ class LlvmWriter:
         with self.at(body):
             self.entry = self.open_section()
             yield
+            if self._streams:  # other threads see what was stored only after this
+                self.call_void("llvm.x86.sse.sfence", [])
             if result == "void":
                 self.do("ret void")
         self.entry, self._scratch_slot = outer
@@ -452,6 +455,11 @@ class LlvmWriter:
         """Write a value of `type`."""
         self._append(f"  store {type} {value}, ptr {pointer}, align {align}")
 
+    def stream(self, type: str, value: str, pointer: str, *, align: int) -> None:
+        """Write a value of `type` past the caches; `align` is at least its size. The function ends with a fence."""
+        self._streams = True
+        self._append(f"  store {type} {value}, ptr {pointer}, align {align}, !nontemporal !1")
+
     def prefetch(self, pointer: str, *, locality: int = 3, write: bool = False) -> None:
         """Ask for a cache line."""
         hints = [("i32", str(int(write))), ("i32", str(locality)), ("i32", "1")]
@@ -473,6 +481,8 @@ class LlvmWriter:
             body.flatten(lines)
             lines.append("}")
         lines += ["", f"attributes #0 = {{ {self.target.function_attributes} }}"]
+        if self._streams:
+            lines.append("!1 = !{i32 1}")
         if self._weights_used:
             lines.append('!0 = !{!"branch_weights", i32 1, i32 1000}')
         return "\n".join(lines) + "\n"

@@ -16,9 +16,14 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import MASK_OPERANDS, masks_memory
 from tilewright.backends.cpu.nest.roots import Act, prepare
-from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
 from tilewright.ir.core import Op
+from tilewright.ir.types import TensorType
+
+STORES = {"cpu.store", "tt.store"}
+STREAM_FROM = 16 << 20
+"""Bytes that a grid stores from which its output does not stay in the caches anyway."""
 
 UNROLL_OPS = 60
 """Chunks are unrolled until an iteration has about this many ops."""
@@ -99,7 +104,10 @@ class InnerLoop:
             for fast, side in ((True, branch.then), (False, branch.otherwise)):
                 with side():
                     c.fast = fast
-                    self._loop(step if fast else 1)
+                    if fast and self._may_stream():
+                        self._streamed(step)
+                    else:
+                        self._loop(step if fast else 1)
                     c.forget(c.depth + 1)
                     outcomes.append([a.together(c) for a in self.accumulators])
         c.fast = False
@@ -113,6 +121,40 @@ class InnerLoop:
                 name = assumption if name == "true" else w.emit(f"and i1 {name}, {assumption}")
             w.do(f"{condition} = and i1 {name}, true")
         c.assumptions = []
+
+    def _may_stream(self) -> bool:
+        """Is this loop bound by memory, and are stores all it does?"""
+        c = self.c
+        if c.programs is None or c.target.neon or not all(r.name in STORES for r in self.roots):
+            return False
+        return is_bound_by_memory(self.nest, {o for r in self.roots for o in self.nest.closures[r]})
+
+    def _streamed(self, step: int) -> None:
+        """Where the grid stores more than caches hold, stores bypass them: no line is fetched to be overwritten."""
+        c, w = self.c, self.c.w
+        assert c.programs is not None
+        condition = w.fresh("stream")
+        conditions = w.open_section()
+        with w.branch(condition) as branch:
+            with branch.then():
+                c.streaming = []
+                self._loop(step)
+                c.forget(c.depth + 1)
+                aligned, c.streaming = c.streaming, None
+            with branch.otherwise():
+                self._loop(step)
+        with w.at(conditions):
+            stored = sum(self._bytes(r) for r in self.roots)
+            total = w.emit(f"mul i64 {c.programs}, {stored}")
+            name = w.emit(f"icmp uge i64 {total}, {STREAM_FROM}")
+            for one in dict.fromkeys(aligned):
+                name = w.emit(f"and i1 {name}, {one}")
+            w.do(f"{condition} = and i1 {name}, true")
+
+    def _bytes(self, store: Op) -> int:
+        tile = store.operands[1].type
+        assert isinstance(tile, TensorType)
+        return tile.numel * max(8, tile.bits) // 8
 
     # ------------------------------------------------------------------ the loop itself
 

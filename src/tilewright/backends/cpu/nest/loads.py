@@ -159,6 +159,14 @@ def contiguous_start(c: Context, pointer: Lane) -> Uniform | None:
     return Uniform(_behind(c, start, pointer.element, c.position, level), level)
 
 
+def start_of_row(c: Context, pointer: Lane) -> Uniform:
+    """The address of lane 0 of the axis, for a pointer that has a `contiguous_start`."""
+    assert isinstance(pointer, Address)
+    assert isinstance(pointer.offset, Affine)
+    level = max(pointer.base.level, pointer.offset.level)
+    return Uniform(_row_start(c, pointer.base, pointer.offset, pointer.element, level), level)
+
+
 def _row_start(c: Context, base: Uniform, offset: Affine, element: str, level: int) -> str:
     key = ("row start", base, offset, element, level)
     found = c.cached(key)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, cost
+from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
@@ -20,30 +20,29 @@ from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform
 from tilewright.backends.cpu.nest.overlap import copy_back, overlap
 from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.nest.scans import emit_scan
-from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType
-
-STREAMING = 24
-TRANSCENDENTAL = 12
-"""Nests up to this cost per element, without an op of that cost, are bound by memory."""
 
 COLUMN_CHUNKS = 2
 """Columns take this many vectors side by side, so that a row's cache line is used whole."""
 
 
-def emit_nest(w: LlvmWriter, op: Op, scalar: Callable[[Value], str]) -> list[str]:
+def emit_nest(w: LlvmWriter, op: Op, scalar: Callable[[Value], str], *, programs: str | None = None) -> list[str]:
     """Write the loops of the cpu.nest `op`.
 
     Args:
         w: where the code goes.
         scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
+        programs: how many programs the grid has, an i64, if each of them runs the nest once.
 
     Returns the LLVM values of the nest's results.
     """
     nest = Nest(op)
-    return NestEmitter(w, nest, scalar).emit()
+    emitter = NestEmitter(w, nest, scalar)
+    emitter.c.programs = programs
+    return emitter.emit()
 
 
 class NestEmitter:
@@ -157,10 +156,8 @@ class NestEmitter:
         Half a register crosses a cache line half as often: a vector add from DRAM runs 10 % faster on Zen 4.
         """
         target = self.c.target
-        costs = [cost(op) for op in self.nest.body for v in op.results if not self.nest.is_row_level(v)]
-        moves = sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
-        streams = target.splits_vectors and moves and any(r.name in CLOBBERS for r in self.nest.roots)
-        return target.vector_bits // 2 if streams else target.vector_bits
+        moves = is_bound_by_memory(self.nest, self.nest.body) and any(r.name in CLOBBERS for r in self.nest.roots)
+        return target.vector_bits // 2 if moves and target.splits_vectors else target.vector_bits
 
 
 def _is_number_tile(value: Value) -> bool:

@@ -44,7 +44,7 @@ def _store(c: Context, root: Op, index: Index) -> Act:
     if buffer is not None:
         place = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
         address = redirected(c, address, place)
-    return write(c, address, lane, mask, element)
+    return write(c, address, lane, mask, element, stream=True)
 
 
 def _atomic(c: Context, root: Op, index: Index) -> Act:

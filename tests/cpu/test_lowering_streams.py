@@ -1,0 +1,38 @@
+"""Large outputs bypass the caches: the same values arrive, whatever the alignment, and small grids do not pay."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+N = 4_200_001  # 16.8 MB of fp32: more than the bound from which stores bypass the caches
+
+
+@tw.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    x = tl.load(x_ptr + offsets, mask=inside)
+    y = tl.load(y_ptr + offsets, mask=inside)
+    tl.store(out_ptr + offsets, x + y, mask=inside)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 4])
+@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_large_sums(shift, num_threads, in_place):
+    x = np.arange(N + 8, dtype=np.float32)[shift : shift + N]
+    y = np.full(N, 0.5, np.float32)
+    expected = x + y
+    out = x if in_place else np.zeros(N + 8, np.float32)[shift : shift + N]
+    add[(tw.cdiv(N, 2048),)](x, y, out, N, BLOCK=2048, num_threads=num_threads)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_both_ways_of_storing_are_compiled():
+    x = np.zeros(64, np.float32)
+    kernel = add.warmup(x, x, x, 64, BLOCK=64, grid=(1,))
+    llir = kernel.asm["llir"]
+    assert "!nontemporal" in llir
+    assert "llvm.x86.sse.sfence" in llir or "aarch64" in kernel.metadata.target
