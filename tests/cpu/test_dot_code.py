@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from dot_native import dot_text, make_spec
@@ -118,18 +119,36 @@ def test_types_without_a_dot_are_refused() -> None:
 def test_plain_operands_need_no_workspace() -> None:
     assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32), ZEN4) == 0
     assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32, a_transposed=True), ZEN4) == 0
-    assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32, b_transposed=True), ZEN4) == 64 * 32 * 4
 
 
-def test_every_line_of_the_next_tile_is_prefetched_once() -> None:
+@pytest.mark.parametrize(
+    ("extents", "panels"),
+    [((64, 64, 64), 2), ((64, 32, 64), 1), ((128, 64, 32), 1)],
+    ids=["the next panel is packed ahead", "there is one panel", "fewer than four k per block"],
+)
+def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int], panels: int) -> None:
+    k = extents[2]
+    assert dot_workspace_bytes(make_spec(extents, f32, f32, b_transposed=True), ZEN4) == panels * k * 32 * 4
+
+
+def test_the_next_panel_is_packed_between_blocks() -> None:
+    spec = replace(make_spec((64, 64, 32), f32, f32), b_stride="%b_stride")
+    blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], ZEN4))
+    kernel = next(number for number, block in enumerate(blocks) if block.count("call <16 x float> @llvm.fma") == 16)
+    packing = [number for number, block in enumerate(blocks) if "load" in block and "fma" not in block]
+    assert packing[0] < packing[1] < kernel, "one panel in front of the blocks, the next one among them"
+    assert blocks[packing[1]].count("store <16 x float>") == 4 * 2, "32 rows of 2 vectors over 8 blocks"
+
+
+def test_every_line_of_the_next_tile_is_prefetched() -> None:
     w = LlvmWriter(ZEN4)
     with w.function("f", [("ptr", name) for name in ("%a", "%b", "%c", "%w", "%next")]):
         emit_dot(
             w, make_spec((8, 32, 32), f32, f32), "%a", "%b", "%c", "%w", prefetch=[Prefetch("%next", 4096, 4, 128)]
         )
     text = w.render()
-    assert text.count("call void @llvm.prefetch") == 4 * 2
-    for offset in (64, 4096, 3 * 4096):
+    assert text.count("call void @llvm.prefetch") == 4 * (2 + 1), "rows may start within a line"
+    for offset in (64, 128, 4096, 3 * 4096):
         assert f"i64 {offset}\n" in text
 
 

@@ -113,13 +113,14 @@ def test_operands_read_in_place(types: str, far: str) -> None:
     stored = operand_element_type(operand, target)
     found = [
         replace(
-            make_spec((32, 64, 32), stored, acc, a_transposed=a, b_transposed=b),
+            make_spec(extents, stored, acc, a_transposed=a, b_transposed=b),
             **{f"{operand}_stride": f"%{operand}_stride" for operand in far},
         )
+        for extents in ((32, 64, 32), (16, 128, 64))
         for a, b in product((False, True), repeat=2)
     ]
     for spec, function in zip(found, compile_dots(found, target), strict=True):
-        check(function, spec, target, a_stride=101, b_stride=77)
+        check(function, spec, target, a_stride=101, b_stride=141)
 
 
 @pytest.mark.parametrize("rows", [8, 64, 256])

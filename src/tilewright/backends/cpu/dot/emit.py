@@ -1,22 +1,26 @@
 """A whole dot on tiles in scratch memory: packing, and loops over the micro-kernel.
 
+pack the first panel of B, if its order, grouping or distance of rows asks for it
 for each panel of columns:                    a panel is as wide as a block of C
-    pack the panel of B, if its order or grouping asks for it
     for each block of rows:
+        pack a share of the next panel
         prefetch a share of the next tiles
         C block (+)= A rows · B panel
 remaining rows: one more body
+
+Packing waits for memory, the micro-kernel for the multipliers: side by side they take little more time than the latter
+alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, emit_block
-from tilewright.backends.cpu.dot.packing import Packed, bias_rows, copy_rows, interleave_rows
+from tilewright.backends.cpu.dot.packing import Packed, copy_rows, interleave_rows
 from tilewright.backends.cpu.dot.prefetching import emit_share
 from tilewright.backends.cpu.dot.scalar import emit_scalar_dot
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
@@ -43,7 +47,7 @@ class Plan:
 
     @property
     def packs_a(self) -> bool:
-        return self.adds_bias or (self.spec.a_transposed and self.by.group > 1)
+        return self.spec.a_transposed and self.by.group > 1
 
     @property
     def adds_bias(self) -> bool:
@@ -52,6 +56,19 @@ class Plan:
     @property
     def packs_b(self) -> bool:
         return self.spec.b_transposed or self.by.group > 1 or isinstance(self.spec.b_stride, str)
+
+    @property
+    def panels(self) -> int:
+        return self.spec.n // self.shape.columns
+
+    @property
+    def share(self) -> int:
+        """Groups of the next panel to pack with each block of rows; 0: a panel is packed in front of its use."""
+        full = self.spec.m // self.shape.rows
+        if not self.packs_b or self.by.biased or self.panels == 1 or self.groups % full:
+            return 0
+        share = self.groups // full
+        return 0 if self.spec.b_transposed and share % 4 else share
 
     @property
     def a_bytes(self) -> int:
@@ -94,7 +111,7 @@ def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
         ValueError: extents that are no powers of two, or types that the target cannot multiply.
     """
     plan = _plan(spec, target)
-    return plan.a_bytes + plan.panel_bytes + plan.correction_bytes if plan else 0
+    return plan.a_bytes + plan.panel_bytes * (2 if plan.share else 1) + plan.correction_bytes if plan else 0
 
 
 def emit_dot(
@@ -123,13 +140,31 @@ def emit_dot(
     panel_space = behind(w, workspace, plan.a_bytes)
     shape = plan.shape
 
+    def column(p: Offset, packed: Panel, before: Callable[[Offset], None]) -> None:
+        here = behind(w, c, p, shape.columns * bits_of(plan.by.accumulator) // 8)
+        _emit_column(w, plan, p, rows, packed, here, prefetch, before)
+
     def panel(p: Offset, _: list[str]) -> list[str]:
-        packed = _panel(w, plan, b, p, panel_space)
-        column = behind(w, c, p, shape.columns * bits_of(plan.by.accumulator) // 8)
-        _emit_column(w, plan, p, rows, packed, column, prefetch)
+        column(p, _panel(w, plan, b, p, panel_space), lambda _: None)
         return []
 
-    repeat(w, spec.n // shape.columns, panel)
+    def panel_ahead(p: Offset, _: list[str]) -> list[str]:
+        odd = w.emit(f"and i64 {p}, 1")
+        here = behind(w, panel_space, odd, plan.panel_bytes)
+        there = behind(w, panel_space, w.emit(f"xor i64 {odd}, 1"), plan.panel_bytes)
+        following = w.emit(f"add i64 {p}, 1")
+        more = w.emit(f"icmp slt i64 {following}, {plan.panels}")
+
+        def before(block: Offset) -> None:
+            with w.branch(more) as branch, branch.then():
+                _panel(w, plan, b, following, there, share=block)
+
+        column(p, Panel(here, shape.columns * plan.by.word_bytes), before)
+        return []
+
+    if plan.share:
+        _panel(w, plan, b, 0, panel_space)
+    repeat(w, plan.panels, panel_ahead if plan.share else panel)
 
 
 def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
@@ -139,18 +174,15 @@ def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
     if not plan.packs_a:
         if spec.a_transposed:
             return Rows(a, by.element_bytes, stride)
-        return Rows(a, stride, by.word_bytes)
-    if spec.a_transposed:
-        lanes = min(spec.m, w.target.lanes(32))
-        into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.groups)
-        interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
-        return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
-    bias_rows(w, a, workspace, rows=spec.m, row_bytes=stride, width=spec.k, lanes=w.target.lanes(8))
-    return Rows(workspace, spec.k, by.word_bytes)
+        return Rows(a, stride, by.word_bytes, plan.adds_bias)
+    lanes = min(spec.m, w.target.lanes(32))
+    into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.groups)
+    interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
+    return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
 
 
-def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str) -> Panel:
-    """Panel number `index` of B in the order of the micro-kernel, packed if need be."""
+def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str, *, share: Offset | None = None) -> Panel:
+    """Panel number `index` of B in the order of the micro-kernel, packed if need be; or one share of it."""
     spec, by, shape = plan.spec, plan.by, plan.shape
     stride = times(w, spec.b_stride, by.element_bytes)
     along = stride if spec.b_transposed else by.element_bytes
@@ -158,7 +190,13 @@ def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str) -> Pane
     if not plan.packs_b:
         return Panel(first, stride)
     sums = behind(w, space, plan.panel_bytes) if by.biased else None
-    into = Packed(pointer=space, lanes=shape.lanes, columns=shape.columns, groups=plan.groups, sums=sums)
+    groups = plan.groups
+    if share is not None:
+        groups = plan.share
+        begin = times(w, share, plan.share)
+        first = behind(w, first, begin, by.word_bytes if spec.b_transposed else times(w, by.group, stride))
+        space = behind(w, space, begin, shape.columns * by.word_bytes)
+    into = Packed(pointer=space, lanes=shape.lanes, columns=shape.columns, groups=groups, sums=sums)
     if spec.b_transposed:
         transpose_words(w, by, first, into, row_bytes=stride)
     elif by.group > 1:
@@ -169,9 +207,16 @@ def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str) -> Pane
 
 
 def _emit_column(
-    w: LlvmWriter, plan: Plan, index: Offset, rows: Rows, panel: Panel, c: str, prefetch: Sequence[Prefetch]
+    w: LlvmWriter,
+    plan: Plan,
+    index: Offset,
+    rows: Rows,
+    panel: Panel,
+    c: str,
+    prefetch: Sequence[Prefetch],
+    before: Callable[[Offset], None],
 ) -> None:
-    """All blocks of C that lie in panel number `index`."""
+    """All blocks of C that lie in panel number `index`; `before` is called in front of each."""
     spec, shape = plan.spec, plan.shape
     c_row_bytes = spec.c_stride * bits_of(plan.by.accumulator) // 8
 
@@ -191,6 +236,7 @@ def _emit_column(
     shares = full * (spec.n // shape.columns)
 
     def full_block(i: Offset, _: list[str]) -> list[str]:
+        before(i)
         for soon in prefetch:
             emit_share(w, soon, times(w, index, full), i, shares)
         block(i, shape)

@@ -9,19 +9,24 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
+from tilewright.backends.cpu.dot.packing import WORD_BIAS
 from tilewright.backends.cpu.dot.shape import Shape
 from tilewright.backends.cpu.dot.spec import Offset
-from tilewright.backends.llvm.spelling import bits_of, is_float, vector
+from tilewright.backends.llvm.spelling import bits_of, constant, is_float, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A as the micro-kernel reads it: the word of row i and group g lies at pointer + i·row_bytes + g·step_bytes."""
+    """A as the micro-kernel reads it: the word of row i and group g lies at pointer + i·row_bytes + g·step_bytes.
+
+    `signed`: the bytes have yet to be biased. One instruction loads, spreads and biases a word.
+    """
 
     pointer: str
     row_bytes: Offset
     step_bytes: Offset
+    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def emit_block(
         a, b, *sums = carried
         columns = [_load_words(w, by, shape, b, v) for v in range(shape.vectors)]
         for r in range(shape.rows):
-            word = _broadcast(w, by, shape, behind(w, a, row_offsets[r]))
+            word = _broadcast(w, by, shape, behind(w, a, row_offsets[r]), signed=rows.signed)
             for v in range(shape.vectors):
                 at = r * shape.vectors + v
                 sums[at] = by.accumulate(w, by, shape.lanes, sums[at], word, columns[v])
@@ -129,8 +134,11 @@ def _load_words(w: LlvmWriter, by: Arithmetic, shape: Shape, pointer: str, v: in
     return w.load(by.operand(shape.lanes), place, align=by.element_bytes)
 
 
-def _broadcast(w: LlvmWriter, by: Arithmetic, shape: Shape, pointer: str) -> str:
+def _broadcast(w: LlvmWriter, by: Arithmetic, shape: Shape, pointer: str, *, signed: bool) -> str:
     """A's word for one row, in all lanes."""
     word = w.load(by.word, pointer, align=by.element_bytes)
     spread = w.splat(word, by.word, shape.lanes)
+    if signed:
+        type = vector(by.word, shape.lanes)
+        spread = w.emit(f"xor {type} {spread}, {constant(WORD_BIAS, by.word, shape.lanes)}")
     return w.convert("bitcast", spread, vector(by.word, shape.lanes), by.operand(shape.lanes))

@@ -2,7 +2,6 @@
 
 `interleave_rows`   [k][column] -> [k / group][column][group]: two or four rows become one row of words
 `copy_rows`         [k][column] -> the same without gaps, for rows that lie far apart
-`bias_rows`         a copy with 128 added to every byte
 
 `Packed.sums` also stores -128 · the sum over k of every column: what takes the bias of A off the products.
 """
@@ -20,6 +19,12 @@ from tilewright.backends.llvm.writer import LlvmWriter
 
 BIAS = -128
 """What is added to (and, mod 256, xor-ed into) a signed byte to make it an unsigned one."""
+WORD_BIAS = -0x7F7F7F80
+"""The same for the four bytes of a word."""
+
+
+UNROLLED = 8
+"""Up to this many vectors are packed without a loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +64,14 @@ def stream(
         sums = [add_columns(w, by, into.lanes, held, value) for held, value in zip(sums, words, strict=False)]
         return [behind(w, here, step_bytes), behind(w, at, into.columns * by.word_bytes), *sums]
 
-    _, _, *sums = repeat(w, into.groups, row, [("ptr", source), ("ptr", into.pointer), *starts])
-    for v, value in enumerate(sums):
+    carried = [("ptr", source), ("ptr", into.pointer), *starts]
+    if into.groups * vectors <= UNROLLED:
+        sums = [value for _, value in carried]
+        for group in range(into.groups):
+            sums = row(group, sums)
+    else:
+        sums = repeat(w, into.groups, row, carried)
+    for v, value in enumerate(sums[2:]):
         store_sums(w, by, into, v, value)
 
 
@@ -133,32 +144,6 @@ def copy_rows(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_b
         return [w.load(by.operand(into.lanes), behind(w, start, place), align=by.element_bytes) for place in places]
 
     stream(w, by, source, into, vectors=vectors, step_bytes=row_bytes, combine=combine)
-
-
-def bias_rows(
-    w: LlvmWriter, source: str, destination: str, *, rows: int, row_bytes: Offset, width: int, lanes: int
-) -> None:
-    """Copy rows of `width` bytes, adding 128 to each; the copies lie without gaps."""
-    if row_bytes == width:
-        rows, width = 1, rows * width
-    lanes = min(lanes, width)
-    unrolled = min(4, width // lanes)
-    type = vector("i8", lanes)
-
-    def row(r: Offset, _: list[str]) -> list[str]:
-        first, into = behind(w, source, r, row_bytes), behind(w, destination, r, width)
-
-        def pieces(_: Offset, carried: list[str]) -> list[str]:
-            here, at = carried
-            for place in range(0, unrolled * lanes, lanes):
-                value = w.load(type, behind(w, here, place), align=1)
-                w.store(type, biased(w, value, lanes), behind(w, at, place), align=1)
-            return [behind(w, pointer, unrolled * lanes) for pointer in carried]
-
-        repeat(w, width // (unrolled * lanes), pieces, [("ptr", first), ("ptr", into)])
-        return []
-
-    repeat(w, rows, row)
 
 
 def biased(w: LlvmWriter, bytes: str, lanes: int) -> str:

@@ -1,7 +1,10 @@
 """Fetching the next tiles a few cache lines at a time, spread over the blocks of C.
 
-64 rows of 512 bytes over 64 blocks: each block fetches the 8 lines of one row.
-64 rows of 512 bytes over 128 blocks: each block fetches 4 lines, half a row.
+64 rows of 512 bytes over 64 blocks: each block fetches one row.
+64 rows of 512 bytes over 128 blocks: each block fetches half a row.
+
+512 bytes that do not start with a cache line touch 9 lines, so one line more is fetched; without it, NumPy's arrays
+(16 bytes behind a line) cost 5 %.
 """
 
 from __future__ import annotations
@@ -49,12 +52,12 @@ def _sum(w: LlvmWriter, first: Offset, second: Offset) -> Offset:
 
 
 def _fetch(w: LlvmWriter, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
-    """Fetch `lines` lines from byte `start` on, in each of the rows `share`·`rows` and following."""
+    """Fetch what `lines` lines from byte `start` on may touch, in each of the rows `share`·`rows` and following."""
     first = behind(w, behind(w, soon.pointer, share, times(w, rows, soon.row_stride)), start)
 
     def row(r: Offset, _: list[str]) -> list[str]:
         here = behind(w, first, r, soon.row_stride)
-        for line in range(lines):
+        for line in range(lines + 1):
             w.prefetch(behind(w, here, line * LINE), locality=SECOND_LEVEL)
         return []
 
