@@ -59,8 +59,18 @@ class NotPossibleError(Exception):
     """A contest cannot be held here; the message says why."""
 
 
+def empty(*shape: int) -> np.ndarray:
+    """An fp32 array that starts at a cache line, as the arrays of torch and JAX do; NumPy's large ones do not."""
+    count = int(np.prod(shape)) * 4
+    memory = np.empty(count + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + count].view(np.float32).reshape(shape)
+
+
 def normal(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
+    made = empty(*shape)
+    made[...] = RNG.standard_normal(shape, np.float32)
+    return made
 
 
 def jax_work(function: Callable[..., Any], *arrays: np.ndarray) -> Work:
@@ -75,7 +85,7 @@ def tensors(*arrays: np.ndarray) -> list[Any]:
 
 def vector_add(n: int) -> Contest:
     x, y = normal(n), normal(n)
-    out, out_peer = np.empty_like(x), np.empty_like(x)
+    out, out_peer = empty(*x.shape), empty(*x.shape)
     grid = (tw.cdiv(n, 1024),)
     peers: dict[str, Work] = {"numpy": lambda: np.add(x, y, out=out_peer)}
     if torch:
@@ -121,7 +131,7 @@ def elementwise(
 ) -> Contest:
     """A function of each element; `peers` are functions of a torch tensor and an output, or of a JAX array."""
     x = normal(*shape)
-    out, out_peer = np.empty_like(x), np.empty_like(x)
+    out, out_peer = empty(*x.shape), empty(*x.shape)
     n = x.size
     grid = (tw.cdiv(n, 1024),)
     works: dict[str, Work] = {}
@@ -167,7 +177,7 @@ def error_function(x: np.ndarray) -> np.ndarray:
 
 def softmax(rows: int, columns: int) -> Contest:
     x = normal(rows, columns)
-    out, out_peer = np.empty_like(x), np.empty_like(x)
+    out, out_peer = empty(*x.shape), empty(*x.shape)
     peers: dict[str, Work] = {}
     if torch:
         tx, tout = tensors(x, out_peer)
@@ -183,7 +193,7 @@ def softmax(rows: int, columns: int) -> Contest:
 
 def layer_norm(rows: int, columns: int) -> Contest:
     x, weight, bias = normal(rows, columns), normal(columns), normal(columns)
-    out, mean, scale = np.empty_like(x), np.empty(rows, np.float32), np.empty(rows, np.float32)
+    out, mean, scale = empty(rows, columns), empty(rows), empty(rows)
     peers: dict[str, Work] = {}
     if torch:
         tx, tweight, tbias = tensors(x, weight, bias)
@@ -219,7 +229,7 @@ def launch_matmul(a: Any, b: Any, c: Any, sizes: tuple[int, ...], tile: tuple[in
 def matmul_fp32(tile: tuple[int, int, int], shape: tuple[int, int, int] = (1024,) * 3, kind: str = "") -> Contest:
     """`kind`: "transposed" stores both operands by columns, "strided" takes every second column of larger ones."""
     m, n, k = shape
-    a, b, out, out_peer = matrix(m, k, kind), matrix(k, n, kind), *np.empty((2, m, n), np.float32)
+    a, b, out, out_peer = matrix(m, k, kind), matrix(k, n, kind), empty(m, n), empty(m, n)
     steps = [step // 4 for array in (a, b, out) for step in array.strides]
     peers: dict[str, Work] = {"numpy": lambda: np.matmul(a, b, out=out_peer)}
     if torch:
@@ -259,7 +269,7 @@ def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
 def flash(*, is_causal: bool) -> Contest:
     heads, length, features = 8, 1024, 64
     q, k, v = (normal(heads, length, features) for _ in range(3))
-    out = np.empty_like(q)
+    out = empty(heads, length, features)
     peers: dict[str, Work] = {}
     if torch:
         q4, k4, v4 = (tensor[None] for tensor in tensors(q, k, v))

@@ -27,11 +27,11 @@ def forward_kernel(
     mean = tl.sum(x, axis=0) / columns
     centred = tl.where(inside, x - mean, 0.0)
     scale = tl.rsqrt(tl.sum(centred * centred, axis=0) / columns + epsilon)
-    tl.store(mean_ptr + row, mean)
-    tl.store(scale_ptr + row, scale)
     weight = tl.load(weight_ptr + column, mask=inside)
     bias = tl.load(bias_ptr + column, mask=inside)
     tl.store(out_ptr + row * out_row + column, centred * scale * weight + bias, mask=inside)
+    tl.store(mean_ptr + row, mean)
+    tl.store(scale_ptr + row, scale)
 
 
 @tw.jit
