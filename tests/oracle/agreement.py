@@ -57,7 +57,7 @@ def agree(
     for stage in ("ttir", "ttcir"):
         found = copied(arguments)
         named = dict(zip(kernel.arg_names, found, strict=False)) | constants
-        run_ir(parse_module(compiled.asm[stage]), named, grid)
+        run_ir(parsed(compiled.asm[stage]), named, grid)
         same(native, found, rtol, f"{kernel.__name__}: machine code against {stage}")
     if eager:
         found = copied(arguments)

@@ -4,7 +4,8 @@
       %b = tt.call @cdiv(%n) : (i32) -> i32          ->      %c = arith.addi %n, %c63 : i32
                                                              %b = arith.divsi %c, %c64 : i32
 
-Functions marked `noinline` stay. Copied ops remember both where they were written and who called.
+Functions marked `noinline` stay, unless a back end without calls asks for them too. Copied ops remember both where they
+were written and who called.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from tilewright.transforms.functions import functions_of, symbol_name
 from tilewright.transforms.symbol_dce import symbol_dce
 
 
-def inline(module: Op) -> bool:
+def inline(module: Op, *, every_call: bool = False) -> bool:
     """Inline every call in `module` of a function that has one block, is not `noinline` and does not call itself.
+
+    Args:
+        module: what to change.
+        every_call: `noinline` functions are inlined too.
 
     Returns:
         whether there were several functions.
@@ -24,9 +29,10 @@ def inline(module: Op) -> bool:
     functions = {symbol_name(function): function for function in functions_of(module)}
     if len(functions) < 2:
         return False
+    inlined = {name: function for name, function in functions.items() if every_call or not _stays(function)}
     finished: set[Op] = set()
     for function in functions.values():
-        _inline_calls(function, functions, finished, ())
+        _inline_calls(function, inlined, finished, ())
     symbol_dce(module)
     return True
 
@@ -42,9 +48,13 @@ def _inline_calls(caller: Op, functions: dict[str, Op], finished: set[Op], calle
         if callee is None or callee is caller or callee in callers:
             continue
         _inline_calls(callee, functions, finished, (*callers, caller))
-        if len(callee.regions[0].blocks) == 1 and callee.attributes.get("noinline") is not True:
+        if len(callee.regions[0].blocks) == 1:
             _inline_call(op, callee)
     finished.add(caller)
+
+
+def _stays(function: Op) -> bool:
+    return function.attributes.get("noinline") is True
 
 
 def _callee(call: Op, functions: dict[str, Op]) -> Op | None:

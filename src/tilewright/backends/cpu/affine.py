@@ -41,7 +41,8 @@ def is_affine(value: Value) -> bool:
     op = value.op
     if op is None:
         return False
-    keeps = op.name in _AFFINE or _AFFINE_IF.get(op.name, lambda _: False)(op)
+    condition = _AFFINE_IF.get(op.name)
+    keeps = condition(op) if condition is not None else op.name in _AFFINE
     return keeps and all(is_affine(v) for v in op.operands)
 
 

@@ -120,7 +120,14 @@ class DotLowering:
             return None
         live = planner.live_values({op})
         reads = (u for u in homes[0].uses if u.name == "cpu.read")
-        return None if any(u.result in live for u in reads) else homes[0]
+        if any(u.result in live for u in reads):
+            return None
+        if _is_local(homes[0], op):
+            alloc = homes[0].op
+            assert alloc is not None
+            alloc.unlink()
+            planner.insert(alloc, op)
+        return homes[0]
 
 
 def _is_last_use(buffer: Value, op: Op, planner: Buffers) -> bool:

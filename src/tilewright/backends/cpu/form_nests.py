@@ -189,6 +189,8 @@ class Planner:
                 inner.run()
 
     def dot(self, op: Op) -> None:
+        if self.open is not None and self.open.clobbers:
+            self.close(before=op)
         self.done.add(op)
         self.dots.lower(op, self)
 

@@ -1,5 +1,6 @@
 """The CPU back end: TTIR → ttcir → LLVM IR → object.
 
+inline            functions marked noinline, too
 refuse            what has no lowering is refused, by name
 expand_histogram  histograms become comparisons and sums
 carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
@@ -35,6 +36,7 @@ from tilewright.backends.llvm.machine import Target, compile_object, emit_assemb
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op
+from tilewright.transforms.inline import inline
 
 
 class CpuBackend:
@@ -64,6 +66,7 @@ class CpuBackend:
 
 def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
+    inline(module, every_call=True)
     refuse_unsupported(module)
     expand_histogram(module)
     carry_offsets(module)

@@ -1,6 +1,6 @@
 """What the language has and the CPU back end does not: refused by name, at its place, before anything is lowered.
 
-    tt.print "x = " … : %x        error: `tl.device_print` is not supported
+tt.print "x = " … : %x        error: `tl.device_print` is not supported
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tilewright.support.diagnostics import NotSupported, located
 
 REFUSED = {
     "tt.assert": "`tl.device_assert` with debug=True",
-    "tt.call": "calling a function with noinline=True",
+    "tt.call": "calling a function that calls itself",
     "tt.print": "`tl.device_print`",
 }
 
