@@ -91,6 +91,7 @@ def compile_everything(cpu):
     return missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", TARGETS)
 def test_no_lowering_calls_a_library(cpu):
     """In a process of its own, because LLVM aborts where it cannot select an instruction."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,12 +128,17 @@ def test_functions_inside_functions_are_read_too() -> None:
 
 def test_digest_does_not_depend_on_the_process() -> None:
     program = (
-        "import sys; sys.path.insert(0, 'tests/runtime'); from test_dependencies import digest; "
+        "from test_dependencies import digest; "
         'print(digest(\'def kernel(x): return x in {"a", "b", "c", "d"} or object\'))'
     )
     found = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parent,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
         for seed in "123"
     }

@@ -48,7 +48,7 @@ def _diagnostic(error: Exception, callee: str) -> Diagnostic:
     if isinstance(error, AttributeError) and error.name is not None:
         return _unknown_attribute(error.obj, error.name)
     if isinstance(error, TypeError) and "argument" in message and callee:
-        return BadArguments(callee, message)
+        return BadArguments(callee, message.partition(". Did you mean")[0])  # Python 3.13 guesses, others do not
     return PythonRaised(type(error).__name__, message)
 
 
