@@ -64,7 +64,7 @@ NOT_LOWERED = {
     "tt.make_tensor_descriptor": "the language keeps base, shape and strides",
     "tt.make_tensor_ptr": "rewrite_tensor_pointer takes it away",
     "tt.map_elementwise": "the language refuses it",
-    "tt.unsplat": "nothing emits it",
+    "tt.unsplat": "expand_unsplat makes a reduction of it",
 }
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES, REFUSED)
 
@@ -73,3 +73,15 @@ def test_every_op_is_lowered_or_refused_or_listed() -> None:
     known = set().union(*LOWERED)
     without = {name for name, definition in OPS.items() if name not in known and not definition.terminator}
     assert without == NOT_LOWERED.keys()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_the_only_element_becomes_a_scalar(dtype: str) -> None:
+    @tw.jit
+    def last(x_ptr, i, j):
+        tile = tl.load(x_ptr + i + tl.arange(0, 1)[:, None] + tl.arange(0, 1)[None, :])
+        tl.store(x_ptr + j, tile.item())
+
+    x = np.arange(5, dtype=dtype)
+    last[(1,)](x, 3, 1)
+    assert x.tolist() == [0, 3, 2, 3, 4]

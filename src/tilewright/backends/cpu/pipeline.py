@@ -3,6 +3,7 @@
 inline            functions marked noinline, too
 refuse            what has no lowering is refused, by name
 expand_histogram  histograms become comparisons and sums
+expand_unsplat    the only element of a tile is reduced to a scalar
 carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
 carry_buffers     other tiles that cross loops and branches go through buffers
 form_nests        tile ops are grouped into loop nests, dots get their operands in buffers
@@ -26,6 +27,7 @@ from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.emit_function import emit_function
 from tilewright.backends.cpu.expand_histogram import expand_histogram
+from tilewright.backends.cpu.expand_unsplat import expand_unsplat
 from tilewright.backends.cpu.form_nests import form_nests
 from tilewright.backends.cpu.guard_stores import guard_stores
 from tilewright.backends.cpu.options import CpuOptions
@@ -69,6 +71,7 @@ def lower_to_loops(module: Op, target: Target) -> int:
     inline(module, every_call=True)
     refuse_unsupported(module)
     expand_histogram(module)
+    expand_unsplat(module)
     carry_offsets(module)
     carry_buffers(module)
     form_nests(module, DotLowering(partial(operand_element_type, target=target)))
