@@ -123,9 +123,12 @@ class InnerLoop:
         c.assumptions = []
 
     def _may_stream(self) -> bool:
-        """Is this loop bound by memory, and are stores all it does?"""
+        """Is this loop bound by memory, and are stores all that the nest does?
+
+        Behind a reduction stores come in bursts, which caches take in faster than memory does.
+        """
         c = self.c
-        if c.programs is None or c.target.neon or not all(r.name in STORES for r in self.roots):
+        if c.programs is None or c.target.neon or not all(r.name in STORES for r in self.nest.roots):
             return False
         return is_bound_by_memory(self.nest, {o for r in self.roots for o in self.nest.closures[r]})
 
