@@ -1,0 +1,156 @@
+"""Every pass of the CPU lowering, text to text: what it makes of a small function.
+
+Each pass gets what the passes in front of it make of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from pass_kernels import CALLS, ttir_of
+
+from tilewright.backends.cpu.carry_buffers import carry_buffers
+from tilewright.backends.cpu.carry_offsets import carry_offsets
+from tilewright.backends.cpu.dot.spec import operand_element_type
+from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.form_nests import form_nests
+from tilewright.backends.cpu.guard_stores import guard_stores
+from tilewright.backends.cpu.phases import spill_phases
+from tilewright.backends.cpu.pipeline import lower_to_loops
+from tilewright.backends.cpu.plan_arena import plan_arena
+from tilewright.backends.llvm.machine import host_target
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+
+Golden = Callable[[str, str], None]
+
+TARGET = host_target("znver4")
+PASSES: dict[str, Callable[[Op], object]] = {
+    "carry_offsets": carry_offsets,
+    "carry_buffers": carry_buffers,
+    "form_nests": lambda module: form_nests(module, DotLowering(partial(operand_element_type, target=TARGET))),
+    "spill_phases": spill_phases,
+    "guard_stores": guard_stores,
+    "plan_arena": plan_arena,
+}
+
+MOVING_POINTERS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32, %step: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %four = arith.constant dense<4> : tensor<64xi32>
+    %zero = arith.constant dense<0.0> : tensor<64xf32>
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %start = tt.addptr %base, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %steps = tt.splat %step : i32 -> tensor<64xi32>
+    %r:2 = scf.for %k = %c0 to %n step %c1 iter_args(%p = %start, %sum = %zero)
+        -> (tensor<64x!tt.ptr<f32>>, tensor<64xf32>) : i32 {
+      %v = tt.load %p : tensor<64x!tt.ptr<f32>>
+      %next = arith.addf %sum, %v : tensor<64xf32>
+      %q = tt.addptr %p, %steps : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+      %q1 = tt.addptr %q, %four : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+      scf.yield %q1, %next : tensor<64x!tt.ptr<f32>>, tensor<64xf32>
+    }
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %places = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %places, %r#1 : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+TILES_IN_BRANCHES = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %flag: i1) {
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %p : tensor<64x!tt.ptr<f32>>
+    %r = scf.if %flag -> (tensor<64xf32>) {
+      %a = arith.addf %v, %v : tensor<64xf32>
+      scf.yield %a : tensor<64xf32>
+    } else {
+      scf.yield %v : tensor<64xf32>
+    }
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %q, %r : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %row = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %column = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %width = arith.constant dense<32> : tensor<4x1xi32>
+    %r = tt.expand_dims %row {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %rw = arith.muli %r, %width : tensor<4x1xi32>
+    %rb = tt.broadcast %rw : tensor<4x1xi32> -> tensor<4x32xi32>
+    %c = tt.expand_dims %column {axis = 0 : i32} : tensor<32xi32> -> tensor<1x32xi32>
+    %cb = tt.broadcast %c : tensor<1x32xi32> -> tensor<4x32xi32>
+    %offset = arith.addi %rb, %cb : tensor<4x32xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<4x32x!tt.ptr<f32>>
+    %p = tt.addptr %from, %offset : tensor<4x32x!tt.ptr<f32>>, tensor<4x32xi32>
+    %v = tt.load %p : tensor<4x32x!tt.ptr<f32>>
+    %e = math.exp %v : tensor<4x32xf32>
+    %s = "tt.reduce"(%e) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<4x32xf32>) -> tensor<4xf32>
+    %s1 = tt.expand_dims %s {axis = 1 : i32} : tensor<4xf32> -> tensor<4x1xf32>
+    %sb = tt.broadcast %s1 : tensor<4x1xf32> -> tensor<4x32xf32>
+    %d = arith.divf %e, %sb : tensor<4x32xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<4x32x!tt.ptr<f32>>
+    %q = tt.addptr %to, %offset : tensor<4x32x!tt.ptr<f32>>, tensor<4x32xi32>
+    tt.store %q, %d : tensor<4x32x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+INPUTS = {
+    "carry_offsets": MOVING_POINTERS,
+    "carry_buffers": TILES_IN_BRANCHES,
+    "form_nests": ROWS,
+    "spill_phases": ROWS,
+    "guard_stores": ROWS,
+    "plan_arena": TILES_IN_BRANCHES,
+}
+
+
+def module_of(text: str) -> Op:
+    """The verified module with the function `text`."""
+    module = parse_module(f"module {{{text}}}\n")
+    verify(module)
+    return module
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_pass(name: str, golden: Golden) -> None:
+    module = module_of(INPUTS[name])
+    for each, run in PASSES.items():
+        run(module)
+        verify(module)
+        if each == name:
+            break
+    golden(print_op(module), f"cpu/passes/{name}.ttcir")
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "flash_attention"])
+def test_whole_lowering(name: str, golden: Golden) -> None:
+    module = parse_module(ttir_of(name))
+    scratch = lower_to_loops(module, TARGET)
+    verify(module)
+    golden(f"// {scratch} bytes of scratch\n{print_op(module)}", f"cpu/{name}.ttcir")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_buffers_that_live_together_do_not_overlap(name: str) -> None:
+    module = parse_module(ttir_of(name))
+    scratch = lower_to_loops(module, TARGET)
+    places = [op.attributes["offset"].value for op in module.walk() if op.name == "cpu.alloc"]
+    assert all(place % 64 == 0 and place < scratch for place in places)
