@@ -70,3 +70,15 @@ def test_paths_in_backquotes_exist(page: Path, paths: str) -> None:
 def test_printed_pages_are_current(table: ModuleType) -> None:
     name = table.__name__.rpartition(".")[2].removesuffix("_table")
     assert (ROOT / "docs" / f"{name}.md").read_text() == table.page(), f"python -m tilewright {name} > docs/{name}.md"
+
+
+def test_every_folder_has_its_section() -> None:
+    """And each section ends with its invariants."""
+    page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n# Decisions\n")[0]
+    sections = {
+        found[1]: found[2] for found in re.finditer(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    }
+    package = ROOT / "src" / "tilewright"
+    folders = {path.name for path in package.iterdir() if (path / "__init__.py").exists()} - {"backends"}
+    assert folders | {"backends/base", "backends/llvm", "backends/cpu"} <= sections.keys()
+    assert {name for name, text in sections.items() if "\nInvariants:\n- " not in text} == {"Layers"}
