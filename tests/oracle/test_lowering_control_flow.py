@@ -189,3 +189,21 @@ def negative_steps(x, out, n):
 @pytest.mark.parametrize("n", [0, 1, 2, 9, 10])
 def test_loops_that_count_down(n: int) -> None:
     agree(negative_steps, np.arange(20, dtype=np.int32), np.zeros(1, np.int32), n)
+
+
+@jit
+def gather_in_a_branch(x, out, n, N: tl.constexpr):
+    lanes = tl.arange(0, N)
+    whole = lanes[:, None] * N + lanes[None, :]
+    tile = tl.load(x + whole)
+    if n < 0:
+        tile = tl.flip(tile, 1) + 1
+    else:
+        tile = tile * 2
+    tl.store(out + whole, tile)
+
+
+@pytest.mark.parametrize("n", [-3, 3])
+def test_gather_in_a_branch(n: int) -> None:
+    x = random_numbers(np.float32, (16, 16), 11)
+    agree(gather_in_a_branch, x, np.zeros_like(x), n, N=16)

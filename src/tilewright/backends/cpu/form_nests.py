@@ -200,7 +200,7 @@ class Planner:
         buffer = self.materialise(source, op)
         self.close(before=op)
         read = self.insert(Op.create("cpu.read", (buffer,), (source.type,), location=op.location), op)
-        for user in [u for u in source.uses if u not in self.done]:
+        for user in [u for u in source.uses if u not in self.done and _is_under(u, self.block)]:
             user.set_operands([read.result if v is source else v for v in user.operands])
 
     # ------------------------------------------------------------------ buffers
@@ -361,6 +361,14 @@ class Planner:
                     op.erase()
                     changed = True
                 op = before
+
+
+def _is_under(op: Op, block: Block) -> bool:
+    """Is `op` in `block`, or in a region of an op there?"""
+    here: Op | None = op
+    while here is not None and here.block is not block:
+        here = here.parent
+    return here is not None
 
 
 def _elements_of(value: Value) -> int:
