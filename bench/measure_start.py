@@ -128,9 +128,7 @@ def loading() -> Iterator[dict[str, Any]]:
     environment = {name: text for name, text in os.environ.items() if name != "TRITON_ALWAYS_COMPILE"}
     start_up = LOAD.replace('assert "llvmlite"', 'assert True or "llvmlite"')
     subprocess.run([sys.executable, "-c", start_up], check=True, env=environment, stdout=subprocess.DEVNULL)
-    costs = [
-        float(subprocess.check_output([sys.executable, "-c", LOAD], env=environment)) for _ in range(ROUNDS)
-    ]
+    costs = [float(subprocess.check_output([sys.executable, "-c", LOAD], env=environment)) for _ in range(ROUNDS)]
     yield {"row": "first launch from the disk cache", "ours": min(costs), "limit": 2e-3}
 
 

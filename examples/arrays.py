@@ -1,7 +1,7 @@
 """What the examples need to take NumPy arrays and torch tensors alike.
 
-    out = empty_like(x, (4, 5), "int32")      # a NumPy array if x is one, a torch tensor if x is one
-    strides(x)                                # in elements
+out = empty_like(x, (4, 5), "int32")      # a NumPy array if x is one, a torch tensor if x is one
+strides(x)                                # in elements
 """
 
 from __future__ import annotations

@@ -88,9 +88,7 @@ def conv2d(
     return out
 
 
-def reference(
-    x: np.ndarray, weight: np.ndarray, *, stride: int = 1, padding: int = 0, dilation: int = 1
-) -> np.ndarray:
+def reference(x: np.ndarray, weight: np.ndarray, *, stride: int = 1, padding: int = 0, dilation: int = 1) -> np.ndarray:
     """The same with NumPy."""
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     reach = [dilation * (kernel - 1) + 1 for kernel in weight.shape[2:]]

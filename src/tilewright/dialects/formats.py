@@ -203,5 +203,3 @@ def keyword_text(op: Op, name: str) -> str:
     keyword = op.attributes[name]
     assert isinstance(keyword, Keyword), f"{op.name}: {name} is no keyword"
     return keyword.name
-
-

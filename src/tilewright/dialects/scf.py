@@ -179,9 +179,7 @@ def _print_condition(printer: Printer, op: Op) -> None:
 
 
 declare("scf.yield", results=0, terminator=True, **VALUES)
-declare(
-    "scf.condition", operands=(1, ANY), results=0, terminator=True, parse=_parse_condition, print=_print_condition
-)
+declare("scf.condition", operands=(1, ANY), results=0, terminator=True, parse=_parse_condition, print=_print_condition)
 declare(
     "scf.for",
     operands=(3, ANY),

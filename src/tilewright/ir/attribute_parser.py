@@ -1,8 +1,8 @@
 """Reading types, attributes and locations.
 
-    !tt.ptr<f32>      tensor<4x8xi32>      (i32) -> f32
-    {a = 1 : i32, b = dense<0.0> : tensor<4xf32>, c = array<i32: 1, 0>, d = "text", e = @f, g}
-    loc("x"(#loc3))   with   #loc3 = loc("kernel.py":3:5)
+!tt.ptr<f32>      tensor<4x8xi32>      (i32) -> f32
+{a = 1 : i32, b = dense<0.0> : tensor<4xf32>, c = array<i32: 1, 0>, d = "text", e = @f, g}
+loc("x"(#loc3))   with   #loc3 = loc("kernel.py":3:5)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numbers of IR types: their canonical Python value and their MLIR text.
 
-    canonical(255, i8) == -1      canonical(0.1, f32) == 0.10000000149011612
-    number_text(16777216.0, f32) == "0x4B800000"      read_number("0x7F800000", f32) == inf
+canonical(255, i8) == -1      canonical(0.1, f32) == 0.10000000149011612
+number_text(16777216.0, f32) == "0x4B800000"      read_number("0x7F800000", f32) == inf
 """
 
 from __future__ import annotations

@@ -176,9 +176,7 @@ class Parser(AttributeParser):
         match = self.demand(_RESULT, "a result such as %x")
         return match[1], int(match[2] or 1), start
 
-    def _name_results(
-        self, op: Op, names: list[tuple[str, int, int]], location: Location | None, start: int
-    ) -> None:
+    def _name_results(self, op: Op, names: list[tuple[str, int, int]], location: Location | None, start: int) -> None:
         count = sum(size for _, size, _ in names)
         if count != len(op.results):
             raise self.problem(f"{op.name} has {counted(len(op.results), 'result')}, not {count}", start)

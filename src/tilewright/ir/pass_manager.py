@@ -1,6 +1,6 @@
 """Running passes in order, with verification, dumping and timing in one place.
 
-    run_passes(module, (Pass("inline", inline), Pass("cse", cse)))
+run_passes(module, (Pass("inline", inline), Pass("cse", cse)))
 """
 
 from __future__ import annotations
