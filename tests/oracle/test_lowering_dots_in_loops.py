@@ -132,17 +132,38 @@ def test_products(kernel: Any, n: int) -> None:
 @jit
 def next_block_from_memory(a, b, following, out, n, B: tl.constexpr):
     i = tl.arange(0, B)
-    places = i[:, None] * B + i[None, :]
-    total, block = tl.zeros([B, B], tl.float32), tl.load(following)
-    for _ in range(n):
-        total = tl.dot(tl.load(a + block * B * B + places), tl.load(b + places), total)
+    column = i[None, :]
+    total, block, half = tl.zeros([B, B], tl.float32), tl.load(following), 0
+    for step in range(n):
+        left = tl.load(a + (block * B + i)[:, None] * B + column)
+        right = tl.load(b + (100 // (n - step) * 0 + half * B + i)[:, None] * B + column)
+        total = tl.dot(left, right, total)
         block = tl.load(following + block)
-    tl.store(out + places, total)
+        if block > 2:
+            half = 1 - half
+    tl.store(out + i[:, None] * B + column, total)
 
 
 def test_addresses_that_are_loaded() -> None:
     out, following = np.zeros((16, 16), np.float32), np.array([2, 3, 1, 0], np.int32)
-    agree(next_block_from_memory, floats(4, 16, 16), floats(16, 16, seed=1), following, out, 3, B=16, rtol=TOLERANCE)
+    a, b = floats(4, 16, 16), floats(2, 16, 16, seed=1)
+    agree(next_block_from_memory, a, b, following, out, 3, B=16, rtol=TOLERANCE)
+
+
+@jit
+def partly_masked(a, b, out, M, B: tl.constexpr):
+    i = tl.arange(0, B)
+    row, places = i % M, i[:, None] * B + i[None, :]
+    x = tl.load(a + row[:, None] * B + i[None, :], mask=(i[None, :] + i[:, None]) < M + 4, other=1.0)
+    y = tl.load(b + i[:, None] * B + row[None, :], mask=i[:, None] >= 2)
+    z = tl.load(b + places, mask=M > 100, other=0.5)
+    tl.store(out + places, tl.dot(x, y) + tl.dot(tl.trans(y), z))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 16, 31, 32, 200])
+def test_operands_with_masks_of_every_kind(rows: int) -> None:
+    a, b = floats(200, 32), floats(32, 200, seed=1)
+    agree(partly_masked, a, b, np.zeros((32, 32), np.float32), rows, B=32, rtol=TOLERANCE)
 
 
 @jit

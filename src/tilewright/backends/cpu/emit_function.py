@@ -223,11 +223,19 @@ class FunctionEmitter:
         if value.owner is body:
             if value.index == 0:
                 return self.w.emit(f"add {element_of(value.type)} {index}, {step}")
-            return self.early(body.terminator.operands[value.index - 1], body)
+            following = body.terminator.operands[value.index - 1]
+            return self.early(following, body) if self.is_early(following, body) else self.value(value)
         op = value.op
         if op is None or op.block is not body or not is_elementwise(op) or op.name == "tt.addptr":
             return self.value(value)
         return lower_elementwise(self.w, op, [self.next_value(v) for v in op.operands], 1)
+
+    def is_early(self, value: Value, body: Block) -> bool:
+        """Is what the loop body computes `value` from further down there already?"""
+        op = value.op
+        if value in self.names or op is None or op.block is not body or op.definition.constant:
+            return True
+        return is_elementwise(op) and all(self.is_early(v, body) for v in op.operands)
 
     def early(self, value: Value, body: Block) -> str:
         """The value of a scalar that the loop body computes further down, from what is there already."""
@@ -236,7 +244,6 @@ class FunctionEmitter:
             return self.value(value)
         if op.definition.constant:
             return scalar_constant(op)
-        assert is_elementwise(op), "carried offsets are sums"
         return lower_elementwise(self.w, op, [self.early(v, body) for v in op.operands], 1)
 
     # ------------------------------------------------------------------ control flow

@@ -252,7 +252,7 @@ class Planner:
             return
         assert before is not None, "a block ends with its terminator"
         self.open = None
-        for value in self.needed_from(nest):
+        for value in () if nest.may_be_skipped else self.needed_from(nest):
             buffer = self.allocate(value, before)
             self.fixed.add(buffer)
             if nest.fits(value):

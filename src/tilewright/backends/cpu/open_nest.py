@@ -69,6 +69,11 @@ class OpenNest:
         self.wild = False
         self.kept: dict[Value, Value] = {}
 
+    @property
+    def may_be_skipped(self) -> bool:
+        """It only copies a tile for a dot, which may turn out to lie well where it is."""
+        return any(root.attributes.get("borrow") for root in self.roots)
+
     def add(self, root: Op) -> None:
         self.roots.append(root)
         self.pending.update(root.results)
