@@ -28,6 +28,10 @@ from tilewright.ir.types import PointerType, TensorType
 COLUMN_CHUNKS = 2
 """Columns take this many vectors side by side, so that a row's cache line is used whole."""
 
+ROWS_TOGETHER = 2
+SHORT_ROW = 4
+"""Rows of so many vectors have no loop."""
+
 
 def emit_nest(w: LlvmWriter, op: Op, scalar: Callable[[Value], str], *, programs: str | None = None) -> list[str]:
     """Write the loops of the cpu.nest `op`.
@@ -82,12 +86,32 @@ class NestEmitter:
         """One loop per extent, then the body."""
         if not extents:
             if self.nest.mode == "rows":
-                self._phases(index)
+                self._phases([index])
             else:
                 self._column_chunks(index)
             return
-        with self._level(extents[0], 1) as counter:
-            self._outer(extents[1:], (*index, Uniform(counter, self.c.depth)))
+        together = self._rows_together() if len(extents) == 1 else 1
+        with self._level(extents[0], together) as counter:
+            c = self.c
+            if together == 1:
+                self._outer(extents[1:], (*index, Uniform(counter, c.depth)))
+                return
+            numbers = [c.add(counter, str(row), "i64", c.depth) for row in range(together)]
+            self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
+
+    def _rows_together(self) -> int:
+        """How many rows go through each phase side by side.
+
+        A reduction ends in a chain of a few lanes, which another row's work fills, if it is near enough: rows of few
+        vectors that have no loop. What is spilled to a buffer of one row allows one row only.
+        """
+        nest = self.nest
+        simple = all(r.name in ("tt.reduce", "cpu.write") and not r.attributes.get("row") for r in nest.roots)
+        if nest.mode != "rows" or not simple or len(set(nest.phases.values())) == 1 or nest.outer[-1] == 1:
+            return 1
+        extents = [nest.inner_extent(r) for r in nest.roots]
+        short = all(extent <= SHORT_ROW * self._lanes(extent) for extent in extents)
+        return ROWS_TOGETHER if short and not any(op.name == "tt.load" for op in nest.body) else 1
 
     @contextmanager
     def _level(self, extent: int, step: int) -> Iterator[str]:
@@ -113,19 +137,23 @@ class NestEmitter:
         c.extent = extent
         with self._level(extent, c.lanes) as counter:
             c.position = counter
-            self._phases((*index, LANE))
+            self._phases([(*index, LANE)])
 
-    def _phases(self, index: Index) -> None:
+    def _phases(self, rows: list[Index]) -> None:
+        """All phases, each for all `rows` before the next one."""
         c, nest = self.c, self.nest
+        reduced = [c.reduced, *({} for _ in rows[1:])]
         for phase in sorted(set(nest.phases.values())):
             roots = [r for r in nest.roots if nest.phases[r] == phase]
             inner = [r for r in roots if nest.inner_extent(r) > 1 or not self._is_row_root(r)]
-            c.places[c.depth] = self.w.open_section()
-            for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
-                self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index)
-            for root in roots:
-                if root not in inner:
-                    prepare(c, root, index)()
+            for index, c.reduced in zip(rows, reduced, strict=True):
+                c.places[c.depth] = self.w.open_section()
+                for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
+                    self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index)
+                for root in roots:
+                    if root not in inner:
+                        prepare(c, root, index)()
+        c.reduced = reduced[0]
 
     def _is_row_root(self, root: Op) -> bool:
         value = root.operands[1] if root.name in ("tt.store", "cpu.store") else root.operands[0]

@@ -1,0 +1,45 @@
+"""Short rows that are reduced go through their phases two at a time."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def attention(q_ptr, k_ptr, v_ptr, o_ptr, sums_ptr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    m, n, d = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
+    q = tl.load(q_ptr + m[:, None] * D + d[None, :])
+    k = tl.load(k_ptr + n[:, None] * D + d[None, :])
+    scores = tl.dot(q, tl.trans(k))
+    p = tl.exp(scores - tl.max(scores, 1)[:, None])
+    total = tl.sum(p, 1)
+    v = tl.load(v_ptr + n[:, None] * D + d[None, :])
+    tl.store(o_ptr + m[:, None] * D + d[None, :], tl.dot(p, v) / total[:, None])
+    tl.store(sums_ptr + m, total)
+
+
+def compute(m: int, n: int, d: int) -> object:
+    rng = np.random.default_rng(m + n)
+    q, k, v = (rng.standard_normal((rows, d)).astype(np.float32) for rows in (m, n, n))
+    out, sums = np.zeros((m, d), np.float32), np.zeros(m, np.float32)
+    kernel = attention[(1,)](q, k, v, out, sums, M=m, N=n, D=d)
+    scores = q.astype(np.float64) @ k.T
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    np.testing.assert_allclose(sums, p.sum(1), rtol=2e-5)
+    np.testing.assert_allclose(out, p @ v / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
+    return kernel
+
+
+@pytest.mark.parametrize(("m", "n", "d"), [(16, 16, 16), (64, 64, 32), (16, 128, 16), (128, 32, 16)])
+def test_every_row_gets_its_own_results(m, n, d):
+    compute(m, n, d)
+
+
+def test_short_rows_step_by_two_and_long_ones_by_one():
+    steps = [set(re.findall(r"add nuw nsw i64 %\w+, (\d+)\n", compute(64, n, 16).asm["llir"])) for n in (16, 1024)]
+    assert "2" in steps[0]
+    assert "2" not in steps[1]
