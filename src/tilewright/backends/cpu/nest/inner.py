@@ -123,14 +123,14 @@ class InnerLoop:
         c.assumptions = []
 
     def _may_stream(self) -> bool:
-        """Is this loop bound by memory, and are stores all that the nest does?
+        """Are stores all that this loop does, and is its nest bound by memory?
 
-        Behind a reduction stores come in bursts, which caches take in faster than memory does.
+        Between expensive phases caches take in the stores of one row while the next row is computed.
         """
         c = self.c
-        if c.programs is None or c.target.neon or not all(r.name in STORES for r in self.nest.roots):
+        if c.programs is None or c.target.neon or not all(r.name in STORES for r in self.roots):
             return False
-        return is_bound_by_memory(self.nest, {o for r in self.roots for o in self.nest.closures[r]})
+        return is_bound_by_memory(self.nest, self.nest.body)
 
     def _streamed(self, step: int) -> None:
         """Where the grid stores more than caches hold, stores bypass them: no line is fetched to be overwritten."""
