@@ -100,12 +100,16 @@ def measured(table: Table, only: str, seconds: float) -> Iterator[dict[str, Any]
 
 
 def limits(threads: int) -> dict[str, str]:
-    """Environment variables that keep libraries to so many threads, and let them find the examples."""
+    """Environment variables that keep libraries to so many threads, and let them find the examples.
+
+    Python keeps what it compiles, as it does for users: otherwise each import of this package would compile it.
+    """
     names = ("OMP", "OPENBLAS", "MKL", "NUMBA")
     eigen = f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'} intra_op_parallelism_threads={threads}"
     paths = [str(HERE.parent / "examples"), os.environ.get("PYTHONPATH", "")]
     return {
         **{f"{name}_NUM_THREADS": str(threads) for name in names},
+        "PYTHONDONTWRITEBYTECODE": "",
         "XLA_FLAGS": eigen,
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
