@@ -60,6 +60,8 @@ TABLES = {
         exp2=coefficients.EXP2_DOUBLE,
     ),
 }
+NEAREST = 8
+"""To nearest, ties to even, and no exceptions, as AVX-512 encodes it."""
 LOG2_E = 1.4426950408889634
 LOG2_10 = 3.321928094887362
 LN_10 = 2.302585092994046
@@ -88,6 +90,10 @@ def exp_of_sum(high: Lanes, low: Lanes) -> Lanes:
 def exp2(x: Lanes) -> Lanes:
     """2^x; 1 ulp."""
     k, table = x.kind, TABLES[x.kind.element]
+    if _scales(k):
+        n = Lanes(k, k.writer.intrinsic("llvm.roundeven", k.type, x.name))
+        r = Lanes(k, _by_registers(k, "reduce", [x.name], immediate=NEAREST))  # 0 for infinite x
+        return scale_by_power(k.fma(r, k.polynomial(r, table.exp2), 1.0), n)
     x = _within(x, -150.0 if k.element == "float" else -1080.0, 129.0 if k.element == "float" else 1025.0)
     n = (x + table.magic) - table.magic
     r = x - n
@@ -186,8 +192,8 @@ def _within(x: Lanes, low: float, high: float) -> Lanes:
 def scale_by_power(value: Lanes, n: Lanes) -> Lanes:
     """value · 2ⁿ for integral n, rounded once when the result is denormal. |n| < 2 · (largest exponent)."""
     k = value.kind
-    if k.writer.target.has_avx512f and k.width * k.lanes >= 128:
-        return Lanes(k, _scalef(k, value.name, n.name))
+    if _scales(k):
+        return Lanes(k, _by_registers(k, "scalef", [value.name, n.name]))
     magic = TABLES[k.element].magic
     half = k.fma(n, 0.5, magic) - magic
     return value * _power_of_two(half) * _power_of_two(n - half)
@@ -199,19 +205,25 @@ def _power_of_two(n: Lanes) -> Lanes:
     return k.from_bits(((n + table.magic).bits << table.mantissa_bits) + table.one)
 
 
-def _scalef(k: Kind, value: str, n: str) -> str:
-    """AVX-512's value · 2ⁿ, by registers."""
+def _scales(k: Kind) -> bool:
+    """Are there instructions that take a number apart into an integer and a rest, and scale by powers of two?"""
+    return k.writer.target.has_avx512f and k.width * k.lanes >= 128
+
+
+def _by_registers(k: Kind, instruction: str, operands: list[str], *, immediate: int | None = None) -> str:
+    """An AVX-512 instruction that LLVM has as a masked intrinsic, register by register."""
     w = k.writer
     registers = max(1, k.width * k.lanes // 512)
     lanes = k.lanes // registers
     part = Kind(w, k.element, lanes)
     bits = part.width * lanes
-    name = f"llvm.x86.avx512.mask.scalef.p{'s' if part.width == 32 else 'd'}.{bits}"
+    name = f"llvm.x86.avx512.mask.{instruction}.p{'s' if part.width == 32 else 'd'}.{bits}"
+    numbers = [] if immediate is None else [("i32", str(immediate))]
     mask = ("i16" if lanes == 16 else "i8", "-1")
     rounding = [("i32", "4")] if bits == 512 else []
     results = []
     for start in range(0, k.lanes, lanes):
-        a, b = (w.slice(x, k.element, k.lanes, start, lanes) for x in (value, n))
-        operands = [(part.type, a), (part.type, b), (part.type, "zeroinitializer"), mask, *rounding]
-        results.append(w.call(part.type, name, operands))
+        parts = [(part.type, w.slice(x, k.element, k.lanes, start, lanes)) for x in operands]
+        arguments = [*parts, *numbers, (part.type, "zeroinitializer"), mask, *rounding]
+        results.append(w.call(part.type, name, arguments))
     return w.concat(results, k.element, lanes)
