@@ -287,7 +287,8 @@ class LlvmWriter:
         loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carried], preheader)
         yield loop
         assert len(loop.next) == len(carried), "loop.next has one value per carried value"
-        following = self.emit(f"add nuw nsw i64 {loop.index}, {step}")
+        unsigned = "nuw " if str(low).isdigit() else ""  # from a negative number the counter passes 0
+        following = self.emit(f"add {unsigned}nsw i64 {loop.index}, {step}")
         again = self.emit(f"icmp slt i64 {following}, {high}")
         before, latch = preheader.label(), self.label
         preheader.sealed = True
