@@ -12,9 +12,11 @@ After this pass the only SSA values that loops and branches carry are scalars.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import TensorType
+from tilewright.ir.types import TensorType, Type
 
 
 def carry_buffers(module: Op) -> None:
@@ -35,9 +37,8 @@ def _for(loop: Op) -> None:
     _write_at_end(yields, buffers, yields.operands)
     scalars = [v for b, v in zip(buffers, inits, strict=True) if b is None]
     _rebuild(loop, [*loop.operands[:3], *scalars], buffers)
-    body.args = [body.args[0], *_renumbered(a for b, a in zip(buffers, body.args[1:], strict=True) if b is None)]
-    for position, arg in enumerate(body.args):
-        arg.index = position
+    kept = [a for b, a in zip(buffers, body.args[1:], strict=True) if b is None]
+    body.args = _renumbered([body.args[0], *kept])
 
 
 def _if(branch: Op) -> None:
@@ -68,7 +69,8 @@ def _while(loop: Op) -> None:
     _rebuild(loop, scalars, passed)
 
 
-def _buffers(op: Op, types: list[object] | list) -> list[Value | None]:  # type: ignore[type-arg]
+def _buffers(op: Op, types: Iterable[Type]) -> list[Value | None]:
+    """A buffer in front of `op` for each type that is a tile's."""
     return [_alloc(t, op) if isinstance(t, TensorType) else None for t in types]
 
 
@@ -76,8 +78,8 @@ def _tiles(buffers: list[Value | None], values: list[Value]) -> list[tuple[Value
     return [(b, v) for b, v in zip(buffers, values, strict=True) if b is not None]
 
 
-def _renumbered(args: object) -> list[Value]:
-    kept: list[Value] = list(args)  # type: ignore[call-overload]
+def _renumbered(args: Iterable[Value]) -> list[Value]:
+    kept = list(args)
     for position, arg in enumerate(kept):
         arg.index = position
     return kept

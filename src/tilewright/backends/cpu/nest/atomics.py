@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
@@ -65,13 +65,13 @@ def _do(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], element: str
     return _as_integers(w, element, values, exchange)
 
 
-def _as_integers(w: LlvmWriter, element: str, values: Sequence[str], build: object) -> str:
+def _as_integers(w: LlvmWriter, element: str, values: Sequence[str], build: Callable[[Sequence[str]], str]) -> str:
     """Do it on the bits of the values, and give the old bits back as `element`."""
     if element.startswith("i") or element == "ptr":
-        return w.emit(build([f"{element} {v}" for v in values]))  # type: ignore[operator]
+        return w.emit(build([f"{element} {v}" for v in values]))
     bits = f"i{bits_of(element)}"
     casted = [f"{bits} {w.emit(f'bitcast {element} {v} to {bits}')}" for v in values]
-    old = w.emit(build(casted))  # type: ignore[operator]
+    old = w.emit(build(casted))
     return w.emit(f"bitcast {bits} {old} to {element}")
 
 

@@ -146,7 +146,8 @@ def _add_pointer(c: Context, op: Op, index: Index) -> Lane:
     if isinstance(pointer, Uniform):
         return Address(pointer, wide, element)
     if isinstance(pointer, Address) and pointer.element == element:
-        total = _sum(c, pointer.offset, wide)
+        total = c.plus(pointer.offset, wide)
+        assert isinstance(total, Uniform | Affine | Vector), "a sum of indices is an index"
         return Address(pointer.base, total, element)
     base = c.as_vector(pointer, "ptr")
     steps = c.as_vector(wide, "i64")
@@ -154,25 +155,6 @@ def _add_pointer(c: Context, op: Op, index: Index) -> Lane:
     many = f"<{c.lanes} x ptr>" if c.lanes > 1 else "ptr"
     each = f"<{c.lanes} x i64>" if c.lanes > 1 else "i64"
     return Vector(c.emit(level, f"getelementptr {element}, {many} {base.name}, {each} {steps.name}"), level)
-
-
-def _sum(c: Context, a: Uniform | Affine | Vector, b: Uniform | Affine | Vector) -> Uniform | Affine | Vector:
-    if isinstance(a, Uniform) and isinstance(b, Uniform):
-        level = max(a.level, b.level)
-        return Uniform(c.add(a.name, b.name, "i64", level), level)
-    if isinstance(a, Uniform):
-        a, b = b, a
-    if isinstance(a, Affine) and isinstance(b, Uniform):
-        level = max(a.level, b.level)
-        return Affine(c.add(a.base, b.name, "i64", level), a.stride, level, a.local)
-    if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
-        level = max(a.level, b.level)
-        base, stride = c.add(a.base, b.base, "i64", level), c.add(a.stride, b.stride, "i64", level)
-        return Affine(base, stride, level, a.local)
-    x, y = c.as_vector(a, "i64"), c.as_vector(b, "i64")
-    level = max(x.level, y.level)
-    type = f"<{c.lanes} x i64>" if c.lanes > 1 else "i64"
-    return Vector(c.emit(level, f"add {type} {x.name}, {y.name}"), level)
 
 
 def _widen(c: Context, offset: Lane, element: str) -> Uniform | Affine | Vector:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, Affine, Index, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
 from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.spelling import vector
@@ -71,6 +71,3 @@ def _last_lanes(c: Context, combine: Combine, values: list[str], *, reverse: boo
         c.w.shuffle(vector(e, c.lanes), v, "poison", [lane] * c.lanes)
         for v, e in zip(values, combine.elements, strict=True)
     ]
-
-
-__all__ = ["Affine", "emit_scan"]
