@@ -83,9 +83,14 @@ def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> Ma
     if condition == "true":
         return found
     with w.branch(condition) as branch, branch.otherwise():
-        emit_nest(w, nest, scalar)
+        emit_nest(w, nest, scalar, compact=not _wraps(nest))
     pointer = branch.join("ptr", found.pointer, scalar(buffer))
     return Matrix(pointer, branch.join("i64", found.stride, str(columns)))
+
+
+def _wraps(nest: Op) -> bool:
+    """Are there ranges that may wrap? Rows where they do not are many, and far cheaper to copy."""
+    return any(op.name in ("arith.remsi", "arith.remui") for op in nest.regions[0].block)
 
 
 def _in_place(c: Context, source: Source, rows: int, columns: int) -> Matrix | None:

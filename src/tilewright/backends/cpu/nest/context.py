@@ -27,6 +27,7 @@ class Context:
         places: for each level above `depth`, a section to which lines can be added.
         fast: a fast version is being written; it may rely on conditions that it collects in `assumptions`.
         programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
+        compact: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches; the conditions for that are collected here.
         position: the lane at which the current chunk starts, an i64.
         reduced: results of the reductions that are finished.
@@ -47,6 +48,7 @@ class Context:
         self.reduced: dict[Value, Lane] = {}
         self.redirected: str | None = None
         self.programs: str | None = None
+        self.compact = False
         self.streaming: list[str] | None = None
         self._memos: dict[tuple[bool, int, int], Memo] = {}
         self._vectors: dict[tuple[object, ...], str] = {}

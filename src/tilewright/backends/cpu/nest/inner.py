@@ -66,7 +66,7 @@ class InnerLoop:
         """Write the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
         step = self._chunks_per_step()
-        if self.by_rows and self._has_conditions():
+        if self.by_rows and self._has_conditions() and not c.compact:
             self._versions(step)
         else:
             self._loop(step)
@@ -88,7 +88,7 @@ class InnerLoop:
 
     def _chunks_per_step(self) -> int:
         c = self.c
-        if not self.by_rows or any(r.name in ATOMICS for r in self.roots):
+        if not self.by_rows or c.compact or any(r.name in ATOMICS for r in self.roots):
             return 1
         ops = len({o for r in self.roots for o in self.nest.closures[r] if not self.nest.is_row_level(o.result)})
         wanted = 4 if ops * 4 <= UNROLL_OPS else 2 if ops * 2 <= UNROLL_OPS else 1

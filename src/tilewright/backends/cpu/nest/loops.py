@@ -33,19 +33,22 @@ SHORT_ROW = 4
 """Rows of so many vectors have no loop."""
 
 
-def emit_nest(w: LlvmWriter, op: Op, scalar: Callable[[Value], str], *, programs: str | None = None) -> list[str]:
+def emit_nest(
+    w: LlvmWriter, op: Op, scalar: Callable[[Value], str], *, programs: str | None = None, compact: bool = False
+) -> list[str]:
     """Write the loops of the cpu.nest `op`.
 
     Args:
         w: where the code goes.
         scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
         programs: how many programs the grid has, an i64, if each of them runs the nest once.
+        compact: the nest seldom runs: little code counts for more than speed.
 
     Returns the LLVM values of the nest's results.
     """
     nest = Nest(op)
     emitter = NestEmitter(w, nest, scalar)
-    emitter.c.programs = programs
+    emitter.c.programs, emitter.c.compact = programs, compact
     return emitter.emit()
 
 
