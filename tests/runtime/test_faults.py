@@ -116,12 +116,12 @@ def test_any_damaged_file_is_made_again(cache: Path, program: Path, damage: str)
 
 @pytest.mark.slow
 def test_processes_that_are_killed_leave_a_cache_that_works(cache: Path, program: Path) -> None:
-    for milliseconds in range(100, 1300, 100):
+    for milliseconds in range(200, 1400, 200):
         victim = subprocess.Popen([sys.executable, program], stdout=subprocess.DEVNULL)
         time.sleep(milliseconds / 1000)
         victim.kill()
         victim.wait()
-        if milliseconds % 400 == 0:
+        if milliseconds % 600 == 0:
             run(program)
             assert run(program) == ["False"]
             for path in cache.glob("*/*.json"):
