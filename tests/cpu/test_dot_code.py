@@ -123,8 +123,8 @@ def test_plain_operands_need_no_workspace() -> None:
 
 @pytest.mark.parametrize(
     ("extents", "panels"),
-    [((64, 64, 64), 2), ((64, 32, 64), 1), ((128, 64, 32), 1)],
-    ids=["the next panel is packed ahead", "there is one panel", "fewer than four k per block"],
+    [((32, 64, 64), 2), ((32, 32, 64), 1), ((64, 64, 64), 1)],
+    ids=["the next panel is packed ahead", "there is one panel", "a block's share of a row is part of a line"],
 )
 def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int], panels: int) -> None:
     k = extents[2]

@@ -63,12 +63,16 @@ class Plan:
 
     @property
     def share(self) -> int:
-        """Groups of the next panel to pack with each block of rows; 0: a panel is packed in front of its use."""
+        """Groups of the next panel to pack with each block of rows; 0: a panel is packed in front of its use.
+
+        Rows along k that are read in parts of lines would be fetched again and again.
+        """
         full = self.spec.m // self.shape.rows
         if not self.packs_b or self.by.biased or self.panels == 1 or self.groups % full:
             return 0
         share = self.groups // full
-        return 0 if self.spec.b_transposed and share % 4 else share
+        reads_lines = not self.spec.b_transposed or share * self.by.word_bytes >= LINE
+        return share if reads_lines else 0
 
     @property
     def a_bytes(self) -> int:
