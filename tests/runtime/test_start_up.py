@@ -39,6 +39,7 @@ print(json.dumps({"import": imported - begin, "launch": launched - start,
 """
 
 NOT_IMPORTED = (
+    "_hashlib",
     "asyncio",
     "llvmlite",
     "ml_dtypes",

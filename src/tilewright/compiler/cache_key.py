@@ -5,13 +5,14 @@ Nothing that cannot change the code enters: launch-only options and settings do 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from tilewright.support.hashing import hash_of
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -41,12 +42,12 @@ class CacheKey(NamedTuple):
     def digest(self) -> str:
         """64 hexadecimal digits; the name of the entry's folder."""
         text = "".join(f"{len(part)}:{part}" for part in self)  # with lengths: no two records run together alike
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hash_of(text.encode()).hexdigest()
 
 
 def source_identity(folder: Path) -> str:
     """64 hexadecimal digits that differ whenever a source file below `folder` differs in name, size or date."""
-    return hashlib.sha256(repr(list(_source_facts(os.fspath(folder)))).encode()).hexdigest()
+    return hash_of(repr(list(_source_facts(os.fspath(folder)))).encode()).hexdigest()
 
 
 @cache

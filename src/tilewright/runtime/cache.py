@@ -12,7 +12,6 @@ or written costs one warning; kernels are then compiled in each process.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
@@ -20,6 +19,8 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tilewright.support.hashing import hash_of
 
 _FORMAT = 1
 _serial = itertools.count()
@@ -53,7 +54,7 @@ class StoredEntry:
         """
         path = self._folder / f"{self._stem}.{suffix}"
         content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != self._digests[suffix]:
+        if hash_of(content).hexdigest() != self._digests[suffix]:
             raise OSError(f"{path} is damaged: delete it, and it will be made again")
         return content
 
@@ -90,7 +91,7 @@ class DiskCache:
     def store(self, digest: str, name: str, entry: Entry) -> None:
         """Write an entry; where that is not possible, warn once and go on without."""
         folder, stem = self.root / digest, file_stem(name)
-        digests = {suffix: hashlib.sha256(content).hexdigest() for suffix, content in entry.files.items()}
+        digests = {suffix: hash_of(content).hexdigest() for suffix, content in entry.files.items()}
         body = {"format": _FORMAT, "facts": dict(entry.facts), "files": digests}
         index = json.dumps({"digest": _digest_of(body), "entry": body}).encode()
         try:
@@ -135,4 +136,4 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _digest_of(body: Any) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return hash_of(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -10,7 +10,6 @@ comments). A function of Tilewright itself counts by its name: the compiler's id
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.bytecode_names import Read, global_reads
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.hashing import hash_of
 
 UsedGlobals: TypeAlias = dict[tuple[str, int], tuple[Any, Mapping[str, Any]]]
 OWN_PACKAGE = __name__.partition(".")[0]
@@ -109,7 +109,7 @@ class _Walk:
     """Hashes a function and follows what it reads."""
 
     def __init__(self) -> None:
-        self.hasher = hashlib.sha256()
+        self.hasher = hash_of()
         self.globals: UsedGlobals = {}
 
     def function(self, python: FunctionType) -> None:

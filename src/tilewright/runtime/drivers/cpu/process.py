@@ -8,7 +8,6 @@ Python.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import sys
 import time
@@ -36,6 +35,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     poke,
 )
 from tilewright.support import settings
+from tilewright.support.hashing import hash_of
 
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
 _BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
@@ -214,7 +214,7 @@ def _read_blob(path: Path, machine: str) -> Blob | None:
     except OSError:
         return None
     content = data[_DIGEST_BYTES:]
-    if hashlib.sha256(content).digest() != data[:_DIGEST_BYTES]:
+    if hash_of(content).digest() != data[:_DIGEST_BYTES]:
         return None
     header, _, image = content.partition(b"\0")
     entries = (entry.split("=") for entry in header.decode().split(";"))
@@ -227,7 +227,7 @@ def _write_blob(path: Path, blob: Blob) -> None:
     content = header.encode() + b"\0" + blob.image
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, hashlib.sha256(content).digest() + content)
+        write_whole(path, hash_of(content).digest() + content)
     except OSError:
         return
 
