@@ -34,6 +34,8 @@ MISTAKES = [
     "bool(v > 0)",
     "int(n)",
     "tl.program_id(3)",
+    "tl.rand(0.5, i)",
+    "tl.rand(p, i)",
     "tl.arange(0, 3)",
     "tl.arange(0, n)",
     "tl.arange(4, 4)",

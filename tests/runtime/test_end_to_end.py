@@ -46,6 +46,24 @@ class Extent(NamedTuple):
     factor: float
 
 
+class Shape(tuple[int, ...]):
+    """A tuple class that takes nothing but numbers, like torch's."""
+
+    def __new__(cls, extents: Any) -> Shape:
+        return super().__new__(cls, [int(extent) for extent in extents])
+
+
+@tw.jit
+def count_elements(shape, out_ptr):
+    tl.store(out_ptr, shape[0] * shape[1])
+
+
+@tw.jit
+def negated(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, -tl.load(x_ptr + offsets))
+
+
 @tw.jit
 def combine(pointers, extent, out_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
@@ -234,3 +252,19 @@ def test_fork_after_a_launch(own_cache: Path) -> None:
 
 def test_kernels_are_pickled_by_reference() -> None:
     assert pickle.loads(pickle.dumps(add)) is add
+
+
+def test_tuple_class_that_takes_numbers_only() -> None:
+    out = np.zeros(1, np.int32)
+    count_elements[(1,)](Shape((3, 5)), out)
+    assert out[0] == 15
+    count_elements[(1,)](Shape((7, 5)), out)
+    assert out[0] == 35
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_minus_flips_the_sign_of_zero(dtype: Any) -> None:
+    x = np.array([0.0, -0.0, 1.5, -np.inf], dtype)
+    out = np.zeros_like(x)
+    negated[(1,)](x, out, BLOCK=4)
+    assert np.array_equal(np.signbit(out), [True, False, True, False])

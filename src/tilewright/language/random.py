@@ -51,7 +51,10 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
 
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
     """Four tiles of random bits from the 64-bit `seed` and the counter (c0 … c3), 32 or 64 bits wide like c0."""
-    key: Any = operations.cast(to_tensor(seed), uint64)
+    given = to_tensor(seed)
+    if not given.type.scalar.is_int():
+        raise SemanticError(WrongOperandType("philox", given.type.scalar, "an integer seed"))
+    key: Any = operations.cast(given, uint64)
     counters = [to_tensor(c) for c in (c0, c1, c2, c3)]
     if counters[0].type.scalar.primitive_bitwidth == 32:
         kind: dtype = uint32

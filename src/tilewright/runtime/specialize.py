@@ -24,6 +24,7 @@ import numpy as np
 
 from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
 from tilewright.language.callable import JITCallable
+from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.parameters import KernelParam
@@ -130,8 +131,11 @@ def _pointer(view: ArrayView, param: KernelParam) -> Specialized:
 
 def _tuple(value: tuple[Any, ...], param: KernelParam) -> Specialized:
     parts = tuple(_specialize(part, param) for part in value)
-    key = (type(value), tuple((part.type, part.key) for part in parts))
-    return Specialized(TUPLE, key, TupleParts(parts, type(value)))
+    kind = type(value)
+    if not hasattr(kind, "_fields") and not issubclass(kind, language_tuple):
+        kind = tuple  # a class such as torch.Size takes numbers only, which tiles are not
+    key = (kind, tuple((part.type, part.key) for part in parts))
+    return Specialized(TUPLE, key, TupleParts(parts, kind))
 
 
 def _constant(value: Any, param: KernelParam) -> Specialized:

@@ -151,11 +151,13 @@ def fdiv(lhs: Any, rhs: Any, *, rounded: bool = False) -> Tile:
 
 
 def minus(tile: Tile) -> Tile:
-    """`-tile`, computed as `0 - tile`."""
+    """`-tile`; that of a float flips the sign, so that `-0.0` differs from `0.0`."""
     kind = tile.type.scalar
     if isinstance(kind, pointer_type):
         raise SemanticError(WrongOperandType("-", kind, "a number"))
-    return sub(constant(0.0 if kind.floating else 0, tile.type), tile)
+    if kind.floating:
+        return build("arith.negf", [tile.handle], tile.type)
+    return sub(constant(0, tile.type), tile)
 
 
 def plus(tile: Tile) -> Tile:
