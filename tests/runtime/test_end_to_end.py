@@ -58,6 +58,17 @@ def count_elements(shape, out_ptr):
     tl.store(out_ptr, shape[0] * shape[1])
 
 
+class Closure(NamedTuple):
+    function: tl.constexpr
+    captured: tuple[Any, ...]
+
+
+@tw.jit
+def call_closure(closure, out_ptr):
+    product, total = closure.function(*closure.captured)
+    tl.store(out_ptr, product - total)
+
+
 @tw.jit
 def negated(x_ptr, out_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
@@ -260,6 +271,12 @@ def test_tuple_class_that_takes_numbers_only() -> None:
     assert out[0] == 15
     count_elements[(1,)](Shape((7, 5)), out)
     assert out[0] == 35
+
+
+def test_kernel_function_as_a_field_of_a_named_tuple() -> None:
+    out = np.zeros(1, np.int32)
+    call_closure[(1,)](Closure(product_and_sum, (7, 5)), out)
+    assert out[0] == 35 - 12
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -29,7 +29,7 @@ def attribute(owner: Any, name: str) -> Any:
     found = getattr(owner, name)
     if not isinstance(found, JITCallable):
         return found
-    return Method(found, owner) if hasattr(type(owner), name) else found
+    return Method(found, owner) if getattr(type(owner), name, None) is found else found
 
 
 def pack(*items: Any) -> tuple[Any, ...]:
