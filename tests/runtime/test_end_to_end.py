@@ -70,6 +70,15 @@ def call_closure(closure, out_ptr):
 
 
 @tw.jit
+def scaled(out_ptr, HOW: tl.constexpr):
+    if HOW == "double":
+        factor = 2
+    else:
+        raise ValueError("no such way")
+    tl.store(out_ptr, factor)
+
+
+@tw.jit
 def negated(x_ptr, out_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     tl.store(out_ptr + offsets, -tl.load(x_ptr + offsets))
@@ -277,6 +286,14 @@ def test_kernel_function_as_a_field_of_a_named_tuple() -> None:
     out = np.zeros(1, np.int32)
     call_closure[(1,)](Closure(product_and_sum, (7, 5)), out)
     assert out[0] == 35 - 12
+
+
+def test_raise_is_refused_where_it_is_reached() -> None:
+    out = np.zeros(1, np.int32)
+    scaled[(1,)](out, HOW="double")
+    assert out[0] == 2
+    with pytest.raises(tw.CompilationError, match="`raise` cannot be used"):
+        scaled[(1,)](out, HOW="triple")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

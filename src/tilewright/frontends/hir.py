@@ -173,6 +173,13 @@ class Return(NamedTuple):
     location: FileLocation
 
 
+class Refuse(NamedTuple):
+    """A statement that no path of a kernel may reach, such as `raise` on a side that a constant rules out."""
+
+    what: str
+    location: FileLocation
+
+
 class Assert(NamedTuple):
     """`assert test, message`."""
 
@@ -198,6 +205,7 @@ Step: TypeAlias = (
     | For
     | While
     | Return
+    | Refuse
     | Assert
 )
 

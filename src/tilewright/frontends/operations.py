@@ -29,7 +29,8 @@ def attribute(owner: Any, name: str) -> Any:
     found = getattr(owner, name)
     if not isinstance(found, JITCallable):
         return found
-    return Method(found, owner) if getattr(type(owner), name, None) is found else found
+    of_class = getattr(type(owner), name, None) is found  # and not a field that holds it
+    return Method(found, owner) if of_class else found
 
 
 def pack(*items: Any) -> tuple[Any, ...]:

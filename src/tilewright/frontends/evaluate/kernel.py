@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadArguments, KernelReturnsValue
+from tilewright.frontends.errors import BadArguments, KernelReturnsValue, UnsupportedSyntax
 from tilewright.frontends.evaluate.branches import branch, check, choose, short_circuit
 from tilewright.frontends.evaluate.calls import call
 from tilewright.frontends.evaluate.constants import bind, delete, load, operate, store, unpack
@@ -116,6 +116,10 @@ def _return(frame: Frame, step: hir.Return) -> None:
     frame.result = frame.values[step.value]
 
 
+def _refuse(frame: Frame, step: hir.Refuse) -> None:
+    raise frame.fail(UnsupportedSyntax(step.what), step.location)
+
+
 def _continue(frame: Frame, step: hir.Continue) -> None:
     """Go on with the steps that several paths share."""
     frame.run(step.block)
@@ -133,6 +137,7 @@ HANDLERS: dict[type, Handler] = {
     hir.If: branch,
     hir.Load: load,
     hir.Operate: operate,
+    hir.Refuse: _refuse,
     hir.Return: _return,
     hir.ShortCircuit: short_circuit,
     hir.Store: store,

@@ -219,7 +219,6 @@ _DESCRIPTIONS: dict[type[ast.AST], str] = {
     ast.Lambda: "a lambda",
     ast.Match: "`match`",
     ast.Nonlocal: "`nonlocal`",
-    ast.Raise: "`raise`",
     ast.Set: "a set",
     ast.SetComp: "a set comprehension",
     ast.Try: "`try`",

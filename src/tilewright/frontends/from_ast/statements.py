@@ -65,6 +65,11 @@ def read_pass(_reader: Reader, _node: ast.Pass) -> None:
     """`pass`."""
 
 
+def read_raise(reader: Reader, node: ast.Raise) -> None:
+    """`raise`: a mistake only if the compiler comes there."""
+    reader.put(hir.Refuse("`raise`", reader.location(node)))
+
+
 def read_return(reader: Reader, node: ast.Return) -> None:
     """`return value`."""
     if reader.loops:
@@ -81,5 +86,6 @@ STATEMENTS: dict[type[ast.AST], StatementReader] = {
     ast.Delete: read_delete,
     ast.Expr: read_expression_statement,
     ast.Pass: read_pass,
+    ast.Raise: read_raise,
     ast.Return: read_return,
 }
