@@ -15,6 +15,9 @@ import numpy as np
 
 from tilewright.runtime.errors import ArgumentError
 
+OFFERED = "float16, bfloat16, float32, float64, bool, or an integer of 8 to 64 bits"
+"""What a message proposes: the element types that people use."""
+
 # What NumPy, ml_dtypes, torch and the language call an element type -> what Triton calls it in signatures.
 ELEMENT_NAMES = {
     "bf16": "bf16",
@@ -90,7 +93,7 @@ def element_name(dtype: Any) -> str:
         spelled = dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2]
         found = ELEMENT_NAMES.get(spelled)
         if found is None:
-            raise ArgumentError(f"arrays of {spelled} are not supported; convert to one of {', '.join(ELEMENT_NAMES)}")
+            raise ArgumentError(f"arrays of {spelled} are not supported; convert to {OFFERED}")
         if isinstance(dtype, np.dtype) and not dtype.isnative:
             raise ArgumentError(f"arrays of {dtype.str} are in foreign byte order; convert with .astype({spelled!r})")
         _element_names[dtype] = found
