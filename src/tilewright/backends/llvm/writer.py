@@ -166,10 +166,6 @@ class LlvmWriter:
         """Append an instruction without a result."""
         self._append(f"  {instruction}")
 
-    def remark(self, text: str) -> None:
-        """Append a comment line."""
-        self._append(f"  ; {text}")
-
     def fresh(self, prefix: str = "v") -> str:
         """A name for a value (`%prefix7`) that nothing else has."""
         self._count += 1
@@ -349,14 +345,6 @@ class LlvmWriter:
     def intrinsic(self, name: str, type: str, *values: str, flags: str = "") -> str:
         """Call an intrinsic whose operands and result all have `type`: `intrinsic("llvm.smax", "<4 x i32>", a, b)`."""
         return self.call(type, f"{name}.{suffix(type)}", [(type, value) for value in values], flags=flags)
-
-    def call_pointer(self, result: str, pointer: str, arguments: Sequence[Typed]) -> str | None:
-        """Call the function at the address `pointer`; returns the result's name, None for void."""
-        text = f"call {result} {pointer}({', '.join(f'{type} {value}' for type, value in arguments)})"
-        if result != "void":
-            return self.emit(text)
-        self.do(text)
-        return None
 
     def _declare(self, result: str, function: str, arguments: Sequence[Typed]) -> None:
         if function not in self._declarations and function not in self._helpers:
