@@ -124,7 +124,7 @@ def test_tuples_are_flattened() -> None:
 
 
 def wrong(x_ptr, BLOCK: tl.constexpr):
-    tl.store(x_ptr + tl.arange(0, BLOCK), missing_name)  # noqa: F821
+    tl.store(x_ptr + tl.arange(0, BLOCK), missing_name)  # noqa: F821 - unknown on purpose
 
 
 def test_mistakes_are_compilation_errors_with_the_place() -> None:

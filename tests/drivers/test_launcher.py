@@ -135,7 +135,7 @@ def test_arguments_of_other_kinds_always_go_to_python(value: Any) -> None:
 
 
 def test_subclasses_are_not_taken_for_their_bases() -> None:
-    class Array(np.ndarray):  # type: ignore[type-arg]
+    class Array(np.ndarray):
         pass
 
     class Number(int):
@@ -407,7 +407,7 @@ def accelerated() -> Iterator[None]:
     assert runtime is not None
     launcher._accelerate(runtime, Owner, "native")
     yield
-    Owner.__getitem__ = original  # type: ignore[method-assign]
+    Owner.__getitem__ = original
     accelerate(Owner, "native")
 
 
@@ -481,7 +481,7 @@ def test_tensors_and_arrays_have_different_keys() -> None:
 def test_tensors_elsewhere_and_of_other_classes_go_to_python() -> None:
     assert torch is not None
 
-    class Tensor(torch.Tensor):  # type: ignore[name-defined,misc]
+    class Tensor(torch.Tensor):
         pass
 
     misses: list[Any] = []

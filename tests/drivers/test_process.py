@@ -92,7 +92,7 @@ class Slotted:
 def test_slots_are_found_where_they_are() -> None:
     offset = python_memory.slot_offset(Slotted, "second")
     instance = Slotted()
-    instance.second = value = object()  # type: ignore[attr-defined]
+    instance.second = value = object()
 
     assert offset is not None
     assert python_memory._word(id(instance) + offset) == id(value)

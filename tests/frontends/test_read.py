@@ -33,7 +33,7 @@ def _steps(function: hir.Function, kind: type) -> list[Any]:
 
 
 def test_positions_of_a_nested_function() -> None:
-    def kernel(x):  # type: ignore[no-untyped-def]
+    def kernel(x):
         y = x + 1
         return y  # noqa: RET504 - two statements are the point
 
@@ -116,18 +116,18 @@ def test_equal_constants_share_a_register_but_not_across_types(tmp_path: Path) -
 
 
 def test_reading_is_remembered() -> None:
-    def kernel(x):  # type: ignore[no-untyped-def]
+    def kernel(x):
         return x
 
     assert read_function_once(kernel) is read_function_once(kernel)
 
 
 @jit
-def _plus(a, b):  # type: ignore[no-untyped-def]
+def _plus(a, b):
     return a + b
 
 
-def _sums(x):  # type: ignore[no-untyped-def]
+def _sums(x):
     tl.store(x, tl.reduce(tl.load(x + tl.arange(0, 16)), 0, _plus))
 
 
@@ -144,7 +144,7 @@ def test_locations_of_ops_evaluated_in_place_hold_the_call() -> None:
 def test_closures_and_defaults_are_seen() -> None:
     SIZE = tl.constexpr(32)
 
-    def kernel(x, value=4):  # type: ignore[no-untyped-def]
+    def kernel(x, value=4):
         tl.store(x + tl.arange(0, SIZE), value)
 
     text = ttir(kernel, x=run_time("*i32"))

@@ -116,9 +116,9 @@ def test_python_inside_of_a_kernel() -> None:
 @tw.jit(interpret=True)
 def prints(x, BLOCK: tl.constexpr):
     tile = tl.load(x + tl.arange(0, BLOCK))
-    print("python", tile)  # noqa: T201
+    print("python", tile)  # noqa: T201 - the kernel prints
     tl.device_print("device", tile)
-    print(f"sum {tl.sum(tile):>5}")  # noqa: T201
+    print(f"sum {tl.sum(tile):>5}")  # noqa: T201 - the kernel prints
 
 
 def test_prints(capsys: pytest.CaptureFixture[str]) -> None:

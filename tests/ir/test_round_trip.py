@@ -51,7 +51,7 @@ def test_spellings_of_triton_3_9_are_read() -> None:
   %x = tt.load %p {cachePolicy = #tt.cache_policy<cache_modifier = ca, eviction_policy = evict_first>, isVolatile = true} : !tt.ptr<f32>
   %y = tt.descriptor_load %d[%k] {cachePolicy = #tt.cache_policy<cache_modifier = cg>} : !tt.tensordesc<8xf32> -> tensor<8xf32>
   tt.return
-}"""  # noqa: E501
+}"""  # noqa: E501 - one line of IR
     assert print_op(parse_module(text)).splitlines()[2:5] == [
         "    gpu.barrier",
         "    %x = tt.load %p cacheModifier = ca evictionPolicy = evict_first {isVolatile = true} : !tt.ptr<f32>",

@@ -25,7 +25,7 @@ from tilewright.support import settings
 def hand_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The hand-written back end and a cache folder of its own for each test."""
     stand_in = types.ModuleType("tilewright.backends.cpu.pipeline")
-    stand_in.CpuBackend = HandWritten  # type: ignore[attr-defined]
+    stand_in.CpuBackend = HandWritten
     monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     settings.refresh()
@@ -274,7 +274,7 @@ def test_annotated_numbers_are_passed_as_annotated() -> None:
 
 
 def broken(x_ptr, BLOCK: tl.constexpr):
-    tl.store(x_ptr + tl.arange(0, BLOCK), no_such_name)  # noqa: F821
+    tl.store(x_ptr + tl.arange(0, BLOCK), no_such_name)  # noqa: F821 - unknown on purpose
 
 
 def test_a_failed_compilation_leaves_nothing(hand_written: Path) -> None:

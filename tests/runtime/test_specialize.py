@@ -21,10 +21,10 @@ class Pair(NamedTuple):
 
 
 def plain(x): ...
-def const(x: tl.const): ...  # type: ignore[name-defined]
+def const(x: tl.const): ...
 def constant(x: tl.constexpr): ...
-def wide(x: i64): ...  # noqa: F821
-def real(x: fp64): ...  # noqa: F821
+def wide(x: i64): ...  # noqa: F821 - a type by its name
+def real(x: fp64): ...  # noqa: F821 - a type by its name
 
 
 def param(fn: Any = plain, **options: Any) -> KernelParam:

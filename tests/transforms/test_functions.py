@@ -57,7 +57,7 @@ def test_calls_of_calls_are_inlined() -> None:
       }
     }"""
     assert nameless(module) == nameless(parsed(expected))
-    multiply = module.regions[0].block.first.regions[0].block.first  # type: ignore[union-attr]
+    multiply = module.regions[0].block.first.regions[0].block.first
     assert multiply is not None
     assert isinstance(multiply.location, CallLocation)
     assert isinstance(multiply.location.callee, CallLocation)

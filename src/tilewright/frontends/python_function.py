@@ -116,5 +116,5 @@ def _parse_at(text: str, first_line: int) -> SyntaxTree:
     if text[:1].isspace():
         (outer,) = ast.parse("if 1:\n" + text).body
         assert isinstance(outer, ast.If), "put there in the line above"
-        return SyntaxTree(outer.body[0], first_line - 2)  # type: ignore[arg-type]
-    return SyntaxTree(ast.parse(text).body[0], first_line - 1)  # type: ignore[arg-type]
+        return SyntaxTree(outer.body[0], first_line - 2)  # type: ignore[arg-type]  # a definition
+    return SyntaxTree(ast.parse(text).body[0], first_line - 1)  # type: ignore[arg-type]  # a definition

@@ -47,7 +47,7 @@ def global_reads(code: CodeType) -> Iterator[Read]:
         if opcode == _LOAD_GLOBAL:
             reading = names[argument >> 1], False
         elif opcode == _LOAD_DEREF and captured:
-            name = code._varname_from_oparg(argument)  # type: ignore[attr-defined]
+            name = code._varname_from_oparg(argument)  # type: ignore[attr-defined]  # CPython has it, its stubs do not
             reading = (name, True) if name in captured else None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

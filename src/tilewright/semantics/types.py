@@ -268,7 +268,7 @@ class pointer_type(dtype):  # noqa: N801 - Triton's name
         cls._pointers[key] = self
         return self
 
-    def __reduce__(self) -> tuple[type[pointer_type], tuple[AnyType, int, bool]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[pointer_type], tuple[AnyType, int, bool]]:  # type: ignore[override]  # own arguments
         return pointer_type, (self.element_ty, self.address_space, self.const)
 
     def is_ptr(self) -> bool:

@@ -149,7 +149,7 @@ class NativeRuntime:
             return None
         make = ctypes.pythonapi.PyDescr_NewWrapper
         make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
-        return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]
+        return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]  # made through ctypes
 
 
 _T_PYSSIZET, _READONLY = 19, 1
