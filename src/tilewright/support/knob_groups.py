@@ -1,0 +1,244 @@
+"""The knobs: name, kind, environment variable, default, meaning. docs/settings.md is printed from these classes.
+
+`NO_EFFECT` marks what is accepted so that programs written for Triton run, and changes nothing here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tilewright.support.knob_kinds import (
+    HookChain,
+    base_knobs,
+    env_bool,
+    env_class,
+    env_int,
+    env_opt_bool,
+    env_opt_str,
+    env_str,
+    env_str_callable_default,
+)
+from tilewright.support.nvidia_tools import env_nvidia_tool
+
+STATE_FOLDER = ".tilewright"
+"""In `cache.home_dir`: where everything is kept that has no folder of its own."""
+
+NO_EFFECT = "accepted, no effect: "
+_AMD = f"{NO_EFFECT}there is no AMD back end"
+_NVIDIA = f"{NO_EFFECT}kernels are compiled for the CPU"
+_PROTON = f"{NO_EFFECT}Proton is not there"
+
+
+class build_knobs(base_knobs):
+    """How a C compiler is called."""
+
+    cc = env_opt_str("CC", f"{NO_EFFECT}no C compiler is used")
+    cudacrt_path = env_opt_str("TRITON_CUDACRT_PATH", _NVIDIA)
+    cudart_path = env_opt_str("TRITON_CUDART_PATH", _NVIDIA)
+    impl: Callable[..., str] | None = None
+
+    @property
+    def backend_dirs(self) -> set[str]:
+        """The folders that are set."""
+        return {path for path in (self.cudacrt_path, self.cudart_path) if path is not None}
+
+
+class redis_knobs(base_knobs):
+    """The Redis server that `RedisRemoteCacheBackend` talks to."""
+
+    key_format = env_str("TRITON_REDIS_KEY_FORMAT", "triton:{key}:{filename}", "name of a cached file in Redis")
+    host = env_str("TRITON_REDIS_HOST", "localhost", "where Redis runs")
+    port = env_int("TRITON_REDIS_PORT", 6379, "the port of Redis")
+
+
+class cache_knobs(base_knobs):
+    """Where files are kept, and by which classes."""
+
+    home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"), f"the folder that holds `{STATE_FOLDER}`")  # noqa: PTH111 - Triton's default ends in a slash
+    dump_dir = env_str_callable_default(
+        "TRITON_DUMP_DIR", lambda group: group.get_triton_dir("dump"), "where TRITON_KERNEL_DUMP writes"
+    )
+    override_dir = env_str_callable_default(
+        "TRITON_OVERRIDE_DIR", lambda group: group.get_triton_dir("override"), "where TRITON_KERNEL_OVERRIDE reads"
+    )
+    dir = env_str_callable_default(
+        "TRITON_CACHE_DIR", lambda group: group.get_triton_dir("cache"), "where compiled kernels are kept"
+    )
+    manager_class: env_class[Any] = env_class(
+        "TRITON_CACHE_MANAGER", "CacheManager", "the class that keeps compiled kernels, as `module:Class`"
+    )
+    remote_manager_class: env_class[Any] = env_class(
+        "TRITON_REMOTE_CACHE_BACKEND",
+        "RemoteCacheBackend",
+        "the class that talks to a remote cache for `RemoteCacheManager`, as `module:Class`",
+    )
+
+    def get_triton_dir(self, dirname: str) -> str:
+        """The folder of this name below `home_dir`."""
+        return os.fspath(Path(self.home_dir).expanduser() / STATE_FOLDER / dirname)
+
+
+class compilation_knobs(base_knobs):
+    """How kernels are compiled and stored.
+
+    Attributes:
+        listener: called after each compilation and each load from the cache, with `src`, `metadata`, `metadata_group`,
+            `times` (a `CompileTimes`) and `cache_hit` as keywords.
+    """
+
+    override = env_bool("TRITON_KERNEL_OVERRIDE", meaning="take stages from the override folder where it has them")
+    dump_ir = env_bool("TRITON_KERNEL_DUMP", meaning="write every stage of every compiled kernel to the dump folder")
+    dump_ir_extract_di_local_variables = env_bool(
+        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", meaning=f"{NO_EFFECT}objects carry no debug information"
+    )
+    store_binary_only = env_bool(
+        "TRITON_STORE_BINARY_ONLY", meaning="keep only object and metadata on disk, not the texts of the stages"
+    )
+    always_compile = env_bool("TRITON_ALWAYS_COMPILE", meaning="ignore compiled kernels that are already on disk")
+    use_ir_loc = env_opt_str("USE_IR_LOC", f"{NO_EFFECT}locations are those of the Python source")
+    enable_asan = env_bool("TRITON_ENABLE_ASAN", meaning=_AMD)
+    disable_line_info = env_bool("TRITON_DISABLE_LINE_INFO", meaning=f"{NO_EFFECT}objects carry no debug information")
+    front_end_debugging = env_bool(
+        "TRITON_FRONT_END_DEBUGGING", meaning="let Python exceptions of the front end pass unwrapped"
+    )
+    allow_non_constexpr_globals = env_bool(
+        "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning=f"{NO_EFFECT}globals of simple types are allowed"
+    )
+    fpsan_homomorphic_casts = env_bool("TRITON_FPSAN_HOMOMORPHIC_CASTS", meaning=_NVIDIA)
+    instrumentation_mode = env_str("TRITON_INSTRUMENTATION_MODE", "", _NVIDIA)
+    listener: Callable[..., None] | None = None
+
+
+class autotuning_knobs(base_knobs):
+    """How the autotuner reports and remembers.
+
+    Attributes:
+        listener: called after each tuning, with `fn`, `key`, `best_config`, `configs_timings`, `duration`, `cache_hit`.
+    """
+
+    cache = env_bool("TRITON_CACHE_AUTOTUNING", meaning="keep the results of tuning on disk")
+    print = env_bool("TRITON_PRINT_AUTOTUNING", meaning="print the best configuration after tuning")
+    listener: Callable[..., None] | None = None
+
+
+class runtime_knobs(base_knobs):
+    """How kernels are launched, and who is told.
+
+    Attributes:
+        launch_enter_hook: called before each launch with its metadata; `launch_exit_hook` after it.
+        kernel_load_start_hook: called before code is mapped with module, function, name, metadata group and hash;
+            `kernel_load_end_hook` afterwards, `kernel_unload_hook` before it is unmapped.
+        jit_cache_hook: called before a compilation; may cancel it by returning true.
+        jit_post_compile_hook: called after a compilation.
+        add_stages_inspection_hook: may change the stages of a compilation.
+    """
+
+    interpret = env_bool(
+        "TRITON_INTERPRET", meaning="`@jit` makes kernels that run eagerly in Python instead of compiled ones"
+    )
+    debug = env_bool("TRITON_DEBUG", meaning="compile every kernel with `debug=True`: device assertions are checked")
+    override_arch = env_opt_str("TRITON_OVERRIDE_ARCH", f"{NO_EFFECT}TILEWRIGHT_CPU chooses the processor")
+    launch_enter_hook: HookChain[Callable[..., None]] = HookChain()
+    launch_exit_hook: HookChain[Callable[..., None]] = HookChain(reversed=True)
+    kernel_load_start_hook: HookChain[Callable[..., None]] = HookChain()
+    kernel_load_end_hook: HookChain[Callable[..., None]] = HookChain(reversed=True)
+    kernel_unload_hook: HookChain[Callable[..., None]] = HookChain()
+    jit_cache_hook: Callable[..., bool | None] | None = None
+    jit_post_compile_hook: Callable[..., bool | None] | None = None
+    add_stages_inspection_hook: Callable[..., Any] | None = None
+
+
+class language_knobs(base_knobs):
+    """What the language leaves open."""
+
+    fp32_default = env_opt_str("TRITON_F32_DEFAULT", "the `input_precision` of `tl.dot` where it is not given")
+    default_fp_fusion = env_bool(
+        "TRITON_DEFAULT_FP_FUSION", True, "a multiplication and an addition may become one fused operation"
+    )
+    force_disable_fp_fusion = env_bool(
+        "TRITON_FORCE_DISABLE_FP_FUSION", meaning="they never do, even where a launch asks for `enable_fp_fusion`"
+    )
+
+    @property
+    def fp_fusion_enabled(self) -> bool:
+        """Whether operations are fused in a launch that does not say."""
+        return self.default_fp_fusion and not self.force_disable_fp_fusion
+
+
+class nvidia_knobs(base_knobs):
+    """Tools and libraries of NVIDIA."""
+
+    cuobjdump = env_nvidia_tool("cuobjdump", _NVIDIA)
+    nvdisasm = env_nvidia_tool("nvdisasm", _NVIDIA)
+    ptxas = env_nvidia_tool("ptxas", _NVIDIA)
+    ptxas_blackwell = env_nvidia_tool("ptxas-blackwell", _NVIDIA)
+    dump_nvptx = env_bool("NVPTX_ENABLE_DUMP", meaning=_NVIDIA)
+    disable_ptxas_opt = env_bool("DISABLE_PTXAS_OPT", meaning=_NVIDIA)
+    ptxas_options = env_opt_str("PTXAS_OPTIONS", _NVIDIA)
+    mock_ptx_version = env_opt_str("TRITON_MOCK_PTX_VERSION", _NVIDIA)
+    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", meaning=_NVIDIA)
+    libdevice_path = env_opt_str("TRITON_LIBDEVICE_PATH", _NVIDIA)
+    libcuda_path = env_opt_str("TRITON_LIBCUDA_PATH", _NVIDIA)
+
+
+class amd_knobs(base_knobs):
+    """AMD's back end."""
+
+    codegen_path = env_opt_str("TRITON_AMD_CODEGEN_PATH", _AMD)
+    use_buffer_ops = env_bool("AMDGCN_USE_BUFFER_OPS", True, _AMD)
+    use_buffer_atomics = env_bool("AMDGCN_USE_BUFFER_ATOMICS", True, _AMD)
+    buffer_ops_analyze_small_tensor_range = env_bool("AMDGCN_ANALYZE_SMALL_TENSOR_RANGE", meaning=_AMD)
+    dump_amdgcn = env_bool("AMDGCN_ENABLE_DUMP", meaning=_AMD)
+    libhip_path = env_opt_str("TRITON_LIBHIP_PATH", _AMD)
+    use_block_pingpong = env_opt_bool("TRITON_HIP_USE_BLOCK_PINGPONG", _AMD)
+    use_in_thread_transpose = env_opt_bool("TRITON_HIP_USE_IN_THREAD_TRANSPOSE", _AMD)
+    use_async_copy = env_opt_bool("TRITON_HIP_USE_ASYNC_COPY", _AMD)
+    use_coexec_scheduler = env_opt_bool("TRITON_HIP_USE_COEXEC_SCHEDULER", _AMD)
+    use_expert_scheduling = env_opt_bool("TRITON_HIP_USE_EXPERT_SCHEDULING", _AMD)
+    global_prefetch = env_int("TRITON_HIP_GLOBAL_PREFETCH", 0, _AMD)
+    local_prefetch = env_int("TRITON_HIP_LOCAL_PREFETCH", 0, _AMD)
+    scalarize_packed_fops = env_bool("AMDGCN_SCALARIZE_PACKED_FOPS", meaning=_AMD)
+    dump_mir = env_opt_str("TRITON_DUMP_MIR", _AMD)
+    swap_mir = env_opt_str("TRITON_SWAP_MIR", _AMD)
+    swap_mir_enable_misched = env_bool("TRITON_SWAP_MIR_ENABLE_MISCHED", meaning=_AMD)
+
+
+class proton_knobs(base_knobs):
+    """The profiler Proton."""
+
+    disable = env_bool("TRITON_PROTON_DISABLE", meaning=_PROTON)
+    cupti_lib_dir = env_str("TRITON_CUPTI_LIB_PATH", "triton/backends/nvidia/lib/cupti", _PROTON)
+    cupti_lib_blackwell_dir = env_str(
+        "TRITON_CUPTI_LIB_BLACKWELL_PATH", "triton/backends/nvidia/lib/cupti-blackwell", _PROTON
+    )
+    hsa_runtime_path = env_opt_str("TRITON_HSA_RUNTIME_PATH", _PROTON)
+    hsa_runtime_library = env_opt_str("TRITON_HSA_RUNTIME_LIBRARY", _PROTON)
+    rocprofiler_sdk_include_path = env_opt_str("TRITON_ROCPROFILER_SDK_INCLUDE_PATH", _PROTON)
+    rocprofiler_sdk_lib_path = env_opt_str("TRITON_ROCPROFILER_SDK_LIB_PATH", _PROTON)
+    rocprofiler_sdk_library = env_opt_str("TRITON_ROCPROFILER_SDK_LIBRARY", _PROTON)
+    roctracer_lib_path = env_opt_str("TRITON_ROCTRACER_LIB_PATH", _PROTON)
+    roctracer_library = env_opt_str("TRITON_ROCTRACER_LIBRARY", _PROTON)
+    roctx_lib_path = env_opt_str("TRITON_ROCTX_LIB_PATH", _PROTON)
+    roctx_library = env_str("TRITON_ROCTX_LIBRARY", "libroctx64.so", _PROTON)
+    profile_buffer_size = env_int("TRITON_PROFILE_BUFFER_SIZE", 64 << 20, _PROTON)
+    profile_metric_buffer_size = env_int("TRITON_PROFILE_METRIC_BUFFER_SIZE", 64 << 20, _PROTON)
+    enable_nvtx = env_bool("TRITON_ENABLE_NVTX", True, _PROTON)
+    enable_hw_trace = env_bool("TRITON_ENABLE_HW_TRACE", meaning=_PROTON)
+
+
+class tilewright_knobs(base_knobs):
+    """What Triton has no knob for."""
+
+    ir_dump = env_str(
+        "MLIR_ENABLE_DUMP",
+        "",
+        "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
+    )
+    cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
+    num_threads = env_int(
+        "TILEWRIGHT_NUM_THREADS", 0, "threads that share a grid; 0: as many as the process may use", least=0
+    )
+    internal_debug = env_bool("TILEWRIGHT_DEBUG", meaning="show full tracebacks and compile times of Tilewright itself")
