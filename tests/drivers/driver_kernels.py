@@ -104,16 +104,6 @@ define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
 """
 """Copies the grid and four slots after the first to the array in the first."""
 
-PENDING = """
-define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
-  %p = getelementptr i8, ptr %launch, i64 16
-  %externals = load ptr, ptr %p
-  %pending = getelementptr i8, ptr %externals, i64 8
-  store i64 7, ptr %pending
-  ret void
-}
-"""
-
 
 @cache
 def entry(ir: str) -> int:

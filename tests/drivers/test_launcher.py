@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver_kernels import ADD, COPY_SLOTS, COUNT, PENDING, Jit, adder, entry
+from driver_kernels import ADD, COPY_SLOTS, COUNT, Jit, adder, entry
 
 from tilewright.runtime.drivers.cpu import launcher
 from tilewright.runtime.drivers.cpu.launcher import (
@@ -420,21 +420,6 @@ def test_the_subscript_of_another_class_becomes_native() -> None:
     assert len(kernel.slow_calls) == 1
     assert Owner()[5] == ("python", 5)  # no kernel yet
     assert Owner("text")[5] == ("python", 5)
-
-
-def test_a_kernel_may_ask_to_be_heard_after_the_launch() -> None:
-    def handler() -> None:
-        launcher.reset_pending()
-        raise ArithmeticError("from the kernel")
-
-    launcher.after_launch(handler)
-    kernel = Jit(PENDING, "n", {"n": "i32"})
-    for _ in range(3):  # by run_grid, then natively
-        with pytest.raises(ArithmeticError, match="from the kernel"):
-            kernel.native[(1,)](3)
-    assert len(kernel.slow_calls) == 1
-    launcher.after_launch(launcher.reset_pending)
-    assert kernel.native[(1,)](3) is kernel.result
 
 
 def test_slots_that_cannot_be_filled_natively_are_not_installed() -> None:

@@ -6,7 +6,7 @@ Nests and dots have their own files.
         load the arguments from the launch record
         for program in begin … end: decode (x, y, z), run the body
 
-The launch record holds the grid as three i32 at 0, 4 and 8, a table of helper addresses at 16, and from 24 on one slot
+The launch record holds the grid as three i32 at 0, 4 and 8, at 16 the address of what listens to prints and checks (or null), and from 24 on one slot
 of 8 bytes per argument.
 """
 

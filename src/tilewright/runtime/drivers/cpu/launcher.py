@@ -37,7 +37,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.native.structs import EXTERNALS, KNOWN, RECORD, STATE, poke
+from tilewright.runtime.drivers.cpu.native.structs import KNOWN, RECORD, STATE, poke
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
 from tilewright.runtime.drivers.cpu.records import (
     FLOATS,
@@ -60,13 +60,10 @@ __all__ = [
     "SlowPath",
     "Specialization",
     "accelerate",
-    "after_launch",
     "create_native_kernel",
     "is_native",
     "launch_record",
-    "reset_pending",
     "run_grid",
-    "set_external",
     "set_num_threads",
 ]
 
@@ -301,15 +298,19 @@ def is_native() -> bool:
     return _ready() is not None
 
 
-def launch_record(grid: Sequence[int], values: Sequence[int | float], types: Sequence[str]) -> bytes:
+def launch_record(
+    grid: Sequence[int], values: Sequence[int | float], types: Sequence[str], *, listener: int = 0
+) -> bytes:
     """The bytes that machine code gets as its `launch` argument, for `run_grid`.
 
-    Args: grid: one to three extents; values: an address or number per slot; types: Triton's names of their types.
+    Args:
+        grid: one to three extents; values: an address or number per slot; types: Triton's names of their types.
+        listener: the address that kernels which print or check report to (`listener.py`).
     Errors: struct.error for extents that do not fit.
     """
     x, y, z = (*grid, 1, 1)[:3]
     slots = b"".join(map(_packed, values, types))
-    return struct.pack("<iiiiQ", x, y, z, 0, 0) + slots
+    return struct.pack("<iiiiQ", x, y, z, 0, listener) + slots
 
 
 def _packed(value: int | float, kind: str) -> bytes:
@@ -326,8 +327,7 @@ def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0
     Args:
         entry: address of the machine code; record: from `launch_record`; programs: how many to run.
         scratch_bytes: memory that each thread needs; num_threads: at most so many threads, 0 for all.
-    Errors: MemoryError for the scratch memory, OverflowError for more than 2**62 programs, and what the handler given
-        to `after_launch` raises.
+    Errors: MemoryError for the scratch memory, OverflowError for more than 2**62 programs.
     """
     if programs > _MAX_PROGRAMS:
         raise OverflowError(f"a grid of {programs} programs")
@@ -339,8 +339,6 @@ def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0
     cost = ctypes.c_int64(-1)
     if not runtime.execute(entry, launch, programs, scratch_bytes, num_threads, ctypes.byref(cost)):
         raise MemoryError(f"no memory for {scratch_bytes} bytes of scratch per thread")
-    if EXTERNALS.read(runtime.externals, "pending"):
-        _Handlers.after_launch()
 
 
 def _run_alone(entry: int, launch: Memory, programs: int, scratch_bytes: int) -> None:
@@ -355,39 +353,6 @@ def set_num_threads(count: int) -> None:
     runtime = _ready()
     if runtime is not None:
         runtime.set_threads(count)
-
-
-def set_external(index: int, address: int) -> None:
-    """Puts an address into the table that kernels find at offset 16 of their launch record.
-
-    Args: index: 0 for `report`, 2 … 31 for other helpers; entry 1 is the word that asks for `after_launch`.
-    Errors: KeyError for other indices.
-    """
-    runtime = _ready()
-    if runtime is not None:
-        EXTERNALS.write(runtime.externals, "report" if index == 0 else f"helper{index}", address)
-
-
-def after_launch(handler: Callable[[], None]) -> None:
-    """Has `handler` called, with the GIL held, after every launch whose kernel set word 1 of the externals.
-
-    The handler resets the word (`reset_pending`) and raises if the launch is to fail.
-    """
-    _Handlers.after_launch = staticmethod(handler)
-    runtime = _ready()
-    if runtime is not None:
-        runtime.set_object("after_launch", handler)
-
-
-def reset_pending() -> None:
-    """Clears word 1 of the externals."""
-    runtime = _ready()
-    if runtime is not None:
-        EXTERNALS.write(runtime.externals, "pending", 0)
-
-
-class _Handlers:
-    after_launch: Callable[[], None] = staticmethod(reset_pending)
 
 
 @cache

@@ -26,7 +26,6 @@ from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, 
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     C_FUNCTIONS,
-    EXTERNALS,
     JOB,
     POOL,
     RUNTIME,
@@ -49,13 +48,12 @@ class NativeRuntime:
     """Everything native, once per process.
 
     Attributes:
-        table, pool, externals: addresses of the TABLE, the POOL and the EXTERNALS.
+        table, pool: addresses of the TABLE and the POOL.
         symbols: addresses of the exported functions.
     """
 
     def __init__(self, blob: Blob) -> None:
-        sizes = TABLE.size, POOL.size + JOB.size, EXTERNALS.size
-        self.table, self.pool, self.externals = map(allocate, sizes)
+        self.table, self.pool = map(allocate, (TABLE.size, POOL.size + JOB.size))
         code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self.table})
         self.symbols = {name: code.address + offset for name, offset in blob.symbols.items()}
         pointer, word = ctypes.c_void_p, ctypes.c_int64
@@ -102,7 +100,7 @@ class NativeRuntime:
         python, system = ctypes.pythonapi, ctypes.CDLL(None)
         addresses = {name: python_memory.function_address(python, name) for name in C_FUNCTIONS}
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
-        poke(self.table, TABLE.pack(**addresses, pool=self.pool, externals=self.externals))
+        poke(self.table, TABLE.pack(**addresses, pool=self.pool))
         known = {"bool": bool, "float": float, "int": int, "list": list, "tuple": tuple}
         for name, kind in known.items():
             self.set_object(f"type_{name}", kind)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
-from tilewright.runtime.drivers.cpu.native.structs import LANE, LAUNCH_EXTERNALS, POOL, TABLE
+from tilewright.runtime.drivers.cpu.native.structs import LANE, POOL, TABLE
 
 _MUCH = 2**62
 _GRAIN = 16  # programs per unit of cost
@@ -135,7 +135,6 @@ def _execute(module: Module) -> None:
     table, total = runtime(f), f["total"]
     with f.when(total < 1):
         f.give(1)
-    f.store(f.get(TABLE, table, "externals"), f["launch"], LAUNCH_EXTERNALS)
     started = f.call("now", "i64")
     work = f.call("work_ahead", "i64", f.load("i64", f["cost"]), total)
     threads = f.call("useful_threads", "i64", work, total, f["allowed"])

@@ -17,9 +17,9 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_FLOAT_TO_FP32,
     CONVERT_INT_TO_FP32,
     CONVERT_INT_TO_FP64,
-    EXTERNALS,
     FILL,
     KNOWN,
+    LAUNCH_LISTENER,
     LAUNCH_SLOTS,
     LAYOUT,
     RAISED,
@@ -43,7 +43,6 @@ def add_launch(module: Module) -> None:
     _called_grid(module)
     _fill_slots(module)
     _missed(module)
-    _finish(module)
     _launch_known(module)
     _call_bound(module)
 
@@ -215,35 +214,18 @@ def _missed(module: Module) -> None:
     f.give(result)
 
 
-def _finish(module: Module) -> None:
-    """The result of a launch, or the exception that a kernel asked for."""
-    f = module.function("finish", "ptr", {"result": "ptr"})
-    table = runtime(f)
-    with f.when(f.get(EXTERNALS, f.get(TABLE, table, "externals"), "pending").differs(0)):
-        after = f.get(TABLE, table, "after_launch")
-        with f.when(after.differs(0)):
-            answer = f.call(system(f, "PyObject_Vectorcall"), "ptr", after, *_no_arguments(f))
-            with f.when(answer.equals(0)):
-                f.give(0)
-            release(f, answer)
-    f.give(_retained(f, f["result"]))
-
-
-def _no_arguments(f: Function) -> tuple[Value, Value, Value]:
-    return f.constant("ptr", 0), f.constant("i64", 0), f.constant("ptr", 0)
-
-
 def _launch_known(module: Module) -> None:
     """Runs a specialisation over a grid that was understood; null with an exception when memory is short."""
     f = module.function("launch_known", "ptr", {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"})
     record = f["record"]
+    f.store(f.constant("ptr", 0), f["launch"], LAUNCH_LISTENER)
     f.call("fill_slots", "void", record, f["values"], f["launch"])
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
     done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)
     with f.when(done.equals(0)):
         f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
-    f.give(f.call("finish", "ptr", f.get(RECORD, record, "result")))
+    f.give(_retained(f, f.get(RECORD, record, "result")))
 
 
 def _call_bound(module: Module) -> None:

@@ -135,15 +135,10 @@ TABLE = struct_of(
     is_cpu_closure="ptr",
     lanes="ptr",  # free LANEs
     pool="ptr",
-    externals="ptr",
-    after_launch="ptr",  # Python: called when EXTERNALS.pending is set
     gil_ticks="i64",  # more work than this releases the GIL
     hot_ticks="i64",  # more work than this is shared with threads that are awake
     cold_ticks="i64",  # … and with threads that must be woken
 )
-
-EXTERNALS = struct_of({"report": "ptr", "pending": "i64"} | {f"helper{i}": "ptr" for i in range(2, 32)})
-"""Addresses for kernels. A kernel that sets `pending` has `after_launch` called when the launch is over."""
 
 LANE = struct_of(memory="ptr", size="i64", next="ptr")
 """Scratch memory for one launch at a time."""
@@ -202,5 +197,5 @@ TAG_OBJECT, TAG_INT32, TAG_INT64, TAG_UINT64, TAG_BOOL, TAG_FLOAT, TAG_NONE = 1,
 WORD_MULTIPLE, WORD_ONE, WORD_TENSOR = 1, 2, 1 << 16
 NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
 CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4
-LAUNCH_GRID, LAUNCH_EXTERNALS, LAUNCH_SLOTS = 0, 16, 24
+LAUNCH_GRID, LAUNCH_LISTENER, LAUNCH_SLOTS = 0, 16, 24
 OPEN = 1 << 32
