@@ -30,6 +30,23 @@ def test_large_sums(shift, num_threads, in_place):
     np.testing.assert_array_equal(out, expected)
 
 
+def placed_at(remainder):
+    """N zeros at an address of that remainder modulo 4096."""
+    memory = np.zeros(4 * N + 4096, np.uint8)
+    start = (remainder - memory.ctypes.data) % 4096
+    return memory[start : start + 4 * N].view(np.float32)
+
+
+@pytest.mark.parametrize("ahead", [(64, 64), (0, 320), (4032, 3840), (64, 4032)])
+def test_outputs_near_inputs_modulo_a_page(ahead):
+    """Chunks run forwards, backwards, or do not bypass the caches: by how far the output is ahead of each input."""
+    out, x, y = placed_at(0), placed_at(-ahead[0]), placed_at(-ahead[1])
+    x[:], y[:] = np.arange(N), np.arange(N)[::-1] * 0.5
+    expected = x + y
+    add[(tw.cdiv(N, 2048),)](x, y, out, N, BLOCK=2048, num_threads=1)
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_both_ways_of_storing_are_compiled():
     x = np.zeros(64, np.float32)
     kernel = add.warmup(x, x, x, 64, BLOCK=64, grid=(1,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.nest.lane_values import Affine, Index, Lane, Prefix, Uniform, Vector, level_of
 from tilewright.backends.llvm.machine import Target
@@ -12,6 +13,14 @@ from tilewright.backends.llvm.writer import LlvmWriter, Section
 from tilewright.ir.core import Value
 
 Memo = dict[tuple[Value, Index], Lane]
+
+
+@dataclass
+class MovedRows:
+    """Where the rows start that a loop loads and stores."""
+
+    loads: list[Uniform] = field(default_factory=list)
+    stores: list[Uniform] = field(default_factory=list)
 
 
 class Context:
@@ -28,7 +37,7 @@ class Context:
         fast: a fast version is being written; it may rely on conditions that it collects in `assumptions`.
         programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
-        streaming: stores bypass the caches; the conditions for that are collected here.
+        streaming: stores bypass the caches; the rows that the loop moves are collected here.
         position: the lane at which the current chunk starts, an i64.
         reduced: results of the reductions that are finished.
     """
@@ -49,7 +58,7 @@ class Context:
         self.redirected: str | None = None
         self.programs: str | None = None
         self.compact = False
-        self.streaming: list[str] | None = None
+        self.streaming: MovedRows | None = None
         self._memos: dict[tuple[bool, int, int], Memo] = {}
         self._vectors: dict[tuple[object, ...], str] = {}
 

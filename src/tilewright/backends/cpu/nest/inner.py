@@ -11,20 +11,18 @@ from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.costs import ATOMICS
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import MASK_OPERANDS, masks_memory
 from tilewright.backends.cpu.nest.roots import Act, prepare
+from tilewright.backends.cpu.nest.streaming import streaming_conditions
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
 from tilewright.ir.core import Op
 from tilewright.ir.types import TensorType
 
 STORES = {"cpu.store", "tt.store"}
-STREAM_FROM = 16 << 20
-"""Bytes that a grid stores from which its output does not stay in the caches anyway."""
-
 UNROLL_OPS = 60
 """Chunks are unrolled until an iteration has about this many ops."""
 
@@ -133,26 +131,22 @@ class InnerLoop:
         return is_bound_by_memory(self.nest, self.nest.body)
 
     def _streamed(self, step: int) -> None:
-        """Where the grid stores more than caches hold, stores bypass them: no line is fetched to be overwritten."""
+        """Two loops, one of which stores past the caches."""
         c, w = self.c, self.c.w
-        assert c.programs is not None
-        condition = w.fresh("stream")
+        condition, flip = w.fresh("stream"), w.fresh("flip")
         conditions = w.open_section()
         with w.branch(condition) as branch:
             with branch.then():
-                c.streaming = []
-                self._loop(step)
+                c.streaming = MovedRows()
+                self._loop(step, flip)
                 c.forget(c.depth + 1)
-                aligned, c.streaming = c.streaming, None
+            with w.at(conditions):
+                wanted, from_end = streaming_conditions(c, sum(self._bytes(r) for r in self.roots))
+                w.do(f"{condition} = and i1 {wanted}, true")
+                w.do(f"{flip} = select i1 {from_end}, i64 {self.extent - step * c.lanes}, i64 0")
+                c.streaming = None
             with branch.otherwise():
                 self._loop(step)
-        with w.at(conditions):
-            stored = sum(self._bytes(r) for r in self.roots)
-            total = w.emit(f"mul i64 {c.programs}, {stored}")
-            name = w.emit(f"icmp uge i64 {total}, {STREAM_FROM}")
-            for one in dict.fromkeys(aligned):
-                name = w.emit(f"and i1 {name}, {one}")
-            w.do(f"{condition} = and i1 {name}, true")
 
     def _bytes(self, store: Op) -> int:
         tile = store.operands[1].type
@@ -161,7 +155,8 @@ class InnerLoop:
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int) -> None:
+    def _loop(self, chunks: int, flip: str = "0") -> None:
+        """The loop, with so many chunks in a step; each step is taken at its index xor `flip`."""
         c, w = self.c, self.c.w
         width = c.lanes * chunks if self.by_rows else 1
         inner = c.depth + 1
@@ -174,7 +169,8 @@ class InnerLoop:
             carried, end = self._carried(chunks), self._end(width)
             with w.loop(0, end, width, carried=carried, guarded=end != str(self.extent)) as loop:
                 self._restore(loop.carried, chunks)
-                self._iteration(loop.index, chunks, loop.index)
+                index = loop.index if flip == "0" else w.emit(f"xor i64 {loop.index}, {flip}")
+                self._iteration(index, chunks, loop.index)
                 loop.next = [name for a in self.accumulators for row in a.values for name in row]
             self._restore(loop.results, chunks)
         c.depth = inner - 1

@@ -15,14 +15,11 @@ from tilewright.backends.cpu.nest.loads import (
     single_address,
     start_of_row,
 )
+from tilewright.backends.cpu.nest.streaming import store_past_caches
 from tilewright.backends.llvm.memory import masked_store, scatter
 from tilewright.backends.llvm.spelling import bits_of, vector
 
 Act = Callable[[], None]
-
-
-STREAM_ALIGNMENT = 16
-"""Bytes: the alignment that arrays have, and the size of the pieces in which lanes bypass the caches."""
 
 
 def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: str, *, stream: bool = False) -> Act:
@@ -44,24 +41,12 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
         pointers, _ = each_address(c, pointer, inside)
         return lambda: scatter(c.w, pointers, inside, name, align=align, mask=mask_name)
     if mask_name is None and stream and c.streaming is not None:
-        c.streaming.append(_is_aligned(c, start_of_row(c, pointer)))
-        return lambda: _stream(c, inside, name, start.name)
+        c.streaming.stores.append(start_of_row(c, pointer))
+        return lambda: store_past_caches(c, inside, name, start.name)
     if mask_name is None:
         return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)
     place = reachable(c, start.name, mask)
     return lambda: masked_store(c.w, place, inside, lanes, name, mask_name, align=align)
-
-
-def _is_aligned(c: Context, start: Uniform) -> str:
-    address = c.emit(start.level, f"ptrtoint ptr {start.name} to i64")
-    return c.emit(start.level, f"icmp eq i64 {c.emit(start.level, f'and i64 {address}, {STREAM_ALIGNMENT - 1}')}, 0")
-
-
-def _stream(c: Context, element: str, lanes: str, pointer: str) -> None:
-    piece = min(c.lanes, STREAM_ALIGNMENT * 8 // bits_of(element))
-    for lane in range(0, c.lanes, piece):
-        part = c.w.slice(lanes, element, c.lanes, lane, piece)
-        c.w.stream(vector(element, piece), part, c.w.offset(pointer, element, lane), align=STREAM_ALIGNMENT)
 
 
 def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
