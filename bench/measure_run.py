@@ -18,7 +18,7 @@ from fma_peak import Peak
 from timing import clock_for, fast, race
 
 from tilewright.backends.llvm.machine import Target, host_target
-from tilewright.support import settings
+from tilewright.support import knobs
 
 THREADS_BAR = 1.85
 """How much faster two threads should be than one where computing bounds."""
@@ -74,7 +74,7 @@ def main() -> None:
     arguments = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-arguments.threads :])
     peers.limit_threads(arguments.threads)
-    target = host_target(settings.current().cpu)
+    target = host_target(knobs.tilewright.cpu)
     for row in CONTESTS:
         if not re.search(arguments.only, row.name):
             continue

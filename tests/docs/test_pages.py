@@ -9,7 +9,6 @@ from types import ModuleType
 import pytest
 from pages import PAGES, ROOT, Program, links, programs, quotations
 
-from tilewright.support import settings
 from tilewright.tools import functions_table, settings_table
 
 PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
@@ -21,15 +20,10 @@ def test_program_prints_what_the_page_says(
     program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    settings.refresh()
     path = tmp_path / "program.py"  # kernels are read from files
     path.write_text(program.code)
 
-    try:
-        exec(compile(program.code, str(path), "exec"), {"__name__": "__main__"})
-    finally:
-        monkeypatch.undo()
-        settings.refresh()
+    exec(compile(program.code, str(path), "exec"), {"__name__": "__main__"})
 
     if program.output is not None:
         assert capsys.readouterr().out.replace(f"{tmp_path}/", "") == program.output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.interpreter.control import DeviceAssertionError
 from tilewright.interpreter.memory import OutOfBoundsError, ReadOnlyArrayError
-from tilewright.support import settings
 from tilewright.support.diagnostics import CompilationError
 
 
@@ -194,13 +192,9 @@ def test_helpers_cannot_be_called_outside_of_kernels() -> None:
 
 
 @pytest.fixture
-def interpreting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def interpreting(monkeypatch: pytest.MonkeyPatch) -> None:
     """TRITON_INTERPRET=1 while the test runs."""
-    with monkeypatch.context() as changed:
-        changed.setenv("TRITON_INTERPRET", "1")
-        settings.refresh()
-        yield
-    settings.refresh()
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
 @pytest.mark.usefixtures("interpreting")

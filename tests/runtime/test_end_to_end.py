@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,16 +15,12 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.llvm.machine import host_target
-from tilewright.support import settings
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    settings.refresh()
-    yield tmp_path / "cache"
-    monkeypatch.undo()
-    settings.refresh()
+    return tmp_path / "cache"
 
 
 @tw.jit
@@ -199,7 +194,6 @@ def test_stages() -> None:
 
 def test_another_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CPU", "neoverse-v1")
-    settings.refresh()
     x = np.zeros(128, np.float32)
     kernel = tw.jit(add.fn).warmup(x, x, x, 128, BLOCK=128, grid=(1,))
     assert "aarch64" in kernel.metadata.target

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +13,13 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.support import settings
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A disk cache that holds nothing yet; this process and those it starts use it."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    settings.refresh()
-    yield tmp_path / "cache"
-    monkeypatch.undo()
-    settings.refresh()
+    return tmp_path / "cache"
 
 
 def files(folder: Path) -> dict[str, bytes]:

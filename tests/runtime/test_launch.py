@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,17 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime import build
 from tilewright.runtime.kernel import grid_extents
-from tilewright.support import settings
 
 
 @pytest.fixture(autouse=True)
-def hand_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def hand_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The hand-written back end and a cache folder of its own for each test."""
     stand_in = types.ModuleType("tilewright.backends.cpu.pipeline")
     stand_in.CpuBackend = HandWritten
     monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    settings.refresh()
     HandWritten.compiled = 0
-    yield tmp_path / "cache"
-    monkeypatch.undo()
-    settings.refresh()
+    return tmp_path / "cache"
 
 
 def add_source(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -210,7 +205,6 @@ def test_always_compile(add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, out = arrays()
     add[(8,)](x, y, out, 1000, BLOCK=128)
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    settings.refresh()
     tw.jit(add_source)[(8,)](x, y, out, 1000, BLOCK=128)
     assert HandWritten.compiled == 2
 
@@ -218,7 +212,6 @@ def test_always_compile(add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernel_dump(add: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TRITON_KERNEL_DUMP", "1")
     monkeypatch.setenv("TRITON_DUMP_DIR", str(tmp_path / "dump"))
-    settings.refresh()
     x, y, out = arrays()
     kernel = add[(8,)](x, y, out, 1000, BLOCK=128)
     dumped = sorted(path.name for path in (tmp_path / "dump" / kernel.hash).iterdir())
@@ -228,7 +221,6 @@ def test_kernel_dump(add: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_unwritable_cache_still_launches(add: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    settings.refresh()
     x, y, out = arrays()
     with pytest.warns(RuntimeWarning, match="not kept"):
         add[(8,)](x, y, out, 1000, BLOCK=128)

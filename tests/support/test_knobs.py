@@ -10,6 +10,7 @@ import pytest
 
 from tilewright import knobs
 from tilewright.support import knobs as same_knobs
+from tilewright.tools.settings_table import page
 
 GROUPS = {
     "build": "cc=CC cudacrt_path=TRITON_CUDACRT_PATH cudart_path=TRITON_CUDART_PATH",
@@ -237,3 +238,8 @@ def test_observers_hear_of_hooks_and_knobs(monkeypatch: pytest.MonkeyPatch) -> N
     assert count_of(knobs.runtime.reset) == 1
     assert count_of(knobs.refresh_knobs) == 1
     assert count_of(lambda: setattr(knobs, "runtime", knobs.runtime.copy())) == 1
+
+
+def test_page_is_up_to_date() -> None:
+    document = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert document.read_text() == page(), "python -m tilewright settings > docs/settings.md"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.support import settings
 from tilewright.tools.main import main
 
 KERNEL = """
@@ -38,7 +37,6 @@ not_a_kernel = 3
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    settings.refresh()
     path = tmp_path / "kernels_to_show.py"
     path.write_text(KERNEL)
     return str(path)

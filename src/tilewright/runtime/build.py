@@ -20,7 +20,7 @@ from tilewright.runtime import late
 from tilewright.runtime.cache import DiskCache, Entry, StoredEntry, file_stem, write_whole
 from tilewright.runtime.dependencies import value_text
 from tilewright.runtime.kernel import CompiledKernel, Image
-from tilewright.support import settings
+from tilewright.support import knobs
 
 IMAGE, OBJECT, ASSEMBLY = "image", "obj", "asm"
 BINARY = (IMAGE, OBJECT)
@@ -51,12 +51,11 @@ def make_kernel(request: KernelRequest) -> CompiledKernel:
         CompilationError: the kernel is wrong.
         KeyError, ValueError: an option does not exist or cannot have its value.
     """
-    now = settings.current()
-    options = parse_options({"debug": now.debug, **request.options})
-    target = host_target(now.cpu)
+    options = parse_options(_with_defaults(request.options))
+    target = host_target(knobs.tilewright.cpu)
     digest = _cache_key(request, target, options).digest
-    disk = _disk_cache(now.cache_dir)
-    if not now.always_compile:
+    disk = _disk_cache(knobs.cache.dir)
+    if not knobs.compilation.always_compile:
         stored = disk.load(digest, request.name)
         kernel = _from_disk(stored, target, options, request) if stored else None
         if kernel:
@@ -69,9 +68,19 @@ def make_kernel(request: KernelRequest) -> CompiledKernel:
         digest=digest,
         target=target,
         options=options,
-        dump_ir=now.ir_dump in ("1", request.name),
+        dump_ir=knobs.tilewright.ir_dump in ("1", request.name),
     )
     return _from_compiler(artifact, request, disk, target)
+
+
+def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a launch, with what the knobs say where it does not."""
+    options = {"debug": knobs.runtime.debug, "enable_fp_fusion": knobs.language.fp_fusion_enabled, **given}
+    if knobs.language.fp32_default is not None:
+        options.setdefault("default_dot_input_precision", knobs.language.fp32_default)
+    if knobs.language.force_disable_fp_fusion:
+        options["enable_fp_fusion"] = False
+    return options
 
 
 def _cache_key(request: KernelRequest, target: Target, options: CpuOptions) -> CacheKey:
@@ -96,14 +105,13 @@ def _spec_text(spec: ArgumentSpec) -> str:
 def _from_compiler(artifact: Artifact, request: KernelRequest, disk: DiskCache, target: Target) -> CompiledKernel:
     blob = late.link(artifact.object)
     image = Image(blob.image, blob.symbols[artifact.metadata.entry], target.runs_here())
-    now = settings.current()
     files = {IMAGE: image.code}
-    if not now.store_binary_only:
+    if not knobs.compilation.store_binary_only:
         texts = {name: artifact.asm[name] for name in artifact.asm if name != ASSEMBLY}
         files |= {name: stage if isinstance(stage, bytes) else stage.encode() for name, stage in texts.items()}
     disk.store(artifact.hash, artifact.name, Entry({**artifact.metadata._asdict(), "entry_offset": image.entry}, files))
-    if now.kernel_dump:
-        _dump(artifact, now.dump_dir / artifact.hash)
+    if knobs.compilation.dump_ir:
+        _dump(artifact, Path(knobs.cache.dump_dir) / artifact.hash)
     return CompiledKernel(artifact, image, request.signature)
 
 
@@ -144,5 +152,5 @@ def _dump(artifact: Artifact, folder: Path) -> None:
 
 
 @cache
-def _disk_cache(root: Path) -> DiskCache:
-    return DiskCache(root)
+def _disk_cache(root: str) -> DiskCache:
+    return DiskCache(Path(root))

@@ -37,7 +37,7 @@ from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, argument_spec, constant_key, specialize
 from tilewright.semantics.active import is_running
-from tilewright.support import settings
+from tilewright.support import knobs
 
 Grid = Any
 Hook = Callable[..., Any]
@@ -303,7 +303,7 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
-    if settings.current().interpret if interpret is None else interpret:
+    if knobs.runtime.interpret if interpret is None else interpret:
         return InterpretedFunction(fn)
     options = {name: value for name, value in options.items() if value is not None}
     return JITFunction(fn, **options)

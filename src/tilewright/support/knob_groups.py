@@ -241,4 +241,9 @@ class tilewright_knobs(base_knobs):
     num_threads = env_int(
         "TILEWRIGHT_NUM_THREADS", 0, "threads that share a grid; 0: as many as the process may use", least=0
     )
-    internal_debug = env_bool("TILEWRIGHT_DEBUG", meaning="show full tracebacks and compile times of Tilewright itself")
+    compile_workers = env_int(
+        "TILEWRIGHT_COMPILE_WORKERS",
+        0,
+        "processes that compile the candidates of an autotuned kernel; 0: as many as CPUs that may be used",
+        least=0,
+    )

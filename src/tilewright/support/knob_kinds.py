@@ -81,6 +81,11 @@ def getenv(key: str) -> str | None:
     return os.environ.get(key) or None
 
 
+def environment() -> dict[str, str]:
+    """A copy of all environment variables, to start a process with."""
+    return dict(os.environ)
+
+
 def toenv(value: Any) -> tuple[str | None] | None:
     """The text of a knob's value in the environment, as a tuple of one; None when it cannot be said as text."""
     if isinstance(value, bool):

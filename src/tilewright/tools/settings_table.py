@@ -1,24 +1,47 @@
-"""`tilewright settings`: the environment variables, as `docs/settings.md` has them."""
+"""`tilewright settings`: the knobs and their environment variables, as `docs/settings.md` has them."""
 
 from __future__ import annotations
 
 import argparse
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from tilewright.support.settings import documented
+from tilewright.support import knobs
 
 HEAD = """# Settings
 
-Environment variables, read once per process. Triton's keep their names.
-`python -m tilewright settings` prints this page.
-
-| variable | default | meaning |
-|---|---|---|
+A setting is an environment variable and a knob in Python: `TRITON_CACHE_DIR` is `tilewright.knobs.cache.dir`. A knob that
+was set in Python wins; otherwise the environment is read when the knob is. Names are Triton's, but for the last group.
+Flags are on with `1`, `true`, `yes`, `on` or `y`. `python -m tilewright settings` prints this page.
 """
+
+COLUMNS = "| variable | knob | default | meaning |\n|---|---|---|---|\n"
 
 
 def page() -> str:
     """The text of the page."""
-    return HEAD + "".join(f"| `{row.variable}` | {row.default} | {row.meaning} |\n" for row in documented())
+    groups = [(name, group) for name, group in vars(knobs).items() if isinstance(group, knobs.base_knobs)]
+    return HEAD + "".join(_section(name, group) for name, group in groups)
+
+
+def _section(name: str, group: knobs.base_knobs) -> str:
+    about = inspect.cleandoc(type(group).__doc__ or "").splitlines()[0]
+    return f"\n## {name}\n\n{about}\n\n{COLUMNS}{''.join(_rows(name, group))}"
+
+
+def _rows(name: str, group: knobs.base_knobs) -> Iterator[str]:
+    for attribute, knob in group.knob_descriptors.items():
+        yield f"| `{knob.key}` | `{name}.{attribute}` | {_default(knob)} | {knob.meaning} |\n"
+
+
+def _default(knob: knobs.env_base[Any, Any]) -> str:
+    """The default as it would be written in the environment."""
+    if isinstance(knob, knobs.env_nvidia_tool):
+        return f"`{knob.binary}` in the PATH"
+    text = knobs.toenv(knob.default_in(knobs.cache.copy().reset()))
+    return f"`{text[0].replace(str(Path.home()), '~')}`" if text and text[0] else ""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

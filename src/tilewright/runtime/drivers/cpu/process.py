@@ -33,7 +33,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TABLE,
     poke,
 )
-from tilewright.support import settings
+from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
 
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
@@ -116,7 +116,7 @@ class NativeRuntime:
         self.set("hot_ticks", int(_HOT_MICROSECONDS * ticks))
         self.set("cold_ticks", int(_COLD_MICROSECONDS * ticks))
         POOL.write(self.pool, "spin_ticks", int(_SPIN_MICROSECONDS * ticks))
-        self.set_threads(settings.current().num_threads or len(os.sched_getaffinity(0)))
+        self.set_threads(knobs.tilewright.num_threads or len(os.sched_getaffinity(0)))
 
     def _forget_threads(self) -> None:
         """In the child of a fork there are no workers, and nobody holds the lock."""
@@ -186,7 +186,7 @@ def native_runtime() -> NativeRuntime | None:
     if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
         return None
     try:
-        blob = runtime_blob(machine, settings.current().cache_dir)
+        blob = runtime_blob(machine, Path(knobs.cache.dir))
         return None if blob is None else NativeRuntime(blob)
     except (OSError, ValueError):
         return None
