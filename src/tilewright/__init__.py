@@ -23,7 +23,9 @@ from tilewright.runtime.errors import (
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sizes import constexpr_function, next_power_of_2
-from tilewright.runtime.tuning import Autotuner, Config, Heuristics, autotune, heuristics
+from tilewright.runtime.tuning.autotuner import Autotuner, autotune
+from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
 from tilewright.support.diagnostics import (
     CompilationError,
     CompileTimeAssertionFailure,

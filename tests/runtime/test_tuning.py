@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.errors import OutOfResources
+from tilewright.support import knobs
 
 
 class Recorder(JITCallable):
@@ -21,9 +22,14 @@ class Recorder(JITCallable):
         super().__init__(test_heuristics_compute_constants)
         self.launches: list[dict[str, Any]] = []
 
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> int:
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> int:
         self.launches.append(dict(zip(self.arg_names, args, strict=False)) | kwargs | {"warmup": warmup})
         block = kwargs["BLOCK"]
+        if warmup:
+            return int(block)
         if block == 0:
             raise OutOfResources(2, 1, "registers")
         if isinstance(args[0], np.ndarray):
@@ -43,6 +49,7 @@ def test_the_fastest_is_chosen_and_kept() -> None:
     measured = len(recorder.launches)
     assert kernel[(1,)](None, 5) == 10
     assert len(recorder.launches) == measured + 1
+    assert set(kernel.configs_timings) == set(kernel.configs)
     assert kernel.best_config.kwargs == {"BLOCK": 10}
     kernel[(1,)](None, 6)
     assert len(recorder.launches) > measured + 2
@@ -70,7 +77,7 @@ def test_arrays_are_restored_or_zeroed() -> None:
     tuned(Recorder(), [10, 20], restore_value=["x"])[(1,)](x, 5)
     assert x.tolist() == [8.0] * 4
     tuned(Recorder(), [10, 20], reset_to_zero=["x"])[(1,)](x, 5)
-    assert x.tolist() == [2.0] * 4
+    assert x.tolist() == [1.0] * 4  # zeroed after the trials, too
 
 
 def test_hooks_run_before_each_launch() -> None:
@@ -82,8 +89,10 @@ def test_hooks_run_before_each_launch() -> None:
 
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match="'m'"):
+        tw.autotune([], key=["n"], reset_to_zero=["m"])(Recorder())
+    with pytest.warns(UserWarning, match="'m' is no parameter"):
         tw.autotune([], key=["m"])(Recorder())
-    with pytest.raises(ValueError, match="'BLOCK'"):
+    with pytest.raises(ValueError, match="meta-parameters: BLOCK"):
         tuned(Recorder(), [10, 20])[(1,)](None, 5, BLOCK=7)
 
 
@@ -107,3 +116,121 @@ def test_configs_compare_by_content() -> None:
     assert tw.Config({"A": 1}, num_warps=2) == tw.Config({"A": 1}, num_warps=2)
     assert len({tw.Config({"A": 1}), tw.Config({"A": 1}), tw.Config({"A": 2})}) == 2
     assert str(tw.Config({"A": 1})) == "A: 1, num_warps: 4, num_ctas: 1, num_stages: 3"
+
+
+def test_hooks_around_trials_replace_the_defaults() -> None:
+    seen: list[str] = []
+    kernel = tuned(
+        Recorder(),
+        [0, 10],
+        pre_hook=lambda args, reset_only=False: seen.append(f"before {args['BLOCK']}" if "BLOCK" in args else "reset"),
+        post_hook=lambda args, exception: seen.append(f"after {args['BLOCK']} {type(exception).__name__}"),
+    )
+    assert kernel[(1,)](None, 5) == 10
+    assert seen[:4] == ["before 0", "after 0 OutOfResources", "before 10", "after 10 NoneType"]
+    assert seen[-1] == "reset"
+
+
+def test_other_failures_name_the_configuration() -> None:
+    class Broken(Recorder):
+        def run(self, *args: Any, **kwargs: Any) -> int:
+            raise ZeroDivisionError("oh")
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        tuned(Broken(), [10, 20])[(1,)](None, 5)
+    assert caught.value.__notes__ == [
+        f"while autotuning {Broken().fn.__name__}, with the configuration "
+        "BLOCK: 10, num_warps: 4, num_ctas: 1, num_stages: 3"
+    ]
+
+
+def test_arrays_that_are_none_are_left_out() -> None:
+    kernel = tuned(Recorder(), [10, 20], restore_value=["x"], reset_to_zero=["x"])
+    assert kernel[(1,)](None, 5) == 10
+
+
+def test_early_pruning_sees_configs_and_arguments() -> None:
+    seen: dict[str, Any] = {}
+
+    def prune(configs: list[tw.Config], named: dict[str, Any], **kwargs: Any) -> list[tw.Config]:
+        seen.update(named=named, kwargs=kwargs)
+        return configs[1:]
+
+    kernel = tuned(Recorder(), [10, 20], prune_configs_by={"early_config_prune": prune})
+    assert kernel[(1,)](None, n=5) == 20
+    assert seen == {"named": {"x": None}, "kwargs": {"n": 5, "grid": (1,), "warmup": False}}
+
+
+def test_pruning_must_leave_something() -> None:
+    kernel = tuned(Recorder(), [10, 20], prune_configs_by={"early_config_prune": lambda *_, **__: []})
+    with pytest.raises(tw.AutotunerError, match=r"^Autotuner error: No valid autotuner configs after pruning"):
+        kernel[(1,)](None, 5)
+
+
+@pytest.mark.parametrize(
+    ("top_k", "tried"), [(1, [30]), (2, [20, 30]), (0.5, [30]), (1.0, [10, 20, 30]), (9, [10, 20, 30])]
+)
+def test_a_performance_model_chooses_what_is_tried(top_k: float, tried: list[int]) -> None:
+    recorder = Recorder()
+    model = {"perf_model": lambda **arguments: -arguments["BLOCK"], "top_k": top_k}
+    tuned(recorder, [10, 20, 30], prune_configs_by=model)[(1,)](None, 5)
+    assert sorted({launch["BLOCK"] for launch in recorder.launches}) == tried
+
+
+def test_top_k_is_a_number_or_a_share() -> None:
+    model = {"perf_model": lambda **arguments: 0, "top_k": 1.5}
+    with pytest.raises(TypeError, match=r"not 1\.5"):
+        tuned(Recorder(), [10, 20], prune_configs_by=model)[(1,)](None, 5)
+
+
+def test_a_benchmark_function_of_the_user() -> None:
+    asked: list[Any] = []
+
+    def bench(launch: Any, quantiles: Any) -> list[float]:
+        asked.append(quantiles)
+        return [1 / launch()] * 3
+
+    kernel = tuned(Recorder(), [10, 20, 30], do_bench=bench)
+    assert kernel[(1,)](None, 5) == 30
+    assert asked == [(0.5, 0.2, 0.8)] * 3
+    assert kernel.configs_timings[kernel.best_config] == [1 / 30] * 3
+
+
+def test_warmup_compiles_every_candidate() -> None:
+    recorder = Recorder()
+    assert tuned(recorder, [10, 20]).warmup(None, 5, grid=(1,)) == [10, 20]
+    assert [launch["warmup"] for launch in recorder.launches] == [True, True]
+
+
+def test_deprecated_parameters_warn() -> None:
+    with pytest.warns(DeprecationWarning, match="do_bench"):
+        tuned(Recorder(), [10, 20], warmup=1, rep=1)
+
+
+def test_listener_and_printing(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[dict[str, Any]] = []
+    with knobs.autotuning.scope():
+        knobs.autotuning.listener = lambda **facts: heard.append(facts)
+        knobs.autotuning.print = True
+        recorder = Recorder()
+        kernel = tuned(recorder, [10, 2000])
+        kernel[(1,)](None, 5)
+        kernel[(1,)](None, 5)
+        tuned(recorder, [10])[(1,)](None, 5)
+    assert len(heard) == 1
+    assert heard[0] == {
+        "fn": recorder,
+        "key": (5,),
+        "best_config": kernel.configs[0],
+        "configs_timings": kernel.configs_timings,
+        "duration": kernel.bench_time,
+        "cache_hit": False,
+    }
+    assert "best: BLOCK: 10, " in capsys.readouterr().out
+
+
+def test_wrappers_know_the_function_inside() -> None:
+    kernel = tw.heuristics({"EVEN": lambda args: True})(tuned(Recorder(), [10]))
+    assert kernel.base_fn is test_heuristics_compute_constants
+    assert kernel.__name__ == "test_heuristics_compute_constants"
+    assert isinstance(kernel.fn, tw.Autotuner)

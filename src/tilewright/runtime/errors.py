@@ -35,3 +35,6 @@ class InterpreterError(TilewrightError):
 
 class AutotunerError(TilewrightError):
     """No configuration of a kernel works."""
+
+    def __str__(self) -> str:
+        return f"Autotuner error: {super().__str__()}"

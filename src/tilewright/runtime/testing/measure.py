@@ -1,0 +1,95 @@
+"""How long a function takes: `do_bench`.
+
+do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))                              mean, in milliseconds
+do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024), quantiles=(0.5, 0.2, 0.8))   [median, 20 %, 80 %]
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+_NS_PER_MS = 1_000_000
+_FIRST_RUNS = 5
+"""Runs from which the duration of one is estimated."""
+
+SUMMARIES: dict[str, Callable[[Sequence[float]], Any]] = {
+    "min": min,
+    "max": max,
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "all": list,
+}
+"""`return_mode` → what becomes of the times."""
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Iterable[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """How long `fn` takes on this machine, in milliseconds.
+
+    Caches are not flushed between the runs: arrays that fit into them are found there, as in NumPy's and PyTorch's own
+    benchmarks on CPUs.
+
+    Args:
+        fn: what to measure.
+        warmup, rep: milliseconds to run before, and while, measuring; at least one run each.
+        grad_to_none: tensors whose `.grad` is dropped before each run.
+        quantiles: which quantiles to return, each between 0 and 1.
+        return_mode: without `quantiles`: min, max, mean, median, or all for the list of times.
+
+    Returns: a time, or a list of them (one quantile alone is no list, as in Triton).
+
+    Raises:
+        ValueError: there is no such `return_mode`, or a quantile is not between 0 and 1.
+    """
+    if return_mode not in SUMMARIES:
+        raise ValueError(f"return_mode is one of {', '.join(SUMMARIES)}, not {return_mode!r}")
+    fn()
+    estimate = max(min(timed(fn) for _ in range(_FIRST_RUNS)), 1e-4)
+    tensors = list(grad_to_none or ())
+    for _ in range(max(1, int(warmup / estimate))):
+        fn()
+    times = []
+    for _ in range(max(1, int(rep / estimate))):
+        for tensor in tensors:
+            tensor.grad = None
+        times.append(timed(fn))
+    return summary(times, quantiles, return_mode)
+
+
+def timed(fn: Callable[[], Any]) -> float:
+    """Milliseconds of one run."""
+    start = perf_counter_ns()
+    fn()
+    return (perf_counter_ns() - start) / _NS_PER_MS
+
+
+def summary(times: Sequence[float], quantiles: Sequence[float] | None, return_mode: str = "mean") -> Any:
+    """What `do_bench` returns for these times."""
+    if quantiles is None:
+        return SUMMARIES[return_mode](times)
+    found = [quantile(times, share) for share in quantiles]
+    return found if len(found) > 1 else found[0]
+
+
+def quantile(times: Sequence[float], share: float) -> float:
+    """The time below which `share` of the times lie, interpolated between neighbours.
+
+    Raises:
+        ValueError: `share` is not between 0 and 1.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"a quantile is between 0 and 1, not {share}")
+    ordered = sorted(times)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

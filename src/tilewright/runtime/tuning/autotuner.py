@@ -1,0 +1,278 @@
+"""`@autotune`: a kernel that measures its configurations on the first launch for each key, and keeps the fastest.
+
+@autotune([Config({"BLOCK": 128}), Config({"BLOCK": 1024})], key=["n"])
+@jit
+def add(x, y, out, n, BLOCK: tl.constexpr): …
+
+prune → on disk? → else compile all (on all CPUs) → measure → launch with the fastest
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from tilewright.backends.llvm.machine import host_target
+from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
+from tilewright.runtime.arrays import view_of
+from tilewright.runtime.errors import AutotunerError
+from tilewright.runtime.testing.measure import do_bench
+from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
+from tilewright.runtime.tuning.results import StoredResults, Timings
+from tilewright.runtime.tuning.trials import Call, Trials
+from tilewright.support import knobs
+
+Arguments = dict[str, Any]
+Key = tuple[Hashable, ...]
+
+
+class Autotuner(KernelWrapper):
+    """A kernel that chooses among configurations.
+
+    Attributes:
+        configs: what may be chosen.
+        keys: parameters whose values make a difference.
+        cache: the choice by key.
+        best_config: the latest choice.
+        configs_timings: milliseconds per configuration in the latest measurement: median, quantiles 0.2 and 0.8;
+            infinite where it does not work.
+        bench_time: seconds that the latest measurement took.
+        nargs: positional arguments of the launch at hand, by name.
+    """
+
+    def __init__(
+        self,
+        fn: Launchable,
+        configs: Sequence[Config],
+        key: Sequence[str],
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Callable[..., Any] | None = None,
+        post_hook: Callable[..., Any] | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        do_bench: Callable[..., Any] | None = None,
+        cache_results: bool = False,
+    ) -> None:
+        super().__init__(fn)
+        self.configs = list(configs) or [Config({})]
+        self.keys = list(key)
+        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
+        self._check_names()
+        self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
+        self.pre_hook = pre_hook or self._prepare_arrays
+        self.post_hook = post_hook or self._restore_arrays
+        pruning = prune_configs_by or {}
+        self.early_config_prune: Callable[..., Any] | None = pruning.get("early_config_prune")
+        self.perf_model: Callable[..., Any] | None = pruning.get("perf_model")
+        self.configs_top_k: float | int = pruning.get("top_k", 1.0)
+        self.do_bench = do_bench
+        self.cache_results = cache_results
+        self.cache: dict[Key, Config] = {}
+        self.best_config: Config | None = None
+        self.configs_timings: Timings = {}
+        self.bench_time: float | None = None
+        self.nargs: Arguments | None = None
+        self.restore_copies: Arguments = {}
+        self._lock = threading.RLock()
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        call = Call(args, kwargs, grid, self.named(args, kwargs))
+        config = self.configs[0] if len(self.configs) == 1 else self._choice(call)
+        self.best_config = config
+        if config.pre_hook is not None:
+            config.pre_hook(call.named | config.all_kwargs())
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs, **config.all_kwargs())
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> list[Any]:
+        """Compile every configuration that pruning leaves, without launching; returns the kernels."""
+        call = Call(args, kwargs, grid, self.named(args, kwargs))
+        configs = self._pruned(call, warmup=True)
+        return [self.fn.warmup(*args, grid=grid, **kwargs, **config.all_kwargs()) for config in configs]
+
+    def _choice(self, call: Call) -> Config:
+        key = self._key(call)
+        found = self.cache.get(key)
+        if found is None:
+            with self._lock:  # of several threads one measures
+                found = self.cache.get(key) or self._tune(key, call)
+        return found
+
+    def _key(self, call: Call) -> Key:
+        """The values of `keys`, and the element types of all arrays."""
+        values = [call.named[name] for name in self.keys if name in call.named]
+        views = (view_of(call.named[name]) for name in self.arg_names if name in call.named)
+        return (*values, *(view.element for view in views if view is not None))
+
+    def _tune(self, key: Key, call: Call) -> Config:
+        _refuse_conflicts(self.configs, call)
+        self.nargs = dict(zip(self.arg_names, call.args, strict=False))
+        try:
+            configs = self._pruned(call, warmup=False)
+            stored = self._stored(key, configs)
+            timings = stored.load() if stored else None
+            hit = timings is not None
+            if timings is None:
+                begin = perf_counter()
+                trials = Trials(self.fn, self.__name__, call, self.pre_hook, self.post_hook)
+                timings = trials.measure(configs, self.do_bench)
+                self.bench_time = perf_counter() - begin
+                self.pre_hook(call.named, reset_only=True)
+                if stored:
+                    stored.save(timings)
+        finally:
+            self.nargs = None
+        self.configs_timings = timings
+        best = self.cache[key] = min(timings, key=timings.__getitem__)
+        self._report(key, best, hit)
+        return best
+
+    def _report(self, key: Key, best: Config, hit: bool) -> None:
+        duration = None if hit else self.bench_time
+        if knobs.autotuning.print and not hit:
+            print(f"Autotuning {self.__name__} for {key}: {duration:.2f} s; best: {best}")  # noqa: T201 - asked for
+        if knobs.autotuning.listener is not None:
+            knobs.autotuning.listener(
+                fn=self.kernel,
+                key=key,
+                best_config=best,
+                configs_timings=self.configs_timings,
+                duration=duration,
+                cache_hit=hit,
+            )
+
+    # Pruning
+
+    def _pruned(self, call: Call, *, warmup: bool) -> list[Config]:
+        """What is left of the configurations after `prune_configs_by`.
+
+        Raises:
+            AutotunerError: nothing is.
+        """
+        launch = {**call.kwargs, "grid": call.grid, "warmup": warmup}
+        positional = dict(zip(self.arg_names, call.args, strict=False))
+        configs = self.configs
+        if self.early_config_prune is not None:
+            configs = list(self.early_config_prune(configs, positional, **launch))
+            if not configs:
+                reason = "`early_config_prune` should return at least one config."
+                raise AutotunerError(f"No valid autotuner configs after pruning. {reason}")
+        if self.perf_model is not None:
+            model, top_k = self.perf_model, _top_k(self.configs_top_k, len(configs))
+            if len(configs) > top_k:
+                expected = {config: model(**positional, **launch, **config.all_kwargs()) for config in configs}
+                configs = sorted(expected, key=expected.__getitem__)[:top_k]
+        return configs
+
+    # Arrays that trials change
+
+    def _prepare_arrays(self, arguments: Arguments, reset_only: bool = False) -> None:
+        for name in self.reset_to_zero:
+            if arguments.get(name) is not None:
+                arguments[name][...] = 0
+        if not reset_only:
+            arrays = {name: arguments.get(name) for name in self.restore_value}
+            self.restore_copies = {name: _copy(array) for name, array in arrays.items() if array is not None}
+
+    def _restore_arrays(self, arguments: Arguments, exception: Exception | None) -> None:
+        for name, content in self.restore_copies.items():
+            arguments[name][...] = content
+        self.restore_copies = {}
+
+    # Results on disk
+
+    def _stored(self, key: Key, configs: Sequence[Config]) -> StoredResults | None:
+        wanted = self.cache_results or knobs.autotuning.cache
+        if not wanted or any(config.pre_hook for config in configs) or not hasattr(self.kernel, "cache_key"):
+            return None
+        target = host_target(knobs.tilewright.cpu).identity
+        facts = [COMPILER_IDENTITY, llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]
+        return StoredResults(self.__name__, facts, configs)
+
+    def _check_names(self) -> None:
+        for name in (*self.reset_to_zero, *self.restore_value):
+            if name not in self.arg_names:
+                raise ValueError(f"autotune names {name!r}, which is no parameter of {self.__name__}")
+        for name in self.keys:
+            if name not in self.arg_names:
+                warnings.warn(f"the autotune key {name!r} is no parameter of {self.__name__}", stacklevel=4)
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    pre_hook: Callable[..., Any] | None = None,
+    post_hook: Callable[..., Any] | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable[..., Any] | None = None,
+    cache_results: bool = False,
+) -> Callable[[Any], Autotuner]:
+    """Let a kernel choose the fastest of `configs`, once per value of the arguments in `key` and per element types.
+
+    Args:
+        configs: what may be chosen.
+        key: parameters whose values make a difference.
+        prune_configs_by: a dict. `early_config_prune(configs, named_args, **kwargs)` returns the configurations worth
+            trying; `perf_model(**arguments)` estimates a time, and the best `top_k` (a number, or a share) are tried.
+        reset_to_zero: arrays that are zeroed before each trial.
+        restore_value: arrays that have their old content again after each trial.
+        pre_hook, post_hook: called as `pre_hook(arguments, reset_only=…)` before and `post_hook(arguments,
+            exception=…)` after each trial, instead of what `reset_to_zero` and `restore_value` do.
+        warmup, rep: milliseconds for `do_bench`; deprecated.
+        use_cuda_graph: means nothing on a CPU; deprecated.
+        do_bench: called as `do_bench(launch, quantiles=(0.5, 0.2, 0.8))`, returns a time for each quantile.
+        cache_results: keep the results on disk (or TRITON_CACHE_AUTOTUNING=1).
+
+    Raises:
+        ValueError: an array's name is no parameter of the kernel.
+    """
+    if warmup is not None or rep is not None or use_cuda_graph:
+        text = "warmup, rep and use_cuda_graph are deprecated: pass do_bench=…"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        do_bench = do_bench or _bench_for(warmup, rep)
+    return lambda fn: Autotuner(
+        fn,
+        configs,
+        key,
+        reset_to_zero,
+        restore_value,
+        pre_hook,
+        post_hook,
+        prune_configs_by,
+        do_bench,
+        cache_results,
+    )
+
+
+def _bench_for(warmup: float | None, rep: float | None) -> Callable[..., Any]:
+    return partial(do_bench, warmup=25 if warmup is None else warmup, rep=100 if rep is None else rep)
+
+
+def _refuse_conflicts(configs: Sequence[Config], call: Call) -> None:
+    """A constant that the launch gives cannot be chosen, too."""
+    taken = sorted({name for config in configs for name in config.kwargs if name in call.named})
+    if taken:
+        reason = "Make sure that you don't re-define auto-tuned symbols."
+        raise ValueError(f"Conflicting meta-parameters: {', '.join(taken)}. {reason}")
+
+
+def _top_k(given: float | int, count: int) -> int:
+    """How many configurations `top_k` means: a whole number, or a share up to 1.0."""
+    if isinstance(given, float) and given <= 1.0:
+        return int(count * given)
+    if not isinstance(given, int):
+        raise TypeError(f"top_k is a whole number of configurations, or a share up to 1.0; not {given!r}")
+    return given
+
+
+def _copy(array: Any) -> Any:
+    return array.clone() if hasattr(array, "clone") else array.copy()

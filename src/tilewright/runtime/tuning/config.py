@@ -1,0 +1,63 @@
+"""One choice of constants and options of a kernel.
+
+Config({"BLOCK": 128}, num_warps=8).all_kwargs()      {"BLOCK": 128, "num_warps": 8, "num_ctas": 1, "num_stages": 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+PreHook = Callable[[dict[str, Any]], Any]
+
+
+class Config:
+    """One choice of constants and options.
+
+    Attributes:
+        kwargs: constants, and options of the back end, by name.
+        num_warps, num_stages, num_ctas, maxnreg: GPU options, which mean nothing on a CPU.
+        pre_hook: called with all arguments by name before each launch of this configuration.
+        ir_override: a file of TTIR or of a later stage that is compiled instead of the kernel.
+    """
+
+    def __init__(
+        self,
+        kwargs: Mapping[str, Any],
+        num_warps: int = 4,
+        num_stages: int = 3,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: PreHook | None = None,
+        ir_override: str | None = None,
+    ) -> None:
+        self.kwargs = dict(kwargs)
+        self.num_warps, self.num_stages, self.num_ctas, self.maxnreg = num_warps, num_stages, num_ctas, maxnreg
+        self.pre_hook = pre_hook
+        self.ir_override = ir_override
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """Constants and options, as keywords of a launch."""
+        options = {
+            "num_warps": self.num_warps,
+            "num_ctas": self.num_ctas,
+            "num_stages": self.num_stages,
+            "maxnreg": self.maxnreg,
+            "ir_override": self.ir_override,
+        }
+        return self.kwargs | {name: value for name, value in options.items() if value is not None}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())
+
+    def __repr__(self) -> str:
+        return f"Config({self})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> Hashable:
+        return tuple(sorted(self.all_kwargs().items(), key=lambda item: item[0])), self.pre_hook

@@ -1,0 +1,99 @@
+"""Compiling several kernels at once, on several CPUs.
+
+Compiling is Python code, of which one process runs one thread at a time. So helpers are forked: they compile into the
+disk cache, and this process finds the kernels there. Helpers only help: what they did not finish, for whatever reason,
+this process compiles itself when it needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import time
+import warnings
+from collections.abc import Callable, Sequence
+
+Task = Callable[[], object]
+
+_INDEX = struct.Struct("<H")
+_PATIENCE = 10.0
+"""Seconds that helpers may go on after this process has no work left; a compilation takes less than one."""
+
+
+def share_out(tasks: Sequence[Task], workers: int, on_start: Callable[[int], object]) -> None:
+    """Run all tasks, each in one of several processes.
+
+    Args:
+        tasks: what they change in memory is lost unless this process happened to run them; exceptions are, too.
+        workers: processes, this one included.
+        on_start: called before each task of this process with the number of tasks that were begun before it.
+    """
+    reader, writer = os.pipe()
+    helpers: list[int] = []
+    try:
+        for index in range(len(tasks)):
+            os.write(writer, _INDEX.pack(index))
+        os.close(writer)
+        helpers += [_fork(reader, tasks) for _ in range(min(workers, len(tasks)) - 1)]
+        _work(reader, tasks, on_start)
+    finally:
+        os.close(reader)
+        _await(helpers)
+
+
+def can_fork() -> bool:
+    """Whether this system has what helpers need."""
+    return hasattr(os, "fork")
+
+
+def usable_cpus() -> int:
+    """How many CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _fork(reader: int, tasks: Sequence[Task]) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # other threads exist: a helper that waits for one of them is given up
+        process = os.fork()
+    if process == 0:
+        try:
+            _silence()
+            _work(reader, tasks, lambda _: None)
+        finally:
+            os._exit(0)  # nothing of this process's own ending: no exit handlers, no flushing of shared buffers
+    return process
+
+
+def _work(reader: int, tasks: Sequence[Task], on_start: Callable[[int], object]) -> None:
+    """Take tasks, by their numbers in the pipe, until there are none."""
+    while token := os.read(reader, _INDEX.size):
+        (index,) = _INDEX.unpack(token)
+        on_start(index)
+        try:
+            tasks[index]()
+        except Exception:  # noqa: BLE001 - whoever needs the result will meet the same exception, and report it
+            continue
+
+
+def _silence() -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+
+
+def _await(helpers: Sequence[int]) -> None:
+    """Wait for the helpers to end; those that do not are ended."""
+    deadline = time.monotonic() + _PATIENCE
+    for process in helpers:
+        while not _has_ended(process):
+            if time.monotonic() > deadline:
+                os.kill(process, signal.SIGKILL)
+            time.sleep(0.001)
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        return os.waitpid(process, os.WNOHANG)[0] != 0
+    except ChildProcessError:  # somebody else's handler has seen it end
+        return True

@@ -1,0 +1,101 @@
+"""Kernels around kernels; and `@heuristics`, which computes constants from the other arguments.
+
+@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@jit
+def add(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr): …
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class Launchable(Protocol):
+    """A kernel, or a wrapper around one."""
+
+    fn: Any
+    arg_names: list[str]
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any: ...
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any: ...
+
+
+class KernelWrapper:
+    """A kernel around another one.
+
+    Attributes:
+        fn: the kernel inside, which may be a wrapper too.
+        base_fn: the Python function at the bottom.
+        arg_names: its parameters.
+    """
+
+    def __init__(self, fn: Launchable) -> None:
+        self.fn = fn
+        self.arg_names = list(fn.arg_names)
+        self.base_fn: Any = fn
+        while not inspect.isfunction(self.base_fn):
+            self.base_fn = self.base_fn.fn
+        self.__name__, self.__doc__ = self.base_fn.__name__, self.base_fn.__doc__
+        self.__module__, self.__qualname__ = self.base_fn.__module__, self.base_fn.__qualname__
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """A function that launches the kernel on `grid`."""
+        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch the kernel, or with `warmup` only compile it."""
+        raise NotImplementedError
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """Compile without launching."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel in the middle: what `@jit` made."""
+        inner = self.fn
+        while isinstance(inner, KernelWrapper):
+            inner = inner.fn
+        return inner
+
+    def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name."""
+        return dict(zip(self.arg_names, args, strict=False)) | dict(kwargs)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by reference, as functions are
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.__module__}:{self.__qualname__})"
+
+
+class Heuristics(KernelWrapper):
+    """A kernel some of whose constants are computed from its arguments.
+
+    Attributes:
+        values: a function of the arguments, by name, for each parameter.
+    """
+
+    def __init__(self, fn: Launchable, values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
+        super().__init__(fn)
+        self.values = dict(values)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        for name, compute in self.values.items():
+            kwargs[name] = compute(self.named(args, kwargs))
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+
+def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
+    """Compute constants of a kernel from its other arguments.
+
+    Args:
+        values: a function of the arguments (a dict by name) for each parameter.
+
+    Example:
+        `@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})` above `@jit`.
+    """
+    return lambda fn: Heuristics(fn, values)

@@ -1,0 +1,164 @@
+"""The candidates for one launch: compiled on all CPUs, tried, measured.
+
+Trials(kernel, call, pre_hook, post_hook).measure(configs, do_bench=None)
+    {Config(BLOCK: 128, …): [0.12, 0.11, 0.15], Config(BLOCK: 1024, …): [inf, inf, inf]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import Any, NamedTuple
+
+from tilewright.backends.cpu.options import parse_options
+from tilewright.runtime.errors import AutotunerError, OutOfResources
+from tilewright.runtime.testing.measure import timed
+from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.forked import can_fork, share_out, usable_cpus
+from tilewright.runtime.tuning.heuristics import Launchable
+from tilewright.runtime.tuning.progress import Progress
+from tilewright.runtime.tuning.race import QUANTILES, race
+from tilewright.runtime.tuning.results import Timings
+from tilewright.support import knobs
+from tilewright.support.diagnostics import CompileTimeAssertionFailure
+
+PASSED_OVER = (OutOfResources, CompileTimeAssertionFailure)
+"""A configuration that fails like this does not suit the kernel; any other failure is reported."""
+NEVER = [inf, inf, inf]
+
+
+class Call(NamedTuple):
+    """A launch that is tuned for: as called, and all arguments by name."""
+
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    grid: Any
+    named: dict[str, Any]
+
+
+class Trials:
+    """Trials of one kernel for one launch.
+
+    Args:
+        kernel: what is launched.
+        name, arg_names: of the kernel.
+        call: the launch.
+        pre_hook, post_hook: called around each trial.
+    """
+
+    def __init__(
+        self,
+        kernel: Launchable,
+        name: str,
+        call: Call,
+        pre_hook: Callable[..., Any],
+        post_hook: Callable[..., Any],
+    ) -> None:
+        self._kernel, self._name, self._call = kernel, name, call
+        self._pre_hook, self._post_hook = pre_hook, post_hook
+        self._failures: dict[Config, Exception] = {}
+
+    def measure(self, configs: Sequence[Config], bench: Callable[..., Any] | None) -> Timings:
+        """Milliseconds for all configurations: median and quantiles 0.2 and 0.8; infinite where it does not suit.
+
+        Args:
+            configs: what to try.
+            bench: measures a function as `do_bench` does; by default the configurations race.
+
+        Raises:
+            AutotunerError: no configuration works.
+        """
+        self._compile(configs)
+        found = self._by_race(configs) if bench is None else self._by_function(bench, configs)
+        if not found:
+            reasons = "".join(f"\n    {config}: {self._failures[config]}" for config in configs)
+            raise AutotunerError(f"No configuration of {self._name} works:{reasons}") from self._failures[configs[0]]
+        return dict.fromkeys(configs, NEVER) | found
+
+    def _by_function(self, bench: Callable[..., Any], configs: Sequence[Config]) -> Timings:
+        timings = {}
+        for config in configs:
+            found = self._attempt(config, partial(bench, partial(self._launch, config), quantiles=QUANTILES))
+            if config not in self._failures:
+                timings[config] = list(found) if isinstance(found, tuple | list) else [found]
+        return timings
+
+    def _by_race(self, configs: Sequence[Config]) -> Timings:
+        """Each distinct kernel once: configurations whose differences change no code share the timings."""
+        runners: dict[Hashable, Callable[[], float]] = {}
+        kernels: dict[Config, Hashable] = {}
+        with Progress(f"trying {self._name}", len(configs)) as progress:
+            for index, config in enumerate(configs):
+                progress.at(index)
+                kernel = self._attempt(config, partial(self._launch, config))
+                if config not in self._failures:
+                    kernels[config] = _code(kernel, config)
+                    runners.setdefault(kernels[config], partial(self._timed, config))
+        times = race(runners)
+        return {config: times[kernel] for config, kernel in kernels.items()}
+
+    def _attempt(self, config: Config, run: Callable[[], Any]) -> Any:
+        """Run; where the configuration does not suit, remember why; another exception tells which it was."""
+        try:
+            return run()
+        except PASSED_OVER as error:
+            self._failures[config] = error
+            return None
+        except Exception as error:
+            error.add_note(f"while autotuning {self._name}, with the configuration {config}")
+            raise
+
+    def _launch(self, config: Config) -> Any:
+        """One launch with everything around it; returns the compiled kernel."""
+        return self._hooked(config, lambda run: run())
+
+    def _timed(self, config: Config) -> float:
+        """Milliseconds of one launch, without what is around it."""
+        return float(self._hooked(config, timed))
+
+    def _hooked(self, config: Config, around: Callable[[Callable[[], Any]], Any]) -> Any:
+        call = self._call
+        arguments = call.named | config.all_kwargs()
+        if config.pre_hook is not None:
+            config.pre_hook(arguments)
+        self._pre_hook(arguments)
+        try:
+            result = around(partial(self._kernel.run, *call.args, **self._keywords(config, warmup=False)))
+        except Exception as error:
+            self._post_hook(arguments, exception=error)
+            raise
+        self._post_hook(arguments, exception=None)
+        return result
+
+    def _keywords(self, config: Config, *, warmup: bool) -> dict[str, Any]:
+        return {**self._call.kwargs, **config.all_kwargs(), "grid": self._call.grid, "warmup": warmup}
+
+    def _compile(self, configs: Sequence[Config]) -> None:
+        """Compile all kernels into the disk cache, on all CPUs, where that is possible."""
+        workers = knobs.tilewright.compile_workers or usable_cpus()
+        distinct = list({self._code_identity(config): config for config in configs}.values())
+        if workers < 2 or len(distinct) < 2 or not can_fork() or _must_compile_here():
+            return
+        run, args = self._kernel.run, self._call.args
+        tasks = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
+        with Progress(f"compiling {self._name}", len(distinct)) as progress:
+            share_out(tasks, workers, progress.at)
+
+    def _code_identity(self, config: Config) -> Hashable:
+        """Equal for configurations that give the same code."""
+        names = self._kernel.arg_names
+        constants = tuple(sorted((name, repr(value)) for name, value in config.kwargs.items() if name in names))
+        options = {name: value for name, value in config.all_kwargs().items() if name not in names}
+        return constants, config.ir_override, parse_options(options).identity
+
+
+def _code(kernel: Any, config: Config) -> Hashable:
+    """What tells two compiled kernels apart, where there are any (the interpreter has none)."""
+    return (kernel.hash, kernel.num_threads) if hasattr(kernel, "num_threads") else config
+
+
+def _must_compile_here() -> bool:
+    """Whether kernels that another process has compiled are of no use, or hooks want to see each compilation."""
+    hooks = (knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook, knobs.compilation.listener)
+    return bool(knobs.compilation.always_compile) or any(hook is not None for hook in hooks)

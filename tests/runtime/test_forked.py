@@ -1,0 +1,77 @@
+"""Sharing work out over processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewright.runtime.tuning import forked
+
+
+def marks(folder: Path, count: int) -> list[forked.Task]:
+    """Tasks that write who ran them."""
+
+    def task(index: int) -> forked.Task:
+        def run() -> None:
+            time.sleep(0.01)
+            with (folder / str(index)).open("a") as file:
+                file.write(f"{os.getpid()}\n")
+
+        return run
+
+    return [task(index) for index in range(count)]
+
+
+def ran(folder: Path) -> list[str]:
+    return [path.read_text() for path in sorted(folder.iterdir(), key=lambda path: int(path.name))]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_every_task_runs_once(tmp_path: Path, workers: int) -> None:
+    began: list[int] = []
+    forked.share_out(marks(tmp_path, 20), workers, began.append)
+    found = ran(tmp_path)
+    assert len(found) == 20
+    assert all(text.count("\n") == 1 for text in found)
+    assert len(set(found)) == workers
+    assert began == sorted(began)
+
+
+def test_failures_stop_nobody(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    forked.share_out([fail, *marks(tmp_path, 6), fail], 2, lambda _: None)
+    assert len(ran(tmp_path)) == 6
+
+
+def test_a_helper_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "_PATIENCE", 0.2)
+    here = os.getpid()
+
+    def hang_elsewhere() -> None:
+        if os.getpid() != here:
+            time.sleep(60)
+        time.sleep(0.02)
+
+    begin = time.monotonic()
+    forked.share_out([hang_elsewhere] * 10, 3, lambda _: None)
+    assert time.monotonic() - begin < 20
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_helpers_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    here = os.getpid()
+
+    def speak() -> None:
+        time.sleep(0.02)
+        if os.getpid() != here:
+            os.write(1, b"out")
+            os.write(2, b"err")
+
+    forked.share_out([speak] * 8, 2, lambda _: None)
+    assert capfd.readouterr() == ("", "")

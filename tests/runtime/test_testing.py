@@ -1,0 +1,158 @@
+"""`tilewright.testing`: measuring, comparing, reporting."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tilewright import testing
+from tilewright.runtime.testing.measure import quantile
+from tilewright.runtime.tuning.race import race
+
+
+def test_do_bench_gives_milliseconds() -> None:
+    calls = 0
+
+    def work() -> None:
+        nonlocal calls
+        calls += 1
+        time.sleep(0.002)
+
+    assert 2 <= testing.do_bench(work, warmup=4, rep=10) < 20
+    assert 8 <= calls <= 14
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("min", float), ("max", float), ("mean", float), ("median", float), ("all", list)]
+)
+def test_return_modes(mode: str, kind: type) -> None:
+    assert type(testing.do_bench(lambda: None, 0, 0.01, return_mode=mode)) is kind
+
+
+def test_quantiles_are_ordered() -> None:
+    low, middle, high = testing.do_bench(lambda: None, 0, 0.1, quantiles=(0.2, 0.5, 0.8))
+    assert 0 < low <= middle <= high
+    assert isinstance(testing.do_bench(lambda: None, 0, 0.1, quantiles=(0.5,)), float)
+    assert quantile([4, 1, 3, 2], 0.5) == 2.5
+    assert [quantile([4, 1, 3, 2], share) for share in (0, 1)] == [1, 4]
+
+
+def test_what_do_bench_refuses() -> None:
+    with pytest.raises(ValueError, match="'average'"):
+        testing.do_bench(lambda: None, return_mode="average")
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        testing.do_bench(lambda: None, 0, 0, quantiles=(20,))
+
+
+def test_gradients_are_dropped() -> None:
+    class Parameter:
+        grad: Any = 1
+
+    parameter = Parameter()
+    testing.do_bench(lambda: None, 0, 0, grad_to_none=[parameter])
+    assert parameter.grad is None
+
+
+def test_the_fastest_wins_the_race() -> None:
+    runs = {"fast": 0, "slow": 0, "slower": 0}
+
+    def runner(name: str, milliseconds: float) -> Any:
+        def run() -> float:
+            runs[name] += 1
+            return milliseconds
+
+        return run
+
+    times = race({"slow": runner("slow", 1.2), "fast": runner("fast", 1.0), "slower": runner("slower", 1.6)})
+    assert times == {"slow": [1.2] * 3, "fast": [1.0] * 3, "slower": [1.6] * 3}
+    assert runs["slower"] == 2  # out after the first runs
+    assert runs["fast"] == runs["slow"] > 5
+    assert race({}) == {}
+
+
+def test_assert_close() -> None:
+    testing.assert_close(np.array([1.0, np.nan]), np.array([1.009, np.nan]))
+    testing.assert_close(np.array([1.0], ml_dtypes.bfloat16), np.array([1.0]))
+    testing.assert_close([100.0], 101.0, rtol=0.02, atol=lambda dtype: 0)
+    with pytest.raises(AssertionError, match="too far"):
+        testing.assert_close(np.zeros(3), np.full(3, 0.02), err_msg="too far")
+    with pytest.raises(AssertionError):
+        testing.assert_close(np.zeros(3), np.zeros(4))
+
+
+def test_assert_close_takes_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    testing.assert_close(x, torch.ones(3))
+    with pytest.raises(AssertionError):
+        testing.assert_close(x, torch.zeros(3))
+
+
+def benchmark(name: str = "times") -> testing.Benchmark:
+    return testing.Benchmark(
+        x_names=["m", "n"],
+        x_vals=[2, (3, 4)],
+        line_arg="provider",
+        line_vals=["a", "b"],
+        line_names=["A", "B"],
+        plot_name=name,
+        args={"scale": 10},
+        ylabel="ms",
+    )
+
+
+def product(m: int, n: int, provider: str, scale: int, offset: int = 0) -> Any:
+    value = m * n * scale + offset
+    return value if provider == "a" else (value + 0.5, value, value + 1)
+
+
+def test_reports_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    testing.perf_report([benchmark("one"), benchmark("two")])(product).run(
+        print_data=True, save_path=str(tmp_path / "new")
+    )
+    assert (tmp_path / "new" / "one.csv").read_text().splitlines() == [
+        "m,n,A (ms),B (ms)",
+        "2,2,40,40.5",
+        "3,4,120,120.5",
+    ]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:4] == ["one:", "m  n  A (ms)  B (ms)", "2  2      40    40.5", "3  4     120   120.5"]
+    assert printed[4] == "two:"
+
+
+def test_further_arguments_reach_the_function(tmp_path: Path) -> None:
+    testing.perf_report(benchmark())(product).run(save_path=str(tmp_path), offset=1)
+    assert "2,2,41,41.5" in (tmp_path / "times.csv").read_text()
+
+
+def test_sizes_must_fit_their_names() -> None:
+    wrong = benchmark()
+    wrong.x_vals = [(1, 2, 3)]
+    with pytest.raises(ValueError, match="one value for each of m, n"):
+        testing.perf_report(wrong)(product).run()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is installed")
+def test_missing_libraries_are_named() -> None:
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        testing.perf_report(benchmark())(product).run(show_plots=True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
+def test_plots_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    testing.perf_report(benchmark())(product).run(save_path=str(tmp_path))
+    assert (tmp_path / "times.png").read_bytes().startswith(b"\x89PNG")
+    assert 'src="times.png"' in (tmp_path / "results.html").read_text()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
+def test_data_frames() -> None:
+    frame = testing.perf_report(benchmark())(product).run(return_df=True)
+    assert frame["A (ms)"].tolist() == [40, 120]
