@@ -7,6 +7,7 @@ this process compiles itself when it needs it.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import struct
@@ -59,6 +60,7 @@ def _fork(reader: int, tasks: Sequence[Task]) -> int:
     if process == 0:
         try:
             _silence()
+            gc.disable()  # a helper does not live long enough for it to pay
             _work(reader, tasks, lambda _: None)
         finally:
             os._exit(0)  # nothing of this process's own ending: no exit handlers, no flushing of shared buffers

@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.options import parse_options
+from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import timed
 from tilewright.runtime.tuning.config import Config
@@ -141,8 +142,9 @@ class Trials:
         if workers < 2 or len(distinct) < 2 or not can_fork() or _must_compile_here():
             return
         run, args = self._kernel.run, self._call.args
-        tasks = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
-        with Progress(f"compiling {self._name}", len(distinct)) as progress:
+        kernels = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
+        tasks = [native_runtime, *kernels]  # without a cache, the launcher has to be compiled, too
+        with Progress(f"compiling {self._name}", len(tasks)) as progress:
             share_out(tasks, workers, progress.at)
 
     def _code_identity(self, config: Config) -> Hashable:
