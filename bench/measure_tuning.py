@@ -66,8 +66,8 @@ def main() -> None:
         return
     times = [(measured(1), measured(2)) for _ in range(ROUNDS)]
     alone, shared = (min(column) for column in zip(*times, strict=True))
-    row = {"row": ROW, "ours": shared, "limit": 3.0, "peers": {"one worker": alone}, "against": "one worker", "bar": 1.7}
-    print(json.dumps(row))
+    row = {"row": ROW, "ours": shared, "limit": 3.0, "peers": {"one worker": alone}}
+    print(json.dumps({**row, "against": "one worker", "bar": 1.7}))
 
 
 if __name__ == "__main__":
