@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
+from tilewright.backends.cpu.dot.emit import takes_steps
 from tilewright.backends.cpu.dot.spec import DotSpec
 from tilewright.backends.cpu.plan_arena import bytes_of
+from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.core import Op, Value
 
@@ -28,6 +30,14 @@ def spec_of(op: Op) -> DotSpec:
         a_transposed=a_transposed,
         b_transposed=b_transposed,
         zero_init=bool(op.attributes["zero_init"]),
+    )
+
+
+def may_step(buffer: Value, target: Target) -> bool:
+    """Can all dots on `buffer` read it with its columns apart from each other?"""
+    dots = [op for op in buffer.uses if op.name == "cpu.dot"]
+    return all(
+        takes_steps(spec_of(op), operand, target) for op in dots for operand in (0, 1) if op.operands[operand] is buffer
     )
 
 

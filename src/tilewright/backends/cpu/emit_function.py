@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from tilewright.backends.cpu.dot.emit import emit_dot
-from tilewright.backends.cpu.dot.spec import Prefetch
-from tilewright.backends.cpu.dot_spec import batches_of, spec_of, stride_bytes
+from tilewright.backends.cpu.dot.spec import Offset, Prefetch
+from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
 from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
 from tilewright.backends.cpu.nest.loops import emit_nest
@@ -33,12 +33,19 @@ from tilewright.ir.types import IntType, Type
 from tilewright.support.diagnostics import InternalError
 
 ARGUMENTS_AT = 24
+LIKELY_STEP = 2
+"""The distance of columns, in elements, for which memory is fetched ahead where it shows at run time only."""
 _AXES = "xyz"
 
 
 def emit_function(w: LlvmWriter, function: Op, name: str) -> None:
     """Write the entry point `name` for the tt.func `function` (ttcir with placed buffers)."""
     FunctionEmitter(w, function).emit(name)
+
+
+def as_offset(name: str) -> Offset:
+    """A number, if `name` is a literal."""
+    return int(name) if name.lstrip("-").isdigit() else name
 
 
 class FunctionEmitter:
@@ -174,7 +181,8 @@ class FunctionEmitter:
     def _nest(self, op: Op) -> None:
         borrowed = borrowed_write(op)
         if borrowed is not None:
-            self.tiles[borrowed] = op, emit_borrowed(self.w, op, self.value)
+            steps = may_step(borrowed, self.w.target)
+            self.tiles[borrowed] = op, emit_borrowed(self.w, op, self.value, may_step=steps)
             return
         for result, name in zip(op.results, self._loops_of(op), strict=True):
             self.names[result] = name
@@ -196,11 +204,11 @@ class FunctionEmitter:
             return
         soon = [self._prefetch(v) for v in op.operands[:2]]
         if op.operands[0] in self.tiles:
-            a, stride = self.tiles[op.operands[0]][1]
-            spec = replace(spec, a_stride=int(stride) if stride.isdigit() else stride)
+            a, stride, step, _ = self.tiles[op.operands[0]][1]
+            spec = replace(spec, a_stride=as_offset(stride), a_step=as_offset(step))
         if op.operands[1] in self.tiles:
-            b, stride = self.tiles[op.operands[1]][1]
-            spec = replace(spec, b_stride=int(stride) if stride.isdigit() else stride)
+            b, stride, step, _ = self.tiles[op.operands[1]][1]
+            spec = replace(spec, b_stride=as_offset(stride), b_step=as_offset(step))
         emit_dot(self.w, spec, a, b, c, "%scratch", prefetch=[p for p in soon if p is not None])
 
     def _prefetch(self, buffer: Value) -> Prefetch | None:
@@ -213,8 +221,9 @@ class FunctionEmitter:
             return None
         size = element_bytes(nest)
         rows, columns = tile_of(buffer.type).shape
-        stride = self.w.emit(f"mul i64 {tile.stride}, {size}")
-        return Prefetch(pointer, stride, rows, columns * size)
+        stride = self.w.emit(f"mul i64 {tile.pitch}, {size}")
+        spread = 1 if tile.step == "1" else LIKELY_STEP
+        return Prefetch(pointer, stride, rows, columns * size * spread)
 
     def next_value(self, value: Value) -> str:
         """What a scalar will be in the next iteration of the innermost loop."""

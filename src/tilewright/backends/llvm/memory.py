@@ -16,7 +16,7 @@ def masked_load(w: LlvmWriter, pointer: str, element: str, lanes: int, mask: str
     """Read consecutive elements; lanes whose `mask` (i1 per lane) is false give `other` and do not read."""
     if lanes == 1 or not _has_hardware_mask(w, element, lanes):
         return gather(w, _consecutive(w, pointer, element, lanes), element, mask=mask, other=other, align=align)
-    inside = _integer(element)
+    inside = moved_as(element)
     type = vector(inside, lanes)
     start = w.convert("bitcast", other, vector(element, lanes), type)
     loaded = w.call(
@@ -32,12 +32,42 @@ def masked_store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: s
     if lanes == 1 or not _has_hardware_mask(w, element, lanes):
         scatter(w, _consecutive(w, pointer, element, lanes), element, value, mask=mask, align=align)
         return
-    type = vector(_integer(element), lanes)
+    type = vector(moved_as(element), lanes)
     stored = w.convert("bitcast", value, vector(element, lanes), type)
     w.call_void(
         f"llvm.masked.store.{suffix(type)}.p0",
         [(type, stored), (f"ptr align {align}", pointer), (vector("i1", lanes), mask)],
     )
+
+
+def spaced_load(w: LlvmWriter, pointer: str, element: str, lanes: int, step: int, *, align: int) -> str:
+    """Read every `step`-th element from `pointer` on, `lanes` in all, by loads of whole vectors and shuffles.
+
+    The last vector ends with the last element, so nothing is read that lies behind it:
+
+        lanes = 4, step = 2:   loads 0 1 2 3 and 3 4 5 6, takes 0 2 | 4 6
+    """
+    type, last = vector(element, lanes), (lanes - 1) * (step - 1)
+    if step == 1 or lanes == 1:
+        return w.load(type, pointer, align=align)
+    found, covered = "", 0
+    for start in (*range(0, last, lanes), last):
+        part = w.load(type, w.offset(pointer, element, start), align=align)
+        if covered:
+            taken = [_place(lane, step, covered, lanes, start) for lane in range(lanes)]
+            found = w.shuffle(type, found, part, taken)
+        else:
+            found = part
+        covered = start + lanes
+    return found
+
+
+def _place(lane: int, step: int, covered: int, lanes: int, start: int) -> int:
+    """Where in (what is known of the first `covered` elements, elements from `start` on) `lane` takes its element."""
+    wanted = lane * step
+    if wanted < covered:
+        return wanted if covered == lanes else lane
+    return lanes + min(wanted - start, lanes - 1)
 
 
 def gather(
@@ -115,6 +145,6 @@ def _has_hardware_mask(w: LlvmWriter, element: str, lanes: int) -> bool:
     return w.target.has_avx2 and width >= 32 and width * lanes >= 128
 
 
-def _integer(element: str) -> str:
-    """16-bit floats travel through masked memory instructions as integers."""
+def moved_as(element: str) -> str:
+    """16-bit floats travel through masked memory instructions, and from block to block, as integers."""
     return "i16" if element in ("half", "bfloat") else element

@@ -55,7 +55,8 @@ class Plan:
 
     @property
     def packs_b(self) -> bool:
-        return self.spec.b_transposed or self.by.group > 1 or isinstance(self.spec.b_stride, str)
+        spec = self.spec
+        return spec.b_transposed or self.by.group > 1 or isinstance(spec.b_stride, str) or spec.b_step != 1
 
     @property
     def panels(self) -> int:
@@ -106,6 +107,15 @@ def _plan(spec: DotSpec, target: Target) -> Plan | None:
     if by.biased and spec.b_transposed and spec.k < 16:
         return None
     return Plan(spec, by, micro_shape(spec.m, spec.n, by, target))
+
+
+def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
+    """May the columns of A (operand 0) or B (operand 1) lie apart from each other?
+
+    A is read word by word; B is packed. Where words are groups of neighbours, neither works.
+    """
+    whole = select_arithmetic(spec.a_type, spec.acc_type, target).group == 1
+    return whole and (operand == 0 or not spec.b_transposed)
 
 
 def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
@@ -176,9 +186,10 @@ def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
     spec, by = plan.spec, plan.by
     stride = times(w, spec.a_stride, by.element_bytes)
     if not plan.packs_a:
+        step = times(w, spec.a_step, by.word_bytes if by.group > 1 else by.element_bytes)
         if spec.a_transposed:
-            return Rows(a, by.element_bytes, stride)
-        return Rows(a, stride, by.word_bytes, plan.adds_bias)
+            return Rows(a, step, stride)
+        return Rows(a, stride, step, plan.adds_bias)
     lanes = min(spec.m, w.target.lanes(32))
     into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.groups)
     interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
@@ -189,7 +200,7 @@ def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str, *, shar
     """Panel number `index` of B in the order of the micro-kernel, packed if need be; or one share of it."""
     spec, by, shape = plan.spec, plan.by, plan.shape
     stride = times(w, spec.b_stride, by.element_bytes)
-    along = stride if spec.b_transposed else by.element_bytes
+    along = stride if spec.b_transposed else times(w, spec.b_step, by.element_bytes)
     first = behind(w, b, index, times(w, shape.columns, along))
     if not plan.packs_b:
         return Panel(first, stride)
@@ -206,7 +217,7 @@ def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str, *, shar
     elif by.group > 1:
         interleave_rows(w, by, first, into, row_bytes=stride)
     else:
-        copy_rows(w, by, first, into, row_bytes=stride)
+        copy_rows(w, by, first, into, row_bytes=stride, step=spec.b_step)
     return Panel(space, shape.columns * by.word_bytes, sums)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.spec import Offset
+from tilewright.backends.llvm.memory import spaced_load
 from tilewright.backends.llvm.spelling import bits_of, constant, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -25,6 +26,8 @@ WORD_BIAS = -0x7F7F7F80
 
 UNROLLED = 8
 """Up to this many vectors are packed without a loop."""
+WORDS = 4
+"""So many words are copied one by one per trip of a loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +138,49 @@ def _interleaved(w: LlvmWriter, rows: list[str], element: str, *, lanes: int, ve
     ]
 
 
-def copy_rows(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset) -> None:
-    """Copy rows of words, `row_bytes` apart."""
+def copy_rows(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, step: Offset = 1) -> None:
+    """Copy rows of words, `row_bytes` apart; the words of a row lie `step` words apart."""
     vectors = into.columns // into.lanes
-    places = range(0, into.columns * by.word_bytes, into.lanes * by.word_bytes)
 
-    def combine(start: str) -> list[str]:
-        return [w.load(by.operand(into.lanes), behind(w, start, place), align=by.element_bytes) for place in places]
+    def copy(step: int) -> None:
+        places = range(0, into.columns * step * by.word_bytes, into.lanes * step * by.word_bytes)
 
-    stream(w, by, source, into, vectors=vectors, step_bytes=row_bytes, combine=combine)
+        def combine(start: str) -> list[str]:
+            pointers = [behind(w, start, place) for place in places]
+            return [spaced_load(w, p, by.element, into.lanes, step, align=by.element_bytes) for p in pointers]
+
+        stream(w, by, source, into, vectors=vectors, step_bytes=row_bytes, combine=combine)
+
+    if isinstance(step, int):
+        copy(step)
+        return
+    with w.branch(w.emit(f"icmp eq i64 {step}, 2")) as branch:
+        with branch.then():
+            copy(2)
+        with branch.otherwise():
+            _copy_words(w, by, source, into, row_bytes=row_bytes, step=step)
+
+
+def _copy_words(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, step: Offset) -> None:
+    """Copy rows word by word, a few words per trip of a loop."""
+    step_bytes, width = times(w, step, by.word_bytes), min(WORDS, into.columns)
+
+    def row(g: Offset, _: list[str]) -> list[str]:
+        first, at = behind(w, source, g, row_bytes), behind(w, into.pointer, g, into.columns * by.word_bytes)
+
+        def some(c: Offset, carried: list[str]) -> list[str]:
+            (here,) = carried
+            there = behind(w, at, c, width * by.word_bytes)
+            for word in range(width):
+                value = w.load(by.element, here, align=by.element_bytes)
+                w.store(by.element, value, behind(w, there, word * by.word_bytes), align=by.element_bytes)
+                here = behind(w, here, step_bytes)
+            return [here]
+
+        repeat(w, into.columns // width, some, [("ptr", first)])
+        return []
+
+    repeat(w, into.groups, row)
 
 
 def biased(w: LlvmWriter, bytes: str, lanes: int) -> str:

@@ -29,6 +29,7 @@ class DotSpec:
         acc_type: element type of C: f32, f64, i32 or i64.
         a_stride, b_stride: distance of rows in elements. The name of an i64 says that the operand is read where the
             program's data lies: rows are far apart, so B is packed panel by panel.
+        a_step, b_step: distance of the columns of A and B as they lie, in elements; what is not 1 needs `takes_steps`.
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
         zero_init: C = A·B; what C held before is not read.
@@ -46,6 +47,8 @@ class DotSpec:
     c_stride: int
     a_transposed: bool = False
     b_transposed: bool = False
+    a_step: Offset = 1
+    b_step: Offset = 1
     zero_init: bool = False
     a_biased: bool = False
 

@@ -23,10 +23,15 @@ from tilewright.ir.core import Op, Value
 
 
 class Matrix(NamedTuple):
-    """Where a tile lies: the address of its first element, and the distance of rows in elements."""
+    """Where a tile lies: the address of its first element, and the distances of rows and of columns in elements.
+
+    `pitch` is the distance of rows in the program's memory, where the next tile lies, too.
+    """
 
     pointer: str
     stride: str
+    step: str = "1"
+    pitch: str = "0"
 
 
 class Source(NamedTuple):
@@ -64,8 +69,15 @@ def source_of(value: Value) -> Source | None:
     return Source(op, order)
 
 
-def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> Matrix:
-    """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then."""
+def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, may_step: bool) -> Matrix:
+    """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
+
+    Args:
+        w: where the code goes.
+        nest: the cpu.nest.
+        scalar: gives the LLVM value of a scalar or buffer.
+        may_step: columns need not be neighbours to be read where they lie.
+    """
     write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
     value, buffer = write.operands
     rows, columns = tile_of(buffer.type).shape
@@ -73,10 +85,10 @@ def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> Ma
     assert source is not None, "only loads are borrowed"
     c = Context(w, scalar, 1)
     c.places, c.fast = [w.open_section()], True
-    found = _in_place(c, source, rows, columns)
+    found = _in_place(c, source, rows, columns, may_step=may_step)
     if found is None:
         emit_nest(w, nest, scalar)
-        return Matrix(scalar(buffer), str(columns))
+        return Matrix(scalar(buffer), str(columns), pitch=str(columns))
     condition = "true"
     for assumption in dict.fromkeys(c.assumptions):
         condition = assumption if condition == "true" else w.emit(f"and i1 {condition}, {assumption}")
@@ -85,7 +97,9 @@ def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> Ma
     with w.branch(condition) as branch, branch.otherwise():
         emit_nest(w, nest, scalar, compact=not _wraps(nest))
     pointer = branch.join("ptr", found.pointer, scalar(buffer))
-    return Matrix(pointer, branch.join("i64", found.stride, str(columns)))
+    stride = branch.join("i64", found.stride, str(columns))
+    step = "1" if found.step == "1" else branch.join("i64", found.step, "1")
+    return Matrix(pointer, stride, step, found.pitch)
 
 
 def _wraps(nest: Op) -> bool:
@@ -93,7 +107,7 @@ def _wraps(nest: Op) -> bool:
     return any(op.name in ("arith.remsi", "arith.remui") for op in nest.regions[0].block)
 
 
-def _in_place(c: Context, source: Source, rows: int, columns: int) -> Matrix | None:
+def _in_place(c: Context, source: Source, rows: int, columns: int, *, may_step: bool) -> Matrix | None:
     """Where the tile lies if the assumptions hold; None if no assumption helps."""
     pointer, *mask = source.load.operands
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
@@ -109,10 +123,10 @@ def _in_place(c: Context, source: Source, rows: int, columns: int) -> Matrix | N
     along_rows, along_columns = (lane.offset for lane in steps)
     assert isinstance(along_rows, Affine)
     assert isinstance(along_columns, Affine)
-    if along_columns.stride != "1" or steps[0].base != steps[1].base:
+    if (along_columns.stride != "1" and not may_step) or steps[0].base != steps[1].base:
         return None
     first = single_address(c, Address(steps[0].base, Uniform(along_rows.base, along_rows.level), steps[0].element))
-    return Matrix(first.name, along_rows.stride)
+    return Matrix(first.name, along_rows.stride, along_columns.stride, along_rows.stride)
 
 
 def _is_separable(mask: Value) -> bool:

@@ -14,11 +14,14 @@ from tilewright.backends.cpu.nest.lane_values import (
     is_chunked,
     level_of,
 )
-from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load
+from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load, moved_as, spaced_load
 from tilewright.backends.llvm.spelling import bits_of, element_of, literal, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, Type
+
+NEAR = 4
+"""Elements up to this distance are read as whole vectors."""
 
 
 def load(c: Context, op: Op, operands: list[Lane]) -> Lane:
@@ -124,11 +127,39 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
             pointer_name = reachable(c, start.name, mask)
             args = (inside, lanes, mask_vector.name, default.name)
             return Vector(masked_load(w, pointer_name, *args, align=align), level)
+    offset = getattr(pointer, "offset", None)
+    if mask_vector is None and lanes > 1 and level >= c.depth and isinstance(offset, Affine):
+        assert isinstance(pointer, Address)
+        return Vector(_read_spaced(c, pointer, offset, inside), level)
     pointers, deep = each_address(c, pointer, inside)
     level = max(level, deep)
     with c.at(level) as w:
         names = (mask_vector.name, default.name) if mask_vector and default else (None, None)
         return Vector(gather(w, pointers, inside, align=align, mask=names[0], other=names[1]), level)
+
+
+def _read_spaced(c: Context, pointer: Address, offset: Affine, inside: str) -> str:
+    """Elements at one distance: whole vectors and shuffles where it is small, which may show at run time only."""
+    w, lanes, align, stored = c.w, c.lanes, bits_of(inside) // 8, moved_as(inside)
+    first = _first_of(c, pointer, offset)
+
+    def near(step: int) -> str:
+        return spaced_load(w, first, stored, lanes, step, align=align)
+
+    def far() -> str:
+        return gather(w, _line_of(w, first, offset, pointer.element, lanes), stored, align=align)
+
+    if offset.stride.lstrip("-").isdigit():
+        step = int(offset.stride)
+        found = near(step) if 2 <= step <= NEAR else far()
+    else:
+        with w.branch(c.emit(offset.level, f"icmp eq i64 {offset.stride}, 2")) as branch:
+            with branch.then():
+                if_near = near(2)
+            with branch.otherwise():
+                if_far = far()
+        found = branch.join(vector(stored, lanes), if_near, if_far)
+    return w.convert("bitcast", found, vector(stored, lanes), vector(inside, lanes))
 
 
 def reachable(c: Context, pointer: str, mask: Lane | None) -> str:
@@ -209,13 +240,22 @@ def _lanes_of(w: LlvmWriter, pointers: str, lanes: int) -> list[str]:
 
 def _strided(c: Context, pointer: Address, offset: Affine) -> tuple[list[str], int]:
     level = max(level_of(pointer), c.lane_level)
-    first = c.start_of(offset, "i64")
     with c.at(level) as w:
-        address = _behind(c, pointer.base.name, pointer.element, first, level)
-        found = [address]
-        for _ in range(1, c.lanes):
-            found.append(w.emit(f"getelementptr {pointer.element}, ptr {found[-1]}, i64 {offset.stride}"))
-    return found, level
+        return _line_of(w, _first_of(c, pointer, offset), offset, pointer.element, c.lanes), level
+
+
+def _first_of(c: Context, pointer: Address, offset: Affine) -> str:
+    """The address of the chunk's first lane."""
+    level = max(level_of(pointer), c.lane_level)
+    return _behind(c, pointer.base.name, pointer.element, c.start_of(offset, "i64"), level)
+
+
+def _line_of(w: LlvmWriter, first: str, offset: Affine, element: str, lanes: int) -> list[str]:
+    """The addresses of all lanes."""
+    found = [first]
+    for _ in range(1, lanes):
+        found.append(w.emit(f"getelementptr {element}, ptr {found[-1]}, i64 {offset.stride}"))
+    return found
 
 
 def _as_truth(c: Context, lane: Lane) -> Lane:

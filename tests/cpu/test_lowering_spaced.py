@@ -1,0 +1,102 @@
+"""Loads of elements at one distance: every second column, every third element; nothing outside them is read."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+PAGE = mmap.PAGESIZE
+LIBC = ctypes.CDLL(None)
+NO_ACCESS = 0
+
+
+@tw.jit
+def constant_step(x, out, STEP: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i * STEP))
+
+
+@tw.jit
+def any_step(x, out, step, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i * step))
+
+
+@tw.jit
+def product(
+    a, b, c, a_row, a_column, b_row, b_column,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), ACC)
+    for _ in range(2):
+        left = tl.load(a + m[:, None] * a_row + k[None, :] * a_column)
+        right = tl.load(b + k[:, None] * b_row + n[None, :] * b_column)
+        total = tl.dot(left, right, total, input_precision="ieee", out_dtype=ACC)
+        a += K * a_column
+        b += K * b_row
+    tl.store(c + m[:, None] * N + n[None, :], total)
+
+
+def between_guards(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays of random bits: one begins where a page that must not be touched ends, one ends where one begins."""
+    dtype = np.dtype(dtype)
+    size = -(-count * dtype.itemsize // PAGE) * PAGE
+    memory = mmap.mmap(-1, size + 2 * PAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for guard in (address, address + PAGE + size):
+        assert LIBC.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), NO_ACCESS) == 0
+    whole = np.frombuffer(memory, np.uint8, size, PAGE)
+    whole[:] = np.random.default_rng(count).integers(0, 100, size)
+    return whole[: count * dtype.itemsize].view(dtype), whole[size - count * dtype.itemsize :].view(dtype)
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 64])
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32, np.float64])
+def test_one_distance(dtype: Any, step: int, size: int) -> None:
+    for kernel in (constant_step, any_step):
+        for x in between_guards((size - 1) * step + 1, dtype):
+            out = np.zeros(size, dtype)
+            kernel[(1,)](x, out, step, B=size)
+            assert out.tobytes() == x[::step].tobytes()
+
+
+@pytest.mark.parametrize("a_step", [1, 2, 3, -1, -2, 0])
+@pytest.mark.parametrize("b_step", [1, 2, 3, -1, -2, 0])
+def test_products_of_strided_matrices(a_step: int, b_step: int) -> None:
+    check_product(a_step, b_step, np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, ml_dtypes.bfloat16])
+def test_products_of_strided_matrices_of_all_types(dtype: Any) -> None:
+    check_product(2, 2, dtype)
+
+
+def check_product(a_step: int, b_step: int, dtype: Any) -> None:
+    accumulator = {np.int8: tl.int32, np.float64: tl.float64}.get(dtype, tl.float32)
+    for m, n, k in ((16, 64, 32), (16, 16, 16)):
+        a, b = strided(m, 2 * k, a_step, dtype), strided(2 * k, n, b_step, dtype)
+        out = np.zeros((m, n), str(accumulator).replace("fp", "float"))
+        steps = [stride // a.itemsize for stride in (*a.strides, *b.strides)]
+        product[(1,)](a, b, out, *steps, M=m, N=n, K=k, ACC=accumulator)
+        np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+
+
+def strided(rows: int, columns: int, step: int, dtype: Any) -> np.ndarray:
+    """A matrix of small integers whose columns lie `step` elements apart; the last element is at the end of a page."""
+    row = max(1, abs(step)) * columns + 3
+    _, flat = between_guards(row * (rows - 1) + abs(step) * (columns - 1) + 1, dtype)
+    flat[:] = np.random.default_rng(rows).integers(-4, 5, flat.size)
+    start = flat[-step * (columns - 1) :] if step < 0 else flat
+    strides = (row * flat.itemsize, step * flat.itemsize)
+    return np.lib.stride_tricks.as_strided(start, (rows, columns), strides)
