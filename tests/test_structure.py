@@ -28,9 +28,11 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("transforms",),
     ("backends.base", "backends.llvm"),
     ("backends.cpu",),
+    ("backends.registry",),
     ("compiler",),
     ("runtime",),
-    ("tools", "compat"),
+    ("tools",),
+    ("compat",),
 )
 RANK = {layer: rank for rank, layers in enumerate(RANKS) for layer in layers}
 APART = {("transforms", "interpreter"), ("transforms", "frontends")}
@@ -39,6 +41,8 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 LATE_IMPORTS = {
     "runtime/late.py": "the compiler: a process whose kernels come from the disk cache never imports it",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
+    "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
+    "backends/registry.py": "importlib.metadata: reading what is installed is for targets other than the CPU",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled",
 }
 

@@ -9,7 +9,7 @@ import pytest
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.compiler.cache_key import CacheKey, llvm_identity, source_identity
 
-KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", compiler="c", llvm="l")
+KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", changes="", compiler="c", llvm="l")
 
 
 @pytest.mark.parametrize("field", CacheKey._fields)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import tilewright.language as tl
-from tilewright.backends.base import Lowered
+from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
 from tilewright.backends.cpu.options import parse_options
-from tilewright.backends.llvm.machine import host_target
-from tilewright.compiler.artifact import Artifact
+from tilewright.compiler.artifact import Artifact, Metadata
 from tilewright.compiler.compile import Request, compile_kernel
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.ir.core import Op
@@ -20,22 +21,35 @@ from tilewright.language.callable import JITCallable
 from tilewright.support.diagnostics import CompilationError
 
 
-class Recorder:
+class Recorder(BaseBackend):
     """A back end that keeps what it gets."""
 
-    name = "recorder"
-    text_stages = ("llir",)
-    object_stage = "obj"
-    assembly_stage = "asm"
+    binary_ext = "obj"
+    assembly_ext = "asm"
 
     def __init__(self) -> None:
+        super().__init__(GPUTarget("recorder", 1, 0))
         self.assembled = 0
 
-    def lower(self, module: Op, target: Any, options: Any) -> Lowered:
-        self.module = module
-        return Lowered(texts={"llir": "define"}, object=b"\x7fELF", entry="k_entry", scratch_bytes=192, facts={"n": 1})
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return target.backend == "recorder"
 
-    def assembly(self, texts: Mapping[str, str], target: Any) -> str:
+    def hash(self) -> str:
+        return "recorder"
+
+    def parse_options(self, options: dict[str, Any]) -> Any:
+        return parse_options(options)
+
+    def add_stages(self, stages: StageTable, options: Any, language: Language = Language.TRITON) -> None:
+        stages["llir"] = self.write
+        stages["obj"] = lambda text, metadata: b"\x7fELF" + text.encode()
+
+    def write(self, module: Op, metadata: dict[str, Any]) -> str:
+        metadata |= {"entry": "k_entry", "scratch_bytes": 192, "n": 1, "stored": sorted(stored_arguments(module))}
+        return "define"
+
+    def assembly(self, texts: Mapping[str, str]) -> str:
         self.assembled += 1
         return f"assembled {texts['llir']}"
 
@@ -58,13 +72,12 @@ SIGNATURE = (
 def compiled(fn: Any = scale, signature: Any = SIGNATURE, backend: Any = None, **extra: Any) -> Artifact:
     return compile_kernel(
         Request(
-            function=JITCallable(fn),
+            origin=JITCallable(fn),
             name=fn.__name__,
             source=lambda: "the source",
             signature=signature,
             digest="digest",
             backend=backend or Recorder(),
-            target=host_target("x86-64-v3"),
             options=parse_options({"num_warps": 8, "num_threads": 2}),
             **extra,
         )
@@ -76,7 +89,7 @@ def test_stages_are_in_order_and_kept() -> None:
     assert list(artifact.asm) == ["source", "ttir", "llir", "asm", "obj"]
     assert artifact.asm["source"] == "the source"
     assert "tt.func public @scale" in str(artifact.asm["ttir"])
-    assert artifact.object == b"\x7fELF"
+    assert artifact.binary == b"\x7fELFdefine"
 
 
 def test_assembly_is_made_once_and_only_when_asked_for() -> None:
@@ -93,9 +106,12 @@ def test_metadata() -> None:
     assert (metadata.num_warps, metadata.num_threads, metadata.n) == (8, 2, 1)
     assert metadata.arguments == ["*fp32", "*fp32", "i32", "fp32"]
     assert metadata.stored == [1]
-    assert json.loads(json.dumps(metadata._asdict())) == metadata._asdict()
-    with pytest.raises(AttributeError, match="shared"):
-        _ = metadata.shared
+    assert (metadata.shared, metadata.target) == (192, GPUTarget("recorder", 1, 0))
+    assert Metadata(json.loads(json.dumps(metadata.json_facts()))) == metadata
+    assert pickle.loads(pickle.dumps(metadata)) == metadata
+    assert set(metadata._fields) == metadata._asdict().keys()
+    with pytest.raises(AttributeError, match="cubin"):
+        _ = metadata.cubin
     with pytest.raises(AttributeError):
         metadata.name = "other"
 

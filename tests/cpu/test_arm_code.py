@@ -7,10 +7,9 @@ import re
 import pytest
 from pass_kernels import CALLS, ttir_of
 
-from tilewright.backends.cpu.options import parse_options
-from tilewright.backends.cpu.pipeline import CpuBackend
-from tilewright.backends.llvm.machine import host_target
-from tilewright.ir.parser import parse_module
+from tilewright.backends.base import GPUTarget
+from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.compiler.compile import Request, compile_kernel
 
 FUSED = {"vector_add": False, "softmax": True, "matmul": True, "flash_attention": True}
 """Whether the kernel multiplies and adds."""
@@ -18,11 +17,13 @@ FUSED = {"vector_add": False, "softmax": True, "matmul": True, "flash_attention"
 
 @pytest.mark.parametrize("name", CALLS)
 def test_assembly(name: str) -> None:
-    target, backend = host_target("neoverse-v1"), CpuBackend()
-    lowered = backend.lower(parse_module(ttir_of(name)), target, parse_options({}))
-    assert lowered.object[:4] == b"\x7fELF"
-    assert lowered.object[18:20] == (183).to_bytes(2, "little"), "not an object for AArch64"
-    text = backend.assembly(lowered.texts, target)
+    backend = CpuBackend(GPUTarget("cpu", "neoverse-v1", 0))
+    origin, options = ("ttir", ttir_of(name)), backend.parse_options({})
+    request = Request(origin=origin, name=name, signature=(), digest="", backend=backend, options=options)
+    artifact = compile_kernel(request)
+    assert artifact.binary[:4] == b"\x7fELF"
+    assert artifact.binary[18:20] == (183).to_bytes(2, "little"), "not an object for AArch64"
+    text = str(artifact.asm["asm"])
     assert re.search(r"\bv\d+\.4s\b", text), "no vectors"
     assert bool(re.search(r"\bfml[as]\b", text)) == FUSED[name]
     defined = set(re.findall(r"^([\w.$]+):", text, re.MULTILINE))

@@ -52,4 +52,4 @@ def test_both_ways_of_storing_are_compiled():
     kernel = add.warmup(x, x, x, 64, BLOCK=64, grid=(1,))
     llir = kernel.asm["llir"]
     assert "!nontemporal" in llir
-    assert "llvm.x86.sse.sfence" in llir or "aarch64" in kernel.metadata.target
+    assert "llvm.x86.sse.sfence" in llir or "aarch64" in kernel.metadata.target.arch

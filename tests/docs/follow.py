@@ -17,10 +17,10 @@ from pathlib import Path
 
 import centered_rows
 
-from tilewright.backends.base import Lowered
-from tilewright.backends.cpu.options import CpuOptions
-from tilewright.backends.cpu.pipeline import CpuBackend
-from tilewright.backends.llvm.machine import host_target
+from tilewright.backends.base import GPUTarget
+from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.compiler.artifact import Artifact
+from tilewright.compiler.compile import Request, compile_kernel
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
 from tilewright.frontends import hir
@@ -97,19 +97,19 @@ def optimized() -> str:
 
 
 def ttcir() -> str:
-    return _lowered().texts["ttcir"]
+    return str(_artifact().asm["ttcir"])
 
 
 def fast_loop() -> str:
     """The loop over the first addition of vectors, with its names numbered from 1."""
-    text = _lowered().texts["llir"]
+    text = str(_artifact().asm["llir"])
     loops = re.findall(r"^loop\d+:\n(?:  .*\n)+", text, re.MULTILINE)
     return _renumbered(next(loop for loop in loops if re.search(r"fadd .*<8 x float>", loop)))
 
 
 def assembly() -> str:
     """The same loop as machine instructions."""
-    text = CpuBackend().assembly(_lowered().texts, host_target(TARGET))
+    text = str(_artifact().asm["asm"])
     blocks = re.findall(r"^\.LBB\d+_\d+:\n(?:\t.*\n)+", text, re.MULTILINE)
     return next(_up_to_jump(block) for block in blocks if "vaddps" in block).expandtabs(8)
 
@@ -132,10 +132,13 @@ def _module() -> Op:
 
 
 @cache
-def _lowered() -> Lowered:
-    module = _module()
-    optimize_ttir(module)
-    return CpuBackend().lower(module, host_target(TARGET), CpuOptions())
+def _artifact() -> Artifact:
+    backend = CpuBackend(GPUTarget("cpu", TARGET, 0))
+    options = backend.parse_options({})
+    kernel = centered_rows.center
+    return compile_kernel(
+        Request(origin=kernel, name="center", signature=SIGNATURE, digest="", backend=backend, options=options)
+    )
 
 
 def _step(step: hir.Step, initial: tuple[object, ...]) -> str:

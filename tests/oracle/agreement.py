@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.backends.cpu.options import parse_options
-from tilewright.backends.cpu.pipeline import CpuBackend
+from tilewright.backends.cpu.options import CpuOptions
+from tilewright.backends.cpu.pipeline import make_llir, make_obj, make_ttcir
 from tilewright.backends.llvm.machine import host_target
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.dialects import cpu
@@ -127,11 +127,12 @@ def close(a: Array, b: Array, rtol: float | None, message: str) -> None:
 def compiled_and_run(text: str, arrays: Sequence[Array], grid: Sequence[int] = (1,)) -> None:
     """Compile TTIR text and run it on `arrays`, one per pointer parameter; for ops that no kernel reaches."""
     target = host_target()
-    lowered = CpuBackend().lower(parsed(text), target, parse_options({}))
-    blob = link(lowered.object)
-    entry = load_kernel(blob.image, blob.symbols[lowered.entry])
+    options, facts = CpuOptions(), {"arguments": ["*i8"] * len(arrays)}
+    loops = make_ttcir(parsed(text), facts, options, target)
+    blob = link(make_obj(make_llir(loops, facts, options, target), facts, options, target))
+    entry = load_kernel(blob.image, blob.symbols[facts["entry"]])
     record = launch_record((*grid, 1, 1)[:3], [a.ctypes.data for a in arrays], ["*i8"] * len(arrays))
-    run_grid(entry, record, int(np.prod(grid)), scratch_bytes=lowered.scratch_bytes, num_threads=1)
+    run_grid(entry, record, int(np.prod(grid)), scratch_bytes=facts["scratch_bytes"], num_threads=1)
 
 
 def parsed(text: str) -> Op:

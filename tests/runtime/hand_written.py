@@ -5,11 +5,12 @@ It compiles one kind of kernel: `k(x_ptr, y_ptr, out_ptr, n, BLOCK)` on fp32, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tilewright.backends.base import Lowered
-from tilewright.backends.llvm.machine import Target, compile_object, emit_assembly
+from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.backends.base import Language, StageTable
+from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.backends.llvm.machine import compile_object
 from tilewright.ir.core import Op
 
 ADD = """
@@ -47,20 +48,17 @@ done:
 """
 
 
-class HandWritten:
+class HandWritten(CpuBackend):
     """See the module."""
 
-    name = "hand"
-    text_stages = ("llir",)
-    object_stage = "obj"
-    assembly_stage = "asm"
     compiled = 0
 
-    def lower(self, module: Op, target: Target, options: Any) -> Lowered:
-        HandWritten.compiled += 1
-        block = next(op.attributes["end"] for op in module.walk() if op.name == "tt.make_range")
-        text = ADD.replace("BLOCK", str(block.value))
-        return Lowered(texts={"llir": text}, object=compile_object(text, target), entry="add_entry", scratch_bytes=0)
+    def add_stages(self, stages: StageTable, options: Any, language: Language = Language.TRITON) -> None:
+        stages["llir"] = self.write
+        stages["obj"] = lambda text, metadata: compile_object(text, self.machine)
 
-    def assembly(self, texts: Mapping[str, str], target: Target) -> str:
-        return emit_assembly(texts["llir"], target)
+    def write(self, module: Op, metadata: dict[str, Any]) -> str:
+        HandWritten.compiled += 1
+        metadata |= {"entry": "add_entry", "stored": sorted(stored_arguments(module))}
+        block = next(op.attributes["end"] for op in module.walk() if op.name == "tt.make_range")
+        return ADD.replace("BLOCK", str(block.value))

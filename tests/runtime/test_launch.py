@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,20 @@ from hand_written import HandWritten
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends import registry
 from tilewright.runtime import build
 from tilewright.runtime.kernel import grid_extents
 
 
 @pytest.fixture(autouse=True)
-def hand_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def hand_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The hand-written back end and a cache folder of its own for each test."""
-    stand_in = types.ModuleType("tilewright.backends.cpu.pipeline")
-    stand_in.CpuBackend = HandWritten
-    monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
+    monkeypatch.setitem(registry._built_in, "cpu", HandWritten)
+    registry.make_backend.cache_clear()
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     HandWritten.compiled = 0
-    return tmp_path / "cache"
+    yield tmp_path / "cache"
+    registry.make_backend.cache_clear()
 
 
 def add_source(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -214,7 +215,7 @@ def test_kernel_dump(add: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("TRITON_DUMP_DIR", str(tmp_path / "dump"))
     x, y, out = arrays()
     kernel = add[(8,)](x, y, out, 1000, BLOCK=128)
-    dumped = sorted(path.name for path in (tmp_path / "dump" / kernel.hash).iterdir())
+    dumped = sorted(path.name for path in (tmp_path / "dump" / kernel.src.hash()).iterdir())
     assert dumped == sorted(f"add_source.{stage}" for stage in kernel.asm)
 
 
@@ -311,7 +312,7 @@ def test_identity_of_the_cache_key_needs_no_compiler() -> None:
     program = (
         "import sys, tilewright, tilewright.language\n"
         "from tilewright.runtime import build\n"
-        "build.llvm_identity(); build.host_target().identity\n"
+        "build.llvm_identity(); build.current_backend().hash()\n"
         "print([n for n in sys.modules if n.split('.')[0] in ('llvmlite', 'torch') "
         "or n.startswith(('tilewright.frontends', 'tilewright.transforms', 'tilewright.compiler.compile'))])"
     )

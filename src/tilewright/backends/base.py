@@ -1,84 +1,173 @@
-"""What a back end is. The compiler knows back ends only through this file.
+"""What a back end is. Compiler and runtime know back ends only through this file and `registry.py`.
 
-A back end turns optimised TTIR into an object file and keeps the texts of its stages on the way:
+A back end fills a table of stages. Each stage is a function from the product of the stage before (a module, text, in
+the end bytes) to its own, and notes facts for the metadata on the way:
 
-    lowered = backend.lower(module, target, options)
-    lowered.texts      # {"ttcir": "…", "llir": "…"}, in the order of the stages
-    lowered.object     # b"\\x7fELF…"
+    class ToyBackend(BaseBackend):
+        binary_ext = "toy"
+
+        @staticmethod
+        def supports_target(target):
+            return target.backend == "toy"
+
+        def add_stages(self, stages, options, language=Language.TRITON):
+            stages["toy"] = lambda module, metadata: print_op(module).encode()
+
+The table starts with `ttir`, the passes that every back end wants; a back end may replace them. Names and signatures
+are Triton's, and so is the `metadata` dict that stages share: what was written for Triton's table works on this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import ModuleType
+from typing import Any, TypeAlias
 
-from tilewright.ir.core import Op
-
-
-class MachineTarget(Protocol):
-    """A machine to generate code for: hashable and frozen."""
-
-    @property
-    def identity(self) -> str:
-        """A string that differs whenever the generated code may differ."""
-        ...
+StageFunction: TypeAlias = Callable[[Any, dict[str, Any]], Any]
+"""(product of the stage before, facts) → product of this stage."""
+StageTable: TypeAlias = dict[str, StageFunction]
 
 
-class Options(Protocol):
-    """Frozen compile options of one back end."""
-
-    @property
-    def identity(self) -> str:
-        """A string that differs whenever the generated code may differ; launch-only options do not enter it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lowered:
-    """What a back end makes of one module.
+@dataclass(frozen=True)
+class GPUTarget:
+    """What to compile for, whatever its kind; the name is Triton's.
 
     Attributes:
-        texts: the text of each stage between TTIR and the object, by stage name, in order (`ttcir`, `llir`).
-        object: the relocatable object file.
-        entry: the exported symbol of the kernel in it.
-        scratch_bytes: scratch memory that each thread needs.
-        facts: further numbers for the metadata (stated by the back end, JSON values).
+        backend: the kind of machine: `cpu`.
+        arch: which one: `x86_64` and `aarch64` stand for the machine we run on, where it is one; else a CPU's name.
+        warp_size: threads that run in lockstep; 0 for CPUs.
     """
 
-    texts: Mapping[str, str]
-    object: bytes
-    entry: str
-    scratch_bytes: int
-    facts: Mapping[str, int | str | bool] = field(default_factory=dict)
+    backend: str
+    arch: int | str
+    warp_size: int
 
 
-class Backend(Protocol):
-    """One kind of machine."""
+class Language(Enum):
+    """The language that a kernel was written in."""
 
-    @property
-    def name(self) -> str:
-        """`cpu`."""
-        ...
+    TRITON = 0
+    GLUON = 1
 
-    @property
-    def object_stage(self) -> str:
-        """Name of the stage that holds the object, also the suffix of its file (`obj`)."""
-        ...
 
-    @property
-    def assembly_stage(self) -> str:
-        """Name of the stage that `assembly` gives (`asm`)."""
-        ...
+class BaseBackend(ABC):
+    """One kind of machine; subclasses are frozen but for caches.
 
-    def lower(self, module: Op, target: Any, options: Any) -> Lowered:
-        """Turn optimised TTIR with one public function into an object; the module may be consumed.
+    Attributes:
+        target: what it compiles for.
+        binary_ext: the stage that holds the machine code.
+        assembly_ext: the stage that `assembly` gives, or "".
+        module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
+        registers: how many vector registers a program has.
+        makes_objects: the binary is an ELF object for a CPU, which the runtime links, maps and calls.
+    """
+
+    binary_ext: str = ""
+    assembly_ext: str = ""
+    module_stages: frozenset[str] = frozenset({"ttir"})
+    registers = 1
+    makes_objects = False
+    supports_native_tensor_specialization = True
+
+    def __init__(self, target: GPUTarget) -> None:
+        self.target = target
+        if not self.supports_target(target):
+            raise ValueError(f"{type(self).__name__} does not compile for {target}")
+
+    @staticmethod
+    @abstractmethod
+    def supports_target(target: GPUTarget) -> bool:
+        """Does this back end compile for `target`?"""
+
+    @abstractmethod
+    def hash(self) -> str:
+        """A string that differs whenever the generated code may differ, options apart."""
+
+    @abstractmethod
+    def parse_options(self, options: dict[str, Any]) -> Any:
+        """The keywords of a launch as a frozen object.
 
         Raises:
-            Unsupported: the kernel uses something that this back end cannot compile.
+            KeyError, ValueError: there is no such option, or it cannot have its value.
         """
-        ...
 
-    def assembly(self, texts: Mapping[str, str], target: Any) -> str:
-        """Assembly text of a lowered module, made from the texts of its stages when somebody asks for it."""
-        ...
+    @abstractmethod
+    def add_stages(self, stages: StageTable, options: Any, language: Language = Language.TRITON) -> None:
+        """Fill the table of stages, in order; the last one is `binary_ext`."""
+
+    def load_dialects(self, context: Any) -> None:  # noqa: B027 - Triton calls it; here dialects declare themselves
+        """Make the dialects of this back end known."""
+
+    def get_module_map(self) -> dict[str, ModuleType]:
+        """Modules of the language that this back end puts its own in place of."""
+        return {}
+
+    def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
+        """Functions of the front end that this back end puts its own in place of."""
+        return {}
+
+    def assembly(self, texts: Mapping[str, str]) -> str:
+        """Assembly text of a kernel, made from the texts of its stages when somebody asks for it."""
+        raise NotImplementedError
+
+    def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:
+        """What the text of a later stage says of its kernel: `entry`, `arguments` and what else the metadata has."""
+        return {}
+
+    def runs_here(self) -> bool:
+        """Can this machine run what is compiled?"""
+        return False
+
+    def launch(self, kernel: Any, grid: tuple[int, int, int], values: list[Any]) -> None:
+        """Run a compiled kernel whose binary is no object for a CPU.
+
+        Args:
+            kernel: the `CompiledKernel`.
+            grid: three extents.
+            values: one number or `ArrayView` per run-time argument.
+
+        Raises:
+            RuntimeError: this back end compiles, and does not run.
+        """
+        raise RuntimeError(f"{kernel.name} was compiled for {self.target.backend}, whose back end does not run kernels")
+
+    def pack_metadata(self, metadata: Any) -> Any:
+        """What a launcher needs of the metadata."""
+        return metadata.num_warps, metadata.num_ctas, metadata.shared
+
+    def get_target_name(self, options: Any) -> str:
+        """How modules name the target."""
+        return f"{self.target.backend}:{self.target.arch}"
+
+    @staticmethod
+    def parse_attr(desc: str) -> list[list[Any]]:
+        """The attributes that a specialisation key stands for: `D` is divisibility by 16."""
+        return [["tt.divisibility", 16]] if "D" in desc else []
+
+    @staticmethod
+    def get_int_specialization(arg: int, **kwargs: Any) -> str:
+        """The specialisation key of an integer."""
+        return "D" if arg % 16 == 0 and kwargs.get("align", False) else ""
+
+    @staticmethod
+    def get_tensor_specialization(arg: Any, **kwargs: Any) -> str:
+        """The specialisation key of a tensor."""
+        return "D" if arg.data_ptr() % 16 == 0 and kwargs.get("align", False) else ""
+
+
+def options_identity(options: Any) -> str:
+    """A string that differs whenever two sets of options may compile differently."""
+    for name in ("identity", "hash"):
+        found = getattr(options, name, None)
+        if found is not None:
+            return str(found() if callable(found) else found)
+    return repr(sorted(options_facts(options).items()))
+
+
+def options_facts(options: Any) -> dict[str, Any]:
+    """The options for the metadata."""
+    facts: dict[str, Any] = options.facts() if hasattr(options, "facts") else dict(vars(options))
+    return facts

@@ -12,6 +12,28 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from tilewright.backends.base import GPUTarget
+
+TRITON_VERSION = "3.5.1"
+"""The version of Triton whose language and metadata these are; 3.9's new names are there too."""
+
+PRESUMED = {
+    "triton_version": TRITON_VERSION,
+    "num_warps": 4,
+    "num_ctas": 1,
+    "num_stages": 3,
+    "num_threads": 0,
+    "entry": "",
+    "scratch_bytes": 0,
+    "tmem_size": 0,
+    "global_scratch_size": 0,
+    "global_scratch_align": 1,
+    "profile_scratch_size": 0,
+    "profile_scratch_align": 1,
+    "tensordesc_meta": [],
+}
+"""What holds of a kernel of which nobody says otherwise."""
+
 Stage: TypeAlias = "str | bytes"
 StageSource: TypeAlias = "Stage | Callable[[], Stage]"
 
@@ -39,17 +61,18 @@ class Stages(Mapping[str, "Stage"]):
 
 
 class Metadata:
-    """Facts about a compiled kernel, as attributes; all are JSON values and none ever changes.
+    """Facts about a compiled kernel, as attributes; none ever changes.
 
-    Always there: `name`, `hash`, `entry`, `target`, `backend`, `scratch_bytes`, `stored` (which run-time arguments are
-    stored through), `arguments` (types of the run-time arguments); further the compile options by their names.
+    Always there: `name`, `hash`, `target` (a `GPUTarget`), `entry`, `scratch_bytes`, `stored` (which run-time arguments
+    are stored through), `arguments` (types of the run-time arguments), `shared`, `triton_version` and what else Triton
+    says of a kernel; further the compile options by their names.
     """
 
     __slots__ = ("_facts",)
     _facts: Mapping[str, Any]
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_facts", MappingProxyType(dict(facts)))
+        self.__setstate__(dict(facts))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -69,15 +92,28 @@ class Metadata:
     def __repr__(self) -> str:
         return f"Metadata({', '.join(f'{name}={value!r}' for name, value in self._facts.items())})"
 
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        """The names of the facts, as a NamedTuple gives them."""
+        return tuple(self._facts)
+
     def _asdict(self) -> dict[str, Any]:
         """The facts as a dict, as a NamedTuple gives them."""
         return dict(self._facts)
+
+    def json_facts(self) -> dict[str, Any]:
+        """The facts as JSON values, of which the constructor makes the same metadata."""
+        return {name: vars(value) if isinstance(value, GPUTarget) else value for name, value in self._facts.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._facts)
 
     def __setstate__(self, facts: dict[str, Any]) -> None:
-        object.__setattr__(self, "_facts", MappingProxyType(facts))
+        # Programs divide by `shared` to find how many of a GPU's programs run at a time.
+        whole = {"shared": max(1, facts.get("scratch_bytes", 0)), "stored": [], **facts}
+        if isinstance(whole.get("target"), dict):
+            whole["target"] = GPUTarget(**whole["target"])
+        object.__setattr__(self, "_facts", MappingProxyType(whole))
 
 
 class Artifact(NamedTuple):
@@ -86,12 +122,12 @@ class Artifact(NamedTuple):
     Attributes:
         asm: the stages.
         metadata: the facts.
-        object_stage: which stage holds the relocatable object.
+        binary_ext: which stage holds the machine code.
     """
 
     asm: Stages
     metadata: Metadata
-    object_stage: str
+    binary_ext: str
 
     @property
     def name(self) -> str:
@@ -102,8 +138,7 @@ class Artifact(NamedTuple):
         return str(self.metadata.hash)
 
     @property
-    def object(self) -> bytes:
-        """The relocatable object file."""
-        code = self.asm[self.object_stage]
-        assert isinstance(code, bytes), "the object stage holds bytes"
-        return code
+    def binary(self) -> bytes:
+        """The machine code: a relocatable object for CPUs."""
+        code = self.asm[self.binary_ext]
+        return code if isinstance(code, bytes) else code.encode()

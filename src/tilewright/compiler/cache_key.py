@@ -26,6 +26,7 @@ class CacheKey(NamedTuple):
         signature: the specialised parameters, constants included.
         target: identity of the machine.
         options: identity of the compile options.
+        changes: what was put into the pipeline from outside: inspection hooks, text in the place of stages.
         compiler: identity of Tilewright itself.
         llvm: identity of the installed LLVM.
     """
@@ -35,6 +36,7 @@ class CacheKey(NamedTuple):
     signature: str
     target: str
     options: str
+    changes: str
     compiler: str
     llvm: str
 

@@ -1,31 +1,34 @@
 """The road from a Python function to machine code, on one screen.
 
-read      the function's syntax becomes HIR: calls and control flow, no types
-evaluate  HIR and the signature become TTIR, by running the language on the arguments' types
-optimise  TTIR → TTIR
-lower     TTIR → object code, by the back end
+read       the function's syntax becomes HIR: calls and control flow, no types
+evaluate   HIR and the signature become a module of TTIR, by running the language on the arguments' types
+ttir       TTIR → TTIR: the passes that every back end wants
+…          the stages of the back end: ttcir, llir, obj for a CPU
+
+Text of a stage can be where the road begins, and text can take the place of what a stage made.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
-from tilewright.analysis.stored_arguments import stored_arguments
-from tilewright.backends.base import Backend, Lowered, MachineTarget
-from tilewright.compiler.artifact import Artifact, Metadata, Stages, StageSource
+from tilewright.backends.base import BaseBackend, StageTable, options_facts
+from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
+from tilewright.compiler.stages import parse_stage, stage_table, stored
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.from_ast import read_function_once
 from tilewright.ir.core import Op
-from tilewright.ir.printer import print_op
 from tilewright.language.callable import JITCallable
-from tilewright.transforms.pipeline import optimize_ttir
+from tilewright.transforms.pipeline import normalize_ttir
+
+Replacements: TypeAlias = Callable[[str], "Stage | None"]
+"""Name of a stage → the text (or bytes) to go on with instead of what the stage made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,23 +36,26 @@ class Request:
     """What is to be compiled.
 
     Attributes:
-        function: the kernel.
-        name: its symbol in the object.
-        source: gives its text, for `asm["source"]`.
+        origin: the kernel; or the name and the text of the stage at which the road is entered.
+        name: the kernel's symbol in the object.
+        source: gives the kernel's text, for `asm["source"]`.
         signature: one entry per parameter.
         digest: of the cache key.
-        backend, target, options: for which machine, and how.
+        backend, options: for which machine, and how.
+        edit: may change the table of stages.
+        replacement: may put text in the place of what a stage made.
         dump_ir: print the module after each pass to stderr.
     """
 
-    function: JITCallable
+    origin: JITCallable | tuple[str, Stage]
     name: str
-    source: Callable[[], str]
+    source: Callable[[], str] = str
     signature: Sequence[ArgumentSpec]
     digest: str
-    backend: Backend
-    target: MachineTarget
+    backend: BaseBackend
     options: Any
+    edit: Callable[[StageTable], None] = field(default=lambda stages: None)
+    replacement: Replacements = field(default=lambda stage: None)
     dump_ir: bool = False
 
 
@@ -59,57 +65,64 @@ def compile_kernel(request: Request) -> Artifact:
     Raises:
         CompilationError: the kernel, or what it calls, is wrong.
         Unsupported: the language feature or the target is.
+        ParseError, VerificationError: text that was given as a stage is not what it should be.
     """
-    clock = _Clock()
-    module = evaluate(request)
-    clock.note("evaluate")
-    optimize_ttir(module, dump=_dump if request.dump_ir else None, timings=clock.passes)
-    ttir, stored = print_op(module), stored_arguments(module)
-    clock.note("optimize")
-    lowered = request.backend.lower(module, request.target, request.options)
-    clock.note("lower")
-    facts = {"stored": sorted(stored), "times": clock.milliseconds}
-    return _artifact(request, ttir, lowered, facts)
+    clock, facts = _Clock(), _facts(request)
+    stages = stage_table(request.backend, request.options, dump_ir=request.dump_ir)
+    request.edit(stages)
+    entered, product = first_product(request)
+    made: dict[str, StageSource] = {entered: request.source() if entered == "source" else stored(product)}
+    clock.note("begin")
+    for name in _after(entered, stages):
+        product = stages[name](product, facts)
+        replaced = request.replacement(name)
+        product = product if replaced is None else parse_stage(request.backend, name, replaced)
+        made[name] = stored(product)
+        clock.note(name)
+    return _artifact(request, made, facts | {"times": clock.milliseconds})
 
 
-def evaluate(request: Request) -> Op:
+def first_product(request: Request) -> tuple[str, Any]:
+    """Where the road begins, and with what: a kernel is evaluated, text is parsed."""
+    if isinstance(request.origin, JITCallable):
+        return "source", evaluate(request.origin, request.name, request.signature, request.options)
+    name, text = request.origin
+    product = parse_stage(request.backend, name, text)
+    return name, normalize_ttir(product) if name == "ttir" else product
+
+
+def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], options: Any) -> Op:
     """The kernel as TTIR, before any pass."""
-    function = read_function_once(request.function.fn)
-    options = EvaluateOptions(debug=request.options.debug, dot_precision=request.options.default_dot_input_precision)
-    return evaluate_kernel(function, front_end_parameters(request.signature), name=request.name, options=options)
+    given = {"debug": False, "default_dot_input_precision": "tf32", **options_facts(options)}
+    front_end = EvaluateOptions(debug=given["debug"], dot_precision=given["default_dot_input_precision"])
+    return evaluate_kernel(read_function_once(kernel.fn), front_end_parameters(signature), name=name, options=front_end)
 
 
-def _artifact(request: Request, ttir: str, lowered: Lowered, facts: Mapping[str, Any]) -> Artifact:
-    backend, texts = request.backend, lowered.texts
-    stages: dict[str, StageSource] = {"source": request.source(), "ttir": ttir, **texts}
-    stages[backend.assembly_stage] = lambda: backend.assembly(texts, request.target)
-    stages[backend.object_stage] = lowered.object
+def _after(entered: str, stages: Mapping[str, Any]) -> Iterable[str]:
+    names = list(stages)
+    return names[names.index(entered) + 1 :] if entered in stages else names
+
+
+def _facts(request: Request) -> dict[str, Any]:
     arguments = [argument.type for argument in run_time_arguments(request.signature)]
-    metadata = {
-        "name": request.name,
-        "hash": request.digest,
-        "backend": backend.name,
-        "target": request.target.identity,
-        "entry": lowered.entry,
-        "scratch_bytes": lowered.scratch_bytes,
-        "arguments": arguments,
-        **request.options.facts(),
-        **lowered.facts,
-        **facts,
-    }
-    return Artifact(Stages(stages), Metadata(metadata), backend.object_stage)
+    named = {"name": request.name, "hash": request.digest, "target": vars(request.backend.target)}
+    return {**PRESUMED, **options_facts(request.options), **named, "arguments": arguments}
 
 
-def _dump(name: str, module: Op) -> None:
-    sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n{print_op(module)}\n")
+def _artifact(request: Request, made: dict[str, StageSource], facts: dict[str, Any]) -> Artifact:
+    backend = request.backend
+    if backend.assembly_ext and backend.assembly_ext not in made:
+        texts = {name: text for name, text in made.items() if isinstance(text, str)}
+        binary = made.pop(backend.binary_ext)
+        made |= {backend.assembly_ext: lambda: backend.assembly(texts), backend.binary_ext: binary}
+    return Artifact(Stages(made), Metadata(facts), backend.binary_ext)
 
 
 class _Clock:
-    """Milliseconds per step of the road, and seconds per pass."""
+    """Milliseconds per step of the road."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
-        self.passes: dict[str, float] = {}
         self._last = perf_counter()
 
     def note(self, step: str) -> None:

@@ -1,29 +1,30 @@
-"""From a specialised kernel to one that can run: out of the disk cache, or through the compiler.
+"""From a source to a kernel that can run: out of the disk cache, or through the compiler.
 
 digest of the cache key → entry on disk? → else compile, link, store → CompiledKernel
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
-from tilewright.backends.cpu.options import CpuOptions, parse_options
-from tilewright.backends.llvm.machine import Target, host_target
-from tilewright.compiler.artifact import Artifact, Metadata, Stages, StageSource
+from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options_facts, options_identity
+from tilewright.backends.registry import make_backend
+from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.cache import DiskCache, Entry, StoredEntry, file_stem, write_whole
-from tilewright.runtime.dependencies import value_text
 from tilewright.runtime.kernel import CompiledKernel, Image
+from tilewright.runtime.sources import ASTSource, Source, signature_text
 from tilewright.support import knobs
 
-IMAGE, OBJECT, ASSEMBLY = "image", "obj", "asm"
-BINARY = (IMAGE, OBJECT)
+IMAGE = "image"
 
 
 class KernelRequest(NamedTuple):
@@ -45,36 +46,93 @@ class KernelRequest(NamedTuple):
 
 
 def make_kernel(request: KernelRequest) -> CompiledKernel:
-    """The kernel, from the disk cache or compiled.
+    """The kernel for the machine that kernels are launched on, from the disk cache or compiled.
 
     Raises:
         CompilationError: the kernel is wrong.
         KeyError, ValueError: an option does not exist or cannot have its value.
     """
-    options = parse_options(_with_defaults(request.options))
-    target = host_target(knobs.tilewright.cpu)
-    digest = _cache_key(request, target, options).digest
-    disk = _disk_cache(knobs.cache.dir)
-    if not knobs.compilation.always_compile:
-        stored = disk.load(digest, request.name)
-        kernel = _from_disk(stored, target, options, request) if stored else None
-        if kernel:
-            return kernel
-    artifact = late.compile_kernel(
-        request.function,
-        name=request.name,
-        source=request.source,
-        signature=request.signature,
-        digest=digest,
-        target=target,
-        options=options,
-        dump_ir=knobs.tilewright.ir_dump in ("1", request.name),
+    source = ASTSource.of(request.function, request.name, request.signature, request.source)
+    return build(source, current_backend(), request.options)
+
+
+def current_target() -> GPUTarget:
+    """What kernels are compiled for when nobody says: this machine, or what TILEWRIGHT_CPU names."""
+    return GPUTarget("cpu", knobs.tilewright.cpu or platform.machine(), 0)
+
+
+def current_backend() -> BaseBackend:
+    """The back end for `current_target()`."""
+    return make_backend(current_target())
+
+
+def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> CompiledKernel:
+    """The kernel of a source, from the disk cache or compiled.
+
+    Args:
+        source: the kernel.
+        backend: for which machine.
+        options: keywords, as a launch takes them.
+
+    Raises:
+        CompilationError: the kernel is wrong.
+        KeyError, ValueError: an option does not exist or cannot have its value.
+    """
+    job = _Job.of(source, backend, options)
+    stored = None if knobs.compilation.always_compile else job.disk.load(job.digest, job.name)
+    kernel = _from_disk(stored, job) if stored else None
+    return kernel or _from_compiler(job)
+
+
+class _Job(NamedTuple):
+    """One compilation, and where its result belongs."""
+
+    source: Source
+    backend: BaseBackend
+    options: Any
+    replacements: Mapping[str, Stage]
+    name: str
+    digest: str
+    disk: DiskCache
+    begin: float
+
+    @classmethod
+    def of(cls, source: Source, backend: BaseBackend, given: Mapping[str, Any]) -> _Job:
+        begin = perf_counter()
+        options = backend.parse_options(_with_defaults({**given, **source.parse_options()}))
+        replacements = _replacements(source, options_facts(options))
+        digest = cache_key(source, backend, options, replacements).digest
+        name = source.name.removeprefix("@")
+        return cls(source, backend, options, replacements, name, digest, _disk_cache(knobs.cache.dir), begin)
+
+
+def cache_key(
+    source: Source, backend: BaseBackend, options: Any, replacements: Mapping[str, Stage] | None = None
+) -> CacheKey:
+    """What the compiled code depends on.
+
+    Args:
+        source: the kernel.
+        backend: for which machine.
+        options: parsed ones.
+        replacements: text that takes the place of stages.
+    """
+    hook = knobs.runtime.add_stages_inspection_hook
+    changes = (hook()[0] if hook else "", *(f"{name}={text!r}" for name, text in (replacements or {}).items()))
+    return CacheKey(
+        function=source.identity,
+        name=source.name,
+        signature=signature_text(source.specs),
+        target=backend.hash(),
+        options=options_identity(options),
+        changes="".join(changes),
+        compiler=COMPILER_IDENTITY,
+        llvm=llvm_identity(),
     )
-    return _from_compiler(artifact, request, disk, target)
 
 
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a launch, with what the knobs say where it does not."""
+    """The options of a launch, with what the knobs say where it does not: all of the environment that changes code."""
     options = {"debug": knobs.runtime.debug, "enable_fp_fusion": knobs.language.fp_fusion_enabled, **given}
     if knobs.language.fp32_default is not None:
         options.setdefault("default_dot_input_precision", knobs.language.fp32_default)
@@ -83,72 +141,109 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _cache_key(request: KernelRequest, target: Target, options: CpuOptions) -> CacheKey:
-    return CacheKey(
-        function=request.function.cache_key,
-        name=request.name,
-        signature=";".join(map(_spec_text, request.signature)),
-        target=target.identity,
-        options=options.identity,
-        compiler=COMPILER_IDENTITY,
-        llvm=llvm_identity(),
-    )
+def _replacements(source: Source, facts: Mapping[str, Any]) -> dict[str, Stage]:
+    """Text that takes the place of a stage: the file that the option `ir_override` names, and the override folder."""
+    named = facts.get("ir_override")
+    found: dict[str, Stage] = {Path(named).suffix.removeprefix("."): _content(Path(named))} if named else {}
+    if knobs.compilation.override:
+        folder = Path(knobs.cache.override_dir) / source.hash()
+        name = file_stem(source.name.removeprefix("@"))
+        found |= {path.suffix.removeprefix("."): _content(path) for path in sorted(folder.glob(f"{name}.*"))}
+    return found
 
 
-def _spec_text(spec: ArgumentSpec) -> str:
-    if spec.is_constant:
-        return f"{spec.name}={value_text(spec.constant)}"
-    inner = f"({';'.join(map(_spec_text, spec.elements))}){spec.sequence.__qualname__}" if spec.elements else ""
-    return f"{spec.name}:{spec.type}/{spec.divisibility}{inner}"
-
-
-def _from_compiler(artifact: Artifact, request: KernelRequest, disk: DiskCache, target: Target) -> CompiledKernel:
-    blob = late.link(artifact.object)
-    image = Image(blob.image, blob.symbols[artifact.metadata.entry], target.runs_here())
-    files = {IMAGE: image.code}
-    if not knobs.compilation.store_binary_only:
-        texts = {name: artifact.asm[name] for name in artifact.asm if name != ASSEMBLY}
-        files |= {name: stage if isinstance(stage, bytes) else stage.encode() for name, stage in texts.items()}
-    disk.store(artifact.hash, artifact.name, Entry({**artifact.metadata._asdict(), "entry_offset": image.entry}, files))
-    if knobs.compilation.dump_ir:
-        _dump(artifact, Path(knobs.cache.dump_dir) / artifact.hash)
-    return CompiledKernel(artifact, image, request.signature)
-
-
-def _from_disk(
-    stored: StoredEntry, target: Target, options: CpuOptions, request: KernelRequest
-) -> CompiledKernel | None:
-    facts = {**stored.facts, **options.facts()}
+def _content(path: Path) -> Stage:
+    content = path.read_bytes()
     try:
-        image = Image(stored.read(IMAGE), facts.pop("entry_offset"), target.runs_here())
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+def _from_compiler(job: _Job) -> CompiledKernel:
+    artifact = late.compile_kernel(
+        job.source.origin,
+        name=job.name,
+        source=job.source.text,
+        signature=job.source.specs,
+        digest=job.digest,
+        backend=job.backend,
+        options=job.options,
+        edit=partial(_inspected, job),
+        replacement=job.replacements.get,
+        dump_ir=knobs.tilewright.ir_dump in ("1", job.name),
+    )
+    image = _linked(artifact, job.backend)
+    files = {IMAGE: image.code} if image else {}
+    files |= {name: _bytes(artifact.asm[name]) for name in artifact.asm if _is_kept(name, job.backend)}
+    facts = artifact.metadata.json_facts() | ({"entry_offset": image.entry} if image else {})
+    job.disk.store(job.digest, job.name, Entry(facts, files))
+    if knobs.compilation.dump_ir:
+        _dump(artifact, Path(knobs.cache.dump_dir) / job.source.hash())
+    return CompiledKernel(artifact, image, job.source.specs, source=job.source)
+
+
+def _inspected(job: _Job, stages: StageTable) -> None:
+    """Let the stage inspection hook see and edit the table."""
+    hook = knobs.runtime.add_stages_inspection_hook
+    if hook is not None:
+        hook(job.backend, stages, job.options, job.source.language, job.backend.target.arch)
+
+
+def _linked(artifact: Artifact, backend: BaseBackend) -> Image | None:
+    if not backend.makes_objects:
+        return None
+    blob = late.link(artifact.binary)
+    return Image(blob.image, blob.symbols[artifact.metadata.entry], backend.runs_here())
+
+
+def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
+    backend = job.backend
+    facts = {**stored.facts, **options_facts(job.options)}
+    image = None
+    try:
+        if backend.makes_objects:
+            image = Image(stored.read(IMAGE), facts.pop("entry_offset"), backend.runs_here())
     except (OSError, KeyError):
         return None
     stages: dict[str, StageSource] = {}
     for suffix in stored.suffixes:
-        if suffix == OBJECT:
-            stages[ASSEMBLY] = partial(_assembly, stored, target)
-            stages[OBJECT] = partial(stored.read, OBJECT)
+        if suffix == backend.binary_ext:
+            if backend.assembly_ext:
+                stages[backend.assembly_ext] = partial(_assembly, stored, backend)
+            stages[suffix] = partial(stored.read, suffix)
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
-    return CompiledKernel(Artifact(Stages(stages), Metadata(facts), OBJECT), image, request.signature)
+    artifact = Artifact(Stages(stages), Metadata(facts), backend.binary_ext)
+    return CompiledKernel(artifact, image, job.source.specs, source=job.source)
+
+
+def _is_kept(stage: str, backend: BaseBackend) -> bool:
+    """Assembly can be made again, the texts too when only the binary is asked for."""
+    return stage in _binaries(backend) or not (knobs.compilation.store_binary_only or stage == backend.assembly_ext)
 
 
 def _text(stored: StoredEntry, suffix: str) -> str:
     return stored.read(suffix).decode()
 
 
-def _assembly(stored: StoredEntry, target: Target) -> str:
-    texts = {suffix: _text(stored, suffix) for suffix in stored.suffixes if suffix not in BINARY}
-    return late.cpu_assembly(texts, target)
+def _assembly(stored: StoredEntry, backend: BaseBackend) -> str:
+    return backend.assembly({name: _text(stored, name) for name in stored.suffixes if name not in _binaries(backend)})
+
+
+def _binaries(backend: BaseBackend) -> set[str]:
+    return {IMAGE, backend.binary_ext}
+
+
+def _bytes(stage: Stage) -> bytes:
+    return stage if isinstance(stage, bytes) else stage.encode()
 
 
 def _dump(artifact: Artifact, folder: Path) -> None:
     """Every stage as a file, for TRITON_KERNEL_DUMP."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in artifact.asm:
-        stage = artifact.asm[name]
-        content = stage if isinstance(stage, bytes) else stage.encode()
-        write_whole(folder / f"{file_stem(artifact.name)}.{name}", content)
+        write_whole(folder / f"{file_stem(artifact.name)}.{name}", _bytes(artifact.asm[name]))
 
 
 @cache

@@ -10,9 +10,9 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
-from tilewright.backends.cpu.options import parse_options
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
+from tilewright.runtime.build import current_backend
 from tilewright.runtime.kernel import grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, specialize
@@ -62,7 +62,7 @@ class InterpretedFunction(JITCallable):
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         values, options = bind(self.fn.__name__, self.params, args, kwargs)
-        parse_options(options)
+        current_backend().parse_options(options)
         return dict(zip(self.arg_names, values, strict=True))
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime.arrays import ArrayView, view_of
@@ -43,9 +44,26 @@ class CompiledKernel:
         name: the kernel's symbol.
         hash: digest of everything that the code depends on.
         signature: one entry per parameter.
+        src: what it was compiled from: an `ASTSource` or `IRSource`.
+        metadata_group: the files of its cache entry by name.
+        n_spills, n_max_threads: for programs that plan for a GPU's registers and threads.
     """
 
-    def __init__(self, artifact: Artifact, image: Image, signature: Sequence[ArgumentSpec]) -> None:
+    n_spills = 0
+    n_max_threads = 1024
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        image: Image | None,
+        signature: Sequence[ArgumentSpec],
+        *,
+        source: Any = None,
+        metadata_group: Mapping[str, str] | None = None,
+    ) -> None:
+        self.src = source
+        self.metadata_group = dict(metadata_group or {})
+        self._artifact = artifact
         self.asm: Stages = artifact.asm
         self.metadata: Metadata = artifact.metadata
         self.name = artifact.name
@@ -61,6 +79,21 @@ class CompiledKernel:
         self._lock = threading.Lock()
 
     @property
+    def kernel(self) -> bytes:
+        """The machine code, as the last stage gave it."""
+        return self._artifact.binary
+
+    @property
+    def packed_metadata(self) -> Any:
+        """What a launcher needs of the metadata."""
+        return make_backend(self.metadata.target).pack_metadata(self.metadata)
+
+    @property
+    def n_regs(self) -> int:
+        """How many vector registers the machine has, which is what a program can use."""
+        return make_backend(self.metadata.target).registers
+
+    @property
     def entry(self) -> int:
         """Address of the machine code, mapped on first use.
 
@@ -68,9 +101,9 @@ class CompiledKernel:
             RuntimeError: the kernel was compiled for another machine.
         """
         if self._entry is None:
-            if not self._image.runs_here:
+            if self._image is None or not self._image.runs_here:
                 target = self.metadata.target
-                raise RuntimeError(f"{self.name} was compiled for {target}, and this machine cannot run that")
+                raise RuntimeError(f"{self.name} was compiled for {target.arch}, and this machine cannot run that")
             with self._lock:
                 if self._entry is None:
                     self._entry = load_kernel(self._image.code, self._image.entry)
@@ -95,7 +128,9 @@ class CompiledKernel:
                     "read-only; pass a copy"
                 )
         programs = prod(grid)
-        if programs:
+        if programs and self._image is None:
+            make_backend(self.metadata.target).launch(self, (grid[0], grid[1], grid[2]), list(values))
+        elif programs:
             record = launch_record(grid, numbers, self.types)
             run_grid(self.entry, record, programs, scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
 

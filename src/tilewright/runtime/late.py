@@ -5,13 +5,12 @@ A process whose kernels all come from the disk cache never gets here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-from tilewright.backends.cpu.options import CpuOptions
-from tilewright.backends.llvm.machine import Target
-from tilewright.compiler.artifact import Artifact
+from tilewright.backends.base import BaseBackend
+from tilewright.compiler.artifact import Artifact, Stage
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.arrays import ArrayView
@@ -21,40 +20,25 @@ from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
 
 
-def compile_kernel(
-    function: JITCallable,
-    *,
-    name: str,
-    source: Callable[[], str],
-    signature: Sequence[ArgumentSpec],
-    digest: str,
-    target: Target,
-    options: CpuOptions,
-    dump_ir: bool,
-) -> Artifact:
-    """Compile for the CPU; see `compiler.compile.compile_kernel`."""
-    from tilewright.backends.cpu.pipeline import CpuBackend
+def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> Artifact:
+    """Compile; the arguments are the fields of `compiler.compile.Request`."""
     from tilewright.compiler.compile import Request, compile_kernel
 
-    request = Request(
-        function=function,
-        name=name,
-        source=source,
-        signature=signature,
-        digest=digest,
-        backend=CpuBackend(),
-        target=target,
-        options=options,
-        dump_ir=dump_ir,
-    )
-    return compile_kernel(request)
+    return compile_kernel(Request(origin=origin, **request))
 
 
-def cpu_assembly(texts: Mapping[str, str], target: Target) -> str:
-    """Assembly text of a kernel from the texts of its stages."""
-    from tilewright.backends.cpu.pipeline import CpuBackend
+def evaluate(function: JITCallable, name: str, signature: Sequence[ArgumentSpec], options: Any) -> Any:
+    """A kernel as TTIR before any pass; see `compiler.compile.evaluate`."""
+    from tilewright.compiler.compile import evaluate
 
-    return CpuBackend().assembly(texts, target)
+    return evaluate(function, name, signature, options)
+
+
+def describe_text(backend: BaseBackend, stage: str, text: Stage, file: str) -> Any:
+    """The kernel in the text of a stage; see `compiler.texts.describe`."""
+    from tilewright.compiler.texts import describe
+
+    return describe(backend, stage, text, file)
 
 
 def link(object_file: bytes) -> Blob:

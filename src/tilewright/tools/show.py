@@ -68,9 +68,9 @@ def find_kernel(text: str) -> JITFunction:
         raise UsageError(f"{text}: expected FILE.py:KERNEL with a file that exists")
     found: Any = getattr(_module(Path(file)), name, None)
     while not isinstance(found, JITFunction):
-        if not hasattr(found, "inner"):
+        if not hasattr(found, "fn"):
             raise UsageError(f"{file} has no kernel {name!r}: expected a function with @jit")
-        found = found.inner
+        found = found.fn  # of an autotuner, or of heuristics
     return found
 
 

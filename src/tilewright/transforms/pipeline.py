@@ -34,6 +34,9 @@ PASSES = (
     Pass("loop_unroll", loop_unroll),  # last: copies of a small body
 )
 
+NORMALIZING = PASSES[:3]
+"""The passes without which a back end cannot read a module."""
+
 
 def optimize_ttir(
     module: Op, *, dump: Callable[[str, Op], None] | None = None, timings: dict[str, float] | None = None
@@ -52,4 +55,17 @@ def optimize_ttir(
         VerificationError: when a pass leaves malformed IR behind.
     """
     run_passes(module, PASSES, dump=dump, timings=timings)
+    return module
+
+
+def normalize_ttir(module: Op) -> Op:
+    """Only what a back end relies on, in place: for text that is to be compiled as it stands.
+
+    Returns:
+        the module.
+
+    Raises:
+        VerificationError: when a pass leaves malformed IR behind.
+    """
+    run_passes(module, NORMALIZING)
     return module

@@ -14,11 +14,12 @@ plan_arena        buffers get their places
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from tilewright.backends.base import Lowered
+from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.carry_buffers import carry_buffers
 from tilewright.backends.cpu.carry_offsets import carry_offsets
 from tilewright.backends.cpu.dot.emit import dot_workspace_bytes
@@ -32,38 +33,44 @@ from tilewright.backends.cpu.form_nests import form_nests
 from tilewright.backends.cpu.guard_stores import guard_stores
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.phases import spill_phases
-from tilewright.backends.cpu.plan_arena import plan_arena
+from tilewright.backends.cpu.plan_arena import arena_bytes, plan_arena
 from tilewright.backends.cpu.refuse import refuse_unsupported
-from tilewright.backends.llvm.machine import Target, compile_object, emit_assembly
+from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
-from tilewright.ir.printer import print_op
+from tilewright.ir.types import PointerType
 from tilewright.transforms.inline import inline
 
 
-class CpuBackend:
-    """The back end for CPUs; see `backends/base.py` for the protocol."""
+def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target: Target) -> Op:
+    """The stage `ttcir`: optimised TTIR with one public function → loops; the module is consumed.
 
-    name = "cpu"
-    text_stages = ("ttcir", "llir")
-    object_stage = "obj"
-    assembly_stage = "asm"
+    Raises:
+        Unsupported: the kernel uses something that has no CPU lowering.
+    """
+    metadata["stored"] = sorted(stored_arguments(module))
+    lower_to_loops(module, target)
+    return module
 
-    def lower(self, module: Op, target: Target, options: CpuOptions) -> Lowered:
-        """Turn optimised TTIR with one function into an object; the module is consumed.
 
-        Raises:
-            Unsupported: the kernel uses something that has no CPU lowering.
-        """
-        scratch = lower_to_loops(module, target)
-        ttcir = print_op(module)
-        llir, entry = emit_llvm(module, target, fuse=options.enable_fp_fusion)
-        code = compile_object(llir, target)
-        return Lowered(texts={"ttcir": ttcir, "llir": llir}, object=code, entry=entry, scratch_bytes=scratch)
+def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target: Target) -> str:
+    """The stage `llir`: loops → LLVM IR, which begins with what a launch has to know."""
+    metadata.setdefault("stored", _pointers(module))  # the text of this stage does not tell any more
+    metadata["scratch_bytes"] = arena_bytes(module, _workspace(module, target))
+    text, metadata["entry"] = emit_llvm(module, target, fuse=options.enable_fp_fusion)
+    return launch_facts.text_of(metadata) + text
 
-    def assembly(self, texts: Mapping[str, str], target: Target) -> str:
-        """Assembly text of the LLVM IR in `texts`."""
-        return emit_assembly(texts["llir"], target)
+
+def make_obj(text: str, metadata: dict[str, Any], options: CpuOptions, target: Target) -> bytes:
+    """The stage `obj`: LLVM IR → a relocatable object."""
+    metadata.update(launch_facts.read(text))
+    return compile_object(text, target)
+
+
+def _pointers(module: Op) -> list[int]:
+    """The arguments that are pointers."""
+    function = next(op for op in module.regions[0].block if op.definition.symbol)
+    return [argument.index for argument in function.regions[0].block.args if isinstance(argument.type, PointerType)]
 
 
 def lower_to_loops(module: Op, target: Target) -> int:
@@ -77,13 +84,16 @@ def lower_to_loops(module: Op, target: Target) -> int:
     form_nests(module, DotLowering(partial(operand_element_type, target=target)))
     spill_phases(module)
     guard_stores(module)
-    dots = [op for op in module.walk() if op.name == "cpu.dot"]
-    workspace = max((_workspace(op, target) for op in dots), default=0)
-    return plan_arena(module, workspace)
+    return plan_arena(module, _workspace(module, target))
 
 
-def _workspace(dot: Op, target: Target) -> int:
-    """Bytes that the micro-kernels need, whether the operands are copied or read where they lie."""
+def _workspace(module: Op, target: Target) -> int:
+    """Bytes that the micro-kernels need."""
+    return max((_workspace_of(op, target) for op in module.walk() if op.name == "cpu.dot"), default=0)
+
+
+def _workspace_of(dot: Op, target: Target) -> int:
+    """Bytes that a micro-kernel needs, whether the operands are copied or read where they lie."""
     copied = spec_of(dot)
     in_place = replace(copied, a_stride="%a", b_stride="%b")
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))

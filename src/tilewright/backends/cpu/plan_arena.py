@@ -32,12 +32,20 @@ def plan_arena(module: Op, workspace: int = 0) -> int:
     The first `workspace` bytes stay free for the micro-kernels.
     """
     placed: list[tuple[int, Life]] = []
-    top = _aligned(workspace)
     for life in sorted(_lives(module), key=lambda life: (-life.size, life.start)):
         offset = _first_fit(life, placed, _aligned(workspace))
         life.alloc.attributes["offset"] = Number(offset, i64)
         placed.append((offset, life))
-        top = max(top, offset + life.size)
+    return arena_bytes(module, workspace)
+
+
+def arena_bytes(module: Op, workspace: int = 0) -> int:
+    """The bytes that the arena needs, once every buffer in use has its place."""
+    top = _aligned(workspace)
+    for op in module.walk():
+        offset = op.attributes.get("offset")
+        if op.name == "cpu.alloc" and isinstance(offset, Number):
+            top = max(top, int(offset.value) + _size(op))
     return top
 
 
@@ -57,10 +65,14 @@ def _lives(module: Op) -> list[Life]:
     for alloc in [op for op in starts if op.name == "cpu.alloc"]:
         users = [_at_level_of(alloc, user) for user in alloc.result.uses]
         if users:
-            tile = tile_of(alloc.result.type)
-            size = _aligned(tile.numel * bytes_of(tile.element))
-            lives.append(Life(alloc, min(starts[u] for u in users), max(ends[u] for u in users), size))
+            lives.append(Life(alloc, min(starts[u] for u in users), max(ends[u] for u in users), _size(alloc)))
     return lives
+
+
+def _size(alloc: Op) -> int:
+    """The bytes of a buffer."""
+    tile = tile_of(alloc.result.type)
+    return _aligned(tile.numel * bytes_of(tile.element))
 
 
 def _parents(op: Op, module: Op) -> list[Op]:

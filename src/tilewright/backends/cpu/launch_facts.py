@@ -1,0 +1,34 @@
+"""What a launch has to know of machine code, as the first line of its LLVM IR: the text can be compiled by itself.
+
+    ; launch: {"entry": "add", "scratch_bytes": 512, "arguments": ["*fp32", "i32"], "stored": [0]}
+
+Text without such a line (or with one that was edited) takes the place of a stage as well: the facts then come from the
+stages before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_PREFIX = "; launch: "
+_NAMES = ("entry", "scratch_bytes", "arguments", "stored")
+
+
+def text_of(metadata: Mapping[str, Any]) -> str:
+    """The line for these facts."""
+    return f"{_PREFIX}{json.dumps({name: metadata[name] for name in _NAMES})}\n"
+
+
+def read(text: str) -> dict[str, Any]:
+    """The facts that a text begins with; none when it has no such line.
+
+    Raises:
+        ValueError: the line is no JSON object.
+    """
+    line = text.partition("\n")[0]
+    if not line.startswith(_PREFIX):
+        return {}
+    found: dict[str, Any] = json.loads(line.removeprefix(_PREFIX))
+    return {name: found[name] for name in _NAMES if name in found}

@@ -1,0 +1,64 @@
+"""The table of stages of one compilation, and how their products become text and come from it.
+
+source      (the kernel's Python text)
+ttir        module     every back end
+ttcir       module     the CPU's loop level
+llir        text
+obj         bytes
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tilewright.backends.base import BaseBackend, StageTable
+from tilewright.compiler.artifact import Stage
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+from tilewright.transforms.pipeline import optimize_ttir
+
+
+def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) -> StageTable:
+    """Every stage by name, in order: the passes on TTIR, then what the back end puts there.
+
+    Args:
+        backend: for which machine.
+        options: its options.
+        dump_ir: print the module after each pass on TTIR to stderr.
+    """
+    stages: StageTable = {"ttir": partial(_optimized, dump=_dump if dump_ir else None)}
+    backend.add_stages(stages, options)
+    return stages
+
+
+def stored(product: Any) -> Stage:
+    """What is kept of a product: text, or bytes."""
+    if isinstance(product, Op):
+        return print_op(product)
+    return product if isinstance(product, bytes) else str(product)
+
+
+def parse_stage(backend: BaseBackend, name: str, text: Stage) -> Any:
+    """The product of the stage `name` that `text` stands for.
+
+    Raises:
+        ParseError, VerificationError: it stands for none.
+    """
+    if name not in backend.module_stages:
+        return text
+    module = parse_module(text if isinstance(text, str) else text.decode(), f"<{name}>")
+    verify(module)
+    return module
+
+
+def _optimized(module: Op, facts: dict[str, Any], dump: Callable[[str, Op], None] | None) -> Op:
+    return optimize_ttir(module, dump=dump)
+
+
+def _dump(name: str, module: Op) -> None:
+    sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n{print_op(module)}\n")

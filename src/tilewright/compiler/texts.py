@@ -1,0 +1,95 @@
+"""What the text of a stage says of the kernel in it: its name and its arguments.
+
+describe(backend, "ttir", "… tt.func public @add(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32) …")
+Described("add", (ArgumentSpec("x", "*fp32", 16), ArgumentSpec("n", "i32")), {0: "*f32", 1: "i32"})
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tilewright.backends.base import BaseBackend
+from tilewright.compiler.artifact import Stage
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.compiler.stages import parse_stage, stage_table
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.types import FloatType, PointerType, Type
+
+_FLOATS = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64"}
+
+
+class Described(NamedTuple):
+    """A kernel in a text.
+
+    Attributes:
+        name: its symbol.
+        specs: its arguments.
+        signature: their types by number, as MLIR spells them.
+    """
+
+    name: str
+    specs: tuple[ArgumentSpec, ...]
+    signature: dict[int, str]
+
+
+def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Described:
+    """The kernel in the text of a stage.
+
+    Args:
+        backend: whose stage it is.
+        stage: its name.
+        text: the text.
+        file: where it comes from, for messages.
+
+    Raises:
+        ValueError: there is no such stage, no kernel, or the text does not say what arguments the kernel takes.
+        ParseError: the text of a module is no MLIR.
+    """
+    stages = list(stage_table(backend, backend.parse_options({})))
+    if stage not in stages:
+        raise ValueError(f"{file}: {backend.target.backend} has no stage {stage!r}; it has {', '.join(stages)}")
+    if stage in backend.module_stages:
+        return _in_module(parse_stage(backend, stage, text), file)
+    facts = backend.text_facts(stage, text)
+    if not {"entry", "arguments"} <= facts.keys():
+        raise ValueError(f"{file}: the text does not say what arguments its kernel takes; begin with an earlier stage")
+    types = list(facts["arguments"])
+    specs = tuple(ArgumentSpec(f"arg{i}", kind) for i, kind in enumerate(types))
+    return Described(facts["entry"], specs, dict(enumerate(types)))
+
+
+def _in_module(module: Op, file: str) -> Described:
+    functions = [op for op in module.regions[0].block if op.name == "tt.func"]
+    public = [op for op in functions if op.attributes.get("sym_visibility", "public") == "public"]
+    if len(public) != 1:
+        raise ValueError(f"{file}: expected one public tt.func, found {len(public)}")
+    kernel = public[0]
+    arguments = kernel.regions[0].block.args
+    given = kernel.attributes.get("arg_attrs", ())
+    attributes = list(given) if isinstance(given, tuple) and given else [{}] * len(arguments)
+    specs = [
+        ArgumentSpec(argument.name or f"arg{number}", _type_string(argument.type), _divisibility(attributes[number]))
+        for number, argument in enumerate(arguments)
+    ]
+    signature = {number: _spelled(argument.type) for number, argument in enumerate(arguments)}
+    return Described(str(kernel.attributes["sym_name"]), tuple(specs), signature)
+
+
+def _divisibility(attributes: object) -> int:
+    found = attributes.get("tt.divisibility") if isinstance(attributes, dict) else None
+    return int(found.value) if isinstance(found, Number) else 1
+
+
+def _type_string(type: Type) -> str:
+    """`!tt.ptr<f32>` → `*fp32`."""
+    if isinstance(type, PointerType):
+        return f"*{_type_string(type.pointee)}"
+    if isinstance(type, FloatType):
+        return _FLOATS.get(type.text, type.text)
+    return "u1" if type.text == "i1" else type.text
+
+
+def _spelled(type: Type) -> str:
+    """`!tt.ptr<f32>` → `*f32`."""
+    return f"*{_spelled(type.pointee)}" if isinstance(type, PointerType) else type.text

@@ -1,0 +1,91 @@
+"""`compile`: a kernel for a signature, or the text of a stage, becomes a kernel that can be launched.
+
+kernel = compile(ASTSource(add, {"x_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128}))
+kernel = compile("add.ttir", target=GPUTarget("cpu", "x86-64-v3", 0))
+kernel[(8,)](x, 1000)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.backends.base import BaseBackend, GPUTarget
+from tilewright.backends.registry import make_backend
+from tilewright.runtime import build
+from tilewright.runtime.kernel import CompiledKernel
+from tilewright.runtime.sources import ASTSource, IRSource, Source
+from tilewright.support import knobs
+
+
+def compile(
+    src: Source | str | os.PathLike[str],
+    target: GPUTarget | None = None,
+    options: Mapping[str, Any] | None = None,
+    _env_vars: Mapping[str, str] | None = None,
+) -> CompiledKernel:
+    """Compile, or take from the disk cache.
+
+    Args:
+        src: a source, or the path of a file with the text of a stage: `.ttir`, `.ttcir` or `.llir` on a CPU. The passes
+            of that stage are not run again.
+        target: for which machine; without it the one that kernels are launched on.
+        options: as keywords of a launch.
+        _env_vars: accepted as Triton has it; whatever of the environment changes code is part of the options.
+
+    Returns:
+        The kernel. `kernel[grid](*arguments)` launches it.
+
+    Raises:
+        CompilationError: the kernel is wrong.
+        Unsupported: it uses something that the back end cannot compile.
+        ParseError, VerificationError: a file does not have the text of its stage.
+        BackendError: no back end compiles for `target`.
+    """
+    backend = make_backend(target or build.current_target())
+    source = IRSource(os.fspath(src), None, backend) if isinstance(src, str | os.PathLike) else src
+    return build.build(source, backend, dict(options or {}))
+
+
+def get_cache_key(src: Source, backend: BaseBackend, backend_options: Any, env_vars: Mapping[str, str]) -> str:
+    """A text that differs whenever the compiled code may.
+
+    Args:
+        src: the source.
+        backend: for which machine.
+        backend_options: parsed options.
+        env_vars: part of the text.
+    """
+    return f"{build.cache_key(src, backend, backend_options).digest}-{sorted(env_vars.items())}"
+
+
+def filter_traceback(error: BaseException) -> None:
+    """Take the frames of the compiler out of an error's traceback, and of those that it came from.
+
+    With TRITON_FRONT_END_DEBUGGING nothing is taken out.
+    """
+    if knobs.compilation.front_end_debugging:
+        return
+    for other in (error.__cause__, error.__context__):
+        if other is not None:
+            filter_traceback(other)
+    frames = []
+    frame = error.__traceback__
+    while frame is not None:
+        if not _is_front_end(frame.tb_frame.f_code.co_filename):
+            frames.append(frame)
+        frame = frame.tb_next
+    for inner, outer in zip([*frames[1:], None], frames, strict=True):
+        outer.tb_next = inner
+    error.__traceback__ = frames[0] if frames else None
+
+
+_FRONT_END = tuple(os.path.join("tilewright", part) for part in ("frontends", "language", "semantics", "compiler"))  # noqa: PTH118
+
+
+def _is_front_end(file: str) -> bool:
+    return any(f"{os.sep}{part}{os.sep}" in file for part in _FRONT_END)
+
+
+__all__ = ["ASTSource", "IRSource", "compile", "filter_traceback", "get_cache_key", "make_backend"]

@@ -1,0 +1,253 @@
+"""What `compile` compiles: a kernel for a signature, or the text of a stage.
+
+ASTSource(add, {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128}, {(0,): [["tt.divisibility", 16]]})
+IRSource("add.ttir")
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.backends.base import BaseBackend, Language
+from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
+from tilewright.language.callable import JITCallable
+from tilewright.runtime import late
+from tilewright.runtime.dependencies import value_text
+from tilewright.semantics.constexpr import constexpr
+from tilewright.support.hashing import hash_of
+
+Place = tuple[int, ...]
+
+
+class ASTSource:
+    """A kernel as a Python function, for one signature.
+
+    Attributes:
+        fn: the kernel.
+        name: its symbol in compiled code.
+        specs: one entry per parameter.
+        ext: the first stage that is made of it.
+    """
+
+    language = Language.TRITON
+    ext = "ttir"
+
+    def __init__(
+        self,
+        fn: Any,
+        signature: Mapping[str, Any],
+        constexprs: Mapping[Any, Any] | None = None,
+        attrs: Mapping[Place, Sequence[Sequence[Any]]] | None = None,
+    ) -> None:
+        """Describe a kernel.
+
+        Args:
+            fn: the kernel.
+            signature: type strings by parameter name; `constexpr` for constants, tuples of them for tuples.
+            constexprs: values by parameter name, or by path: `(2,)` is the third parameter, `(2, 0)` a part of it.
+            attrs: by path; `["tt.divisibility", 16]` is the one that has a meaning.
+
+        Raises:
+            TypeError: a key of `signature` is no string.
+            ValueError: a parameter has neither a type nor a value.
+        """
+        if not all(isinstance(name, str) for name in signature):
+            raise TypeError("Signature keys must be string")
+        declared = list(inspect.signature(fn.fn).parameters.values())
+        names = [parameter.name for parameter in declared]
+        unknown = next((name for name in (*signature, *(constexprs or ())) if _is_unknown(name, names)), None)
+        if unknown is not None:
+            raise ValueError(f"{fn.fn.__name__} has no parameter {unknown!r}")
+        constants = {(names.index(key),) if isinstance(key, str) else key: v for key, v in (constexprs or {}).items()}
+        known = _Known(constants, dict(attrs or {}))
+        self._take(fn, fn.fn.__name__, tuple(_parameter(p, i, signature, known) for i, p in enumerate(declared)), None)
+
+    @classmethod
+    def of(
+        cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec], text: Callable[[], str] | None = None
+    ) -> ASTSource:
+        """The source of a kernel whose parameters are known already.
+
+        Args:
+            fn: the kernel.
+            name: its symbol.
+            specs: one entry per parameter.
+            text: gives the kernel's text.
+        """
+        source = cls.__new__(cls)
+        source._take(fn, name, tuple(specs), text)
+        return source
+
+    def _take(
+        self, fn: JITCallable, name: str, specs: tuple[ArgumentSpec, ...], text: Callable[[], str] | None
+    ) -> None:
+        self.fn, self.name, self.specs, self._text = fn, name, specs, text
+
+    @property
+    def origin(self) -> JITCallable:
+        """Where the road begins."""
+        return self.fn
+
+    @property
+    def signature(self) -> dict[str, Any]:
+        """Type strings by parameter name."""
+        return {spec.name: _types(spec) for spec in self.specs}
+
+    @property
+    def constants(self) -> dict[Place, Any]:
+        """Values of constants by path."""
+        return {path: spec.constant for path, spec in _walk(self.specs) if spec.is_constant}
+
+    @property
+    def attrs(self) -> dict[Place, list[list[Any]]]:
+        """Attributes of arguments by path."""
+        return {
+            path: [["tt.divisibility", spec.divisibility]] for path, spec in _walk(self.specs) if spec.divisibility > 1
+        }
+
+    @property
+    def identity(self) -> str:
+        """Differs whenever the function, or what it uses, does."""
+        return self.fn.cache_key
+
+    def text(self) -> str:
+        """The text of the function."""
+        return self._text() if self._text is not None else str(getattr(self.fn, "src", ""))
+
+    def hash(self) -> str:
+        """64 hexadecimal digits that stand for function and signature, whoever compiles it."""
+        return hash_of(f"{self.identity}-{signature_text(self.specs)}".encode()).hexdigest()
+
+    def parse_options(self) -> dict[str, Any]:
+        """The options that the source brings along: none."""
+        return {}
+
+    def make_ir(self, target: Any, options: Any, *others: Any) -> Any:
+        """The kernel as a module of TTIR before any pass; `others` is what Triton's front end needs further."""
+        return late.evaluate(self.fn, self.name, self.specs, options)
+
+
+class IRSource:
+    """The text of a stage, from a file whose suffix names the stage.
+
+    Attributes:
+        path: the file.
+        ext: the stage.
+        src: the text.
+        name: the kernel's symbol, with `@` in front.
+        signature: types of the kernel's arguments by number, as MLIR spells them.
+        specs: the arguments.
+    """
+
+    language = Language.TRITON
+
+    def __init__(self, path: str, context: Any, backend: BaseBackend) -> None:
+        """Read a file.
+
+        Args:
+            path: the file.
+            context: not used; Triton needs one here.
+            backend: whose stage it is.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: `backend` has no such stage, or the text does not say what arguments the kernel takes.
+            ParseError: the text is not what the suffix says.
+        """
+        self.path, self.ext = path, Path(path).suffix.removeprefix(".")
+        content = Path(path).read_bytes()
+        self.src: str | bytes = content if self.ext == backend.binary_ext else content.decode()
+        found = late.describe_text(backend, self.ext, self.src, path)
+        self.symbol, self.specs, self.signature = found.name, found.specs, found.signature
+        self.name = f"@{self.symbol}"
+
+    @property
+    def origin(self) -> tuple[str, str | bytes]:
+        """Where the road begins."""
+        return self.ext, self.src
+
+    @property
+    def identity(self) -> str:
+        """Differs whenever the text does."""
+        return f"{self.ext} {self.hash()}"
+
+    def text(self) -> str:
+        """The text as it is."""
+        return self.src if isinstance(self.src, str) else ""
+
+    def hash(self) -> str:
+        """64 hexadecimal digits that stand for the text."""
+        return hash_of(self.src.encode() if isinstance(self.src, str) else self.src).hexdigest()
+
+    def parse_options(self) -> dict[str, Any]:
+        """The options that the text names: none at the stages of a CPU."""
+        return {}
+
+
+Source = ASTSource | IRSource
+
+
+def signature_text(specs: Sequence[ArgumentSpec]) -> str:
+    """A text that differs for signatures that compile differently."""
+    return ";".join(map(_spec_text, specs))
+
+
+def _spec_text(spec: ArgumentSpec) -> str:
+    if spec.is_constant:
+        return f"{spec.name}={value_text(spec.constant)}"
+    inner = f"({';'.join(map(_spec_text, spec.elements))}){spec.sequence.__qualname__}" if spec.elements else ""
+    return f"{spec.name}:{spec.type}/{spec.divisibility}{inner}"
+
+
+class _Known(NamedTuple):
+    """What the caller says of parameters, by path."""
+
+    constants: Mapping[Place, Any]
+    attrs: Mapping[Place, Sequence[Sequence[Any]]]
+
+
+def _is_unknown(key: Any, names: Sequence[str]) -> bool:
+    return key not in names if isinstance(key, str) else key[0] >= len(names)
+
+
+def _parameter(declared: inspect.Parameter, index: int, signature: Mapping[str, Any], known: _Known) -> ArgumentSpec:
+    path = (index,)
+    kind = signature.get(declared.name, CONSTEXPR)
+    if kind == CONSTEXPR and path not in known.constants and declared.default is not inspect.Parameter.empty:
+        return ArgumentSpec(declared.name, CONSTEXPR, constant=_plain(declared.default))
+    return _spec(declared.name, path, kind, known)
+
+
+def _spec(name: str, path: Place, kind: Any, known: _Known) -> ArgumentSpec:
+    if isinstance(kind, tuple | list):
+        elements = tuple(_spec(f"{name}.{i}", (*path, i), part, known) for i, part in enumerate(kind))
+        sequence: type[tuple[Any, ...]] = type(kind) if hasattr(kind, "_fields") else tuple  # type: ignore[assignment]
+        return ArgumentSpec(name, TUPLE, elements=elements, sequence=sequence)
+    if path in known.constants:
+        return ArgumentSpec(name, CONSTEXPR, constant=_plain(known.constants[path]))
+    if kind == CONSTEXPR:
+        raise ValueError(f"parameter {name!r} has neither a type in the signature nor a value in the constexprs")
+    divisibility = next((int(value) for key, value in known.attrs.get(path, ()) if key == "tt.divisibility"), 1)
+    return ArgumentSpec(name, str(kind), divisibility)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, constexpr) else value
+
+
+def _types(spec: ArgumentSpec) -> Any:
+    if spec.type != TUPLE:
+        return spec.type
+    parts = [_types(element) for element in spec.elements]
+    return spec.sequence(*parts) if hasattr(spec.sequence, "_fields") else tuple(parts)
+
+
+def _walk(specs: Sequence[ArgumentSpec], outer: Place = ()) -> Iterator[tuple[Place, ArgumentSpec]]:
+    for index, spec in enumerate(specs):
+        if spec.type == TUPLE:
+            yield from _walk(spec.elements, (*outer, index))
+        else:
+            yield (*outer, index), spec
