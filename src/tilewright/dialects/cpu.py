@@ -9,6 +9,8 @@
     })
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
+    "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
+    "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
 
 A buffer is a pointer to a tile in address space 5. Ops inside a nest keep their meaning on whole tiles, so a nest
 computes what its ops would compute one after the other; the lowering may only interleave them.
@@ -29,6 +31,8 @@ declare("cpu.nest", regions=1, effect=Effect.RECURSIVE)
 declare("cpu.yield", terminator=True)
 declare("cpu.dot", effect=Effect.READ_WRITE)
 declare("cpu.store", effect=Effect.WRITE)
+declare("cpu.print", effect=Effect.READ_WRITE)
+declare("cpu.assert", effect=Effect.WRITE)
 
 
 def buffer_type(tile: TensorType) -> PointerType:

@@ -1,26 +1,18 @@
-"""Control flow, calls, the place in the grid, prints and assertions."""
+"""Control flow, calls, the place in the grid."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.arithmetic_meaning import UNSIGNED
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.machine import Frame, Machine, executes
-from tilewright.interpreter.places import place_of
-from tilewright.ir.attributes import DenseArray, Keyword, Symbol
+from tilewright.ir.attributes import Keyword, Symbol
 from tilewright.ir.core import Op
-from tilewright.support.diagnostics import TilewrightError
 
 AXES = ("x", "y", "z")
-
-
-class DeviceAssertionError(TilewrightError, AssertionError):
-    """A `tl.device_assert` does not hold."""
 
 
 @executes("scf.for")
@@ -71,28 +63,6 @@ def _program_id(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> 
 @executes("tt.get_num_programs")
 def _num_programs(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     return (np.int32(machine.grid[_axis(op)]),)
-
-
-@executes("tt.print")
-def _print(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    signs = op.attributes.get("isSigned")
-    flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(operands)
-    text: Any = {"int": hex} if op.attributes.get("hex") is True else None
-    shown = []
-    for value, is_signed in zip(operands, flags, strict=True):
-        array = np.asarray(value)
-        unsigned = array.dtype in UNSIGNED and (text or not is_signed)
-        shown.append(np.array2string(array.view(UNSIGNED[array.dtype]) if unsigned else array, formatter=text))
-    sys.stdout.write(f"pid {machine.program}{op.attributes['prefix']}{' '.join(shown)}\n")
-    return ()
-
-
-@executes("tt.assert")
-def _assert(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    if not np.all(operands[0]):
-        message = op.attributes["message"]
-        raise DeviceAssertionError(f"program {machine.program}: {message}{place_of(op.location)}")
-    return ()
 
 
 @executes("llvm.intr.assume", "gpu.barrier")

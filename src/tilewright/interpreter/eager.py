@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.interpreter import accesses, control, folding, products
+from tilewright.interpreter import accesses, control, folding, products, reports
 from tilewright.interpreter.emitter import EagerEmitter, known_value
 from tilewright.interpreter.machine import Extents, Machine
 from tilewright.interpreter.memory import Buffer, Memory
@@ -29,10 +29,10 @@ from tilewright.language.python_builtins import absolute, maximum, minimum
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType
-from tilewright.support.diagnostics import SemanticError, located
+from tilewright.support.diagnostics import DeviceAssertError, SemanticError, located
 from tilewright.support.source import Span
 
-EXECUTED_IN = (accesses, control, folding, products)
+EXECUTED_IN = (accesses, control, folding, products, reports)
 """The modules whose import enters the executors."""
 BUILTINS = {"abs": absolute, "max": maximum, "min": minimum, "range": run_time_range}
 
@@ -65,7 +65,12 @@ class EagerRun(EagerEmitter):
 
 
 def run_eagerly(
-    function: FunctionType, grid: Extents, arguments: Mapping[str, Any], buffers: Sequence[Buffer] = ()
+    function: FunctionType,
+    grid: Extents,
+    arguments: Mapping[str, Any],
+    buffers: Sequence[Buffer] = (),
+    *,
+    checks_overflow: bool = False,
 ) -> None:
     """Run every program of `grid` in Python.
 
@@ -74,18 +79,20 @@ def run_eagerly(
         grid: its extents.
         arguments: per parameter an `Argument`, a tuple with `Argument`s inside, or a compile-time value.
         buffers: the memory that pointers point into.
+        checks_overflow: integers that overflow fail an assertion.
 
     Raises:
         CompilationError: the kernel does what no kernel can.
         OutOfBoundsError: a program touches memory outside of its arrays.
-        DeviceAssertionError: a `tl.device_assert` does not hold.
+        DeviceAssertError: a `tl.device_assert` does not hold.
     """
     memory = Memory(buffers)
     functions: dict[CodeType, FunctionType] = {}
     values = {name: _value(argument) for name, argument in arguments.items()}
     for program in programs(grid):
         run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), functions)
-        with emitting_into(run, call=_call_back, debug=True), _explained(functions):
+        context = emitting_into(run, call=_call_back, debug=True, checks_overflow=checks_overflow)
+        with context, _explained(functions):
             run.prepared(function)(**values)
 
 
@@ -127,6 +134,9 @@ def _explained(functions: Mapping[CodeType, FunctionType]) -> Iterator[None]:
         yield
     except SemanticError as error:
         raise located(error.diagnostic, _innermost(error.__traceback__, functions)) from error
+    except DeviceAssertError as error:
+        span = _innermost(error.__traceback__, functions)
+        raise DeviceAssertError(error.message, error.program, error.index, span) from None
 
 
 def _innermost(traceback: TracebackType | None, functions: Mapping[CodeType, FunctionType]) -> Span | None:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.interpreter import accesses, buffers, control, folding, products
+from tilewright.interpreter import accesses, buffers, control, folding, products, reports
 from tilewright.interpreter.machine import Extents, Machine
 from tilewright.interpreter.memory import Buffer, Memory, buffer_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 
-EXECUTED_IN = (accesses, buffers, control, folding, products)
+EXECUTED_IN = (accesses, buffers, control, folding, products, reports)
 """The modules whose import enters the executors."""
 
 
@@ -34,7 +34,7 @@ def run_ir(module: Op, arguments: Mapping[str, Any] | Sequence[Any], grid: Itera
 
     Raises:
         OutOfBoundsError: a program touches memory outside of its arrays.
-        DeviceAssertionError: a tt.assert does not hold.
+        DeviceAssertError: a tt.assert does not hold.
         Unsupported: the module has an op that cannot be interpreted.
     """
     functions = {str(op.attributes["sym_name"]): op for op in module.regions[0].block if op.name == "tt.func"}

@@ -43,18 +43,18 @@ def to_tensor(x: Any) -> Any:
 
 
 def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x + y`."""
-    return arithmetic.add(x, y)
+    """`x + y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false."""
+    return arithmetic.add(x, y, sanitize_overflow=bool(sanitize_overflow))
 
 
 def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x - y`."""
-    return arithmetic.sub(x, y)
+    """`x - y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false."""
+    return arithmetic.sub(x, y, sanitize_overflow=bool(sanitize_overflow))
 
 
 def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x * y`."""
-    return arithmetic.mul(x, y)
+    """`x * y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false."""
+    return arithmetic.mul(x, y, sanitize_overflow=bool(sanitize_overflow))
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

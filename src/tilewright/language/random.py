@@ -44,9 +44,17 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
     for _ in range(unwrap(n_rounds)):
         new_c0 = math.umulhi(constants.round_b, c2) ^ c1 ^ k0
         new_c2 = math.umulhi(constants.round_a, c0) ^ c3 ^ k1
-        c0, c1, c2, c3 = new_c0, constants.round_b * c2, new_c2, constants.round_a * c0
-        k0, k1 = k0 + constants.key_a, k1 + constants.key_b
+        c0, c1, c2, c3 = new_c0, _product(constants.round_b, c2), new_c2, _product(constants.round_a, c0)
+        k0, k1 = _sum(k0, constants.key_a), _sum(k1, constants.key_b)
     return c0, c1, c2, c3
+
+
+def _product(number: int, x: Any) -> Any:
+    return operations.mul(number, x, sanitize_overflow=False)
+
+
+def _sum(x: Any, number: int) -> Any:
+    return operations.add(x, number, sanitize_overflow=False)
 
 
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:

@@ -25,15 +25,19 @@ class Context:
             reductions and scans; None lets Python run the function on the tiles.
         debug: whether `device_assert` checks anything.
         dot_precision: how `dot` rounds fp32 operands when the program does not say.
+        checks_overflow: whether sums, differences and products of integers assert that they fit.
     """
 
-    __slots__ = ("call", "debug", "dot_precision", "emitter")
+    __slots__ = ("call", "checks_overflow", "debug", "dot_precision", "emitter")
 
-    def __init__(self, emitter: Emitter, call: Caller | None, *, debug: bool, dot_precision: str) -> None:
+    def __init__(
+        self, emitter: Emitter, call: Caller | None, *, debug: bool, dot_precision: str, checks_overflow: bool
+    ) -> None:
         self.emitter = emitter
         self.call = call
         self.debug = debug
         self.dot_precision = dot_precision
+        self.checks_overflow = checks_overflow
 
 
 _context: ContextVar[Context] = ContextVar("context")
@@ -41,10 +45,17 @@ _context: ContextVar[Context] = ContextVar("context")
 
 @contextmanager
 def emitting_into(
-    emitter: Emitter, *, call: Caller | None = None, debug: bool = False, dot_precision: str = "tf32"
+    emitter: Emitter,
+    *,
+    call: Caller | None = None,
+    debug: bool = False,
+    dot_precision: str = "tf32",
+    checks_overflow: bool = False,
 ) -> Iterator[Emitter]:
     """Until the end of the `with`, every operation of the language goes to `emitter`."""
-    token = _context.set(Context(emitter, call, debug=debug, dot_precision=dot_precision))
+    token = _context.set(
+        Context(emitter, call, debug=debug, dot_precision=dot_precision, checks_overflow=checks_overflow)
+    )
     try:
         yield emitter
     finally:

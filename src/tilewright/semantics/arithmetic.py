@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.ir.attributes import Keyword
+from tilewright.semantics.active import active, context
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
@@ -79,14 +81,38 @@ def _is_pointer(value: Any) -> bool:
     return isinstance(value, Tile) and isinstance(value.type.scalar, pointer_type)
 
 
-def add(lhs: Any, rhs: Any) -> Tile:
+def add(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
     """`lhs + rhs`; a pointer moves by elements."""
     if _is_pointer(lhs):
         return _advance_pointer(lhs, rhs)
     if _is_pointer(rhs):
         return _advance_pointer(rhs, lhs)
     a, b = common_operands(lhs, rhs, operation="+")
-    return build("arith.addf" if a.type.scalar.floating else "arith.addi", [a.handle, b.handle], a.type)
+    if a.type.scalar.floating:
+        return build("arith.addf", [a.handle, b.handle], a.type)
+    return _integer_result("add", a, b, checked=sanitize_overflow)
+
+
+def _integer_result(operation: str, a: Tile, b: Tile, *, checked: bool) -> Tile:
+    """`a operation b` of integers; when debugging, with an assertion that the exact result fits, if it is `checked`."""
+    if checked and context().checks_overflow and a.type.scalar.primitive_bitwidth < 64:
+        _assert_fit(operation, a, b)
+    return build(f"arith.{operation}i", [a.handle, b.handle], a.type)
+
+
+def _assert_fit(operation: str, a: Tile, b: Tile) -> None:
+    kind = a.type.scalar
+    wide = shaped(int64, a.type.shape)
+    exact = build(f"arith.{operation}i", [cast(a, int64).handle, cast(b, int64).handle], wide)
+    truths = shaped(int1, a.type.shape)
+    bounds = (("sle", kind.get_int_max_value()), ("sge", kind.get_int_min_value()))
+    below, above = (
+        build("arith.cmpi", [exact.handle, constant(bound, wide).handle], truths, {"predicate": Keyword(predicate)})
+        for predicate, bound in bounds
+    )
+    fits = build("arith.andi", [below.handle, above.handle], truths)
+    message = f"int{kind.primitive_bitwidth} overflow detected for operation {operation}"
+    active().emit("tt.assert", [fits.handle], (), {"message": message})
 
 
 def _advance_pointer(pointer: Tile, offset: Any) -> Tile:
@@ -102,20 +128,24 @@ def _advance_pointer(pointer: Tile, offset: Any) -> Tile:
     return build("tt.addptr", [pointer.handle, steps.handle], pointer.type)
 
 
-def sub(lhs: Any, rhs: Any) -> Tile:
+def sub(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
     """`lhs - rhs`; a pointer moves back by elements."""
     if _is_pointer(lhs):
         if _is_pointer(rhs):
             raise SemanticError(PointerMeetsPointer(lhs.type, rhs.type))
         return add(lhs, minus(to_tensor(rhs)))
     a, b = common_operands(lhs, rhs, operation="-")
-    return build("arith.subf" if a.type.scalar.floating else "arith.subi", [a.handle, b.handle], a.type)
+    if a.type.scalar.floating:
+        return build("arith.subf", [a.handle, b.handle], a.type)
+    return _integer_result("sub", a, b, checked=sanitize_overflow)
 
 
-def mul(lhs: Any, rhs: Any) -> Tile:
+def mul(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
     """`lhs * rhs`."""
     a, b = common_operands(lhs, rhs, operation="*")
-    return build("arith.mulf" if a.type.scalar.floating else "arith.muli", [a.handle, b.handle], a.type)
+    if a.type.scalar.floating:
+        return build("arith.mulf", [a.handle, b.handle], a.type)
+    return _integer_result("mul", a, b, checked=sanitize_overflow)
 
 
 def truediv(lhs: Any, rhs: Any) -> Tile:

@@ -29,14 +29,18 @@ def device_print(prefix: Any, values: Sequence[Any], *, as_hex: bool = False) ->
         raise SemanticError(BadArgument("device_print", "prefix", repr(text), "a literal of printable ASCII"))
     tiles = [to_tensor(value) for value in values]
     signs = DenseArray(i32, tuple(int(tile.type.scalar.signed) for tile in tiles))
-    attributes: dict[str, Attribute] = {"prefix": _spaced(text), "hex": as_hex, "isSigned": signs}
+    attributes: dict[str, Attribute] = {
+        "prefix": _spaced(text, has_values=bool(tiles)),
+        "hex": as_hex,
+        "isSigned": signs,
+    }
     active().emit("tt.print", [tile.handle for tile in tiles], (), attributes)
 
 
-def _spaced(prefix: str) -> str:
-    """The prefix as it appears between the program's index and the value: ` x: `."""
-    name = prefix.rstrip().removesuffix(":")
-    return f"{'' if name.startswith(' ') or not name else ' '}{name}: "
+def _spaced(prefix: str, *, has_values: bool) -> str:
+    """The prefix as it appears between the program's index and the value, ` x: `, or at the end of the line, ` x`."""
+    name = prefix.rstrip().removesuffix(":") if has_values else prefix
+    return f"{'' if name.startswith(' ') or not name else ' '}{name}{': ' if has_values else ''}"
 
 
 def device_assert(condition: Any, message: Any, mask: Any = None) -> None:

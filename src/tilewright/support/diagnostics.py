@@ -125,6 +125,24 @@ class StaticAssertionFailed(Diagnostic):
     message: str = ""
 
 
+class DeviceAssertionFailed(Diagnostic):
+    """`tl.device_assert`, `assert` or an overflow check that does not hold in a running program."""
+
+    title: ClassVar[str] = "device-side assertion failed{detail}"
+    label: ClassVar[str] = "false in program {program}{element}"
+    message: str
+    program: tuple[int, int, int]
+    index: tuple[int, ...] = ()
+
+    @property
+    def detail(self) -> str:
+        return f": {self.message}" if self.message else ""
+
+    @property
+    def element(self) -> str:
+        return f" at element [{', '.join(map(str, self.index))}]" if self.index else ""
+
+
 class TilewrightError(Exception):
     """Base of every exception that the compiler raises on purpose."""
 
@@ -163,6 +181,26 @@ class Unsupported(CompilationError):  # noqa: N818 - reads as a sentence
 
 class CompileTimeAssertionFailure(CompilationError):  # noqa: N818 - Triton's name
     """A static assertion of the user's program does not hold."""
+
+
+class DeviceAssertError(TilewrightError, RuntimeError):
+    """An assertion does not hold in a running program; the text shows which, where, and for which element.
+
+    Attributes:
+        message: what the assertion says.
+        program: the program's place in the grid.
+        index: of the first element of the tile for which it does not hold; empty for scalars.
+        span: the place in the source, if it is known.
+    """
+
+    def __init__(
+        self, message: str, program: tuple[int, int, int], index: tuple[int, ...] = (), span: Span | None = None
+    ) -> None:
+        super().__init__(message, program, index, span)
+        self.message, self.program, self.index, self.span = message, program, index, span
+
+    def __str__(self) -> str:
+        return render(DeviceAssertionFailed(self.message, self.program, self.index), self.span)
 
 
 class InternalError(TilewrightError):

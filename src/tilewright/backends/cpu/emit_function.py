@@ -6,8 +6,8 @@ Nests and dots have their own files.
         load the arguments from the launch record
         for program in begin … end: decode (x, y, z), run the body
 
-The launch record holds the grid as three i32 at 0, 4 and 8, at 16 the address of what listens to prints and checks (or null), and from 24 on one slot
-of 8 bytes per argument.
+The launch record holds the grid as three i32 at 0, 4 and 8, at 16 the address of what listens to prints and
+assertions (`emit_reports.py`) or null, and from 24 on one slot of 8 bytes per argument.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import ClassVar
 from tilewright.backends.cpu.dot.emit import emit_dot
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
+from tilewright.backends.cpu.emit_reports import Listener, Site, has_reports
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
 from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
 from tilewright.backends.cpu.nest.loops import emit_nest
@@ -38,9 +39,11 @@ LIKELY_STEP = 2
 _AXES = "xyz"
 
 
-def emit_function(w: LlvmWriter, function: Op, name: str) -> None:
-    """Write the entry point `name` for the tt.func `function` (ttcir with placed buffers)."""
-    FunctionEmitter(w, function).emit(name)
+def emit_function(w: LlvmWriter, function: Op, name: str) -> list[Site]:
+    """Write the entry point `name` for the tt.func `function` (ttcir with placed buffers); returns what it reports."""
+    emitter = FunctionEmitter(w, function)
+    emitter.emit(name)
+    return emitter.sites
 
 
 def as_offset(name: str) -> Offset:
@@ -59,6 +62,8 @@ class FunctionEmitter:
         self.total = "1"
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
+        self.sites: list[Site] = []
+        self.listener: Listener | None = None
 
     def emit(self, name: str) -> None:
         w = self.w
@@ -67,11 +72,18 @@ class FunctionEmitter:
             self._arguments()
             self._buffers()
             self._grid()
+            exit = w.fresh_label("exit")
+            if has_reports(self.function):
+                self.listener = Listener(w, self.sites, "%launch", exit)
             axes = self._axes()
             with w.loop("%begin", "%end", carried=self._first_program(axes), guarded=True) as loop:
                 self.program = dict(zip(axes, loop.carried, strict=True))
+                self._stop_if_told()
                 self.block(self.function.regions[0].block)
                 loop.next = self._next_program(axes)
+            if self.listener is not None:
+                w.leave_to(exit)
+                w.start_block(exit)
 
     # ------------------------------------------------------------------ entry
 
@@ -104,7 +116,9 @@ class FunctionEmitter:
             self.total = extent if axis == "x" else self.w.emit(f"mul i64 {self.total}, {extent}")
 
     def _axes(self) -> str:
-        """The axes up to the last one whose program id is used."""
+        """The axes up to the last one whose program id is used; reports name all."""
+        if self.listener is not None:
+            return _AXES
         used = [
             _AXES.index(op.attributes["axis"].name)
             for op in self.function.walk()
@@ -300,6 +314,7 @@ class FunctionEmitter:
         phis = w.open_section()
         carried = [w.fresh("c") for _ in inits]
         self.names.update(zip(before.args, carried, strict=True))
+        self._stop_if_told()
         self.block_without_end(before)
         condition, *passed = (self.value(v) for v in before.terminator.operands)
         w.do(f"br i1 {condition}, label %{inside}, label %{behind}")
@@ -315,10 +330,27 @@ class FunctionEmitter:
         w.start_block(behind)
         self.names.update(zip(op.results, passed, strict=True))
 
+    # ------------------------------------------------------------------ reports
+
+    def _stop_if_told(self) -> None:
+        if self.listener is not None:
+            self.listener.leave_when_stopped()
+
+    def _assert(self, op: Op) -> None:
+        assert self.listener is not None, "a function with reports has a listener"
+        holds, first = (self.value(v) for v in op.operands)
+        self.listener.check(op, holds, first, self.program)
+
+    def _print(self, op: Op) -> None:
+        assert self.listener is not None, "a function with reports has a listener"
+        self.listener.show(op, self.value(op.operands[0]) if op.operands else None, self.program)
+
     _OWN: ClassVar[dict[str, Callable[[FunctionEmitter, Op], None]]] = {
         "cpu.alloc": _nothing,
+        "cpu.assert": _assert,
         "cpu.dot": _dot,
         "cpu.nest": _nest,
+        "cpu.print": _print,
         "gpu.barrier": _nothing,
         "llvm.intr.assume": _nothing,
         "scf.for": _for,

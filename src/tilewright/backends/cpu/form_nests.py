@@ -31,6 +31,7 @@ from tilewright.backends.cpu.costs import (
     touches_tiles,
 )
 from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.expand_reports import REPORTS
 from tilewright.backends.cpu.open_nest import OpenNest, domain_of, reads_elsewhere
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.attributes import Attribute
@@ -163,7 +164,10 @@ class Planner:
             if self.open is not None and (self.open.clobbers or any(v in self.open.pending for v in op.operands)):
                 self.close(before=op)
             return
-        self.keep_loads(op)
+        if op.name in REPORTS:
+            self.close(before=op)
+        else:
+            self.keep_loads(op)
 
     def keep_loads(self, op: Op) -> None:
         """Before ops that store: loads whose values are needed later happen now, and later ops read the buffer."""

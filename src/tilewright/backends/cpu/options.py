@@ -57,8 +57,8 @@ class CpuOptions(NamedTuple):
         num_threads: threads that share the grid, 0 for the default; only the launch cares.
         enable_fp_fusion: a multiplication and an addition may become one fused operation.
         default_dot_input_precision: `tl.dot` without `input_precision` uses this one.
-        debug: `tl.device_assert` emits its check (which this back end does not lower yet).
-        sanitize_overflow: accepted as Triton has it; integers wrap without a report either way.
+        debug: `tl.device_assert` and `assert` check at run time.
+        sanitize_overflow: with `debug`, `+`, `-` and `*` of integers of up to 32 bits assert that they do not overflow.
         ignored: the GPU options that were given, kept for the metadata.
     """
 
@@ -72,7 +72,8 @@ class CpuOptions(NamedTuple):
     @property
     def identity(self) -> str:
         """A string that differs whenever the generated code may differ."""
-        return f"fuse={self.enable_fp_fusion}/dot={self.default_dot_input_precision}/debug={self.debug}"
+        checks = f"debug={self.debug}/overflow={self.debug and self.sanitize_overflow}"
+        return f"fuse={self.enable_fp_fusion}/dot={self.default_dot_input_precision}/{checks}"
 
     def facts(self) -> dict[str, Any]:
         """The options for the metadata, as Triton names them."""

@@ -25,11 +25,13 @@ class EvaluateOptions:
 
     Attributes:
         debug: device_assert and `assert` check something.
+        sanitize_overflow: with `debug`, `+`, `-` and `*` of integers check that they do not overflow.
         dot_precision: how `tl.dot` rounds fp32 operands when the program does not say.
         allow_globals: ordinary globals may be read; later changes of them go unnoticed.
     """
 
     debug: bool = False
+    sanitize_overflow: bool = True
     dot_precision: str = "tf32"
     allow_globals: bool = False
 

@@ -204,7 +204,13 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
     def call(callee: Any, arguments: Sequence[Any]) -> Any:
         return call_in_place(frame, callee, arguments)
 
-    with emitting_into(frame.emitter, call=call, debug=options.debug, dot_precision=options.dot_precision):
+    with emitting_into(
+        frame.emitter,
+        call=call,
+        debug=options.debug,
+        dot_precision=options.dot_precision,
+        checks_overflow=options.debug and options.sanitize_overflow,
+    ):
         return frame.evaluate()
 
 

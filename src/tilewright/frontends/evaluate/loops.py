@@ -118,7 +118,7 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
             carried.bind(frame, block.args[1:])
             counter = Tile.concrete(block.args[0], kind)
             frame.mark(step.location)
-            frame.names[step.target] = add(sub(high, counter), low) if backwards else counter
+            frame.names[step.target] = _mirrored(low, high, counter) if backwards else counter
             set_name(frame.names[step.target], step.target)
             frame.run(step.body)
             return Turn((block,), 1, frame.names, (carried.yielded(frame, step.body, step.location),))
@@ -137,6 +137,11 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
     _forget(frame, step.body.stores, _AFTER_LOOP)
     frame.names.pop(step.target, None)
     frame.lost[step.target] = "a loop variable has no value after its loop"
+
+
+def _mirrored(low: Tile, high: Tile, counter: Tile) -> Tile:
+    """The counter of a loop that runs from `high` down to `low`."""
+    return add(sub(high, counter, sanitize_overflow=False), low, sanitize_overflow=False)
 
 
 def _bounds(frame: Frame, bounds: tl.range, location: FileLocation) -> tuple[Tile, Tile, Tile, dtype]:

@@ -1,0 +1,82 @@
+"""What programs tell the user while they run: prints and assertions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.prints import print_format
+from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.ir.attributes import UNKNOWN, DenseArray
+from tilewright.ir.core import Op
+from tilewright.ir.spans import span_of
+from tilewright.ir.types import FloatType, PointerType, Type
+from tilewright.support.diagnostics import DeviceAssertError
+from tilewright.support.kernel_output import operand_text, printed, printed_text
+
+
+@executes("tt.print")
+def _print(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    prefix, as_hex = str(op.attributes["prefix"]), op.attributes.get("hex") is True
+    if not operands:
+        sys.stdout.write(printed_text(machine.program, prefix))
+    signs = op.attributes.get("isSigned")
+    flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(operands)
+    for number, (value, array, is_signed) in enumerate(zip(op.operands, operands, flags, strict=True)):
+        text = operand_text(prefix, number, len(operands))
+        values = _shown(np.ravel(array), value.type.scalar, as_bits=as_hex, signed=bool(is_signed))
+        format = print_format(value.type.scalar, as_hex=as_hex)
+        sys.stdout.write(printed(machine.program, text, np.shape(array), values, format))
+    return ()
+
+
+def _shown(flat: Any, element: Type, *, as_bits: bool, signed: bool) -> list[int | float]:
+    """What is shown of each element: its bits for hexadecimal digits, else its value."""
+    if isinstance(element, FloatType) and not as_bits:
+        flat = flat.astype(np.float64)
+    elif as_bits or isinstance(element, PointerType) or not signed:
+        flat = flat.view(f"u{flat.dtype.itemsize}")
+    return list(flat.tolist())
+
+
+@executes("tt.assert")
+def _assert(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    holds = np.asarray(operands[0])
+    if not holds.all():
+        raise _failure(machine, op, int(np.argmin(holds)), holds.shape)
+    return ()
+
+
+@executes("cpu.print")
+def _print_buffer(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    text = str(op.attributes["text"])
+    if not operands:
+        sys.stdout.write(printed_text(machine.program, text))
+        return ()
+    (buffer,) = operands
+    flat = buffer.ravel() if op.attributes["signed"] is True else buffer.ravel().view(f"u{buffer.dtype.itemsize}")
+    sys.stdout.write(printed(machine.program, text, _shape(op), flat.tolist(), str(op.attributes["format"])))
+    return ()
+
+
+@executes("cpu.assert")
+def _assert_first(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    holds, first = operands
+    if not holds:
+        raise _failure(machine, op, int(first), _shape(op))
+    return ()
+
+
+def _shape(op: Op) -> tuple[int, ...]:
+    shape = op.attributes["shape"]
+    assert isinstance(shape, DenseArray), f"{op.name} knows the shape of the user's tile"
+    return shape.values
+
+
+def _failure(machine: Machine, op: Op, first: int, shape: tuple[int, ...]) -> DeviceAssertError:
+    index = tuple(map(int, np.unravel_index(first, shape))) if shape else ()
+    span = None if op.location == UNKNOWN else span_of(op.location)
+    return DeviceAssertError(str(op.attributes["message"]), machine.program, index, span)

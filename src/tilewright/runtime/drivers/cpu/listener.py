@@ -1,0 +1,96 @@
+"""Hears what the programs of one launch print and assert.
+
+    listener = Listener(kernel.metadata.reports)
+    run_grid(entry, launch_record(…, listener=listener.address), …)
+    listener.finish()                                 # raises what went wrong
+
+Machine code calls back (`backends/cpu/emit_reports.py`), from any thread, with the GIL released, so whoever calls can
+take it. Prints are written at once, whole lines at a time. What is raised here (an output that is closed, Ctrl-C)
+cannot pass through machine code: it is kept, the programs are told to stop, and the launch raises it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.support.diagnostics import DeviceAssertError
+from tilewright.support.kernel_output import Program, printed, printed_text
+from tilewright.support.source import Span
+
+_LISTENER, _STOP_AT = struct.Struct("<Qq"), 8  # the address to call; not 0: stop
+_REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int] * 4, ctypes.c_uint64)
+
+Site = Mapping[str, Any]
+
+
+class Listener:
+    """The listener of one launch."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._sites = sites
+        self._callback = _REPORT(self._report)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._memory = ctypes.create_string_buffer(_LISTENER.pack(address, 0), _LISTENER.size)
+        self._failures: list[tuple[Program, DeviceAssertError]] = []
+        self._raised: BaseException | None = None
+        self._output = threading.Lock()
+
+    @property
+    def address(self) -> int:
+        """What the launch record holds."""
+        return ctypes.addressof(self._memory)
+
+    def finish(self) -> None:
+        """To be called when all programs are done.
+
+        Raises:
+            DeviceAssertError: an assertion failed; of those that did, the one of the first program.
+        """
+        if self._raised is not None:
+            raise self._raised
+        if self._failures:
+            raise min(self._failures, key=lambda failure: failure[0][::-1])[1]
+
+    def _report(self, number: int, x: int, y: int, z: int, value: int) -> None:
+        try:
+            site = self._sites[number]
+            if "message" in site:
+                self._failures.append(((x, y, z), _failure(site, (x, y, z), value)))
+            else:
+                with self._output:
+                    _write(site, (x, y, z), value)
+        except BaseException as error:  # noqa: BLE001 - the launch raises it
+            self._raised = error
+            struct.pack_into("<q", self._memory, _STOP_AT, 1)
+
+
+def _failure(site: Site, program: Program, number: int) -> DeviceAssertError:
+    shape = tuple(site["shape"])
+    index = tuple(int(i) for i in np.unravel_index(number, shape)) if shape else ()
+    return DeviceAssertError(site["message"], program, index, _span(site["places"]))
+
+
+def _span(places: Sequence[Sequence[Any]]) -> Span | None:
+    span = None
+    for place in reversed(places):
+        file, *numbers = place
+        span = Span(file, *numbers).called(span)
+    return span
+
+
+def _write(site: Site, program: Program, address: int) -> None:
+    if "format" not in site:
+        sys.stdout.write(printed_text(program, site["text"]))
+        return
+    shape, dtype = site["shape"], np.dtype(site["dtype"])
+    content = ctypes.string_at(address, prod(shape) * dtype.itemsize)
+    values = np.frombuffer(content, dtype).tolist()
+    sys.stdout.write(printed(program, site["text"], shape, values, site["format"]))
