@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tilewright.support.diagnostics import TilewrightError
-from tilewright.tools import functions_table, settings_table, show
+from tilewright.tools import functions_table, run_command, settings_table, show
 
 COMMANDS: tuple[
     tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...
 ] = (
+    ("run", "run a script or module written for Triton", run_command.add_arguments, run_command.run),
     ("show", "print what a kernel becomes at each stage", show.add_arguments, show.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
     ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),

@@ -1,0 +1,30 @@
+"""Decorators with which Triton's programs mark functions of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+BUILTIN = "__triton_builtin__"
+
+
+def builtin(fn: Function) -> Function:
+    """Marks a Python function that kernels may call on tiles; it runs while the kernel is compiled."""
+    setattr(fn, BUILTIN, True)
+    return fn
+
+
+def is_builtin(fn: Any) -> bool:
+    """Whether `fn` is marked so."""
+    return bool(getattr(fn, BUILTIN, False))
+
+
+def must_use_result(marked: Any, used: bool = True) -> Any:
+    """Marks a function whose result must not be dropped; here that is allowed.
+
+    Args:
+        marked: the function, or the message for those who drop the result (then a decorator is returned).
+        used: accepted as Triton has it.
+    """
+    return (lambda fn: fn) if isinstance(marked, str) else marked

@@ -1,0 +1,14 @@
+"""A module of Tilewright under Triton's name."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+
+def public_names(module: ModuleType) -> dict[str, Any]:
+    """What `module` defines or offers, without its modules and private names; with `__all__` where it has one."""
+    names = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if not name.startswith("_") and not isinstance(value, ModuleType)
+    ]
+    return {name: getattr(module, name) for name in names} | {"__all__": list(names)}

@@ -1,0 +1,5 @@
+"""`triton.backends.driver`."""
+
+from tilewright.compat.driver import Benchmarker, DriverBase
+
+__all__ = ["Benchmarker", "DriverBase"]

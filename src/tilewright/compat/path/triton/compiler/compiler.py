@@ -1,0 +1,3 @@
+"""`triton.compiler.compiler`."""
+
+from tilewright.runtime.kernel import CompiledKernel

@@ -1,0 +1,5 @@
+"""`triton.errors`."""
+
+from tilewright.support.diagnostics import TilewrightError as TritonError
+
+__all__ = ["TritonError"]

@@ -1,0 +1,9 @@
+"""`triton.language`."""
+
+from tilewright.compat.marks import must_use_result
+from tilewright.language import *
+from tilewright.language import __all__ as _names
+
+from triton.language import core, extra, math, random, semantic, standard, target_info
+
+__all__ = [*_names, "must_use_result", "semantic"]

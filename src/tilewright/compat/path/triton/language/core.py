@@ -1,0 +1,9 @@
+"""`triton.language.core`."""
+
+from tilewright.compat.marks import must_use_result
+from tilewright.compat.marks import builtin, is_builtin
+from tilewright.language.core import *
+from tilewright.language.core import __all__ as _names
+from tilewright.semantics.constexpr import unwrap as _unwrap_if_constexpr
+
+__all__ = [*_names, "builtin", "is_builtin", "must_use_result"]

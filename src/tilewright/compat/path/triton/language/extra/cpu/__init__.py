@@ -1,0 +1,5 @@
+"""`triton.language.extra.cpu`."""
+
+from triton.language.extra import libdevice
+
+__all__ = ["libdevice"]

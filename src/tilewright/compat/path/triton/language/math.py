@@ -1,0 +1,6 @@
+"""`triton.language.math`."""
+
+from tilewright.language import math as _own
+from tilewright.compat.names import public_names
+
+globals().update(public_names(_own))

@@ -1,0 +1,55 @@
+"""`triton.tools.tensor_descriptor`: a tensor with its shape and the block that kernels move, made on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ALIGNMENT, MAX_RANK = 16, 5
+
+
+@dataclass
+class TensorDescriptor:
+    """A tensor that kernels read and write block by block.
+
+    Attributes:
+        base: the tensor.
+        shape, strides: in elements; the last stride is 1.
+        block_shape: what one load or store moves.
+        padding: what loads give outside the tensor: `zero` or `nan`.
+        round_f32_to_tf32: accepted as Triton has it.
+    """
+
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+    def __post_init__(self) -> None:
+        for requirement, met in self._requirements():
+            if not met:
+                raise AssertionError(f"{requirement}: {self}")
+
+    @staticmethod
+    def from_tensor(
+        tensor: Any, block_shape: Sequence[int], padding: str = "zero", round_f32_to_tf32: bool = False
+    ) -> TensorDescriptor:
+        """The descriptor of a whole tensor."""
+        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32)
+
+    def _requirements(self) -> list[tuple[str, bool]]:
+        rank, size = len(self.shape), self.base.element_size()
+        return [
+            ("rank mismatch", len(self.strides) == rank == len(self.block_shape)),
+            (f"a descriptor has 1 to {MAX_RANK} axes", 0 < rank <= MAX_RANK),
+            (f"base must be {ALIGNMENT}-byte aligned", self.base.data_ptr() % ALIGNMENT == 0),
+            (f"strides must be {ALIGNMENT}-byte aligned", all(s * size % ALIGNMENT == 0 for s in self.strides[:-1])),
+            ("the last axis must be contiguous", not rank or self.strides[-1] == 1),
+            ("shape must be positive", all(extent > 0 for extent in self.shape)),
+            ("extents of a block are powers of two", all(b > 0 and b & (b - 1) == 0 for b in self.block_shape)),
+            ("padding is zero or nan", self.padding in ("zero", "nan")),
+            ("padding with nan is for floats", self.padding == "zero" or self.base.dtype.is_floating_point),
+        ]

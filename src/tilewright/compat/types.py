@@ -1,0 +1,67 @@
+"""Element types as Triton's signatures write them.
+
+canonicalize_dtype(torch.float32)        # fp32
+canonicalize_ptr_dtype("int8", True)     # *ki8
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LONG_NAMES = {
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    "bfloat16": "bf16",
+    "bool": "u1",
+    "double": "fp64",
+    "float": "fp32",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2": "fp8e5",
+    "float8_e5m2fnuz": "fp8e5b16",
+    "float8e4b15": "fp8e4b15",
+    "float8e4b8": "fp8e4b8",
+    "float8e4nv": "fp8e4nv",
+    "float8e5": "fp8e5",
+    "float8e5b16": "fp8e5b16",
+    "half": "fp16",
+    "i1": "u1",
+    "int": "i32",
+    "int1": "u1",
+    "uint1": "u1",
+    "void": "void",
+}
+type_canonicalisation_dict = _LONG_NAMES | {name: name for name in _LONG_NAMES.values()}
+"""What torch, NumPy, C and the language call an element type -> what signatures call it."""
+
+_BITS = {"bf16": 16, "fp16": 16, "fp32": 32, "fp64": 64, "i1": 1, "u1": 1, "void": 0}
+
+
+def canonicalize_dtype(dtype: Any) -> str:
+    """The name in signatures of an element type, given as text or as a dtype of torch, NumPy or the language.
+
+    Raises:
+        KeyError: there is no such element type.
+    """
+    return type_canonicalisation_dict[str(dtype).rpartition(".")[2]]
+
+
+def canonicalize_ptr_dtype(dtype: Any, is_const: bool) -> str:
+    """The name in signatures of a pointer to elements of this type."""
+    return f"{'*k' if is_const else '*'}{canonicalize_dtype(dtype)}"
+
+
+def get_primitive_bitwidth(dtype: str) -> int:
+    """Bits of an element of a type."""
+    name = canonicalize_dtype(dtype)
+    if name.startswith("fp8"):
+        return 8
+    return _BITS[name] if name in _BITS else int(name[1:])
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether `number` has one bit (or none)."""
+    return (number & (number - 1)) == 0

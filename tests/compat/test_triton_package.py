@@ -1,0 +1,145 @@
+"""The package `triton`: its modules are real, their names are Triton's, their objects Tilewright's."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.tools.run_command import PACKAGE_PATH
+
+FILES = sorted((PACKAGE_PATH / "triton").rglob("*.py"))
+MODULES = [".".join(f.relative_to(PACKAGE_PATH).with_suffix("").parts).removesuffix(".__init__") for f in FILES]
+ITSELF = {"triton.knobs"}
+"""Modules that are one of Tilewright's, so that assignments to them count."""
+
+
+def asked(question: str) -> Any:
+    """What a process with our `triton` answers."""
+    command = [sys.executable, "-c", f"import json, sys, triton\n{question}"]
+    variables = os.environ | {"PYTHONPATH": str(PACKAGE_PATH)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_module_can_be_imported_and_knows_its_place() -> None:
+    pytest.importorskip("torch")
+    question = (
+        f"import importlib\nfound = {{name: importlib.import_module(name) for name in {MODULES}}}\n"
+        "print(json.dumps({name: [m.__name__, m.__spec__.name, m.__file__] for name, m in found.items()}))"
+    )
+
+    found = asked(question)
+
+    for name, file in zip(MODULES, FILES, strict=True):
+        if name not in ITSELF:
+            assert found[name] == [name, name, str(file)]
+
+
+def test_every_name_of_all_exists() -> None:
+    pytest.importorskip("torch")
+    question = (
+        f"import importlib\nfound = [importlib.import_module(name) for name in {MODULES}]\n"
+        "missing = [f'{m.__name__}.{n}' for m in found for n in getattr(m, '__all__', ()) if not hasattr(m, n)]\n"
+        "print(json.dumps(missing))"
+    )
+
+    assert asked(question) == []
+
+
+NAMES = {
+    "triton": "CompilationError Config InterpreterError JITFunction OutOfResources TensorWrapper TritonError autotune "
+    "cdiv compiler constexpr_function heuristics jit knobs language must_use_result next_power_of_2 reinterpret "
+    "runtime set_allocator testing tools",
+    "triton.language": "load store dot constexpr math random standard core extra tensor float8e5 range make_block_ptr",
+    "triton.language.core": "builtin constexpr_type dtype tensor _unwrap_if_constexpr",
+    "triton.language.extra.libdevice": "exp tanh fast_dividef",
+    "triton.runtime": "Autotuner Config JITFunction TensorWrapper driver errors interpreter jit reinterpret",
+    "triton.runtime.errors": "AutotunerError InterpreterError OutOfResources PTXASError",
+    "triton.compiler": "CompilationError CompiledKernel",
+    "triton.compiler.errors": "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct",
+    "triton.testing": "Benchmark assert_close do_bench do_bench_cudagraph nvsmi perf_report",
+    "triton.tools.mxfp": "MXFP4Tensor MXScaleTensor",
+    "triton.tools.tensor_descriptor": "TensorDescriptor",
+    "triton.backends.compiler": "BaseBackend GPUTarget",
+    "triton._utils": "canonicalize_dtype",
+}
+
+
+def test_names_that_programs_use_exist() -> None:
+    question = (
+        f"import importlib\nnames = {NAMES}\n"
+        "print(json.dumps([f'{m}.{n}' for m, text in names.items() for n in text.split()\n"
+        "                  if not hasattr(importlib.import_module(m), n)]))"
+    )
+
+    assert asked(question) == []
+
+
+def test_objects_are_those_of_tilewright() -> None:
+    question = (
+        "import tilewright, tilewright.language, triton.language as tl\n"
+        "same = [triton.jit is tilewright.jit, tl.load is tilewright.language.load, tl.core.load is tl.load]\n"
+        "print(json.dumps([*same, triton.runtime.jit.JITFunction is tilewright.JITFunction]))"
+    )
+
+    assert asked(question) == [True] * 4
+
+
+def test_knobs_that_a_program_sets_count() -> None:
+    question = (
+        "from tilewright.support import knobs\nimport triton.knobs\ntriton.knobs.cache.dir = '/here'\n"
+        "triton.knobs.propagate_env = False\nprint(json.dumps([knobs.cache.dir, knobs.propagate_env]))"
+    )
+
+    assert asked(question) == ["/here", False]
+
+
+def test_installed_version_is_the_one_that_the_package_states() -> None:
+    question = "from importlib.metadata import version\nprint(json.dumps([version('triton'), triton.__version__]))"
+
+    assert len(set(asked(question))) == 1
+
+
+def test_kernels_belong_to_the_module_that_defines_them(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text("import triton\n@triton.jit\ndef nothing():\n    pass\n")
+    question = (
+        f"import pickle\nsys.path.insert(0, {str(tmp_path)!r})\nfrom kernels import nothing\n"
+        "print(json.dumps([nothing.__module__, pickle.loads(pickle.dumps(nothing)) is nothing]))"
+    )
+
+    assert asked(question) == ["kernels", True]
+
+
+def test_what_needs_a_gpu_says_so_when_called() -> None:
+    question = (
+        "import triton.testing\ntry:\n    triton.testing.nvsmi(['clocks'])\nexcept NotImplementedError as error:\n"
+        "    print(json.dumps(str(error)))"
+    )
+
+    assert asked(question) == "triton.testing.nvsmi does not exist on a CPU: it asks the driver of an NVIDIA GPU"
+
+
+def test_driver_is_the_cpu() -> None:
+    pytest.importorskip("torch")
+    question = (
+        "from triton.runtime import driver\ndevice = driver.active.get_active_torch_device()\n"
+        "figures = driver.active.utils.get_device_properties(device.index)\n"
+        "print(json.dumps([str(device), driver.active.get_current_target().backend, min(figures.values()) > 0]))"
+    )
+
+    assert asked(question) == ["cpu", "cpu", True]
+
+
+def test_package_is_not_importable_without_being_asked_for() -> None:
+    """Importing Tilewright must not put our `triton` in anybody's way."""
+    importlib.import_module("tilewright")
+
+    assert str(PACKAGE_PATH) not in sys.path

@@ -1,0 +1,33 @@
+"""The package that people install has the package `triton` in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tilewright.tools.run_command import PACKAGE_PATH
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_wheel_has_all_files_of_the_triton_package(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+
+    subprocess.run([*pip, "-w", str(tmp_path), str(source)], check=True, timeout=200)
+
+    files = [file for file in PACKAGE_PATH.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    wanted = {f"tilewright/compat/path/{file.relative_to(PACKAGE_PATH)}" for file in files}
+    [wheel] = tmp_path.glob("*.whl")
+    assert wanted <= set(zipfile.ZipFile(wheel).namelist())
