@@ -35,6 +35,7 @@ class Context:
         depth: the level at which code is written now.
         places: for each level above `depth`, a section to which lines can be added.
         fast: a fast version is being written; it may rely on conditions that it collects in `assumptions`.
+        owed: for values that are known, the conditions that they rely on.
         programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches; the rows that the loop moves are collected here.
@@ -52,6 +53,7 @@ class Context:
         self.places: list[Section] = []
         self.fast = False
         self.assumptions: list[str] = []
+        self.owed: dict[tuple[bool, tuple[Value, Index]], list[str]] = {}
         self.position = "0"
         self.chunk = 0
         self.reduced: dict[Value, Lane] = {}

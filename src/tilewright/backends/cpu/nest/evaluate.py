@@ -40,8 +40,12 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     key = (value, index)
     lane = c.known(key)
     if lane is None:
+        before = len(c.assumptions)
         lane = _compute(c, value, index)
         c.remember(key, lane)
+        c.owed[c.fast, key] = c.assumptions[before:]
+    else:
+        c.assumptions += c.owed.get((c.fast, key), ())
     return lane
 
 
