@@ -1,0 +1,95 @@
+"""exp and exp2 in float with a table of powers of two in a register: half as many multiply-adds as without.
+
+    2^x = 2ⁿ · 2^(j/16) · 2^r        n + j/16 = x rounded to sixteenths,  |r| ≤ 1/32
+    e^x = 2ⁿ · 2^(j/16) · e^r        n + j/16 = x / ln 2 rounded to sixteenths,  |r| ≤ ln 2 / 32
+
+Adding MAGIC rounds, and leaves n and j next to each other in the low bits, so that one permute instruction looks up
+2^(j/16). AVX-512 has an instruction that scales by 2ⁿ. AVX2 has registers of 8 lanes only, so eighths stand for the
+sixteenths, and n is added to the exponent; a factor far from 1, taken out again at the end, leaves room for denormals
+and infinity.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.math_registers import by_registers, has_scaling, looked_up
+
+MAGIC = 12582912.0  # 1.5 · 2²³
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4
+FAR = 64
+"""The exponent of the factor that is taken out at the end."""
+REST = 0.25
+"""Larger than every rest, but for arguments whose results are 0 or infinite anyway."""
+ABSOLUTE_MINIMUM = 2
+"""The operand with the smaller absolute value, or the one that is a number, as AVX-512 encodes it."""
+
+
+def has_powers(k: Kind) -> bool:
+    """Can lanes of `k` look powers up?"""
+    return k.element == "float" and k.lanes % 8 == 0 and k.writer.target.has_avx2
+
+
+def exp(x: Lanes, *, is_negative: bool = False) -> Lanes:
+    """e^x; 1.2 ulp. `is_negative` promises that x is at most 0."""
+    k, entries = x.kind, _entries(x.kind)
+    if not has_scaling(k):
+        x = k.maximum(-104.0, x if is_negative else k.minimum(90.0, x))
+    t = k.fma(x, LOG2_E, MAGIC / entries)
+    n = t - MAGIC / entries
+    r = _rest(k.fma(n, -LN2_LOW, k.fma(n, -LN2_HIGH, x)))
+    table = coefficients.EXP_16_FLOAT if entries == 16 else coefficients.EXP_8_FLOAT
+    q = k.fma(k.polynomial(r, table), r * r, r)
+    return _power(q, t, n, None if is_negative else x)
+
+
+def exp2(x: Lanes) -> Lanes:
+    """2^x; 1.2 ulp."""
+    k, entries = x.kind, _entries(x.kind)
+    if not has_scaling(k):
+        x = k.maximum(-150.0, k.minimum(129.0, x))
+    t = x + MAGIC / entries
+    n = t - MAGIC / entries
+    r = _rest(x - n)
+    table = coefficients.EXP2_16_FLOAT if entries == 16 else coefficients.EXP2_8_FLOAT
+    return _power(k.polynomial(r, table) * r, t, n, x)
+
+
+def _entries(k: Kind) -> int:
+    return 16 if k.writer.target.has_avx512f and k.lanes % 16 == 0 else 8
+
+
+def _rest(r: Lanes) -> Lanes:
+    """Where x is so large that its rest is not small, or is no number, the result must not depend on it."""
+    k = r.kind
+    return by_registers(k, "range", [r.name, k(REST).name], immediate=ABSOLUTE_MINIMUM) if has_scaling(k) else r
+
+
+def _power(q: Lanes, t: Lanes, n: Lanes, sign: Lanes | None) -> Lanes:
+    """(1 + q) · 2^n, for n in steps of 1/8 or 1/16 that is in the low bits of t; `sign` is n's, None if negative."""
+    k, entries = q.kind, _entries(q.kind)
+    powers = [_as_float(2 ** (j / entries)) for j in range(entries)]
+    if has_scaling(k):
+        power = looked_up(t.bits, powers, k)
+        return by_registers(k, "scalef", [k.fma(power, q, power).name, n.name])
+    shift = 23 - entries.bit_length() + 1
+    far = k.integers(_bits(2.0**-FAR))
+    if sign is not None:
+        far = far.kind.select(sign.bits < 0, far, _bits(2.0**FAR))
+    starts = [_bits(p) - (j << shift) + _bits(1.0) for j, p in enumerate(powers)]
+    wrapped = [s - (s >> 31 << 32) for s in starts]
+    power = k.from_bits(looked_up(t.bits, wrapped, k.integers) + (t.bits << shift) - far)
+    return k.fma(power, q, power) * k.from_bits(far)
+
+
+def _bits(number: float) -> int:
+    found: int = struct.unpack("<i", struct.pack("<f", number))[0]
+    return found
+
+
+def _as_float(number: float) -> float:
+    found: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return found

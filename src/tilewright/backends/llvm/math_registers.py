@@ -1,0 +1,60 @@
+"""Instructions that LLVM has as intrinsics of one register each, on lanes of any number.
+
+scale = by_registers(k, "scalef", [x.name, n.name])      # AVX-512: x · 2ⁿ
+entry = looked_up(index, (1.0, 1.5, …), k)               # one permute instruction for a table as long as a register
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.spelling import constant_vector
+
+
+def has_scaling(k: Kind) -> bool:
+    """Are there instructions that take a number apart into an integer and a rest, and scale by powers of two?"""
+    return k.writer.target.has_avx512f and k.width * k.lanes >= 128
+
+
+def by_registers(k: Kind, instruction: str, operands: list[str], *, immediate: int | None = None) -> Lanes:
+    """An AVX-512 instruction that LLVM has as a masked intrinsic."""
+    w = k.writer
+    registers = max(1, k.width * k.lanes // 512)
+    lanes = k.lanes // registers
+    part = Kind(w, k.element, lanes)
+    bits = part.width * lanes
+    name = f"llvm.x86.avx512.mask.{instruction}.p{'s' if part.width == 32 else 'd'}.{bits}"
+    numbers = [] if immediate is None else [("i32", str(immediate))]
+    mask = ("i16" if lanes == 16 else "i8", "-1")
+    rounding = [("i32", "4")] if bits == 512 else []
+    results = []
+    for start in range(0, k.lanes, lanes):
+        parts = [(part.type, w.slice(x, k.element, k.lanes, start, lanes)) for x in operands]
+        arguments = [*parts, *numbers, (part.type, "zeroinitializer"), mask, *rounding]
+        results.append(w.call(part.type, name, arguments))
+    return Lanes(k, w.concat(results, k.element, lanes))
+
+
+def looked_up(index: Lanes, entries: Sequence[float], k: Kind) -> Lanes:
+    """entries[index] per lane of float or i32: of 8 or 16 entries, or 32 with AVX-512; low bits of an index count."""
+    w, lanes = k.writer, 16 if len(entries) > 8 else 8
+    part = Kind(w, k.element, lanes)
+    pieces = [entries[start : start + lanes] for start in range(0, len(entries), lanes)]
+    tables = [(part.type, constant_vector(piece, k.element)) for piece in pieces]
+    results = []
+    for start in range(0, k.lanes, lanes):
+        where = (f"<{lanes} x i32>", w.slice(index.name, "i32", k.lanes, start, lanes))
+        if len(tables) == 2:
+            results.append(w.call(part.type, "llvm.x86.avx512.vpermi2var.ps.512", [tables[0], where, tables[1]]))
+        else:
+            results.append(w.call(part.type, _PERMUTE[k.element, lanes], [tables[0], where]))
+    return Lanes(k, w.concat(results, k.element, lanes))
+
+
+_PERMUTE = {
+    ("float", 8): "llvm.x86.avx2.permps",
+    ("float", 16): "llvm.x86.avx512.permvar.sf.512",
+    ("i32", 8): "llvm.x86.avx2.permd",
+    ("i32", 16): "llvm.x86.avx512.permvar.si.512",
+}
