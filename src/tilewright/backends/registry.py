@@ -16,11 +16,10 @@ Plug-ins are looked for only when a target is not the CPU's: reading what is ins
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
@@ -33,6 +32,18 @@ class BackendError(RuntimeError):
     """No back end, or more than one, compiles for a target; or a plug-in is not what it should be."""
 
 
+class Plugins(NamedTuple):
+    """What installed packages declare, by the names of their entry points.
+
+    Attributes:
+        backends: the classes.
+        unusable: back ends written for Triton, and why they are no use here.
+    """
+
+    backends: dict[str, type[BaseBackend]]
+    unusable: dict[str, str]
+
+
 @cache
 def make_backend(target: GPUTarget) -> BaseBackend:
     """The back end for `target`.
@@ -43,44 +54,45 @@ def make_backend(target: GPUTarget) -> BaseBackend:
     built_in = _built_in.get(target.backend)
     if built_in is not None:
         return built_in(target)
-    plugins = backends()
-    found = {name: plugin for name, plugin in plugins.items() if plugin.supports_target(target)}
-    if len(found) != 1:
-        known = ", ".join((*_built_in, *plugins))
-        raise BackendError(
-            f"{len(found)} compatible backends for target ({target.backend}) ({', '.join(found)}): "
-            f"there should be one; the back ends here are: {known}"
-        )
-    return next(iter(found.values()))(target)
+    found = plugins()
+    fitting = {name: backend for name, backend in found.backends.items() if backend.supports_target(target)}
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))(target)
+    unusable = "".join(f"; {name} is no use here: {reason}" for name, reason in found.unusable.items())
+    raise BackendError(
+        f"{len(fitting)} compatible backends for target ({target.backend}) ({', '.join(fitting)}), and one is needed; "
+        f"the back ends here are: {', '.join((*_built_in, *found.backends))}{unusable}"
+    )
 
 
 @cache
-def backends() -> dict[str, type[BaseBackend]]:
-    """The back ends of installed packages, by the names of their entry points.
+def plugins() -> Plugins:
+    """The back ends of installed packages.
 
     Raises:
-        BackendError: one is not a subclass of `BaseBackend`, or cannot be imported.
+        BackendError: one that was written for Tilewright cannot be imported, or is no subclass of `BaseBackend`.
     """
-    return dict(_plugins())
-
-
-def _plugins() -> Iterator[tuple[str, type[BaseBackend]]]:
     from importlib.metadata import entry_points  # itself a third of the package's import time
 
+    found = Plugins({}, {})
     for group in (OWN_GROUP, TRITON_GROUP):
         for point in entry_points(group=group):
             try:
-                found = import_module(f"{point.value}.compiler") if group == TRITON_GROUP else point.load()
-            except ImportError as error:
-                raise BackendError(
-                    f"back end {point.name!r} ({point.value}): it cannot be imported: {error}"
-                ) from error
-            classes = [found, *vars(found).values()] if isinstance(found, ModuleType) else [found]
-            candidates = [value for value in classes if _is_backend(value)]
-            if len(candidates) == 1:
-                yield point.name, candidates[0]
-            elif group == OWN_GROUP:  # the other group also has those of an installed Triton, which are no use here
-                raise BackendError(f"back end {point.name!r} ({point.value}): expected one subclass of BaseBackend")
+                found.backends[point.name] = _backend_class(point, group)
+            except (ImportError, BackendError) as error:
+                if group == OWN_GROUP:
+                    raise BackendError(f"back end {point.name!r} ({point.value}): {error}") from error
+                found.unusable[point.name] = str(error)  # an installed Triton brings some along
+    return found
+
+
+def _backend_class(point: Any, group: str) -> type[BaseBackend]:
+    found = import_module(f"{point.value}.compiler") if group == TRITON_GROUP else point.load()
+    classes = [found, *vars(found).values()] if isinstance(found, ModuleType) else [found]
+    candidates: list[type[BaseBackend]] = [value for value in classes if _is_backend(value)]
+    if len(candidates) != 1:
+        raise BackendError(f"expected one subclass of BaseBackend, found {len(candidates)}")
+    return candidates[0]
 
 
 def _is_backend(value: Any) -> bool:

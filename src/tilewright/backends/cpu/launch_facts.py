@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 _PREFIX = "; launch: "
-_NAMES = ("entry", "scratch_bytes", "arguments", "stored")
+_NAMES = ("entry", "scratch_bytes", "arguments", "stored", "reports")
 
 
 def text_of(metadata: Mapping[str, Any]) -> str:
     """The line for these facts."""
-    return f"{_PREFIX}{json.dumps({name: metadata[name] for name in _NAMES})}\n"
+    return f"{_PREFIX}{json.dumps({name: metadata[name] for name in _NAMES if name in metadata})}\n"
 
 
 def read(text: str) -> dict[str, Any]:
