@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import UnsupportedSyntax
+from tilewright.frontends.hir_writer import HirWriter
 from tilewright.frontends.python_function import Source, SyntaxTree
 from tilewright.ir.attributes import FileLocation
 from tilewright.support.diagnostics import located
@@ -19,7 +20,7 @@ ExpressionReader = Callable[["Reader", Any], hir.Register]
 StatementReader = Callable[["Reader", Any], None]
 
 
-class Reader:
+class Reader(HirWriter):
     """Reads one function. `expressions` and `statements` say, per class of node, which function reads it.
 
     Attributes:
@@ -33,14 +34,12 @@ class Reader:
         expressions: Mapping[type[ast.AST], ExpressionReader],
         statements: Mapping[type[ast.AST], StatementReader],
     ) -> None:
+        super().__init__()
         self._expressions = expressions
         self._statements = statements
-        self._steps: list[hir.Step] = []
         self._source = source
         self._shift = shift
         self._lines = None if source.text.isascii() else source.text.split("\n")
-        self._constants: dict[tuple[type, Any], hir.Register] = {}
-        self.initial: list[Any] = []
         self.loops = 0
 
     def expression(self, node: ast.expr) -> hir.Register:
@@ -86,50 +85,13 @@ class Reader:
             self.refuse(node, _DESCRIPTIONS.get(node.__class__, type(node).__name__))
         read(self, node)
 
-    def block(self, fill: Callable[[], Any]) -> hir.Block:
-        """The block of the steps that `fill()` puts."""
-        return self.valued_block(fill)[0]
-
-    def valued_block(self, fill: Callable[[], Any]) -> tuple[hir.Block, Any]:
-        """The block of the steps that `fill()` puts, and what `fill()` returns."""
-        outer, self._steps = self._steps, []
-        value = fill()
-        steps, self._steps = self._steps, outer
-        return hir.Block(tuple(steps)), value
-
-    def put(self, step: hir.Step) -> None:
-        """Add a step to the current block."""
-        self._steps.append(step)
-
-    def register(self) -> hir.Register:
-        """A fresh register."""
-        self.initial.append(None)
-        return len(self.initial) - 1
-
-    def constant(self, value: Any) -> hir.Register:
-        """A register that holds `value` from the start; equal numbers, strings and functions share one."""
-        key = (value.__class__, value if value.__class__ is not float else repr(value))
-        try:
-            found = self._constants.get(key)
-        except TypeError:  # not hashable
-            self.initial.append(value)
-            return len(self.initial) - 1
-        if found is None:
-            self.initial.append(value)
-            found = self._constants[key] = len(self.initial) - 1
-        return found
-
     def operate(self, node: ast.AST, function: Callable[..., Any], *operands: hir.Register) -> hir.Register:
         """Put `function(*operands)`; the register of the result."""
-        result = self.register()
-        self._steps.append(hir.Operate(result, function, operands, self.location(node)))
-        return result
+        return self.put_operation(function, operands, self.location(node))
 
     def load(self, node: ast.AST, name: str) -> hir.Register:
         """Put a load of the variable `name`."""
-        result = self.register()
-        self._steps.append(hir.Load(result, name, self.location(node)))
-        return result
+        return self.put_load(name, self.location(node))
 
     def location(self, node: Any) -> FileLocation:
         """Where a node stands in the file; columns count characters from 1."""

@@ -1,0 +1,69 @@
+"""What every reader needs to write HIR: fresh registers, shared constants, the block being filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontends import hir
+from tilewright.ir.attributes import FileLocation
+
+
+class HirWriter:
+    """Collects the steps of one function.
+
+    Attributes:
+        initial: what the registers hold at the start.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[hir.Step] = []
+        self._constants: dict[tuple[type, Any], hir.Register] = {}
+        self.initial: list[Any] = []
+
+    def put(self, step: hir.Step) -> None:
+        """Add a step to the current block."""
+        self._steps.append(step)
+
+    def block(self, fill: Callable[[], Any]) -> hir.Block:
+        """The block of the steps that `fill()` puts."""
+        return self.valued_block(fill)[0]
+
+    def valued_block(self, fill: Callable[[], Any]) -> tuple[hir.Block, Any]:
+        """The block of the steps that `fill()` puts, and what `fill()` returns."""
+        outer, self._steps = self._steps, []
+        value = fill()
+        steps, self._steps = self._steps, outer
+        return hir.Block(tuple(steps)), value
+
+    def register(self) -> hir.Register:
+        """A fresh register."""
+        self.initial.append(None)
+        return len(self.initial) - 1
+
+    def constant(self, value: Any) -> hir.Register:
+        """A register that holds `value` from the start; equal numbers, strings and functions share one."""
+        key = (value.__class__, value if value.__class__ is not float else repr(value))
+        try:
+            found = self._constants.get(key)
+        except TypeError:  # not hashable
+            self.initial.append(value)
+            return len(self.initial) - 1
+        if found is None:
+            self.initial.append(value)
+            found = self._constants[key] = len(self.initial) - 1
+        return found
+
+    def put_operation(
+        self, function: Callable[..., Any], operands: tuple[hir.Register, ...], location: FileLocation
+    ) -> hir.Register:
+        """Put `function(*operands)`; the register of the result."""
+        result = self.register()
+        self._steps.append(hir.Operate(result, function, operands, location))
+        return result
+
+    def put_load(self, name: str, location: FileLocation) -> hir.Register:
+        """Put a load of the variable `name`; the register of its value."""
+        result = self.register()
+        self._steps.append(hir.Load(result, name, location))
+        return result
