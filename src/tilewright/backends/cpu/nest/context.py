@@ -38,7 +38,8 @@ class Context:
         owed: for values that are known, the conditions that they rely on.
         programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
-        streaming: stores bypass the caches; the rows that the loop moves are collected here.
+        streaming: stores bypass the caches.
+        moved: the rows that the loop loads and stores are collected here.
         position: the lane at which the current chunk starts, an i64.
         reduced: results of the reductions that are finished.
     """
@@ -60,7 +61,8 @@ class Context:
         self.redirected: str | None = None
         self.programs: str | None = None
         self.compact = False
-        self.streaming: MovedRows | None = None
+        self.streaming = False
+        self.moved: MovedRows | None = None
         self._memos: dict[tuple[bool, int, int], Memo] = {}
         self._vectors: dict[tuple[object, ...], str] = {}
 

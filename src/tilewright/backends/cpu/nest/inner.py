@@ -16,7 +16,7 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import MASK_OPERANDS, masks_memory
 from tilewright.backends.cpu.nest.roots import Act, prepare
-from tilewright.backends.cpu.nest.streaming import streaming_conditions
+from tilewright.backends.cpu.nest.streaming import is_ahead, may_bypass_caches
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
 from tilewright.ir.core import Op
@@ -67,7 +67,7 @@ class InnerLoop:
         if self.by_rows and self._has_conditions() and not c.compact:
             self._versions(step)
         else:
-            self._loop(step)
+            self._in_best_order(step)
         for accumulator in self.accumulators:
             self._finish(accumulator)
         c.forget(c.depth + 1)
@@ -102,10 +102,10 @@ class InnerLoop:
             for fast, side in ((True, branch.then), (False, branch.otherwise)):
                 with side():
                     c.fast = fast
-                    if fast and self._may_stream():
-                        self._streamed(step)
+                    if fast:
+                        self._in_best_order(step)
                     else:
-                        self._loop(step if fast else 1)
+                        self._loop(1)
                     c.forget(c.depth + 1)
                     outcomes.append([a.together(c) for a in self.accumulators])
         c.fast = False
@@ -120,6 +120,31 @@ class InnerLoop:
             w.do(f"{condition} = and i1 {name}, true")
         c.assumptions = []
 
+    def _any_order_will_do(self, step: int) -> bool:
+        """Does the loop only store, in several steps?"""
+        if not self.by_rows or self.c.compact or step * self.c.lanes >= self.extent:
+            return False
+        return all(r.name in STORES or r.name == "cpu.write" for r in self.roots)
+
+    def _in_best_order(self, step: int) -> None:
+        """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
+        c, w = self.c, self.c.w
+        if not self._any_order_will_do(step):
+            self._loop(step)
+            return
+        flip, streams = w.fresh("flip"), w.fresh("streams") if self._may_stream() else None
+        conditions = w.open_section()
+        c.moved = MovedRows()
+        if streams:
+            self._streamed(step, flip, streams)
+        else:
+            self._loop(step, flip)
+        with w.at(conditions):
+            if streams:
+                w.do(f"{streams} = and i1 {may_bypass_caches(c, sum(map(_bytes, self.roots)))}, true")
+            w.do(f"{flip} = select i1 {is_ahead(c)}, i64 {self.extent - step * c.lanes}, i64 0")
+        c.moved = None
+
     def _may_stream(self) -> bool:
         """Are stores all that this loop does, and is its nest bound by memory?
 
@@ -130,28 +155,17 @@ class InnerLoop:
             return False
         return is_bound_by_memory(self.nest, self.nest.body)
 
-    def _streamed(self, step: int) -> None:
-        """Two loops, one of which stores past the caches."""
-        c, w = self.c, self.c.w
-        condition, flip = w.fresh("stream"), w.fresh("flip")
-        conditions = w.open_section()
-        with w.branch(condition) as branch:
+    def _streamed(self, step: int, flip: str, streams: str) -> None:
+        """Two loops; where the i1 `streams` holds, the one that stores past the caches."""
+        c = self.c
+        with c.w.branch(streams) as branch:
             with branch.then():
-                c.streaming = MovedRows()
+                c.streaming = True
                 self._loop(step, flip)
                 c.forget(c.depth + 1)
-            with w.at(conditions):
-                wanted, from_end = streaming_conditions(c, sum(self._bytes(r) for r in self.roots))
-                w.do(f"{condition} = and i1 {wanted}, true")
-                w.do(f"{flip} = select i1 {from_end}, i64 {self.extent - step * c.lanes}, i64 0")
-                c.streaming = None
+                c.streaming = False
             with branch.otherwise():
-                self._loop(step)
-
-    def _bytes(self, store: Op) -> int:
-        tile = store.operands[1].type
-        assert isinstance(tile, TensorType)
-        return tile.numel * max(8, tile.bits) // 8
+                self._loop(step, flip)
 
     # ------------------------------------------------------------------ the loop itself
 
@@ -259,6 +273,12 @@ class InnerLoop:
         kind = Uniform if self.by_rows else Vector
         for result, name in zip(accumulator.root.results, values, strict=True):
             c.reduced[result] = kind(name, c.depth)
+
+
+def _bytes(store: Op) -> int:
+    tile = store.operands[1].type
+    assert isinstance(tile, TensorType)
+    return tile.numel * max(8, tile.bits) // 8
 
 
 def _is_masked(op: Op) -> bool:

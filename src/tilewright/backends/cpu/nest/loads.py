@@ -118,8 +118,8 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
     level = max(levels)
     if start is not None:
         level = max(level, start.level)
-        if c.streaming is not None and not is_chunked(pointer):
-            c.streaming.loads.append(start_of_row(c, pointer))
+        if c.moved is not None and not is_chunked(pointer):
+            c.moved.loads.append(start_of_row(c, pointer))
         with c.at(level) as w:
             if mask_vector is None:
                 return Vector(w.load(vector(inside, lanes), start.name, align=align), level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Lane, Uniform
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Lane, Uniform, is_chunked
 from tilewright.backends.cpu.nest.loads import (
     as_bytes,
     contiguous_start,
@@ -40,8 +40,9 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
     if start is None:
         pointers, _ = each_address(c, pointer, inside)
         return lambda: scatter(c.w, pointers, inside, name, align=align, mask=mask_name)
-    if mask_name is None and stream and c.streaming is not None:
-        c.streaming.stores.append(start_of_row(c, pointer))
+    if c.moved is not None and not is_chunked(pointer):
+        c.moved.stores.append(start_of_row(c, pointer))
+    if mask_name is None and stream and c.streaming:
         return lambda: store_past_caches(c, inside, name, start.name)
     if mask_name is None:
         return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)

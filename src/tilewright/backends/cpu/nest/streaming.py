@@ -1,13 +1,12 @@
-"""Stores that bypass the caches: no line is fetched to be overwritten.
+"""The order in which a loop stores, and stores that bypass the caches: no line is fetched to be overwritten.
 
-    if the grid stores much, and addresses are aligned and apart modulo 4096:
-        for chunk in (first … last, or last … first):   load, compute, store past the caches
-    else:
-        for chunk in first … last:                      load, compute, store
+    step by step, first … last or last … first:
+        load, compute, store past the caches      if the grid stores much, to addresses that are aligned and apart
+        load, compute, store                      otherwise
 
-A load waits for an earlier store whose address is the same modulo 4096, and stores past the caches take long. Where the
-output lies a little ahead of an input modulo 4096, as it does when arrays of a multiple of 4096 bytes are allocated one
-after the other, ascending chunks load what the last ones stored, so to speak; descending chunks do not.
+A load waits for an earlier store whose address is the same modulo 4096. Where the output lies a little ahead of an
+input modulo 4096, as in arrays of a multiple of 4096 bytes that are allocated one after the other, a loop that runs
+forwards loads what looks like what it has just stored; one that runs backwards does not.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ ALIGNMENT = 16
 
 PAGE = 4096
 NEAR = 320
-"""Bytes that stores past the caches may be behind until they do not delay loads any more."""
+"""Bytes behind a store after which it does not delay loads any more."""
+
+MOST_PAIRS = 8
+"""So many addresses are compared: more cost more than the wrong order."""
 
 
 def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> None:
@@ -38,32 +40,33 @@ def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> Non
         c.w.stream(vector(element, piece), part, c.w.offset(pointer, element, lane), align=ALIGNMENT)
 
 
-def streaming_conditions(c: Context, stored: int) -> tuple[str, str]:
-    """(whether to store past the caches, whether from the last chunk to the first), as i1.
-
-    Args:
-        c: `c.streaming` holds where the rows start that the loop loads and stores.
-        stored: bytes that one run of the loop stores.
-    """
+def may_bypass_caches(c: Context, stored: int) -> str:
+    """Whether to store past the caches: an i1. `stored` says how many bytes one run of the loop stores."""
     assert c.programs is not None
-    assert c.streaming is not None
+    assert c.moved is not None
     w = c.w
     total = w.emit(f"mul i64 {c.programs}, {stored}")
     wanted = w.emit(f"icmp uge i64 {total}, {STREAM_FROM}")
-    loads, stores = (_addresses(c, rows) for rows in (c.streaming.loads, c.streaming.stores))
-    for store in stores:
+    for store in _addresses(c, c.moved.stores):
         low = w.emit(f"and i64 {store}, {ALIGNMENT - 1}")
         wanted = w.emit(f"and i1 {wanted}, {w.emit(f'icmp eq i64 {low}, 0')}")
-    distances = [_distance(c, store, load) for store in stores for load in loads]
-    ahead = _any(c, [w.emit(f"icmp ult i64 {w.emit(f'sub i64 {d}, 1')}, {NEAR}") for d in distances])
-    behind = _any(c, [w.emit(f"icmp ugt i64 {d}, {PAGE - NEAR}") for d in distances])
-    clash = w.emit(f"and i1 {ahead}, {behind}")
-    return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}"), ahead
+    behind = _any(c, [w.emit(f"icmp ugt i64 {d}, {PAGE - NEAR}") for d in _distances(c)])
+    clash = w.emit(f"and i1 {is_ahead(c)}, {behind}")
+    return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}")
 
 
-def _distance(c: Context, store: str, load: str) -> str:
-    """How far the store is ahead of the load, modulo PAGE."""
-    return c.w.emit(f"and i64 {c.w.emit(f'sub i64 {store}, {load}')}, {PAGE - 1}")
+def is_ahead(c: Context) -> str:
+    """Whether a store is a little ahead of a load, so that the loop had better run backwards: an i1."""
+    w = c.w
+    return _any(c, [w.emit(f"icmp ult i64 {w.emit(f'add i64 {d}, -1')}, {NEAR}") for d in _distances(c)])
+
+
+def _distances(c: Context) -> list[str]:
+    """How far stores are ahead of loads, modulo PAGE."""
+    assert c.moved is not None
+    loads, stores = _addresses(c, c.moved.loads), _addresses(c, c.moved.stores)
+    pairs = [(store, load) for store in stores for load in loads][:MOST_PAIRS]
+    return [c.w.emit(f"and i64 {c.w.emit(f'sub i64 {store}, {load}')}, {PAGE - 1}") for store, load in pairs]
 
 
 def _any(c: Context, conditions: list[str]) -> str:
