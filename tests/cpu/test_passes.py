@@ -15,6 +15,7 @@ from tilewright.backends.cpu.carry_buffers import carry_buffers
 from tilewright.backends.cpu.carry_offsets import carry_offsets
 from tilewright.backends.cpu.dot.spec import operand_element_type
 from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.form_nests import form_nests
 from tilewright.backends.cpu.guard_stores import guard_stores
 from tilewright.backends.cpu.phases import spill_phases
@@ -30,6 +31,7 @@ Golden = Callable[[str, str], None]
 
 TARGET = host_target("znver4")
 PASSES: dict[str, Callable[[Op], object]] = {
+    "expand_reports": expand_reports,
     "carry_offsets": carry_offsets,
     "carry_buffers": carry_buffers,
     "form_nests": lambda module: form_nests(module, DotLowering(partial(operand_element_type, target=TARGET))),
@@ -37,6 +39,28 @@ PASSES: dict[str, Callable[[Op], object]] = {
     "guard_stores": guard_stores,
     "plan_arena": plan_arena,
 }
+
+REPORTS = """
+  tt.func public @kernel(%x: !tt.ptr<f16>, %n: i32) {
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %base = tt.splat %x : !tt.ptr<f16> -> tensor<8x!tt.ptr<f16>>
+    %places = tt.addptr %base, %i : tensor<8x!tt.ptr<f16>>, tensor<8xi32>
+    %v = tt.load %places : tensor<8x!tt.ptr<f16>>
+    tt.print " v: " {hex = false, isSigned = array<i32: 0, 1>} : %v, %n : tensor<8xf16>, i32
+    tt.print " bits: " {hex = true, isSigned = array<i32: 0>} : %v : tensor<8xf16>
+    %sum = "tt.reduce"(%i) <{axis = 0 : i32}> ({
+    ^bb0(%a: i32, %b: i32):
+      %c = arith.addi %a, %b : i32
+      %fits = arith.cmpi slt, %c, %n : i32
+      tt.assert %fits, "small" : i1
+      tt.reduce.return %c : i32
+    }) : (tensor<8xi32>) -> i32
+    %limit = tt.splat %n : i32 -> tensor<8xi32>
+    %below = arith.cmpi slt, %i, %limit : tensor<8xi32>
+    tt.assert %below, "in range" : tensor<8xi1>
+    tt.return
+  }
+"""
 
 MOVING_POINTERS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32, %step: i32) {
@@ -117,6 +141,7 @@ INPUTS = {
     "carry_buffers": TILES_IN_BRANCHES,
     "form_nests": ROWS,
     "spill_phases": ROWS,
+    "expand_reports": REPORTS,
     "guard_stores": ROWS,
     "plan_arena": TILES_IN_BRANCHES,
 }

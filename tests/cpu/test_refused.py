@@ -1,8 +1,6 @@
-"""What has no CPU lowering is refused by name and place, and works in kernels that run in Python."""
+"""What has no CPU lowering is refused by name and place."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,38 +12,33 @@ from tilewright.backends.cpu.emit_function import FunctionEmitter
 from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.nest import evaluate
 from tilewright.backends.cpu.nest.moves import MOVES
+from tilewright.backends.cpu.pipeline import lower_to_loops
 from tilewright.backends.cpu.refuse import REFUSED
 from tilewright.backends.llvm.elementwise import LOWERINGS
+from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.declare import OPS
+from tilewright.ir.parser import parse_module
 
 LANE_RULES, FUNCTION_RULES = evaluate._RULES, FunctionEmitter._OWN
 
 
-def printing(x_ptr):
-    tl.device_print("x", tl.load(x_ptr + tl.arange(0, 4)))
+RECURSION = """module {
+  tt.func public @kernel(%n: i32) {
+    tt.call @endless(%n) : (i32) -> ()
+    tt.return
+  }
+  tt.func private @endless(%n: i32) {
+    tt.call @endless(%n) : (i32) -> () loc("kernel.py":3:5)
+    tt.return
+  }
+}
+"""
 
 
-def asserting(x_ptr):
-    tl.device_assert(tl.load(x_ptr + tl.arange(0, 4)) == 0, "not zero")
-
-
-CASES = [(printing, "tl.device_print"), (asserting, "tl.device_assert")]
-
-
-@pytest.mark.parametrize(("function", "feature"), CASES, ids=[function.__name__ for function, _ in CASES])
-def test_refused_by_name(function: Any, feature: str) -> None:
-    with pytest.raises(tw.Unsupported, match=feature) as caught:
-        tw.jit(function)[(1,)](np.zeros(4, np.float32), debug=True)
-    assert "test_refused.py:" in str(caught.value)
-
-
-def test_assertions_cost_nothing_without_debug() -> None:
-    tw.jit(asserting)[(1,)](np.ones(4, np.float32))
-
-
-def test_prints_when_it_runs_in_python(capsys: pytest.CaptureFixture[str]) -> None:
-    tw.jit(printing, interpret=True)[(1,)](np.ones(4, np.float32))
-    assert "x" in capsys.readouterr().out
+def test_refused_by_name() -> None:
+    with pytest.raises(tw.Unsupported, match="calling a function that calls itself") as caught:
+        lower_to_loops(parse_module(RECURSION), host_target())
+    assert "kernel.py:3:5" in str(caught.value)
 
 
 NOT_LOWERED = {
@@ -64,6 +57,8 @@ NOT_LOWERED = {
     "tt.make_tensor_descriptor": "the language keeps base, shape and strides",
     "tt.make_tensor_ptr": "rewrite_tensor_pointer takes it away",
     "tt.map_elementwise": "the language refuses it",
+    "tt.assert": "expand_reports makes cpu.assert of it",
+    "tt.print": "expand_reports makes cpu.print of it",
     "tt.unsplat": "expand_unsplat makes a reduction of it",
 }
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES, REFUSED)

@@ -24,6 +24,7 @@ PRESUMED = {
     "num_stages": 3,
     "num_threads": 0,
     "entry": "",
+    "reports": [],
     "scratch_bytes": 0,
     "tmem_size": 0,
     "global_scratch_size": 0,

@@ -93,8 +93,17 @@ def first_product(request: Request) -> tuple[str, Any]:
 
 def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], options: Any) -> Op:
     """The kernel as TTIR, before any pass."""
-    given = {"debug": False, "default_dot_input_precision": "tf32", **options_facts(options)}
-    front_end = EvaluateOptions(debug=given["debug"], dot_precision=given["default_dot_input_precision"])
+    given = {
+        "debug": False,
+        "sanitize_overflow": True,
+        "default_dot_input_precision": "tf32",
+        **options_facts(options),
+    }
+    front_end = EvaluateOptions(
+        debug=given["debug"],
+        sanitize_overflow=given["sanitize_overflow"],
+        dot_precision=given["default_dot_input_precision"],
+    )
     return evaluate_kernel(read_function_once(kernel.fn), front_end_parameters(signature), name=name, options=front_end)
 
 

@@ -133,7 +133,8 @@ def cache_key(
 
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a launch, with what the knobs say where it does not: all of the environment that changes code."""
-    options = {"debug": knobs.runtime.debug, "enable_fp_fusion": knobs.language.fp_fusion_enabled, **given}
+    options = {"enable_fp_fusion": knobs.language.fp_fusion_enabled, **given}
+    options["debug"] = bool(given.get("debug")) or knobs.runtime.debug
     if knobs.language.fp32_default is not None:
         options.setdefault("default_dot_input_precision", knobs.language.fp32_default)
     if knobs.language.force_disable_fp_fusion:

@@ -10,12 +10,14 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
+from tilewright.backends.base import options_facts
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.build import current_backend
 from tilewright.runtime.kernel import grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, specialize
+from tilewright.support import knobs
 
 
 class InterpretedFunction(JITCallable):
@@ -38,9 +40,10 @@ class InterpretedFunction(JITCallable):
             return
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        arguments = self._bound(args, kwargs)
+        arguments, checks_overflow = self._bound(args, kwargs)
         extents = grid_extents(grid, arguments)
-        late.interpret(self.fn, extents, {p.name: _run_time(arguments[p.name], p) for p in self.params}, self.params)
+        values = {p.name: _run_time(arguments[p.name], p) for p in self.params}
+        late.interpret(self.fn, extents, values, self.params, checks_overflow=checks_overflow)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:
         """Nothing: there is nothing to compile."""
@@ -60,10 +63,12 @@ class InterpretedFunction(JITCallable):
     def __repr__(self) -> str:
         return f"InterpretedFunction({self.fn.__module__}:{self.fn.__qualname__})"
 
-    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        values, options = bind(self.fn.__name__, self.params, args, kwargs)
-        current_backend().parse_options(options)
-        return dict(zip(self.arg_names, values, strict=True))
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """The arguments by name, and whether integers that overflow are a failed assertion."""
+        values, given = bind(self.fn.__name__, self.params, args, kwargs)
+        options = options_facts(current_backend().parse_options(given))
+        checks_overflow = (options["debug"] or knobs.runtime.debug) and options.get("sanitize_overflow", True)
+        return dict(zip(self.arg_names, values, strict=True)), checks_overflow
 
 
 def _run_time(value: Any, param: KernelParam) -> Specialized:

@@ -205,7 +205,7 @@ class JITFunction(JITCallable):
         extents = grid_extents(grid, dict(zip(self.arg_names, call.values, strict=True)))
         kernel = self._kernel_for(call)
         kernel.launch(extents, call.run_time_values())
-        if miss is not None:
+        if miss is not None and not kernel.reports:
             self._launches().install(miss, kernel.native_specialization())
         return kernel
 

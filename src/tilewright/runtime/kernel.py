@@ -18,6 +18,7 @@ from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
+from tilewright.runtime.drivers.cpu.listener import Listener, Site
 from tilewright.runtime.drivers.cpu.loader import load_kernel
 from tilewright.runtime.errors import ReadOnlyError
 
@@ -44,6 +45,7 @@ class CompiledKernel:
         name: the kernel's symbol.
         hash: digest of everything that the code depends on.
         signature: one entry per parameter.
+        reports: the prints and assertions in it; a kernel that has some is always launched from Python.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
         n_spills, n_max_threads: for programs that plan for a GPU's registers and threads.
@@ -72,6 +74,7 @@ class CompiledKernel:
         self.types: tuple[str, ...] = tuple(leaf.type for spec in signature for leaf in spec.leaves())
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
+        self.reports: Sequence[Site] = getattr(artifact.metadata, "reports", ())
         self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
         self._image = image
@@ -118,6 +121,7 @@ class CompiledKernel:
 
         Raises:
             ReadOnlyError: the kernel stores through an array that must not be written.
+            DeviceAssertError: an assertion in the kernel does not hold.
         """
         numbers = [value.address if isinstance(value, ArrayView) else value for value in values]
         for index in self._stored:
@@ -131,8 +135,11 @@ class CompiledKernel:
         if programs and self._image is None:
             make_backend(self.metadata.target).launch(self, (grid[0], grid[1], grid[2]), list(values))
         elif programs:
-            record = launch_record(grid, numbers, self.types)
+            listener = Listener(self.reports) if self.reports else None
+            record = launch_record(grid, numbers, self.types, listener=listener.address if listener else 0)
             run_grid(self.entry, record, programs, scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
+            if listener is not None:
+                listener.finish()
 
     def native_specialization(self) -> Specialization:
         """What the native launcher needs to launch this kernel by itself; no parameter may be a tuple."""

@@ -66,6 +66,8 @@ def interpret(
     grid: tuple[int, int, int],
     arguments: Mapping[str, Specialized],
     parameters: Sequence[KernelParam],
+    *,
+    checks_overflow: bool,
 ) -> None:
     """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`."""
     from tilewright.compiler.parameters import language_type
@@ -92,7 +94,7 @@ def interpret(
         value = run_time(parameter.name, arguments[parameter.name])
         marked = parameter.is_constexpr and isinstance(value, (bool, int, float, str))
         values[parameter.name] = constexpr(value) if marked else value
-    run_eagerly(python, grid, values, buffers)
+    run_eagerly(python, grid, values, buffers, checks_overflow=checks_overflow)
 
 
 def call_eagerly(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

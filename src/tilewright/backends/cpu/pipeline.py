@@ -2,6 +2,7 @@
 
 inline            functions marked noinline, too
 refuse            what has no lowering is refused, by name
+expand_reports    prints and assertions are put in terms of buffers and scalars
 expand_histogram  histograms become comparisons and sums
 expand_unsplat    the only element of a tile is reduced to a scalar
 carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
@@ -27,7 +28,9 @@ from tilewright.backends.cpu.dot.spec import operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.emit_function import emit_function
+from tilewright.backends.cpu.emit_reports import Site
 from tilewright.backends.cpu.expand_histogram import expand_histogram
+from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
 from tilewright.backends.cpu.form_nests import form_nests
 from tilewright.backends.cpu.guard_stores import guard_stores
@@ -57,7 +60,7 @@ def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target:
     """The stage `llir`: loops → LLVM IR, which begins with what a launch has to know."""
     metadata.setdefault("stored", _pointers(module))  # the text of this stage does not tell any more
     metadata["scratch_bytes"] = arena_bytes(module, _workspace(module, target))
-    text, metadata["entry"] = emit_llvm(module, target, fuse=options.enable_fp_fusion)
+    text, metadata["entry"], metadata["reports"] = emit_llvm(module, target, fuse=options.enable_fp_fusion)
     return launch_facts.text_of(metadata) + text
 
 
@@ -77,6 +80,7 @@ def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
     inline(module, every_call=True)
     refuse_unsupported(module)
+    expand_reports(module)
     expand_histogram(module)
     expand_unsplat(module)
     carry_offsets(module)
@@ -99,10 +103,10 @@ def _workspace_of(dot: Op, target: Target) -> int:
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
 
 
-def emit_llvm(module: Op, target: Target, *, fuse: bool) -> tuple[str, str]:
-    """ttcir → the text of an LLVM module, and the name of its entry point."""
+def emit_llvm(module: Op, target: Target, *, fuse: bool) -> tuple[str, str, list[Site]]:
+    """ttcir → the text of an LLVM module, the name of its entry point, and what the kernel may report."""
     function = next(op for op in module.regions[0].block if op.definition.symbol)
     name = str(function.attributes["sym_name"])
     writer = LlvmWriter(target, fuse=fuse)
-    emit_function(writer, function, name)
-    return writer.render(), name
+    sites = emit_function(writer, function, name)
+    return writer.render(), name, sites

@@ -1,6 +1,6 @@
 """What the language has and the CPU back end does not: refused by name, at its place, before anything is lowered.
 
-tt.print "x = " … : %x        error: `tl.device_print` is not supported
+tt.call @factorial(%m)        error: calling a function that calls itself is not supported
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
 REFUSED = {
-    "tt.assert": "`tl.device_assert` with debug=True",
     "tt.call": "calling a function that calls itself",
-    "tt.print": "`tl.device_print`",
 }
 
 
