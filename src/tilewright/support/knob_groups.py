@@ -18,6 +18,7 @@ from tilewright.support.knob_kinds import (
     env_int,
     env_opt_bool,
     env_opt_str,
+    env_size,
     env_str,
     env_str_callable_default,
 )
@@ -240,6 +241,16 @@ class tilewright_knobs(base_knobs):
     cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
     num_threads = env_int(
         "TILEWRIGHT_NUM_THREADS", 0, "threads that share a grid; 0: as many as the process may use", least=0
+    )
+    cache_size = env_size(
+        "TILEWRIGHT_CACHE_SIZE",
+        1 << 30,
+        "how large the cache folder may become, such as `500M` or `2G`; what was used least recently goes; 0: no limit",
+    )
+    cache_key = env_str(
+        "TILEWRIGHT_CACHE_KEY",
+        "",
+        "secret with which entries of a remote cache are signed, and without which they are refused",
     )
     compile_workers = env_int(
         "TILEWRIGHT_COMPILE_WORKERS",

@@ -16,11 +16,12 @@ An empty variable counts as unset. `support.knobs` has the groups themselves. Na
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 Value = TypeVar("Value")
 Given = TypeVar("Given")
@@ -227,6 +228,22 @@ class env_int(env_base[int, int]):
         if self.least is not None and number < self.least:
             raise self.error(text, f"{self.least} or more")
         return number
+
+
+class env_size(env_base[int, int]):
+    """A number of bytes; in the environment also as `500M`, `2G` or `2GiB`, in powers of 1024."""
+
+    units: ClassVar = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+    def __init__(self, key: str, default: int, meaning: str = "") -> None:
+        super().__init__(key, meaning)
+        self.default = default
+
+    def parse(self, text: str) -> int:
+        found = re.fullmatch(r"\s*(\d+)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+        if not found:
+            raise self.error(text, "a number of bytes such as 500M")
+        return int(found[1]) << self.units[found[2].upper()]
 
 
 class env_class(env_base[type[Value] | None, type[Value] | None]):

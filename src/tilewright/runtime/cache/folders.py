@@ -1,0 +1,127 @@
+"""Folders that only we can have written to, and files that are whole or not there.
+
+is_trusted("/home/me/.tilewright/cache")             True; a folder of somebody else is refused with a warning
+write_whole(Path("/…/add.json"), b"{}")              written under another name, then renamed
+file_stem("../../etc/passwd")                        "______etc_passwd"
+
+A compiled kernel is machine code that this process runs, so where it comes from matters: the folder must belong to the
+user who runs, and not everybody may write to it. New folders are open to their owner only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import stat
+import warnings
+from pathlib import Path
+
+TEMPORARY = ".tmp"
+MAX_STEM = 100
+_serial = itertools.count()
+_warned: set[str] = set()
+
+
+class UntrustedFolderError(PermissionError):
+    """A folder that others may write to: nothing is read from it or written to it."""
+
+
+def is_trusted(folder: str | Path) -> bool:
+    """Whether the folder is there and nobody but us can have put files into it. Warns of one that is not ours.
+
+    A link to a folder is good if we, or root, made the link.
+    """
+    try:
+        link = os.lstat(folder)
+        found = os.stat(folder) if stat.S_ISLNK(link.st_mode) else link  # noqa: PTH116 - the road of a loaded kernel
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        warn_once(folder, str(error))
+        return False
+    problem = _problem(link, found)
+    if problem:
+        warn_once(folder, problem)
+    return problem is None
+
+
+def _problem(link: os.stat_result, found: os.stat_result) -> str | None:
+    user = os.geteuid()
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is not a folder"
+    if found.st_uid != user:
+        return f"it belongs to user {found.st_uid}, not to {user}"
+    if link.st_uid not in (user, 0):
+        return f"it is a link that belongs to user {link.st_uid}, not to {user}"
+    return "everybody may write to it" if found.st_mode & stat.S_IWOTH else None
+
+
+def make_private(folder: Path) -> None:
+    """Make the folder, open to its owner only, and those above it; see that it can be trusted.
+
+    Raises:
+        UntrustedFolderError: others may write to it.
+        OSError: it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if not is_trusted(folder):
+        raise UntrustedFolderError(f"{folder} is not used: others may write to it")
+
+
+def warn_once(folder: str | Path, problem: str) -> None:
+    """Say, once per process and folder, that compiled kernels are not kept there."""
+    if str(folder) not in _warned:
+        _warned.add(str(folder))
+        advice = "set TRITON_CACHE_DIR to a folder that is yours"
+        warnings.warn(f"compiled kernels are not kept in {folder}: {problem}; {advice}", RuntimeWarning, 2)
+
+
+def file_stem(name: str) -> str:
+    """A kernel's name as part of a file name: it can neither leave the folder nor be too long."""
+    if name.isascii() and name.isidentifier() and len(name) <= MAX_STEM:
+        return name
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name[:MAX_STEM])
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees a part of it.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left behind.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{next(_serial)}{TEMPORARY}")
+    try:
+        # Nothing of that name may be there, not even a link: it would lead the content elsewhere.
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete temporary files of processes that ended before they could rename them."""
+    for entry in os.scandir(folder):
+        if entry.name.endswith(TEMPORARY) and _is_abandoned(entry.name):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+def _is_abandoned(name: str) -> bool:
+    """Whether the process in the name of a temporary file is gone. (One on another machine writes its file again.)"""
+    try:
+        process = int(name.split(".")[-3])
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, IndexError, OSError):
+        return False
+    return False

@@ -1,0 +1,165 @@
+"""Compiled kernels in the cache: whole entries, each file checked against its digest.
+
+    ~/.tilewright/cache/GZTG…A/       the digest of the cache key, in base 32
+        add.source  add.ttir  add.ttcir  add.llir      texts, for `kernel.asm`
+        add.obj  add.image                             relocatable object; the same linked, ready to be mapped
+        add.json                                       metadata, and the digest of each other file
+        __grp__add.json                                which files belong together
+
+Who keeps the files is up to the cache manager. Whatever does not match its digest counts as absent: the kernel is
+compiled again and the entry replaced. A folder that cannot be read or written costs one warning; kernels are then
+compiled in each process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.runtime.cache.folders import file_stem, warn_once
+from tilewright.runtime.cache.managers import GROUP, get_cache_manager
+from tilewright.support import knobs
+from tilewright.support.hashing import hash_of
+
+_FORMAT = 2
+
+
+class Entry(NamedTuple):
+    """What the cache keeps of a kernel.
+
+    Attributes:
+        facts: JSON values: the metadata.
+        files: contents by suffix (`ttir`, `image` …).
+    """
+
+    facts: Mapping[str, Any]
+    files: Mapping[str, bytes]
+
+
+class StoredEntry:
+    """An entry in the cache; a file is read, and checked against its digest, when it is asked for.
+
+    Attributes:
+        facts: the metadata.
+        suffixes: of the files.
+    """
+
+    def __init__(self, stem: str, body: Mapping[str, Any], path_of: Callable[[str], str | None]) -> None:
+        self.facts: Mapping[str, Any] = body["facts"]
+        self.suffixes = tuple(body["files"])
+        self._stem, self._digests, self._path_of = stem, body["files"], path_of
+
+    @property
+    def group(self) -> dict[str, str]:
+        """The path of each file by its name, for hooks."""
+        names = (f"{self._stem}.{suffix}" for suffix in (*self.suffixes, "json"))
+        return {name: path for name in names if (path := self._path_of(name))}
+
+    def read(self, suffix: str) -> bytes:
+        """The content of the file with this suffix.
+
+        Raises:
+            OSError: the file is gone, or is not what was written.
+        """
+        path = self._path_of(f"{self._stem}.{suffix}")
+        if path is None:
+            raise FileNotFoundError(f"{self._stem}.{suffix} is not in the cache")
+        content = _content(path)
+        if hash_of(content).hexdigest() != self._digests[suffix]:
+            raise OSError(f"{path} is damaged: delete it, and it will be made again")
+        return content
+
+
+def load(digest: str, name: str) -> StoredEntry | None:
+    """The entry for a cache key, or None when there is none that is whole.
+
+    Args:
+        digest: of the cache key.
+        name: of the kernel.
+    """
+    stem = file_stem(name)
+    manager = get_cache_manager(digest)
+    try:
+        path = manager.get_file(f"{stem}.json")
+        return None if path is None else _entry(stem, _content(path), manager.get_file)
+    except FileNotFoundError:  # another process has just evicted it
+        return None
+    except OSError as error:
+        _warn(error)
+        return None
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path would take longer than reading
+        return file.read()
+
+
+def _entry(stem: str, index: bytes, path_of: Callable[[str], str | None]) -> StoredEntry | None:
+    """The entry that an index describes, or None where it is not as it was written."""
+    body = index[_HEAD_BYTES:-1]
+    if index != _index(body):
+        return None
+    facts = json.loads(body)
+    return StoredEntry(stem, facts, path_of) if facts["format"] == _FORMAT else None
+
+
+def _index(body: bytes) -> bytes:
+    """The file that describes an entry: JSON, with the digest of `body`, which is JSON too, at a fixed place."""
+    return b'{"digest": "%s", "entry": %s}' % (hash_of(body).hexdigest().encode(), body)
+
+
+def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
+    """Keep an entry; where that is not possible, warn once and go on without.
+
+    Args:
+        digest: of the cache key.
+        name: of the kernel.
+        entry: what to keep.
+
+    Returns:
+        The path of each file by its name; empty where the entry could not be kept.
+    """
+    stem = file_stem(name)
+    digests = {suffix: hash_of(content).hexdigest() for suffix, content in entry.files.items()}
+    body = {"format": _FORMAT, "facts": dict(entry.facts), "files": digests}
+    files = {f"{stem}.{suffix}": content for suffix, content in entry.files.items()}
+    files[f"{stem}.json"] = _index(json.dumps(body).encode())
+    try:
+        manager = get_cache_manager(digest)
+        group = {file: manager.put(content, file) for file, content in files.items()}
+        manager.put_group(f"{stem}.json", group)
+    except OSError as error:
+        _warn(error)
+        return {}
+    return group
+
+
+_HEAD_BYTES = len(_index(b"")) - 1
+
+
+def damages(folder: Path) -> Iterator[str]:
+    """What is wrong with the kernels in the folder of one key: `add.image is damaged`."""
+    for note in sorted(folder.glob(f"{GROUP}*.json")):
+        index = note.name.removeprefix(GROUP)
+        stem = index.removesuffix(".json")
+        try:
+            content = (folder / index).read_bytes()
+        except OSError as error:
+            yield f"{index}: {error.strerror}"
+            continue
+        entry = _entry(stem, content, lambda name: os.fspath(folder / name))
+        if entry is None:
+            yield f"{index} is damaged"
+            continue
+        for suffix in entry.suffixes:
+            try:
+                entry.read(suffix)
+            except OSError:
+                yield f"{stem}.{suffix} is damaged or missing"
+
+
+def _warn(error: OSError) -> None:
+    warn_once(Path(knobs.cache.dir), str(error))
