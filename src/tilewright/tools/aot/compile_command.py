@@ -1,0 +1,191 @@
+"""`tilewright compile`: a kernel becomes an object file and C files that launch it, without Python.
+
+    tilewright compile kernels.py -n add -s "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=1024" -g "n / BLOCK + 1, 1, 1"
+    cc -c program.c add.*.c && cc *.o
+
+The object holds the machine code, the header declares `add_<digest>_<hints>(stream, x_ptr, y_ptr, out_ptr, n)`, the
+source defines it. `tilewright link` makes one function of several such specialisations. Options are Triton's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.base import GPUTarget
+from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.backends.llvm.machine import UnknownCpuError
+from tilewright.compiler.artifact import Stage
+from tilewright.runtime.build import build, current_target
+from tilewright.runtime.jit import JITFunction
+from tilewright.runtime.kernel import CompiledKernel
+from tilewright.runtime.sources import ASTSource
+from tilewright.support.hashing import hash_of
+from tilewright.tools.aot.c_text import Stub, header_text, source_text
+from tilewright.tools.aot.c_types import parameter
+from tilewright.tools.kernels import Argument, UsageError, find_kernel, parse_signature, split_signature
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass
+class CompileArgs:
+    """What to compile.
+
+    Attributes:
+        path: the file with the kernel, which is executed.
+        kernel_name: the kernel in it.
+        signature: types and constants.
+        grid: up to three C expressions over the arguments and the whole-number constants.
+        target: `<backend>:<arch>:<warp size>`; this machine without it.
+        num_warps, num_stages: part of the name of the result only.
+        out_name: the C function begins with it; the kernel's name without it.
+        out_path: the files' names begin with it; `out_name` without it.
+    """
+
+    path: str = ""
+    kernel_name: str = ""
+    signature: str = ""
+    grid: str = ""
+    target: str | None = None
+    num_warps: int = 1
+    num_stages: int = 3
+    out_name: str | None = None
+    out_path: Path | None = None
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    command.add_argument("path", help="the file with the kernel; it is executed")
+    command.add_argument("--kernel-name", "-n", default="", required=True, help="the kernel in it")
+    command.add_argument("--signature", "-s", required=True, help='types and constants: "*fp32:16, i32, i32:1, 128"')
+    command.add_argument("--grid", "-g", required=True, help='C expressions over the arguments: "n / 128 + 1, 1, 1"')
+    command.add_argument("--target", "-t", help="cpu:ARCH:0, where ARCH may name a CPU; default: this machine")
+    command.add_argument("--num-warps", "-w", type=int, default=1, help="part of the result's name")
+    command.add_argument("--num-stages", "-ns", type=int, default=3, help="part of the result's name")
+    command.add_argument("--out-name", "-on", help="the C function begins with it; default: the kernel's name")
+    command.add_argument("--out-path", "-o", type=Path, help="the files begin with it; default: the name")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile and print the files' names.
+
+    Raises:
+        UsageError: an argument is not as it should be.
+        CompilationError: the kernel is wrong.
+    """
+    given = {name: getattr(options, name) for name in CompileArgs.__dataclass_fields__}
+    _, files = compile_kernel(CompileArgs(**given))
+    for file in files:
+        print(file)
+    return 0
+
+
+def compile_kernel(args: CompileArgs) -> tuple[str, list[Path]]:
+    """Compile a kernel to files.
+
+    Args:
+        args: what to compile.
+
+    Returns:
+        The name of the C function, and the files: header, source, object.
+
+    Raises:
+        UsageError: an argument is not as it should be.
+        CompilationError: the kernel is wrong.
+        OSError: a file cannot be written.
+    """
+    kernel = find_kernel(args.path, args.kernel_name)
+    arguments = parse_signature(kernel, split_signature(args.signature))
+    out_name = args.out_name or args.kernel_name
+    if not _NAME.fullmatch(out_name):
+        raise UsageError(f"{out_name!r} cannot be the name of a C function")
+    digest = _digest(args)
+    hints = [argument.hint for argument in arguments if argument.type]  # numbered as in C, where constants are left out
+    suffix = "".join(f"{number}{'c' if hint == 1 else 'd'}" for number, hint in enumerate(hints) if hint)
+    name, tag = f"{out_name}_{digest}_{suffix}", f"{digest}_{suffix}"
+    backend = _backend(args.target)
+    compiled = _compiled(kernel, f"{name}_programs_from_to", arguments, backend)
+    base = args.out_path or Path(out_name)
+    files = [base.with_name(f"{base.name}.{tag}.{ext}") for ext in ("h", "c", "kernel.o")]
+    stub = _stub(args, name, arguments, compiled, backend, files)
+    for file, content in zip(files, (header_text(stub), source_text(stub), compiled.asm["obj"]), strict=True):
+        file.write_bytes(_bytes(content))
+    return name, files
+
+
+def _digest(args: CompileArgs) -> str:
+    """Eight digits that tell specialisations apart."""
+    about = [*split_signature(args.signature), args.grid, args.target or "", f"{args.num_warps} {args.num_stages}"]
+    return hash_of("\n".join(about).encode()).hexdigest()[:8]
+
+
+def _backend(target: str | None) -> CpuBackend:
+    """The back end for `cpu:ARCH:0`, or for this machine."""
+    kind, _, rest = (target or "cpu").partition(":")
+    arch, _, warp_size = rest.partition(":")
+    if kind != "cpu" or warp_size not in ("", "0"):
+        raise UsageError(f"--target {target}: expected cpu:ARCH:0; C files are written for CPUs only")
+    try:
+        return CpuBackend(GPUTarget("cpu", arch, 0) if arch else current_target())
+    except UnknownCpuError as error:
+        raise UsageError(f"--target {target}: {error}") from None
+
+
+def _compiled(kernel: JITFunction, symbol: str, arguments: Sequence[Argument], backend: CpuBackend) -> CompiledKernel:
+    source = ASTSource.of(kernel, symbol, [argument.spec for argument in arguments], lambda: kernel.src)
+    compiled = build(source, backend, {"debug": False})
+    if compiled.metadata._asdict().get("reports"):
+        raise UsageError(f"{kernel.fn.__name__} prints or checks: compiled ahead of time, nobody would hear of it")
+    return compiled
+
+
+def _stub(
+    args: CompileArgs,
+    name: str,
+    arguments: Sequence[Argument],
+    compiled: CompiledKernel,
+    backend: CpuBackend,
+    files: Sequence[Path],
+) -> Stub:
+    run_time = [argument for argument in arguments if not argument.spec.is_constant]
+    stored = {run_time[index].spec.name for index in compiled.metadata.stored}
+    in_c = {a.spec.name: parameter(a.spec.name, a.type, is_stored=a.spec.name in stored) for a in arguments if a.type}
+    constants = {a.spec.name: a.spec.constant for a in arguments if a.spec.is_constant and not a.type}
+    grid = [part.strip() for part in args.grid.split(",")]
+    if not 1 <= len(grid) <= 3 or not all(grid):
+        raise UsageError(f"--grid {args.grid!r}: expected one to three C expressions")
+    return Stub(
+        kernel=args.kernel_name,
+        name=name,
+        entry=compiled.metadata.entry,
+        header=files[0].name,
+        object=files[2].name,
+        about=f"{args.signature}; for {backend.machine.tune}, {backend.machine.triple}",
+        algorithm=_algorithm(constants, args),
+        parameters=[in_c[argument.spec.name] for argument in run_time],
+        everything=list(in_c.values()),
+        aligned=[in_c[argument.spec.name] for argument in run_time if argument.hint == 16],
+        grid=[*grid, "1", "1"][:3],
+        constants={key: value for key, value in constants.items() if _is_in(key, value, grid)},
+        scratch_bytes=compiled.metadata.scratch_bytes,
+        features=() if backend.machine.neon else backend.machine.features,
+    )
+
+
+def _algorithm(constants: dict[str, Any], args: CompileArgs) -> str:
+    """A word for the constants: specialisations that share it differ in hints only."""
+    values = "x".join(re.sub(r"\W", "_", str(value)) for value in constants.values())
+    return f"{values}_warps{args.num_warps}xstages{args.num_stages}"
+
+
+def _is_in(name: str, value: Any, grid: Sequence[str]) -> bool:
+    return isinstance(value, int) and any(re.search(rf"\b{re.escape(name)}\b", part) for part in grid)
+
+
+def _bytes(content: Stage) -> bytes:
+    return content if isinstance(content, bytes) else content.encode()

@@ -1,0 +1,160 @@
+"""`tilewright link`: one C function that picks among the specialisations that `tilewright compile` wrote.
+
+    tilewright link matmul.*.h -o matmul            matmul.h and matmul.c
+
+    matmul_default(stream, C, A, B, M, …)           with the first set of constants (algorithm 0)
+    matmul(stream, C, A, B, M, …, algo_id)          with any of matmul_get_num_algos() sets
+    matmul_128x64_warps4xstages3(stream, …)         one set of constants
+
+Specialisations with equal constants differ in hints: the function takes the one with most hints that hold, or gives
+TT_ERROR_INVALID_VALUE. Headers say in comments what they declare, in Triton's form:
+
+    // tt-linker: matmul_1a2b3c4d_0d1d6c:TT_Pointer C, TT_ConstPointer A, …:128x64_warps4xstages3
+    // tt-linker-backend: cpu
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.tools.aot.c_types import CONST_POINTER, POINTER, Parameter
+from tilewright.tools.aot.link_text import Algorithm, Linked, Specialization, header_text, source_text
+from tilewright.tools.kernels import UsageError
+
+_DIRECTIVE = re.compile(r"//\s*tt-linker:\s*(\w+):(.*):(.+)")
+_BACKEND = re.compile(r"//\s*tt-linker-backend:\s*(\w+)")
+_NAME = re.compile(r"(\w+)_([0-9a-f]+)_((?:\d+[cd])*)")
+_PARAMETER = re.compile(r"(\w+)\s+(\w+)")
+_HINT = re.compile(r"(\d+)([cd])")
+
+
+class LinkerError(UsageError):
+    """Headers do not fit together, or say nothing that can be linked."""
+
+
+@dataclass
+class HeaderParser:
+    """Collects what headers declare.
+
+    Attributes:
+        kernels: the specialisations by kernel and algorithm, in the order of the headers.
+        backend_name: the back end that they were compiled by.
+    """
+
+    kernels: dict[tuple[str, str], list[Specialization]] = field(default_factory=dict)
+    backend_name: str | None = None
+
+    def extract_linker_meta(self, header: str) -> None:
+        """Take what one header says in its comments.
+
+        Raises:
+            LinkerError: it does not fit to the headers before, or cannot be read.
+        """
+        for line in header.splitlines():
+            if found := _DIRECTIVE.fullmatch(line.rstrip()):
+                self._add(*found.groups())
+            elif found := _BACKEND.fullmatch(line.rstrip()):
+                if self.backend_name not in (None, found[1]):
+                    raise LinkerError(f"headers of two back ends: {self.backend_name} and {found[1]}")
+                self.backend_name = found[1]
+
+    def _add(self, function: str, signature: str, algorithm: str) -> None:
+        named = _NAME.fullmatch(function)
+        if named is None:
+            raise LinkerError(f"{function!r} is no name of a specialisation: expected NAME_DIGEST_HINTS")
+        kernel, _, suffix = named.groups()
+        parameters = _parameters(signature)
+        added = Specialization(function, parameters, _hints(function, suffix, parameters))
+        self.kernels.setdefault((kernel, algorithm), []).append(added)
+
+
+def _parameters(signature: str) -> list[Parameter]:
+    found = [_PARAMETER.fullmatch(part.strip()) for part in signature.split(",")] if signature.strip() else []
+    if not all(found):
+        raise LinkerError(f"{signature!r} is no list of C parameters")
+    return [Parameter(match[2], match[1]) for match in found if match]
+
+
+def _hints(function: str, suffix: str, parameters: Sequence[Parameter]) -> dict[str, int]:
+    """Hints by parameter."""
+    hints = {int(number): 16 if letter == "d" else 1 for number, letter in _HINT.findall(suffix)}
+    if any(number >= len(parameters) for number in hints):
+        raise LinkerError(f"{function}: the hints {suffix!r} are for more than its {len(parameters)} parameters")
+    return {parameters[number].name: hint for number, hint in hints.items()}
+
+
+def link(headers: Iterable[Path], out: Path, prefix: str = "") -> list[Path]:
+    """Write the header and the source that dispatch to what `headers` declare.
+
+    Args:
+        headers: written by `tilewright compile`.
+        out: the files begin with it.
+        prefix: the functions' names begin with it.
+
+    Returns:
+        The header and the source.
+
+    Raises:
+        LinkerError: the headers do not fit together, or say nothing that can be linked.
+        OSError: a file cannot be read or written.
+    """
+    parser, paths = HeaderParser(), list(headers)
+    for path in paths:
+        parser.extract_linker_meta(path.read_text())
+    if not parser.kernels:
+        raise LinkerError(f"{', '.join(map(str, paths))}: expected headers that `tilewright compile` wrote")
+    if parser.backend_name != "cpu":
+        raise LinkerError(f"these headers are for {parser.backend_name}; only those for the CPU can be linked here")
+    kernels = [_linked(kernel, parser, prefix) for kernel in dict.fromkeys(kernel for kernel, _ in parser.kernels)]
+    files = [out.with_name(f"{out.name}.h"), out.with_name(f"{out.name}.c")]
+    files[0].write_text(header_text(out.name, kernels))
+    files[1].write_text(source_text(files[0].name, kernels))
+    return files
+
+
+def _linked(kernel: str, parser: HeaderParser, prefix: str) -> Linked:
+    groups = {algorithm: group for (name, algorithm), group in parser.kernels.items() if name == kernel}
+    merged = _merged(kernel, [one for group in groups.values() for one in group])
+    algorithms = [
+        Algorithm(f"{prefix}{kernel}_{algorithm}", sorted(group, key=lambda one: -len(one.hints)))
+        for algorithm, group in groups.items()
+    ]
+    return Linked(f"{prefix}{kernel}", merged, algorithms)
+
+
+def _merged(kernel: str, specializations: Sequence[Specialization]) -> list[Parameter]:
+    """The parameters that all specialisations have; a pointer that one of them stores through is not const."""
+    first = specializations[0].parameters
+    merged = list(first)
+    for other in specializations[1:]:
+        if [_loosely(p) for p in other.parameters] != [_loosely(p) for p in first]:
+            signatures = " and ".join(f"({', '.join(map(str, one))})" for one in (first, other.parameters))
+            raise LinkerError(f"two signatures for the kernel {kernel}: {signatures}")
+        merged = [b if a.type == CONST_POINTER else a for a, b in zip(merged, other.parameters, strict=True)]
+    return merged
+
+
+def _loosely(parameter: Parameter) -> Parameter:
+    return parameter._replace(type=POINTER) if parameter.type == CONST_POINTER else parameter
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    command.add_argument("headers", nargs="+", type=Path, help="headers that `tilewright compile` wrote")
+    command.add_argument("--out", "-o", type=Path, required=True, help="the files are OUT.h and OUT.c")
+    command.add_argument("--prefix", default="", help="the functions' names begin with it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Link and print the files' names.
+
+    Raises:
+        LinkerError: the headers do not fit together.
+    """
+    for file in link(options.headers, options.out, options.prefix):
+        print(file)
+    return 0

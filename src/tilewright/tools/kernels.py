@@ -1,0 +1,146 @@
+"""Kernels and signatures that command lines name.
+
+    find_kernel("kernels.py", "add")
+    parse_signature(add, ["*fp32:16", "*fp32:16", "i32", "i32:1", "BLOCK=128"])
+
+A signature has one entry per parameter: a type, with a hint behind a colon if something is known of the argument
+(`:16`, it is a multiple of 16; `:1`, it is 1), or the value of a constant. `NAME=VALUE` says for which parameter.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
+from tilewright.runtime.jit import JITFunction
+from tilewright.runtime.parameters import KernelParam
+
+_TYPE = re.compile(r"(?P<type>(\*k?)?(i1|[iu](8|16|32|64)|u1|fp(16|32|64)|bf16|fp8\w+))(:(?P<hint>\w*))?")
+_HINTS = {None: 0, "1": 1, "16": 16}
+
+
+class UsageError(Exception):
+    """A command line does not say what it should."""
+
+
+class Argument(NamedTuple):
+    """One parameter of a kernel, as a signature has it.
+
+    Attributes:
+        spec: what the kernel is compiled for.
+        type: the type string; empty for constants.
+        hint: 16, 1, or 0 for none.
+    """
+
+    spec: ArgumentSpec
+    type: str = ""
+    hint: int = 0
+
+
+def find_kernel(file: str, name: str) -> JITFunction:
+    """The kernel `name` in a file, which is executed for it; inside an autotuner, too.
+
+    Raises:
+        UsageError: there is no such file or kernel.
+    """
+    if not Path(file).is_file():
+        raise UsageError(f"there is no file {file}")
+    found: Any = getattr(_module(Path(file)), name, None)
+    while not isinstance(found, JITFunction):
+        if not hasattr(found, "fn"):
+            raise UsageError(f"{file} has no kernel {name!r}: expected a function with @jit")
+        found = found.fn  # of an autotuner, or of heuristics
+    return found
+
+
+def parse_signature(
+    kernel: JITFunction,
+    entries: Sequence[str],
+    constants: Mapping[str, Any] | None = None,
+    guess: Callable[[KernelParam], ArgumentSpec] | None = None,
+) -> list[Argument]:
+    """What a signature says of each parameter of a kernel.
+
+    Args:
+        kernel: the kernel.
+        entries: from the left.
+        constants: values by parameter name, which entries do not change.
+        guess: what to take a parameter for that is not mentioned; without it, its default has to do.
+
+    Raises:
+        UsageError: the signature does not fit the kernel, or an entry has no meaning.
+    """
+    name, params, known = kernel.fn.__name__, kernel.params, constants or {}
+    if len(entries) > len(params):
+        raise UsageError(f"{name} has {len(params)} parameters, the signature {len(entries)} entries")
+    unknown = [constant for constant in known if constant not in kernel.arg_names]
+    if unknown:
+        raise UsageError(f"{name} has no parameter {unknown[0]!r}")
+    given = dict(zip(kernel.arg_names, entries, strict=False))
+    return [_argument(param, given.get(param.name), known, guess) for param in params]
+
+
+def split_signature(text: str) -> list[str]:
+    """The entries of a signature in one text."""
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
+def value_of(text: str) -> Any:
+    """The constant that a text stands for.
+
+    Raises:
+        UsageError: it stands for none.
+    """
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise UsageError(f"{text!r} is neither a type (*fp32:16, i32, …) nor a constant") from None
+
+
+def _argument(
+    param: KernelParam,
+    entry: str | None,
+    constants: Mapping[str, Any],
+    guess: Callable[[KernelParam], ArgumentSpec] | None,
+) -> Argument:
+    if param.name in constants:
+        return Argument(ArgumentSpec(param.name, CONSTEXPR, constant=constants[param.name]))
+    if entry:
+        return _parsed(param.name, entry)
+    if param.has_default and (param.is_constexpr or guess is None):
+        return Argument(ArgumentSpec(param.name, CONSTEXPR, constant=param.default))
+    if guess is None:
+        raise UsageError(f"parameter {param.name!r} has no entry in the signature")
+    return Argument(guess(param))
+
+
+def _parsed(name: str, entry: str) -> Argument:
+    label, equals, text = entry.rpartition("=")
+    if equals and label.strip() != name:
+        raise UsageError(f"{entry!r} stands where the parameter {name!r} is")
+    match = _TYPE.fullmatch(text.strip())
+    if match is None:
+        return Argument(ArgumentSpec(name, CONSTEXPR, constant=value_of(text.strip())))
+    kind, hint = match["type"], match["hint"]
+    if hint not in _HINTS or (hint == "1" and kind[0] not in "iu"):
+        raise UsageError(f"{entry!r}: hints are 16 (a multiple of it) and, for integers, 1 (that number)")
+    if hint == "1":
+        return Argument(ArgumentSpec(name, CONSTEXPR, constant=1), kind, 1)
+    return Argument(ArgumentSpec(name, kind, _HINTS[hint] or 1), kind, _HINTS[hint])
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module

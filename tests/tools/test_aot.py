@@ -1,0 +1,307 @@
+"""`tilewright compile` and `tilewright link`: what they write is compiled by the machine's C compiler and run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.support.diagnostics import Unsupported
+from tilewright.tools.aot import compile_command
+from tilewright.tools.aot.compile_command import CompileArgs
+from tilewright.tools.aot.link_command import HeaderParser, LinkerError, link
+from tilewright.tools.kernels import UsageError
+from tilewright.tools.main import main
+
+CC = shutil.which("cc")
+needs_cc = pytest.mark.skipif(CC is None, reason="no C compiler (cc) on this machine")
+FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread")
+KERNELS = str(Path(__file__).with_name("aot_kernels.py"))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compile_kernel(kernel: str, signature: str, grid: str, **others: object) -> tuple[str, list[Path]]:
+    return compile_command.compile_kernel(CompileArgs(KERNELS, kernel, signature, grid, **others))  # type: ignore[arg-type]
+
+
+def build(program: str, *flags: str) -> str:
+    """Compile and link `program` with everything in this folder; returns what the result prints."""
+    Path("program.c").write_text(program)
+    subprocess.run(
+        [str(CC), *FLAGS, *flags, *map(str, Path().glob("*.[co]")), "-o", "program"], check=True, timeout=120
+    )
+    return subprocess.run(["./program"], check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+ADD = """
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "%(header)s"
+
+enum { n = 10007, parts = 5 };
+static _Alignas(64) float x[n], y[n], out[n + 4], again[n], scratch[1 << 16];
+
+typedef struct {
+  void (*part)(void *, int64_t);
+  void *launch;
+  int64_t i;
+} task;
+
+static void *start(void *given) {
+  task *this = given;
+  this->part(this->launch, this->i);
+  return NULL;
+}
+
+static void on_threads(void *pool, int64_t count, void (*part)(void *, int64_t), void *launch) {
+  pthread_t threads[parts];
+  task tasks[parts];
+  *(int64_t *)pool += count;
+  for (int64_t i = 0; i < count; ++i) {
+    tasks[i] = (task){part, launch, i};
+    assert(!pthread_create(&threads[i], NULL, start, &tasks[i]));
+  }
+  for (int64_t i = 0; i < count; ++i)
+    pthread_join(threads[i], NULL);
+}
+
+static void check(float *found) {
+  for (int i = 0; i < n; ++i) {
+    assert(found[i] == x[i] + y[i]);
+    found[i] = 0;
+  }
+}
+
+int main(void) {
+  int64_t used = 0;
+  TT_Stream stream = {parts, on_threads, &used}, serial = {3, NULL, NULL};
+  for (int i = 0; i < n; ++i) {
+    x[i] = (float)i;
+    y[i] = (float)(n - i * 3);
+  }
+  load_%(name)s();
+  assert(%(name)s(NULL, x, y, out, n) == TT_SUCCESS);
+  check(out);
+  assert(%(name)s(&serial, x, y, out, n) == TT_SUCCESS);
+  check(out);
+  assert(%(name)s(&stream, x, y, again, n) == TT_SUCCESS);
+  check(again);
+  assert(used == parts);
+  assert(%(name)s_programs(x, y, out, n) == (n + 127) / 128);
+  assert(%(name)s_scratch_bytes() <= (int64_t)sizeof scratch);
+  assert(%(name)s_range(0, 40, scratch, x, y, out, n) == TT_SUCCESS);
+  assert(%(name)s_range(40, (n + 127) / 128, scratch, x, y, out, n) == TT_SUCCESS);
+  check(out);
+  assert(%(name)s_range(0, 1000, scratch, x, y, out, n) == TT_ERROR_INVALID_VALUE);
+  assert(%(name)s(NULL, x, y, out + 1, n) == TT_ERROR_INVALID_VALUE);
+  assert(%(name)s(NULL, x, y, out, -n) == TT_ERROR_INVALID_VALUE);
+  assert(%(name)s_programs(x, y, out, -n) == -1);
+  assert(%(name)s(NULL, x, y, out, 0) == TT_SUCCESS);
+  unload_%(name)s();
+  puts("right");
+  return 0;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-fsanitize=undefined", "-fno-sanitize-recover")])
+def test_vector_add(flags: tuple[str, ...]) -> None:
+    """As position-independent executable, as the other kind, and with checks of undefined behaviour."""
+    name, files = compile_kernel("add", "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128", "(n + BLOCK - 1) / BLOCK, 1, 1")
+    assert [file.name for file in files] == [f"add.{name[4:]}.{suffix}" for suffix in ("h", "c", "kernel.o")]
+    assert build(ADD % {"name": name, "header": files[0].name}, *flags) == "right\n"
+
+
+MATMUL = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "linked.h"
+
+int main(void) {
+  int M = %(M)d, N = %(N)d, K = %(K)d;
+  float *a = aligned_alloc(64, 1 << 16), *b = aligned_alloc(64, 1 << 16), *c = aligned_alloc(64, 1 << 16);
+  FILE *file = fopen("operands", "rb");
+  if (!file || fread(a, 4, (size_t)(M * K), file) + fread(b, 4, (size_t)(K * N), file) != (size_t)(M * K + K * N))
+    return 1;
+  fclose(file);
+  load_my_matmul();
+  printf("%%d\\n", my_matmul_get_num_algos());
+  printf("%%d\\n", my_matmul(NULL, c, a, b, M, N, K, N, 1, K, 1, N, 1, %(algorithm)d));
+  printf("%%d\\n", my_matmul(NULL, c, a, b, M, N, K, N, 1, K, 1, N, 1, 99));
+  printf("%%d\\n", my_matmul_default(NULL, c, a, b, M, N, K, N, 1, K, 2, N, 1));
+  if (%(algorithm)d == 0)
+    printf("%%d\\n", my_matmul_default(NULL, c, a, b, M, N, K, N, 1, K, 1, N, 1));
+  file = fopen("product", "wb");
+  if (!file || fwrite(c, 4, (size_t)(M * N), file) != (size_t)(M * N))
+    return 1;
+  fclose(file);
+  free(a), free(b), free(c);
+  unload_my_matmul();
+  return 0;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [0, 1])
+def test_linked_matmul(algorithm: int) -> None:
+    """Two sets of constants with three sets of hints each; the strides along rows have to be 1."""
+    for block_m, block_n, block_k in ((16, 16, 16), (32, 64, 32)):
+        for a_hint, b_hint in ((":16", ":16"), (":16", ""), ("", "")):
+            signature = (
+                f"*fp32:16, *fp32:16, *fp32:16, i32, i32, i32, i32, i32:1, i32{a_hint}, i32:1, i32{b_hint}, i32:1, "
+                f"{block_m}, {block_n}, {block_k}"
+            )
+            grid = f"(M + {block_m - 1}) / {block_m}, (N + {block_n - 1}) / {block_n}, 1"
+            compile_kernel("matmul", signature, grid, out_name="matmul", num_warps=2)
+    link(sorted(Path().glob("matmul.*.h")), Path("linked"), prefix="my_")
+    M, N, K = 50, 44, 36
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((M, K)).astype(np.float32), random.standard_normal((K, N)).astype(np.float32)
+    Path("operands").write_bytes(a.tobytes() + b.tobytes())
+    printed = build(MATMUL % {"M": M, "N": N, "K": K, "algorithm": algorithm}).split()
+    assert printed == ["2", "0", "1", "1", *(["0"] if algorithm == 0 else [])]
+    product = np.frombuffer(Path("product").read_bytes(), np.float32).reshape(M, N)
+    np.testing.assert_allclose(product, (a @ b) ** 2, rtol=1e-4, atol=1e-4)
+
+
+@needs_cc
+@pytest.mark.slow
+def test_shared_library_and_types() -> None:
+    """The object goes into a shared library; each type of scalar arrives as it is."""
+    signature = "*fp64:16, i32, i8, u8, i16, i64:16, fp32, fp64, fp16, bf16, HALF=0.5"
+    name, _ = compile_kernel("everything", signature, "1", out_name="all", out_path=Path("sub"))
+    files = map(str, Path().glob("sub.*.[co]"))
+    subprocess.run([str(CC), *FLAGS, "-fPIC", "-shared", *files, "-o", "lib.so"], check=True, timeout=120)
+    program = f"""
+    #include <stdio.h>
+    #include "{next(Path().glob("sub.*.h")).name}"
+    int main(void) {{
+      static _Alignas(16) double out[10];
+      int status = {name}(0, out, -100000, -7, 200, -300, INT64_C(1) << 40, 0.25f, 1e100, 1.5f, 2.0f);
+      printf("%d", status);
+      for (int i = 0; i < 10; ++i)
+        printf(" %.17g", out[i]);
+      return 0;
+    }}
+    """
+    Path("use.c").write_text(program)
+    subprocess.run([str(CC), *FLAGS, "use.c", "./lib.so", "-o", "use"], check=True, timeout=120)
+    found = subprocess.run(["./use"], check=True, capture_output=True, text=True, timeout=60).stdout.split()
+    assert list(map(float, found)) == [0, -100000, -7, 200, -300, 2**40, 0.25, 1e100, 1.5, 2, 0.5]
+
+
+@needs_cc
+@pytest.mark.slow
+def test_kernel_without_parameters() -> None:
+    name, files = compile_kernel("nothing", "", "3, 2")
+    program = f'#include "{files[0].name}"\nint main(void) {{ return {name}(0) + ({name}_programs() != 6); }}\n'
+    assert build(program) == ""
+
+
+def test_files_are_the_same_each_time(golden: Callable[[str, str], None]) -> None:
+    signature = "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128"
+    _, (header, source, _) = compile_kernel("add", signature, "n / BLOCK + 1", target="cpu:x86-64-v3:0")
+    golden(header.read_text(), "aot/add.h")
+    golden(source.read_text(), "aot/add.c")
+    compile_kernel("add", signature.replace(":16", ""), "n / BLOCK + 1", target="cpu:x86-64-v3:0")
+    link(sorted(Path().glob("add.*.h")), Path("linked"))
+    golden(Path("linked.h").read_text(), "aot/linked.h")
+    golden(Path("linked.c").read_text(), "aot/linked.c")
+
+
+def test_another_machine() -> None:
+    _, (_, source, machine_code) = compile_kernel("add", "*i32, *i32, *i32, i32, 64", "1", target="cpu:neoverse-v1:0")
+    assert machine_code.read_bytes()[18:20] == (183).to_bytes(2, "little"), "not an object for AArch64"
+    assert "__builtin_cpu_supports" not in source.read_text()
+
+
+def test_command_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    signature, out = "*fp32:16, *fp32, *fp32, i32:16, 128", os.fspath(folder / "out" / "plus")
+    (folder / "out").mkdir()
+    assert (
+        main(["compile", KERNELS, "-n", "add", "-s", signature, "-g", "1,1,1", "-on", "plus", "-o", out, "-w", "4"])
+        == 0
+    )
+    files = capsys.readouterr().out.split()
+    assert [Path(file).suffixes[-1] for file in files] == [".h", ".c", ".o"]
+    assert all(Path(file).parent == folder / "out" and Path(file).exists() for file in files)
+    assert main(["link", files[0], "-o", str(folder / "both"), "--prefix", "p_"]) == 0
+    assert capsys.readouterr().out.split() == [str(folder / "both.h"), str(folder / "both.c")]
+    assert "TT_ResultTy p_plus_default(" in (folder / "both.h").read_text()
+
+
+WRONG = {
+    "kernel": ("missing", "i32", "1", {}),
+    "too many": ("nothing", "i32", "1", {}),
+    "missing entry": ("add", "*fp32, *fp32, *fp32", "1", {}),
+    "type": ("add", "*fp31, *fp32, *fp32, i32, 128", "1", {}),
+    "hint": ("add", "*fp32:8, *fp32, *fp32, i32, 128", "1", {}),
+    "hint of a pointer": ("add", "*fp32:1, *fp32, *fp32, i32, 128", "1", {}),
+    "name": ("add", "*fp32, *fp32, *fp32, BLOCK=128", "1", {}),
+    "grid": ("add", "*fp32, *fp32, *fp32, i32, 128", "1,,1", {}),
+    "long grid": ("add", "*fp32, *fp32, *fp32, i32, 128", "1,1,1,1", {}),
+    "target": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cpu:x86-64-v3:many"}),
+    "CPU": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cpu:pentium:0"}),
+    "back end": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cuda:80:32"}),
+    "out name": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"out_name": "a-b"}),
+    "print": ("talking", "i32", "1", {}),
+}
+
+
+def test_mistakes(golden: Callable[[str, str], None]) -> None:
+    lines = []
+    for case, (kernel, signature, grid, others) in WRONG.items():
+        with pytest.raises((UsageError, Unsupported)) as caught:
+            compile_kernel(kernel, signature, grid, **others)
+        lines.append(f"{case}: {str(caught.value).replace(KERNELS, 'aot_kernels.py')}\n")
+    golden("".join(lines), "errors/signatures.txt")
+
+
+def test_mistakes_of_headers(folder: Path, golden: Callable[[str, str], None]) -> None:
+    good = "// tt-linker: k_12345678_0d:TT_Pointer x, int32_t n:128_warps1\n// tt-linker-backend: cpu\n"
+    texts = {
+        "nothing": "int x;\n",
+        "signature": good + good.replace("int32_t n", "int64_t n"),
+        "back ends": good + "// tt-linker-backend: cuda\n",
+        "other back end": good.replace("cpu", "cuda"),
+        "name": good.replace("k_12345678_0d", "k"),
+        "hints": good.replace("0d", "2d"),
+        "parameters": good.replace("TT_Pointer x", "TT_Pointer"),
+    }
+    lines = []
+    for case, text in texts.items():
+        (folder / "k.h").write_text(text)
+        with pytest.raises(LinkerError) as caught:
+            link([Path("k.h")], Path("out"))
+        lines.append(f"{case}: {caught.value}\n")
+    golden("".join(lines), "errors/linking.txt")
+
+
+def test_const_where_no_specialization_stores() -> None:
+    parser = HeaderParser()
+    parser.extract_linker_meta("// tt-linker: k_1_:TT_ConstPointer x, TT_ConstPointer y:a\n// tt-linker-backend: cpu")
+    parser.extract_linker_meta("// tt-linker: k_2_:TT_Pointer x, TT_ConstPointer y:b")
+    assert [len(group) for group in parser.kernels.values()] == [1, 1]
+    Path("k.h").write_text(
+        "// tt-linker: k_1_:TT_ConstPointer x, TT_ConstPointer y:a\n// tt-linker-backend: cpu\n"
+        "// tt-linker: k_2_:TT_Pointer x, TT_ConstPointer y:b\n"
+    )
+    header = link([Path("k.h")], Path("out"))[0].read_text()
+    assert "k_default(TT_StreamTy tt_stream, TT_Pointer x, TT_ConstPointer y);" in header
