@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,10 +19,13 @@ from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_iden
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
-from tilewright.runtime.cache import DiskCache, Entry, StoredEntry, file_stem, write_whole
+from tilewright.runtime.cache.folders import file_stem
+from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
+from tilewright.runtime.cache.store import Entry, StoredEntry, load, store
 from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.runtime.sources import ASTSource, Source, signature_text
 from tilewright.support import knobs
+from tilewright.support.knobs import CompileTimes
 
 IMAGE = "image"
 
@@ -79,9 +82,29 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
         KeyError, ValueError: an option does not exist or cannot have its value.
     """
     job = _Job.of(source, backend, options)
-    stored = None if knobs.compilation.always_compile else job.disk.load(job.digest, job.name)
-    kernel = _from_disk(stored, job) if stored else None
-    return kernel or _from_compiler(job)
+    stored = None if knobs.compilation.always_compile else load(job.digest, job.name)
+    found = _from_disk(stored, job) if stored else None
+    kernel = found or _from_compiler(job)
+    if knobs.compilation.listener is not None:
+        _report(kernel, job, is_new=found is None)
+    return kernel
+
+
+def _report(kernel: CompiledKernel, job: _Job, *, is_new: bool) -> None:
+    """Tell the listener what was done and how long it took."""
+    steps = [(name, int(1000 * milliseconds)) for name, milliseconds in kernel.metadata.times.items()] if is_new else []
+    rest = max(1, int(1e6 * (perf_counter() - job.begin)) - sum(time for _, time in steps))
+    begin = steps[0][1] if steps else rest
+    times = CompileTimes(begin, steps[1:], rest if is_new else 0)
+    listener = knobs.compilation.listener
+    assert listener is not None, "only called where somebody listens"
+    listener(
+        src=job.source,
+        metadata=kernel.metadata._asdict(),
+        metadata_group=kernel.metadata_group,
+        times=times,
+        cache_hit=not is_new,
+    )
 
 
 class _Job(NamedTuple):
@@ -93,17 +116,16 @@ class _Job(NamedTuple):
     replacements: Mapping[str, Stage]
     name: str
     digest: str
-    disk: DiskCache
     begin: float
 
     @classmethod
     def of(cls, source: Source, backend: BaseBackend, given: Mapping[str, Any]) -> _Job:
         begin = perf_counter()
         options = backend.parse_options(_with_defaults({**given, **source.parse_options()}))
-        replacements = _replacements(source, options_facts(options))
+        replacements = _replacements(source, backend, options)
         digest = cache_key(source, backend, options, replacements).digest
         name = source.name.removeprefix("@")
-        return cls(source, backend, options, replacements, name, digest, _disk_cache(knobs.cache.dir), begin)
+        return cls(source, backend, options, replacements, name, digest, begin)
 
 
 def cache_key(
@@ -134,6 +156,8 @@ def cache_key(
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a launch, with what the knobs say where it does not: all of the environment that changes code."""
     options = {"enable_fp_fusion": knobs.language.fp_fusion_enabled, **given}
+    if knobs.tilewright.sanitize:
+        options.setdefault("sanitize", knobs.tilewright.sanitize)
     options["debug"] = bool(given.get("debug")) or knobs.runtime.debug
     if knobs.language.fp32_default is not None:
         options.setdefault("default_dot_input_precision", knobs.language.fp32_default)
@@ -142,14 +166,16 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _replacements(source: Source, facts: Mapping[str, Any]) -> dict[str, Stage]:
+def _replacements(source: Source, backend: BaseBackend, options: Any) -> dict[str, Stage]:
     """Text that takes the place of a stage: the file that the option `ir_override` names, and the override folder."""
-    named = facts.get("ir_override")
+    named = options_facts(options).get("ir_override")
     found: dict[str, Stage] = {Path(named).suffix.removeprefix("."): _content(Path(named))} if named else {}
     if knobs.compilation.override:
-        folder = Path(knobs.cache.override_dir) / source.hash()
-        name = file_stem(source.name.removeprefix("@"))
-        found |= {path.suffix.removeprefix("."): _content(path) for path in sorted(folder.glob(f"{name}.*"))}
+        stages: StageTable = {}
+        backend.add_stages(stages, options)
+        manager, stem = get_override_manager(source.hash()), file_stem(source.name.removeprefix("@"))
+        paths = {stage: manager.get_file(f"{stem}.{stage}") for stage in ("ttir", *stages)}
+        found |= {stage: _content(Path(path)) for stage, path in paths.items() if path}
     return found
 
 
@@ -178,10 +204,10 @@ def _from_compiler(job: _Job) -> CompiledKernel:
     files = {IMAGE: image.code} if image else {}
     files |= {name: _bytes(artifact.asm[name]) for name in artifact.asm if _is_kept(name, job.backend)}
     facts = artifact.metadata.json_facts() | ({"entry_offset": image.entry} if image else {})
-    job.disk.store(job.digest, job.name, Entry(facts, files))
+    group = store(job.digest, job.name, Entry(facts, files))
     if knobs.compilation.dump_ir:
-        _dump(artifact, Path(knobs.cache.dump_dir) / job.source.hash())
-    return CompiledKernel(artifact, image, job.source.specs, source=job.source)
+        _dump(artifact, job.source)
+    return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=group)
 
 
 def _inspected(job: _Job, stages: StageTable) -> None:
@@ -216,7 +242,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
     artifact = Artifact(Stages(stages), Metadata(facts), backend.binary_ext)
-    return CompiledKernel(artifact, image, job.source.specs, source=job.source)
+    return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=stored.group)
 
 
 def _is_kept(stage: str, backend: BaseBackend) -> bool:
@@ -240,13 +266,8 @@ def _bytes(stage: Stage) -> bytes:
     return stage if isinstance(stage, bytes) else stage.encode()
 
 
-def _dump(artifact: Artifact, folder: Path) -> None:
-    """Every stage as a file, for TRITON_KERNEL_DUMP."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _dump(artifact: Artifact, source: Source) -> None:
+    """Every stage as a file, for TRITON_KERNEL_DUMP; in the override folder the same names take their place."""
+    manager = get_dump_manager(source.hash())
     for name in artifact.asm:
-        write_whole(folder / f"{file_stem(artifact.name)}.{name}", _bytes(artifact.asm[name]))
-
-
-@cache
-def _disk_cache(root: str) -> DiskCache:
-    return DiskCache(Path(root))
+        manager.put(_bytes(artifact.asm[name]), f"{file_stem(artifact.name)}.{name}")
