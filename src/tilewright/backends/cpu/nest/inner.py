@@ -16,7 +16,7 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import MASK_OPERANDS, masks_memory
 from tilewright.backends.cpu.nest.roots import Act, prepare
-from tilewright.backends.cpu.nest.streaming import is_ahead, may_bypass_caches
+from tilewright.backends.cpu.nest.streaming import Order
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
 from tilewright.ir.core import Op
@@ -121,10 +121,11 @@ class InnerLoop:
         c.assumptions = []
 
     def _any_order_will_do(self, step: int) -> bool:
-        """Does the loop only store, in several steps?"""
-        if not self.by_rows or self.c.compact or step * self.c.lanes >= self.extent:
+        """Does the loop only store, in several steps, once per program?"""
+        c = self.c
+        if not self.by_rows or c.compact or c.programs is None or step * c.lanes >= self.extent:
             return False
-        return all(r.name in STORES or r.name == "cpu.write" for r in self.roots)
+        return all(r.name in STORES for r in self.roots)
 
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
@@ -132,28 +133,28 @@ class InnerLoop:
         if not self._any_order_will_do(step):
             self._loop(step)
             return
-        flip, streams = w.fresh("flip"), w.fresh("streams") if self._may_stream() else None
+        flip, streams = w.fresh("flip"), w.fresh("streams")
         conditions = w.open_section()
         c.moved = MovedRows()
-        if streams:
+        may_stream = self._may_stream()
+        if may_stream:
             self._streamed(step, flip, streams)
         else:
             self._loop(step, flip)
         with w.at(conditions):
-            if streams:
-                w.do(f"{streams} = and i1 {may_bypass_caches(c, sum(map(_bytes, self.roots)))}, true")
-            w.do(f"{flip} = select i1 {is_ahead(c)}, i64 {self.extent - step * c.lanes}, i64 0")
+            order = Order(c, sum(map(_bytes, self.roots)), rereads=self.nest.phases[self.roots[0]] > 0)
+            if may_stream:
+                w.do(f"{streams} = and i1 {order.streams()}, true")
+            backwards = order.backwards(streams if may_stream else "false")
+            w.do(f"{flip} = select i1 {backwards}, i64 {self.extent - step * c.lanes}, i64 0")
         c.moved = None
 
     def _may_stream(self) -> bool:
-        """Are stores all that this loop does, and is its nest bound by memory?
+        """Is the nest bound by memory?
 
         Between expensive phases caches take in the stores of one row while the next row is computed.
         """
-        c = self.c
-        if c.programs is None or c.target.neon or not all(r.name in STORES for r in self.roots):
-            return False
-        return is_bound_by_memory(self.nest, self.nest.body)
+        return not self.c.target.neon and is_bound_by_memory(self.nest, self.nest.body)
 
     def _streamed(self, step: int, flip: str, streams: str) -> None:
         """Two loops; where the i1 `streams` holds, the one that stores past the caches."""

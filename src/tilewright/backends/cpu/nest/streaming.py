@@ -1,17 +1,18 @@
 """The order in which a loop stores, and stores that bypass the caches: no line is fetched to be overwritten.
 
     step by step, first … last or last … first:
-        load, compute, store past the caches      if the grid stores much, to addresses that are aligned and apart
+        load, compute, store past the caches      if the grid stores much, to addresses that are aligned
         load, compute, store                      otherwise
 
 A load waits for an earlier store whose address is the same modulo 4096. Where the output lies a little ahead of an
 input modulo 4096, as in arrays of a multiple of 4096 bytes that are allocated one after the other, a loop that runs
-forwards loads what looks like what it has just stored; one that runs backwards does not.
+forwards loads what looks like what it has just stored; one that runs backwards does not. But backwards is no order in
+which to fetch memory that is in no near cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from tilewright.backends.cpu.nest.context import Context
@@ -23,6 +24,9 @@ STREAM_FROM = 16 << 20
 
 ALIGNMENT = 16
 """Bytes: the alignment that arrays have, and the size of the pieces in which lanes bypass the caches."""
+
+NEAR_CACHES = 512 << 10
+"""Bytes that a grid stores up to which its arrays are in near caches, if they are used again and again."""
 
 PAGE = 4096
 NEAR = 320
@@ -40,25 +44,46 @@ def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> Non
         c.w.stream(vector(element, piece), part, c.w.offset(pointer, element, lane), align=ALIGNMENT)
 
 
-def may_bypass_caches(c: Context, stored: int) -> str:
-    """Whether to store past the caches: an i1. `stored` says how many bytes one run of the loop stores."""
-    assert c.programs is not None
-    assert c.moved is not None
-    w = c.w
-    total = w.emit(f"mul i64 {c.programs}, {stored}")
-    wanted = w.emit(f"icmp uge i64 {total}, {STREAM_FROM}")
-    for store in _addresses(c, c.moved.stores):
-        low = w.emit(f"and i64 {store}, {ALIGNMENT - 1}")
-        wanted = w.emit(f"and i1 {wanted}, {w.emit(f'icmp eq i64 {low}, 0')}")
-    behind = _any(c, [w.emit(f"icmp ugt i64 {d}, {PAGE - NEAR}") for d in _distances(c)])
-    clash = w.emit(f"and i1 {is_ahead(c)}, {behind}")
-    return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}")
+class Order:
+    """What to decide in front of a loop, from the rows in `c.moved`; answers are i1.
 
+    Args:
+        stored: bytes that one run of the loop stores; each program runs it once.
+        rereads: an earlier phase has brought the rows that are loaded into the caches.
+    """
 
-def is_ahead(c: Context) -> str:
-    """Whether a store is a little ahead of a load, so that the loop had better run backwards: an i1."""
-    w = c.w
-    return _any(c, [w.emit(f"icmp ult i64 {w.emit(f'add i64 {d}, -1')}, {NEAR}") for d in _distances(c)])
+    def __init__(self, c: Context, stored: int, *, rereads: bool) -> None:
+        self.c, self.rereads = c, rereads
+        self.total = c.w.emit(f"mul i64 {c.programs}, {stored}")
+        self.distances = _distances(c)
+        self.ahead = self._any(lambda d: f"icmp ult i64 {c.w.emit(f'add i64 {d}, -1')}, {NEAR}")
+
+    def streams(self) -> str:
+        """Store past the caches?"""
+        c, w = self.c, self.c.w
+        assert c.moved is not None
+        wanted = w.emit(f"icmp uge i64 {self.total}, {STREAM_FROM}")
+        for store in _addresses(c, c.moved.stores):
+            low = w.emit(f"and i64 {store}, {ALIGNMENT - 1}")
+            wanted = w.emit(f"and i1 {wanted}, {w.emit(f'icmp eq i64 {low}, 0')}")
+        if not self.rereads:
+            return wanted
+        behind = self._any(lambda d: f"icmp ugt i64 {d}, {PAGE - NEAR}")
+        clash = w.emit(f"and i1 {self.ahead}, {behind}")
+        return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}")
+
+    def backwards(self, streams: str) -> str:
+        """From the last step to the first? `streams` says whether stores bypass the caches."""
+        w = self.c.w
+        near = w.emit(f"icmp ule i64 {self.total}, {NEAR_CACHES}")
+        if self.rereads and streams != "false":
+            near = w.emit(f"or i1 {near}, {streams}")
+        return w.emit(f"and i1 {near}, {self.ahead}")
+
+    def _any(self, condition: Callable[[str], str]) -> str:
+        w = self.c.w
+        conditions = [w.emit(condition(d)) for d in self.distances]
+        return reduce(lambda a, b: w.emit(f"or i1 {a}, {b}"), conditions) if conditions else "false"
 
 
 def _distances(c: Context) -> list[str]:
@@ -67,10 +92,6 @@ def _distances(c: Context) -> list[str]:
     loads, stores = _addresses(c, c.moved.loads), _addresses(c, c.moved.stores)
     pairs = [(store, load) for store in stores for load in loads][:MOST_PAIRS]
     return [c.w.emit(f"and i64 {c.w.emit(f'sub i64 {store}, {load}')}, {PAGE - 1}") for store, load in pairs]
-
-
-def _any(c: Context, conditions: list[str]) -> str:
-    return reduce(lambda a, b: c.w.emit(f"or i1 {a}, {b}"), conditions) if conditions else "false"
 
 
 def _addresses(c: Context, rows: Sequence[Uniform]) -> list[str]:
