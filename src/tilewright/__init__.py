@@ -20,12 +20,14 @@ from tilewright.runtime.errors import (
     OutOfResources,
     ReadOnlyError,
 )
+from tilewright.runtime.findings import Finding, SanitizerError
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sizes import constexpr_function, next_power_of_2
 from tilewright.runtime.tuning.autotuner import Autotuner, autotune
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
+from tilewright.runtime.unwritten import initialized, uninitialized
 from tilewright.support.diagnostics import (
     CompilationError,
     CompileTimeAssertionFailure,
@@ -44,19 +46,23 @@ __all__ = [
     "CompileTimeAssertionFailure",
     "CompiledKernel",
     "Config",
+    "Finding",
     "Heuristics",
     "InternalError",
     "InterpreterError",
     "JITFunction",
     "OutOfResources",
     "ReadOnlyError",
+    "SanitizerError",
     "TilewrightError",
     "Unsupported",
     "autotune",
     "cdiv",
     "constexpr_function",
     "heuristics",
+    "initialized",
     "jit",
     "language",
     "next_power_of_2",
+    "uninitialized",
 ]

@@ -26,13 +26,19 @@ def stored_arguments(module: Op) -> set[int]:
     Calls of other functions count as stores through all pointers they get.
     """
     function = next(op for op in module.regions[0].block if op.name == "tt.func" and _is_public(op))
+    origins = pointer_origins(function)
+    return {index for op in function.walk() for value in _written_through(op) for index in origins[value]}
+
+
+def pointer_origins(function: Op) -> dict[Value, set[int]]:
+    """For each value of `function` the pointer arguments that it may be an address from."""
     origins: dict[Value, set[int]] = defaultdict(set)
     for argument in function.regions[0].block.args:
         if isinstance(argument.type, PointerType):
             origins[argument].add(argument.index)
     while _flow(function, origins):
         pass
-    return {index for op in function.walk() for value in _written_through(op) for index in origins[value]}
+    return origins
 
 
 def _is_public(function: Op) -> bool:

@@ -73,7 +73,7 @@ class JITFunction(JITCallable):
     Attributes:
         fn: the Python function.
         params: its parameters.
-        debug, noinline, version, launch_metadata: as given to `jit`.
+        debug, noinline, sanitize, version, launch_metadata: as given to `jit`.
         used_global_vals: outer values that compiled code depends on.
     """
 
@@ -91,6 +91,7 @@ class JITFunction(JITCallable):
         do_not_specialize: Collection[str | int] = (),
         do_not_specialize_on_alignment: Collection[str | int] = (),
         debug: bool | None = None,
+        sanitize: str | Sequence[str] | None = None,
         noinline: bool = False,
     ) -> None:
         super().__init__(fn)
@@ -98,6 +99,7 @@ class JITFunction(JITCallable):
         self.do_not_specialize = do_not_specialize
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
         self.debug, self.noinline = debug, noinline
+        self.sanitize = sanitize
         self.params: tuple[KernelParam, ...] = kernel_params(fn, do_not_specialize, do_not_specialize_on_alignment)
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks: list[Hook] = []
@@ -205,7 +207,7 @@ class JITFunction(JITCallable):
         extents = grid_extents(grid, dict(zip(self.arg_names, call.values, strict=True)))
         kernel = self._kernel_for(call)
         kernel.launch(extents, call.run_time_values())
-        if miss is not None and not kernel.reports:
+        if miss is not None and not (kernel.reports or kernel.checks):
             self._launches().install(miss, kernel.native_specialization())
         return kernel
 
@@ -219,6 +221,8 @@ class JITFunction(JITCallable):
         values, options = bind(self.fn.__name__, self.params, args, kwargs)
         if self.debug is not None:
             options.setdefault("debug", self.debug)
+        if self.sanitize is not None:
+            options.setdefault("sanitize", self.sanitize)
         return Call(values, list(map(specialize, values, self.params)), options)
 
     def _kernel_for(self, call: Call) -> CompiledKernel:
@@ -292,7 +296,7 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
         fn: the function; without it, a decorator is returned.
         interpret: run in Python instead of compiling; None follows TRITON_INTERPRET.
         options: `version`, `repr`, `launch_metadata`, `do_not_specialize`, `do_not_specialize_on_alignment`, `debug`,
-            `noinline`, as Triton has them.
+            `noinline`, as Triton has them; `sanitize`, what the kernel checks while it runs.
 
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.

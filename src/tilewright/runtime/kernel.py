@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import ArgumentSpec
+from tilewright.runtime import late
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
 from tilewright.runtime.drivers.cpu.listener import Listener, Site
@@ -46,6 +47,7 @@ class CompiledKernel:
         hash: digest of everything that the code depends on.
         signature: one entry per parameter.
         reports: the prints and assertions in it; a kernel that has some is always launched from Python.
+        checks: what it checks while it runs; such a kernel is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
         n_spills, n_max_threads: for programs that plan for a GPU's registers and threads.
@@ -64,7 +66,7 @@ class CompiledKernel:
         metadata_group: Mapping[str, str] | None = None,
     ) -> None:
         self.src = source
-        self.metadata_group = dict(metadata_group or {})
+        self.metadata_group: Mapping[str, str] = metadata_group or {}
         self._artifact = artifact
         self.asm: Stages = artifact.asm
         self.metadata: Metadata = artifact.metadata
@@ -75,6 +77,7 @@ class CompiledKernel:
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Site] = getattr(artifact.metadata, "reports", ())
+        self.checks: Sequence[str] = getattr(artifact.metadata, "sanitize", ())
         self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
         self._image = image
@@ -90,6 +93,10 @@ class CompiledKernel:
     def packed_metadata(self) -> Any:
         """What a launcher needs of the metadata."""
         return make_backend(self.metadata.target).pack_metadata(self.metadata)
+
+    def _init_handles(self) -> None:
+        """Map the machine code now; programs for Triton call this before they ask for `n_regs`."""
+        self.entry  # noqa: B018 - asking maps
 
     @property
     def n_regs(self) -> int:
@@ -122,6 +129,7 @@ class CompiledKernel:
         Raises:
             ReadOnlyError: the kernel stores through an array that must not be written.
             DeviceAssertError: an assertion in the kernel does not hold.
+            SanitizerError: a kernel with `sanitize` did what it must not.
         """
         numbers = [value.address if isinstance(value, ArrayView) else value for value in values]
         for index in self._stored:
@@ -134,12 +142,24 @@ class CompiledKernel:
         programs = prod(grid)
         if programs and self._image is None:
             make_backend(self.metadata.target).launch(self, (grid[0], grid[1], grid[2]), list(values))
+        elif programs and self.checks:
+            late.run_checked(
+                facts=self.metadata.sanitizer,
+                checks=self.checks,
+                grid=grid,
+                names=self._names,
+                values=values,
+                run=lambda table: self._run(grid, [*numbers, table], (*self.types, "*i64")),
+            )
         elif programs:
-            listener = Listener(self.reports) if self.reports else None
-            record = launch_record(grid, numbers, self.types, listener=listener.address if listener else 0)
-            run_grid(self.entry, record, programs, scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
-            if listener is not None:
-                listener.finish()
+            self._run(grid, numbers, self.types)
+
+    def _run(self, grid: Sequence[int], numbers: Sequence[int | float], types: Sequence[str]) -> None:
+        listener = Listener(self.reports) if self.reports else None
+        record = launch_record(grid, numbers, types, listener=listener.address if listener else 0)
+        run_grid(self.entry, record, prod(grid), scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
+        if listener is not None:
+            listener.finish()
 
     def native_specialization(self) -> Specialization:
         """What the native launcher needs to launch this kernel by itself; no parameter may be a tuple."""

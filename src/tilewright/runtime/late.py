@@ -34,6 +34,13 @@ def evaluate(function: JITCallable, name: str, signature: Sequence[ArgumentSpec]
     return evaluate(function, name, signature, options)
 
 
+def run_checked(**launch: Any) -> None:
+    """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
+    from tilewright.runtime.sanitizer import Launch, run_checked
+
+    run_checked(Launch(**launch))
+
+
 def describe_text(backend: BaseBackend, stage: str, text: Stage, file: str) -> Any:
     """The kernel in the text of a stage; see `compiler.texts.describe`."""
     from tilewright.compiler.texts import describe

@@ -232,7 +232,7 @@ def render(diagnostic: Diagnostic, span: Span | None = None) -> str:
     else:
         lines = [f"error: {diagnostic.fill(diagnostic.title)}"]
         for depth, frame in enumerate(span.chain()):
-            lines += _frame_lines(frame, diagnostic.fill(diagnostic.label) if depth == 0 else "called from here")
+            lines += place_lines(frame, diagnostic.fill(diagnostic.label) if depth == 0 else "called from here")
     if diagnostic.help:
         lines.append(f"help: {diagnostic.fill(diagnostic.help)}")
     return "\n".join(lines)
@@ -255,8 +255,8 @@ class _Fields:
         return getattr(self._owner, name)
 
 
-def _frame_lines(span: Span, label: str) -> list[str]:
-    """The three lines of one place: where, the source line, the carets."""
+def place_lines(span: Span, label: str) -> list[str]:
+    """The three lines of one place: where, the source line, the carets with `label`."""
     margin = " " * len(str(span.line))
     where = f"{margin}--> {span.file}:{span.line}:{span.column}"
     text = source_line(span.file, span.line)

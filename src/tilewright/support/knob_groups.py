@@ -239,6 +239,9 @@ class tilewright_knobs(base_knobs):
         "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
     )
     cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
+    sanitize = env_str(
+        "TILEWRIGHT_SANITIZE", "", "what kernels check while they run: `bounds,races,uninit`, or some of them"
+    )
     num_threads = env_int(
         "TILEWRIGHT_NUM_THREADS", 0, "threads that share a grid; 0: as many as the process may use", least=0
     )

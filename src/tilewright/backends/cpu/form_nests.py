@@ -184,7 +184,9 @@ class Planner:
         for value in kept:
             self.read_inside(value, self.materialise(value, op), op)
         self.close(before=op)
-        if any(o.definition.effect in _WRITES and not o.name.startswith("cpu.") for o in op.walk() if o is not op):
+        apart = op.attributes.get("apart")  # what is apart changes memory that only such ops read
+        inside = [] if apart else [o for o in op.walk() if o is not op]
+        if any(o.definition.effect in _WRITES and not o.name.startswith("cpu.") for o in inside):
             self.keep_loads(op)
         for region in op.regions:
             for block in region.blocks:

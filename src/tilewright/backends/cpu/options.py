@@ -50,6 +50,10 @@ ALIASES = {"num_cpu_threads": "num_threads"}
 """Names of other CPU back ends for the same option."""
 
 
+CHECKS = ("bounds", "races", "uninit")
+"""What `sanitize` may ask for."""
+
+
 class CpuOptions(NamedTuple):
     """How to compile and launch a kernel on the CPU.
 
@@ -59,6 +63,7 @@ class CpuOptions(NamedTuple):
         default_dot_input_precision: `tl.dot` without `input_precision` uses this one.
         debug: `tl.device_assert` and `assert` check at run time.
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers of up to 32 bits assert that they do not overflow.
+        sanitize: what the kernel checks while it runs: some of `CHECKS`.
         ignored: the GPU options that were given, kept for the metadata.
     """
 
@@ -67,12 +72,14 @@ class CpuOptions(NamedTuple):
     default_dot_input_precision: str = "tf32"
     debug: bool = False
     sanitize_overflow: bool = True
+    sanitize: tuple[str, ...] = ()
     ignored: tuple[tuple[str, Any], ...] = ()
 
     @property
     def identity(self) -> str:
         """A string that differs whenever the generated code may differ."""
         checks = f"debug={self.debug}/overflow={self.debug and self.sanitize_overflow}"
+        checks += f"/sanitize={','.join(self.sanitize)}" if self.sanitize else ""
         return f"fuse={self.enable_fp_fusion}/dot={self.default_dot_input_precision}/{checks}"
 
     def facts(self) -> dict[str, Any]:
@@ -103,5 +110,22 @@ def parse_options(given: Mapping[str, Any]) -> CpuOptions:
     threads = given.get("num_threads", 0)
     if not isinstance(threads, int) or threads < 0:
         raise ValueError(f"num_threads must be a number of threads, or 0 for the default; got {threads!r}")
+    if "sanitize" in given:
+        given["sanitize"] = chosen_checks(given["sanitize"])
     ignored = tuple((name, value) for name, value in given.items() if name in GPU_ONLY)
     return CpuOptions(**{name: value for name, value in given.items() if name in own}, ignored=ignored)
+
+
+def chosen_checks(asked: Any) -> tuple[str, ...]:
+    """The checks that `sanitize` names: "bounds,races", ("bounds",), True for all, None or "" for none.
+
+    Raises:
+        ValueError: there is no such check.
+    """
+    if isinstance(asked, bool):
+        return CHECKS if asked else ()
+    names = asked.replace(",", " ").split() if isinstance(asked, str) else list(asked or ())
+    for name in names:
+        if name not in CHECKS:
+            raise ValueError(f"sanitize knows {', '.join(CHECKS)}; got {name!r}")
+    return tuple(check for check in CHECKS if check in names)

@@ -38,6 +38,7 @@ from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.phases import spill_phases
 from tilewright.backends.cpu.plan_arena import arena_bytes, plan_arena
 from tilewright.backends.cpu.refuse import refuse_unsupported
+from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
@@ -52,6 +53,8 @@ def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target
         Unsupported: the kernel uses something that has no CPU lowering.
     """
     metadata["stored"] = sorted(stored_arguments(module))
+    if options.sanitize:
+        metadata["sanitizer"] = sanitize(module, options)
     lower_to_loops(module, target)
     return module
 
@@ -74,6 +77,14 @@ def _pointers(module: Op) -> list[int]:
     """The arguments that are pointers."""
     function = next(op for op in module.regions[0].block if op.definition.symbol)
     return [argument.index for argument in function.regions[0].block.args if isinstance(argument.type, PointerType)]
+
+
+def sanitize(module: Op, options: CpuOptions) -> str:
+    """Let the kernel check its accesses; see `sanitize/instrument.py`."""
+    inline(module, every_call=True)
+    refuse_unsupported(module)
+    carry_offsets(module)
+    return instrument(module, options.sanitize)
 
 
 def lower_to_loops(module: Op, target: Target) -> int:

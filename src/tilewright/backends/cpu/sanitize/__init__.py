@@ -1,0 +1,1 @@
+"""Kernels that check their own memory accesses; see `instrument.py`."""

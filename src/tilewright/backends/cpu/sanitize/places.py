@@ -1,0 +1,88 @@
+"""Where an access goes: a scalar address plus a tile of element numbers, or only a tile of addresses.
+
+    addptr(splat(%p), %row) + %column : ptr<f32>        start = %p, index = %row + %column, in elements
+
+A tile of this form stays affine, so its shadow is read and written with vectors as the memory itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tilewright.backends.cpu.sanitize.code import Code, Term
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import PointerType, TensorType, Type, i64, with_element
+
+
+class Place(NamedTuple):
+    """The addresses of an access.
+
+    Attributes:
+        start: an address, or None where the tile has no common one.
+        elements: how many elements behind `start` each lane is; behind address 0 in bytes without `start`; i64.
+        size: bytes per element.
+    """
+
+    start: Term | None
+    elements: Term
+    size: int
+
+    def offset(self, low: Term) -> Term:
+        """Bytes from `low` on."""
+        if self.start is None:
+            return self.elements - low
+        return self.start - low + (self.elements * self.size if self.size > 1 else self.elements)
+
+    def element(self, low: Term, base: Term, shadow: Type, granule: int) -> Term:
+        """The shadows of the elements, of which that for the element at `low` is at address `base`."""
+        code, bits = self.elements.code, granule.bit_length() - 1
+        if self.start is None or self.size != granule:
+            return code.pointer(base, shadow).plus_elements(self.offset(low).shifted_down(bits))
+        steps = (self.start - low).shifted_down(bits) * max(1, shadow.bits // 8)
+        return code.pointer(base + steps, shadow).plus_elements(self.elements)
+
+
+def place_of(code: Code, pointer: Value) -> Place:
+    """The place of an access through `pointer`."""
+    scalar = pointer.type.scalar
+    assert isinstance(scalar, PointerType)
+    size = max(8, scalar.pointee.bits) // 8
+    if pointer.type.shape is None:
+        return Place(code.of(pointer).to(i64), code.number(0, i64), size)
+    parts = _parts(code, pointer, size)
+    if parts is None:
+        return Place(None, code.of(pointer).to(i64), size)
+    start, index = parts
+    if index is None:
+        index = code.number(0, with_element(pointer.type, i64))
+    return Place(code.of(start).to(i64), index, size)
+
+
+def _parts(code: Code, pointer: Value, size: int) -> tuple[Value, Term | None] | None:
+    """The scalar pointer that a tile starts from, and the sum of the offsets."""
+    op = pointer.op
+    if op is None or _size(pointer) != size:
+        return None
+    if op.name == "tt.splat":
+        return op.operands[0], None
+    if op.name not in ("tt.addptr", "tt.bitcast", "tt.broadcast", "tt.expand_dims"):
+        return None
+    found = _parts(code, op.operands[0], size)
+    if found is None:
+        return None
+    start, index = found
+    if op.name == "tt.addptr":
+        offset = code.of(op.operands[1]).to(i64)
+        return start, offset if index is None else index + offset
+    return start, index if index is None or op.name == "tt.bitcast" else _moved(code, index, op)
+
+
+def _size(pointer: Value) -> int:
+    scalar = pointer.type.scalar
+    return max(8, scalar.pointee.bits) // 8 if isinstance(scalar, PointerType) else 0
+
+
+def _moved(code: Code, index: Term, op: Op) -> Term:
+    """Offsets of pointers that `op` spreads to another shape."""
+    type = TensorType(op.result.type.shape or (), i64)
+    return code.emit(op.name, (index,), type, dict(op.attributes))

@@ -1,0 +1,100 @@
+"""The first and the last byte that an access may touch, from scalars alone.
+
+    addptr(splat(%p), splat(%start) + range(0, 128)) : ptr<f32>        %p + 4 · %start … %p + 4 · (%start + 127) + 3
+
+One comparison of the ends takes the place of one per lane, for tiles that lie inside of their argument as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tilewright.backends.cpu.sanitize.code import Code, Term
+from tilewright.backends.cpu.sanitize.places import Place
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import i64
+
+
+class Span(NamedTuple):
+    """All numbers from `low` to `high`, both i64."""
+
+    low: Term
+    high: Term
+
+    def within(self, start: Term, size: Term) -> Term:
+        """Do all bytes lie in the `size` bytes from `start` on?"""
+        return self.low.at_least(start) & self.high.at_most(start + size - 1)
+
+
+def span_of_place(place: Place) -> Span | None:
+    """The bytes that an access may touch; None when only its lanes can tell."""
+    if place.start is None:
+        return None
+    span = _span(place.elements.code, place.elements.value)
+    if span is None:
+        return None
+    low, high = (place.start + end * place.size for end in span)
+    return Span(low, high + (place.size - 1))
+
+
+def _span(code: Code, value: Value) -> Span | None:
+    if not value.type.shape:
+        number = code.of(value).to(i64)
+        return Span(number, number)
+    op = value.op
+    if op is None:
+        return None
+    if op.name in ("tt.broadcast", "tt.expand_dims", "tt.splat", "arith.extsi"):
+        return _span(code, op.operands[0])
+    if op.name in ("arith.constant", "tt.make_range"):
+        return _constant(code, op)
+    rule = _RULES.get(op.name)
+    spans = [_span(code, operand) for operand in op.operands] if rule else []
+    known = [span for span in spans if span is not None]
+    return rule(*known) if rule and len(known) == len(spans) else None
+
+
+def _constant(code: Code, op: Op) -> Span | None:
+    names = ("value", "value") if op.name == "arith.constant" else ("start", "end")
+    numbers = [op.attributes[name] for name in names]
+    ends = [int(number.value) for number in numbers if isinstance(number, Number)]
+    if len(ends) < len(numbers):
+        return None
+    last = ends[1] - (op.name == "tt.make_range")
+    return Span(code.number(ends[0], i64), code.number(last, i64))
+
+
+def _sum(a: Span, b: Span) -> Span:
+    return Span(a.low + b.low, a.high + b.high)
+
+
+def _difference(a: Span, b: Span) -> Span:
+    return Span(a.low - b.high, a.high - b.low)
+
+
+def _product(a: Span, b: Span) -> Span | None:
+    """Of a tile and one number."""
+    if a.low.value is a.high.value:
+        a, b = b, a
+    if b.low.value is not b.high.value:
+        return None
+    ends = [end * b.low for end in a]
+    return Span(ends[0].least(ends[1]), ends[0].most(ends[1]))
+
+
+def _remainder(a: Span, b: Span) -> Span | None:
+    """Below one number; as negative as the dividend may be."""
+    if b.low.value is not b.high.value:
+        return None
+    most = b.low.most(b.low.code.number(0, i64) - b.low) - 1
+    return Span(a.low.least(0).most(most.code.number(0, i64) - most), most)
+
+
+_RULES: dict[str, Callable[[Span, Span], Span | None]] = {
+    "arith.addi": _sum,
+    "arith.muli": _product,
+    "arith.remsi": _remainder,
+    "arith.subi": _difference,
+}

@@ -1,0 +1,69 @@
+"""Which memory an array covers, and which of its elements lies at an address.
+
+extent_of("x", view_of(np.zeros((4, 5), np.float32)[:, ::2]))      72 bytes from its first element on
+extent.element_at(address)                                         (2, 1)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.runtime.arrays import ArrayView
+
+
+class Extent(NamedTuple):
+    """The memory of one argument.
+
+    Attributes:
+        name: of the argument.
+        start: the address of element (0, …, 0).
+        low, high: the first address, and the one behind the last.
+        size: bytes per element.
+        shape, steps: extents, and bytes from one element to the next, for each axis.
+    """
+
+    name: str
+    start: int
+    low: int
+    high: int
+    size: int
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def element_at(self, address: int) -> tuple[int, ...]:
+        """The element at `address`; outside of the array, where it would be if the first axis went on."""
+        found = [0] * len(self.shape)
+        axes = sorted(range(len(self.shape)), key=lambda axis: -abs(self.steps[axis]))
+        axes = [axis for axis in axes if self.steps[axis] and (self.shape[axis] > 1 or len(axes) == 1)]
+        rest = address - self.start
+        for place, axis in enumerate(axes):
+            step = self.steps[axis]
+            low, high = _reach([(self.shape[other], self.steps[other]) for other in axes[place + 1 :]])
+            found[axis] = (rest - low) // step if step > 0 else (high + self.size - 1 - rest) // -step
+            rest -= found[axis] * step
+        return tuple(found)
+
+
+def extent_of(name: str, view: ArrayView) -> Extent | None:
+    """The extent of an array, or None when it does not say how large it is."""
+    owner, start = view.owner, view.address
+    if isinstance(owner, np.ndarray):
+        size, steps = owner.itemsize, owner.strides
+    elif hasattr(owner, "element_size") and hasattr(owner, "stride"):
+        size = owner.element_size()
+        steps = tuple(stride * size for stride in owner.stride())
+    else:
+        return None
+    shape = tuple(map(int, owner.shape))
+    if 0 in shape:
+        return Extent(name, start, start, start, size, shape, steps)
+    low, high = _reach(list(zip(shape, steps, strict=True)))
+    return Extent(name, start, start + low, start + high + size, size, shape, steps)
+
+
+def _reach(axes: list[tuple[int, int]]) -> tuple[int, int]:
+    """The least and the greatest offset of an element."""
+    spans = [(extent - 1) * step for extent, step in axes]
+    return sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)

@@ -1,0 +1,314 @@
+"""Kernels that check themselves: what they report, and that right kernels report nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sanitized_kernels as kernels
+
+import tilewright as tw
+from tilewright.runtime import shadows, unwritten
+
+Golden = Callable[[str, str], None]
+ALL = "bounds,races,uninit"
+FILE = str(Path(kernels.__file__))
+
+
+def found(kernel: Any, grid: tuple[int, ...], *args: Any, sanitize: str = ALL, **keywords: Any) -> tw.SanitizerError:
+    """What a launch on one thread raises."""
+    with pytest.raises(tw.SanitizerError) as caught:
+        kernel[grid](*args, sanitize=sanitize, num_threads=1, **keywords)
+    return caught.value
+
+
+def text_of(error: tw.SanitizerError) -> str:
+    return str(error).replace(FILE, "kernels.py") + "\n"
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
+    return np.asarray if request.param == "numpy" else pytest.importorskip("torch").from_numpy
+
+
+# ---------------------------------------------------------------------------------------------------------- bounds
+
+
+def test_a_right_kernel_does_the_same(to_array: Any) -> None:
+    x, out = floats(1000), np.zeros(1000, np.float32)
+    kernels.copy_kernel[(8,)](to_array(x), to_array(out), 0, 1000, BLOCK=128, sanitize=ALL)
+    assert np.array_equal(out, x)
+
+
+def test_one_element_too_many(to_array: Any, golden: Golden) -> None:
+    x, out = floats(1001), np.full(1000 + 8, -1, np.float32)
+    error = found(kernels.copy_kernel, (8,), to_array(x), to_array(out[:1000]), 0, 1001, BLOCK=128)
+    (finding,) = error.findings
+    assert (finding.check, finding.access.kind, finding.access.program) == ("bounds", "store", (7, 0, 0))
+    assert (finding.lane, finding.argument, finding.element, finding.times) == ((104,), "out_ptr", (1000,), 1)
+    assert (out[1000:] == -1).all(), "a bad store is left out"
+    assert np.array_equal(out[:896], x[:896])
+    golden(text_of(error), "sanitizer/one_too_many.err")
+
+
+def test_negative_index(golden: Golden) -> None:
+    error = found(kernels.copy_kernel, (2,), floats(256), floats(256), -3, 200, BLOCK=128)
+    assert [finding.element for finding in error.findings] == [(-3,), (-3,)]
+    golden(text_of(error), "sanitizer/negative.err")
+
+
+def test_lanes_that_are_masked_off_may_point_anywhere() -> None:
+    x, out = floats(5), np.zeros(5, np.float32)
+    kernels.copy_kernel[(1,)](x, out, 0, 5, BLOCK=1024, sanitize=ALL)
+    assert np.array_equal(out, x)
+
+
+def test_scalar_access(golden: Golden) -> None:
+    x, out = floats(1), np.zeros(4, np.float32)
+    kernels.scalar_kernel[(1,)](x, out, 3, sanitize=ALL)
+    assert out[3] == 1
+    golden(text_of(found(kernels.scalar_kernel, (1,), x, out, 4)), "sanitizer/scalar.err")
+
+
+def test_views_with_strides(to_array: Any, golden: Golden) -> None:
+    x, out = floats(12, 20)[2:10, ::2], np.zeros((8, 32), np.float32)[:, 3:13]
+    steps = [s // 4 for s in (x.strides[0], out.strides[0], x.strides[1], out.strides[1])]
+    kernels.copy_2d_kernel[(1,)](to_array(x), to_array(out), 8, 10, *steps, BLOCK=16, sanitize=ALL)
+    assert np.array_equal(x, out)
+    error = found(kernels.copy_2d_kernel, (1,), to_array(x), to_array(out), 9, 9, *steps, BLOCK=16)
+    assert [finding.element for finding in error.findings] == [(8, 0), (8, 0)]
+    assert {finding.lane for finding in error.findings} == {(8, 0)}
+    golden(text_of(error), "sanitizer/strided.err")
+
+
+def test_views_that_run_backwards() -> None:
+    x, out = floats(10)[::-1], np.zeros((1, 10), np.float32)
+    kernels.copy_2d_kernel[(1,)](x, out, 1, 10, 0, 0, -1, 1, BLOCK=16, sanitize=ALL)
+    assert np.array_equal(out[0], x)
+    error = found(kernels.copy_2d_kernel, (1,), x, out, 1, 11, 0, 0, -1, 1, BLOCK=16)
+    assert (error.findings[0].argument, error.findings[0].element) == ("x_ptr", (10,))
+
+
+def test_block_pointers(golden: Golden) -> None:
+    x, out = floats(30, 40), np.zeros((30, 40), np.float32)
+    kernels.block_pointer_kernel[(2,)](x, out, 30, 40, BLOCK=16, CHECK=(0, 1), sanitize=ALL)
+    assert np.array_equal(out, x)
+    error = found(kernels.block_pointer_kernel, (2,), x, out, 30, 40, BLOCK=16, CHECK=(1,), sanitize="bounds")
+    assert error.findings[0].element == (30, 0)
+    golden(text_of(error), "sanitizer/block_pointer.err")
+
+
+def test_gathers(golden: Golden) -> None:
+    x, out, indices = floats(100), np.zeros(8, np.float32), np.array([5, 99, 0, 7, 3, 2, 1, 98], np.int32)
+    kernels.gather_kernel[(1,)](x, indices, out, 8, BLOCK=16, sanitize=ALL)
+    assert np.array_equal(out, x[indices])
+    indices[6] = 100
+    error = found(kernels.gather_kernel, (1,), x, indices, out, 8, BLOCK=16)
+    assert (error.findings[0].lane, error.findings[0].element) == ((6,), (100,))
+    golden(text_of(error), "sanitizer/gather.err")
+
+
+def test_atomics_out_of_bounds(golden: Golden) -> None:
+    values, counts = np.arange(64, dtype=np.int32), np.zeros(65, np.int32)
+    error = found(kernels.count_kernel, (1,), values, counts[:60], BLOCK=64)
+    assert not counts.any()
+    error2 = found(kernels.claim_kernel, (1,), counts[:60], 64)
+    assert not counts.any()
+    golden(text_of(error) + text_of(error2), "sanitizer/atomics.err")
+
+
+def test_pointers_to_one_of_two_arguments() -> None:
+    a, b, out = floats(10), floats(20), np.zeros(20, np.float32)
+    kernels.choose_kernel[(1,)](a, b, out, 0, 20, BLOCK=32, sanitize=ALL)
+    assert np.array_equal(out, b)
+    assert found(kernels.choose_kernel, (1,), a, b, out, 1, 20, BLOCK=32).findings[0].argument in ("a_ptr", "b_ptr")
+
+
+def test_pointers_from_numbers() -> None:
+    out = floats(3)
+    kernels.from_address_kernel[(1,)](out.ctypes.data + 8, out, sanitize=ALL)
+    assert out[0] == 2
+    elsewhere = floats(3)
+    assert found(kernels.from_address_kernel, (1,), elsewhere.ctypes.data, out).findings[0].access.kind == "load"
+
+
+def test_operands_of_dot(golden: Golden) -> None:
+    a, b, out = floats(32, 64) / 100, floats(64, 32) / 100, np.zeros((32, 32), np.float32)
+    kernels.dot_kernel[(1,)](a, b, out, 64, BLOCK=32, sanitize=ALL)
+    assert np.allclose(out, a @ b, rtol=1e-3)
+    error = found(kernels.dot_kernel, (1,), a, b[:63], out, 64, BLOCK=32)
+    golden(text_of(error), "sanitizer/dot.err")
+
+
+def test_empty_arrays_have_no_elements() -> None:
+    x, out = np.zeros(0, np.float32), np.zeros(8, np.float32)
+    assert found(kernels.scalar_kernel, (1,), x, out, 0).findings[0].argument == "x_ptr"
+
+
+# ----------------------------------------------------------------------------------------------------------- races
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_all_programs_write_one_element(threads: int, golden: Golden) -> None:
+    with pytest.raises(tw.SanitizerError) as caught:
+        kernels.all_to_one_kernel[(50,)](np.zeros(1, np.int32), sanitize="races", num_threads=threads)
+    (finding,) = caught.value.findings
+    assert finding.other is not None
+    assert finding.other.kind == "store"
+    assert finding.other.program != finding.access.program
+    if threads == 1:
+        assert finding.times == 49
+        golden(text_of(caught.value), "sanitizer/all_to_one.err")
+
+
+def test_read_and_write_of_neighbours(golden: Golden) -> None:
+    error = found(kernels.neighbours_kernel, (4,), floats(512), 512, BLOCK=128)
+    assert [finding.access.kind for finding in error.findings] == ["store"]
+    golden(text_of(error), "sanitizer/neighbours.err")
+
+
+def test_a_program_may_read_what_it_wrote() -> None:
+    x = floats(128)
+    kernels.neighbours_kernel[(1,)](x, 128, BLOCK=128, sanitize=ALL)
+
+
+def test_several_readers_and_a_writer() -> None:
+    (finding,) = found(kernels.read_then_write_kernel, (4,), np.zeros(8, np.int32)).findings
+    assert finding.access.program == (3, 0, 0)
+    assert finding.other is not None
+    assert (finding.other.kind, finding.other.program) == ("load", (0, 0, 0))
+
+
+def test_arguments_that_share_memory(golden: Golden) -> None:
+    x = floats(300)
+    error = found(kernels.copy_kernel, (2,), x[:256], x[20:276], 0, 256, BLOCK=128)
+    golden(text_of(error), "sanitizer/shared_memory.err")
+    kernels.copy_kernel[(2,)](x[:256], x[:256], 0, 256, BLOCK=128, sanitize=ALL)
+
+
+def test_atomics_do_not_race() -> None:
+    values, counts = np.arange(1024, dtype=np.int32) % 16, np.zeros(16, np.int32)
+    for threads in (1, 2):
+        kernels.count_kernel[(16,)](values, counts, BLOCK=64, sanitize=ALL, num_threads=threads)
+    assert (counts == 128).all()
+
+
+def test_atomic_and_plain_access_race(golden: Golden) -> None:
+    error = found(kernels.atomic_and_plain_kernel, (3,), np.zeros(1, np.int32), np.zeros(3, np.int32))
+    golden(text_of(error), "sanitizer/atomic_and_plain.err")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_lock_orders_programs(threads: int) -> None:
+    total = np.zeros(1, np.int32)
+    kernels.locked_kernel[(200,)](
+        total, np.zeros(1, np.int32), LOCKS=1, RELEASE_LATE=True, sanitize=ALL, num_threads=threads
+    )
+    assert total[0] == 200
+
+
+def test_locks_that_do_not_protect() -> None:
+    """Two locks for one element, and a lock that is released too early."""
+    for locks, late in ((2, True), (1, False)):
+        error = found(
+            kernels.locked_kernel, (4,), np.zeros(1, np.int32), np.zeros(2, np.int32), LOCKS=locks, RELEASE_LATE=late
+        )
+        assert {finding.check for finding in error.findings} == {"races"}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_last_program_may_read_what_all_wrote(threads: int) -> None:
+    x, sums, out, done = floats(64, 32), np.zeros(64, np.float32), np.zeros(1, np.float32), np.zeros(1, np.int32)
+    kernels.last_one_adds_kernel[(64,)](x, sums, out, done, BLOCK=32, PROGRAMS=64, sanitize=ALL, num_threads=threads)
+    assert np.isclose(out[0], x.sum())
+
+
+def test_launches_do_not_race_with_each_other() -> None:
+    x, out = floats(256), np.zeros(256, np.float32)
+    for first in (0, 1, 0):
+        kernels.copy_kernel[(2,)](x, out, first, 256, BLOCK=128, sanitize="races")
+
+
+def test_stamps_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadows, "LARGEST", 5000)
+    x, out = floats(256), np.zeros(256, np.float32)
+    for _ in range(500):
+        kernels.copy_kernel[(2,)](x, out, 0, 256, BLOCK=128, sanitize="races")
+    assert found(kernels.all_to_one_kernel, (50,), np.zeros(1, np.int32)).findings
+    with pytest.raises(ValueError, match="too large"):
+        kernels.copy_kernel[(4000,)](x, out, 0, 256, BLOCK=128, sanitize="races")
+
+
+# ---------------------------------------------------------------------------------------------------------- uninit
+
+
+def test_load_of_what_nobody_stored(to_array: Any, golden: Golden) -> None:
+    x, middle, out = floats(256), tw.uninitialized(np.empty(256, np.float32)), np.zeros(256, np.float32)
+    kernels.copy_kernel[(1,)](x, middle, 0, 128, BLOCK=128, sanitize=ALL)
+    kernels.copy_kernel[(1,)](middle, out, 0, 128, BLOCK=128, sanitize=ALL)
+    error = found(kernels.copy_kernel, (2,), middle, out, 0, 250, BLOCK=128)
+    (finding,) = error.findings
+    assert (finding.check, finding.element, finding.access.program) == ("uninit", (128,), (1, 0, 0))
+    golden(text_of(error), "sanitizer/unwritten.err")
+    kernels.copy_kernel[(2,)](tw.initialized(middle), out, 0, 250, BLOCK=128, sanitize=ALL)
+
+
+def test_parts_of_marked_arrays() -> None:
+    torch = pytest.importorskip("torch")
+    middle, x = tw.uninitialized(torch.empty(256)), torch.zeros(256)
+    kernels.copy_kernel[(1,)](x, middle[64:], 0, 64, BLOCK=64, sanitize=ALL)
+    kernels.copy_kernel[(1,)](middle[64:128], x, 0, 64, BLOCK=64, sanitize=ALL)
+    assert found(kernels.copy_kernel, (1,), middle[60:], x, 0, 64, BLOCK=64).findings[0].element == (0,)
+
+
+def test_atomics_read() -> None:
+    counts = tw.uninitialized(np.zeros(4, np.int32))
+    (finding,) = found(kernels.count_kernel, (1,), np.full(1, 2, np.int32), counts, BLOCK=1).findings
+    assert (finding.check, finding.access.kind, finding.element) == ("uninit", "atomic", (2,))
+
+
+def test_marks_end_with_their_arrays() -> None:
+    before = len(unwritten._marks)
+    array = tw.uninitialized(np.empty(100, np.float32))
+    assert len(unwritten._marks) == before + 1
+    del array
+    assert len(unwritten._marks) == before
+    with pytest.raises(tw.ArgumentError, match="a float is no array"):
+        tw.uninitialized(1.0)
+
+
+# --------------------------------------------------------------------------------------------------------- choosing
+
+
+def test_only_what_was_asked_for_is_checked() -> None:
+    kernels.all_to_one_kernel[(5,)](np.zeros(1, np.int32), sanitize="bounds,uninit")
+    middle = tw.uninitialized(np.zeros(128, np.float32))
+    kernels.copy_kernel[(1,)](middle, floats(128), 0, 128, BLOCK=128, sanitize=("bounds", "races"))
+    with pytest.raises(ValueError, match="sanitize knows bounds, races, uninit; got 'bound'"):
+        kernels.all_to_one_kernel[(5,)](np.zeros(1, np.int32), sanitize="bound")
+
+
+def test_the_decorator_takes_it_too() -> None:
+    kernel = tw.jit(sanitize="races")(kernels.all_to_one_kernel.fn)
+    with pytest.raises(tw.SanitizerError):
+        kernel[(2,)](np.zeros(1, np.int32))
+    kernel[(2,)](np.zeros(1, np.int32), sanitize="")
+
+
+def test_off_is_the_same_code() -> None:
+    x, out = floats(128), floats(128)
+    plain = kernels.copy_kernel.warmup(x, out, 0, 128, BLOCK=128, grid=(1,))
+    off = kernels.copy_kernel.warmup(x, out, 0, 128, BLOCK=128, grid=(1,), sanitize="")
+    on = kernels.copy_kernel.warmup(x, out, 0, 128, BLOCK=128, grid=(1,), sanitize="bounds")
+    assert plain.hash == off.hash != on.hash
+    assert plain.asm["ttir"] == on.asm["ttir"]
+    assert plain.asm["asm"] == off.asm["asm"]
+    assert "sanitizer" not in plain.asm["ttcir"]
+    assert "sanitizer" in on.asm["ttcir"]
