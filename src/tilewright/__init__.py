@@ -12,7 +12,9 @@ double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 """
 
 from tilewright import language
+from tilewright.backends.base import GPUTarget
 from tilewright.language.standard import cdiv
+from tilewright.runtime.compile import compile
 from tilewright.runtime.errors import (
     ArgumentError,
     AutotunerError,
@@ -24,6 +26,7 @@ from tilewright.runtime.findings import Finding, SanitizerError
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sizes import constexpr_function, next_power_of_2
+from tilewright.runtime.sources import ASTSource, IRSource
 from tilewright.runtime.tuning.autotuner import Autotuner, autotune
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
@@ -39,6 +42,7 @@ from tilewright.support.diagnostics import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "ASTSource",
     "ArgumentError",
     "Autotuner",
     "AutotunerError",
@@ -47,7 +51,9 @@ __all__ = [
     "CompiledKernel",
     "Config",
     "Finding",
+    "GPUTarget",
     "Heuristics",
+    "IRSource",
     "InternalError",
     "InterpreterError",
     "JITFunction",
@@ -58,6 +64,7 @@ __all__ = [
     "Unsupported",
     "autotune",
     "cdiv",
+    "compile",
     "constexpr_function",
     "heuristics",
     "initialized",

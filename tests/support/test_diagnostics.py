@@ -82,6 +82,19 @@ def test_errors_survive_pickling() -> None:
     assert (type(copy), str(copy)) == (Unsupported, str(error))
 
 
+def test_errors_have_the_attributes_of_tritons(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_text("first\nsecond line\n")
+    error = located(MISMATCH, Span(str(path), 2, 8))
+    assert error.node is not None
+    assert (error.node.lineno, error.node.col_offset) == (2, 7)
+    assert error.src == "first\nsecond line\n"
+    assert error.message == str(error)
+    assert error.error_message == MISMATCH.headline
+    bare = located(MISMATCH, None)
+    assert (bare.node, bare.src) == (None, None)
+
+
 def test_internal_error_shows_the_op() -> None:
     assert "%0 = tt.load" in str(InternalError("no lowering", "%0 = tt.load %p"))
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any, ClassVar, dataclass_transform
 
-from tilewright.support.source import Span, display_width, source_line
+from tilewright.support.source import Span, display_width, source_line, source_text
 
 
 class Exit(Enum):
@@ -173,6 +173,21 @@ class CompilationError(TilewrightError):
     def error_message(self) -> str:
         """What is wrong, in one line and without the place."""
         return self.diagnostic.headline
+
+    @property
+    def message(self) -> str:
+        """The whole text."""
+        return str(self)
+
+    @property
+    def src(self) -> str | None:
+        """The text of the file, where it is known."""
+        return source_text(self.span.file) or None if self.span else None
+
+    @property
+    def node(self) -> Span | None:
+        """The place in the file; it has `lineno` and `col_offset` as nodes of Python's syntax tree have."""
+        return self.span
 
 
 class Unsupported(CompilationError):  # noqa: N818 - reads as a sentence

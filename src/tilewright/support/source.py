@@ -32,6 +32,16 @@ class Span(NamedTuple):
             yield span
             span = span.called_from
 
+    @property
+    def lineno(self) -> int:
+        """The line, as nodes of Python's syntax tree count."""
+        return self.line
+
+    @property
+    def col_offset(self) -> int:
+        """The column, as nodes of Python's syntax tree count: from 0."""
+        return self.column - 1
+
     def called(self, caller: Span | None) -> Span:
         """The same place, reached through a call at `caller` (after the calls already known)."""
         if caller is None:
@@ -44,6 +54,11 @@ class Span(NamedTuple):
 def source_line(file: str, line: int) -> str:
     """Line number `line` of `file` without its end; empty if the file cannot be read."""
     return linecache.getline(file, line).rstrip()
+
+
+def source_text(file: str) -> str:
+    """All of `file`; empty if it cannot be read."""
+    return "".join(linecache.getlines(file))
 
 
 def display_width(text: str) -> int:
