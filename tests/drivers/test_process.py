@@ -116,3 +116,14 @@ def test_set_up_is_quick(tmp_path: Path) -> None:
         best = min(best, time.perf_counter() - start)
 
     assert best < 0.01
+
+
+@needs_native
+def test_code_in_a_folder_of_everybody_is_not_run(tmp_path: Path) -> None:
+    process.runtime_blob(host_machine(), tmp_path)
+    (path,) = tmp_path.glob("*.blob")
+    path.chmod(0o600)
+    content = path.read_bytes()
+    tmp_path.chmod(0o777)
+    assert run_script(tmp_path)[:2] == ["True", "True"], "compiled again"
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [content], "and not kept"

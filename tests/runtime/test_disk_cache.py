@@ -96,8 +96,7 @@ def test_every_flipped_byte_of_the_index_is_noticed(folder: Path) -> None:
         changed = bytearray(text)
         changed[position] ^= 1
         index.write_bytes(changed)
-        found = load(DIGEST, "add")
-        assert found is None or found.facts == ENTRY.facts, f"byte {position}"
+        assert load(DIGEST, "add") is None, f"byte {position}"
 
 
 def test_changed_fact_is_noticed(folder: Path) -> None:

@@ -101,7 +101,7 @@ def _report(kernel: CompiledKernel, job: _Job, *, is_new: bool) -> None:
     listener(
         src=job.source,
         metadata=kernel.metadata._asdict(),
-        metadata_group=kernel.metadata_group,
+        metadata_group=dict(kernel.metadata_group),
         times=times,
         cache_hit=not is_new,
     )

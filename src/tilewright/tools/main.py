@@ -10,15 +10,20 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tilewright.support.diagnostics import TilewrightError
-from tilewright.tools import functions_table, run_command, settings_table, show
+from tilewright.tools import cache_command, functions_table, run_command, settings_table, show
+from tilewright.tools.aot import compile_command, link_command
+from tilewright.tools.kernels import UsageError
 
 COMMANDS: tuple[
     tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...
 ] = (
     ("run", "run a script or module written for Triton", run_command.add_arguments, run_command.run),
     ("show", "print what a kernel becomes at each stage", show.add_arguments, show.run),
+    ("compile", "write a kernel as object and C files", compile_command.add_arguments, compile_command.run),
+    ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
     ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
+    ("cache", "look into the cache folder, or empty it", cache_command.add_arguments, cache_command.run),
 )
 
 
@@ -27,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         status: int = options.run(options)
-    except (TilewrightError, show.UsageError) as error:
+    except (TilewrightError, UsageError) as error:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader (`head`) has seen enough

@@ -1,1 +1,1 @@
-"""What is kept of compiled kernels."""
+"""What is kept of compiled kernels, where, by whom, and for how long; see `store.py`."""

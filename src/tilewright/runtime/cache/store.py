@@ -53,10 +53,9 @@ class StoredEntry:
         self._stem, self._digests, self._path_of = stem, body["files"], path_of
 
     @property
-    def group(self) -> dict[str, str]:
+    def group(self) -> Mapping[str, str]:
         """The path of each file by its name, for hooks."""
-        names = (f"{self._stem}.{suffix}" for suffix in (*self.suffixes, "json"))
-        return {name: path for name in names if (path := self._path_of(name))}
+        return _Group([f"{self._stem}.{suffix}" for suffix in (*self.suffixes, "json")], self._path_of)
 
     def read(self, suffix: str) -> bytes:
         """The content of the file with this suffix.
@@ -71,6 +70,25 @@ class StoredEntry:
         if hash_of(content).hexdigest() != self._digests[suffix]:
             raise OSError(f"{path} is damaged: delete it, and it will be made again")
         return content
+
+
+class _Group(Mapping[str, str]):
+    """Paths of files, asked for when they are used: a remote cache would fetch them all otherwise."""
+
+    def __init__(self, names: list[str], path_of: Callable[[str], str | None]) -> None:
+        self._names, self._path_of = names, path_of
+
+    def __getitem__(self, name: str) -> str:
+        path = self._path_of(name) if name in self._names else None
+        if path is None:
+            raise KeyError(name)
+        return path
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def load(digest: str, name: str) -> StoredEntry | None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
-from tilewright.runtime.cache import write_whole
+from tilewright.runtime.cache.folders import is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -186,7 +186,7 @@ def native_runtime() -> NativeRuntime | None:
     if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
         return None
     try:
-        blob = runtime_blob(machine, Path(knobs.cache.dir))
+        blob = runtime_blob(machine, Path(knobs.cache.dir).expanduser())
         return None if blob is None else NativeRuntime(blob)
     except (OSError, ValueError):
         return None
@@ -198,7 +198,7 @@ def runtime_blob(machine: str, folder: Path) -> Blob | None:
     None when it has to be compiled and cannot be.
     """
     path = folder / f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
-    blob = _read_blob(path, machine)
+    blob = _read_blob(path, machine) if is_trusted(folder) else None
     if blob is None:
         blob = late.native_runtime_blob(machine, _BASE_CPUS[machine])
         if blob is not None:
@@ -224,7 +224,7 @@ def _write_blob(path: Path, blob: Blob) -> None:
     header = ";".join(f"{name}={offset}" for name, offset in blob.symbols.items())
     content = header.encode() + b"\0" + blob.image
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_whole(path, hash_of(content).digest() + content)
     except OSError:
         return
