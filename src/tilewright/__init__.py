@@ -11,7 +11,7 @@ def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 """
 
-from tilewright import language
+from tilewright import knobs, language
 from tilewright.backends.base import GPUTarget
 from tilewright.language.standard import cdiv
 from tilewright.runtime.compile import compile
@@ -69,6 +69,7 @@ __all__ = [
     "heuristics",
     "initialized",
     "jit",
+    "knobs",
     "language",
     "next_power_of_2",
     "uninitialized",

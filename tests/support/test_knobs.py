@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tilewright
 from tilewright import knobs
 from tilewright.support import knobs as same_knobs
 from tilewright.tools.settings_table import page
@@ -243,3 +244,18 @@ def test_observers_hear_of_hooks_and_knobs(monkeypatch: pytest.MonkeyPatch) -> N
 def test_page_is_up_to_date() -> None:
     document = Path(__file__).parents[2] / "docs" / "settings.md"
     assert document.read_text() == page(), "python -m tilewright settings > docs/settings.md"
+
+
+def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"0": 0, "4096": 4096, "500M": 500 << 20, "2G": 2 << 30, " 2 GiB ": 2 << 30, "1k": 1024, "1TB": 1 << 40}
+    for text, size in sizes.items():
+        monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", text)
+        assert knobs.tilewright.cache_size == size
+    for text in ("much", "-1", "1.5G", "1X"):
+        monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", text)
+        with pytest.raises(knobs.KnobError, match="TILEWRIGHT_CACHE_SIZE"):
+            _ = knobs.tilewright.cache_size
+
+
+def test_knobs_are_an_attribute_of_the_package() -> None:
+    assert tilewright.knobs is knobs
