@@ -140,9 +140,11 @@ def test_compile_and_launch_share_the_cache() -> None:
 @pytest.mark.parametrize("stage", ["ttir", "ttcir", "llir"])
 def test_text_of_a_stage(stage: str, tmp_path: Path) -> None:
     path = tmp_path / f"add.{stage}"
-    path.write_text(str(compile(source()).asm[stage]))
+    whole = compile(source())
+    path.write_text(str(whole.asm[stage]))
     kernel = compile(str(path))
     check(kernel)
+    assert kernel.kernel == whole.kernel
     assert next(iter(kernel.asm)) == stage
     assert kernel.asm[stage] == path.read_text(), "the passes of the stage do not run again"
     assert isinstance(kernel.src, IRSource)
