@@ -1,0 +1,69 @@
+"""CPython bytecode → HIR: functions whose source is not at hand (the prompt, `exec`, frozen programs).
+
+The result differs from `from_ast` in what bytecode does not keep: `x: tl.constexpr = …` inside a function says nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType, FunctionType
+from typing import Any
+
+from tilewright.frontends import hir
+from tilewright.frontends.errors import UnsupportedSyntax
+from tilewright.frontends.from_bytecode.reader import Reader
+from tilewright.ir.attributes import FileLocation
+from tilewright.semantics.constexpr import constexpr
+from tilewright.support.diagnostics import located
+from tilewright.support.source import Span
+
+
+def read_function(python: FunctionType) -> hir.Function:
+    """Read a Python function into HIR from its bytecode.
+
+    Raises:
+        Unsupported: the function uses Python that kernels do not have.
+    """
+    code = python.__code__
+    location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
+    _refuse_by_flags(code, location)
+    reader = Reader(code)
+    parameters = _parameters(python, location)
+    body = reader.block(reader.function)
+    return hir.Function(python.__name__, parameters, body, tuple(reader.initial), python, location)
+
+
+def _refuse_by_flags(code: CodeType, location: FileLocation) -> None:
+    for flag, what in _FLAGS:
+        if code.co_flags & flag:
+            raise located(UnsupportedSyntax(what), Span(*location))
+
+
+def _parameters(python: FunctionType, location: FileLocation) -> tuple[hir.Parameter, ...]:
+    code = python.__code__
+    positional, named = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    ordered = [(name, False, False) for name in names[:positional]]
+    if code.co_flags & inspect.CO_VARARGS:
+        ordered.append((names[positional + named], True, False))
+    ordered += [(name, False, True) for name in names[positional : positional + named]]
+    annotations = python.__annotations__
+    return tuple(
+        hir.Parameter(name, _is_constexpr(annotations.get(name)), variadic, keyword_only, location)
+        for name, variadic, keyword_only in ordered
+    )
+
+
+def _is_constexpr(annotation: Any) -> bool:
+    """Whether an annotation says `tl.constexpr`, as a class, as a string, or as an alias with brackets."""
+    if isinstance(annotation, str):
+        return annotation.partition("[")[0].rpartition(".")[2] == "constexpr"
+    return getattr(annotation, "__origin__", annotation) is constexpr
+
+
+_FLAGS = (
+    (inspect.CO_VARKEYWORDS, "`**` parameters"),
+    (inspect.CO_ASYNC_GENERATOR, "`async`"),
+    (inspect.CO_COROUTINE, "`async def`"),
+    (inspect.CO_GENERATOR, "`yield`"),
+)

@@ -1,0 +1,233 @@
+"""The flow of control in a function's bytecode: blocks, loops, and where the two ways of a branch meet again.
+
+    0: load c; branch false → 5        block 0 goes to 2 and 5
+    2: …; jump → 7                     `if c: … else: …`
+    5: …                               the ways of block 0 meet at 7
+    7: constant None; return           called END, like every way to leave without a value
+
+A loop's jumps back go to its latch instead, a point of its own that follows everything in the loop; so the graph has no
+cycles. Meeting points are immediate postdominators (Cooper, Harvey, Kennedy: A simple, fast dominance algorithm, 2001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from tilewright.frontends.from_bytecode.opcodes import Instruction
+
+ENDINGS = frozenset(("branch", "for", "jump", "raise", "return"))
+
+Point = int
+"""The number of the first instruction of a block; END; or, below zero, the latch of a loop."""
+
+
+def latch(header: Point) -> Point:
+    """Where the loop with this header comes to the end of a turn."""
+    return -1 - header
+
+
+class Flow:
+    """The blocks of one code object.
+
+    Attributes:
+        end: the point END.
+        ending: block → its last instruction.
+        block_of: instruction → the block that it is in.
+        loops: header → the blocks of the loop.
+        exits: header → the point behind the loop.
+        successors, predecessors: without cycles, latches included.
+    """
+
+    def __init__(self, code: Sequence[Instruction]) -> None:
+        self.code = code
+        self.end = len(code)
+        starts = sorted(self._starts())
+        self.block_of: list[Point] = []
+        self.ending: dict[Point, int] = {}
+        for start, behind in zip(starts, [*starts[1:], len(code)], strict=True):
+            self.block_of += [start] * (behind - start)
+            self.ending[start] = behind - 1
+        self.entry = self.thread(0)
+        raw = self._reachable()
+        self._back = _back_edges(raw, self.entry)
+        self.loops = _loops(raw, self._back)
+        self.exits = {header: self._exit(header, raw) for header in self.loops}
+        self.successors = {block: [self._forward(block, to) for to in after] for block, after in raw.items()}
+        self.successors |= {latch(header): [exit] for header, exit in self.exits.items()}
+        self.predecessors: dict[Point, set[Point]] = {point: set() for point in (*self.successors, self.end)}
+        for point, ways in self.successors.items():
+            for to in ways:
+                self.predecessors.setdefault(to, set()).add(point)
+
+    def thread(self, at: int) -> Point:
+        """The block where control arrives that goes to `at`: past blocks that only jump."""
+        seen = set()
+        while at < self.end and at not in seen:
+            seen.add(at)
+            instruction = self.code[at]
+            if instruction.op == "jump":
+                at = instruction.target
+            elif self._leaves(at):
+                return self.end
+            else:
+                break
+        return at
+
+    def past_pops(self, at: Point) -> Point:
+        """The point behind a block that only drops what a chain of comparisons has left."""
+        while 0 <= at < self.end and at in self.ending:
+            ops = [instruction.op for instruction in self.code[at : self.ending[at] + 1]]
+            dropping = ops[:-1] if ops[-1] == "jump" else ops
+            if not dropping or set(dropping) - {"pop", "swap"}:
+                return at
+            at = self.follow(self.ending[at])
+        return at
+
+    def follow(self, number: int) -> Point:
+        """The point behind an instruction that does not branch."""
+        instruction = self.code[number]
+        return self.going(number, instruction.target if instruction.op == "jump" else number + 1)
+
+    def going(self, number: int, to: int) -> Point:
+        """The point where control arrives that goes from one instruction to another."""
+        return self._forward(self.block_of[number], self.thread(to))
+
+    def meeting(self, left: Point, right: Point) -> Point:
+        """The first point that all ways from both points come to; ways that end in `raise` do not count."""
+        if left not in self._meetings:
+            return right
+        return self._nearest(left, right) if right in self._meetings else left
+
+    @cached_property
+    def order(self) -> dict[Point, int]:
+        """Each point's place in an order in which every point stands before those that it leads to."""
+        placed: list[Point] = []
+        seen = set()
+        todo: list[tuple[Point, Iterator[Point]]] = [(self.entry, iter(self.successors.get(self.entry, ())))]
+        while todo:
+            point, after = todo[-1]
+            following = next((to for to in after if to not in seen), None)
+            if following is None:
+                placed.append(point)
+                todo.pop()
+            else:
+                seen.add(following)
+                todo.append((following, iter(self.successors.get(following, ()))))
+        return {point: number for number, point in enumerate(reversed(placed))}
+
+    @cached_property
+    def _meetings(self) -> dict[Point, Point]:
+        """Point → the next point that all ways from it come to. Points that only lead to `raise` are left out."""
+        found = {self.end: self.end}
+        self.__dict__["_meetings"] = found  # `_nearest` reads it while it grows
+        for point in sorted(self.order, key=self.order.__getitem__, reverse=True):
+            known = [to for to in self.successors.get(point, ()) if to in found]
+            if point == self.end or not known:
+                continue
+            meeting = known[0]
+            for other in known[1:]:
+                meeting = self._nearest(meeting, other)
+            found[point] = meeting
+        return found
+
+    def _nearest(self, left: Point, right: Point) -> Point:
+        place = self.order
+        while left != right:
+            if place.get(left, len(place)) < place.get(right, len(place)):
+                left = self._meetings[left]
+            else:
+                right = self._meetings[right]
+        return left
+
+    def _starts(self) -> set[int]:
+        starts = {0}
+        for number, instruction in enumerate(self.code):
+            if instruction.target >= 0:
+                starts.add(instruction.target)
+            if instruction.op in ENDINGS and number + 1 < len(self.code):
+                starts.add(number + 1)
+            if self._leaves(number):
+                starts.add(number)
+        return starts
+
+    def _leaves(self, at: int) -> bool:
+        """Whether `return None` stands there."""
+        ops = self.code[at : at + 2]
+        return len(ops) == 2 and ops[1].op == "return" and ops[0].op == "constant" and ops[0].arg is None
+
+    def _reachable(self) -> dict[Point, list[Point]]:
+        """Each block that control can come to, with the blocks where it goes on."""
+        found: dict[Point, list[Point]] = {}
+        todo = [self.entry]
+        while todo:
+            block = todo.pop()
+            if block not in found and block != self.end:
+                found[block] = list(map(self.thread, self._after(self.ending[block])))
+                todo += found[block]
+        return found
+
+    def _after(self, number: int) -> list[int]:
+        instruction = self.code[number]
+        match instruction.op:
+            case "branch" | "for":
+                return [number + 1, instruction.target]
+            case "jump":
+                return [instruction.target]
+            case "raise":
+                return []
+            case "return":
+                return [self.end]
+        return [number + 1]
+
+    def _forward(self, block: Point, to: Point) -> Point:
+        return latch(to) if (block, to) in self._back else to
+
+    def _exit(self, header: Point, raw: dict[Point, list[Point]]) -> Point:
+        """Where a loop goes on after its last turn."""
+        instruction = self.code[self.ending[header]]
+        if instruction.op == "for":
+            return self._forward(header, self.thread(instruction.target))
+        sources = [block for block, to in self._back if to == header]
+        members = self.loops[header]
+        ways = ((block, to) for block in (*sources, *sorted(members)) for to in raw[block])
+        outside = [self._forward(block, to) for block, to in ways if to not in members]
+        return outside[0] if outside else self.end
+
+
+def _back_edges(raw: dict[Point, list[Point]], entry: Point) -> set[tuple[Point, Point]]:
+    """The edges that lead back to a block from which control has come."""
+    found = set()
+    open_blocks, seen = {entry}, {entry}
+    todo = [(entry, iter(raw.get(entry, ())))]
+    while todo:
+        block, after = todo[-1]
+        to = next(after, None)
+        if to is None:
+            open_blocks.discard(block)
+            todo.pop()
+        elif to in open_blocks:
+            found.add((block, to))
+        elif to not in seen:
+            seen.add(to)
+            open_blocks.add(to)
+            todo.append((to, iter(raw.get(to, ()))))
+    return found
+
+
+def _loops(raw: dict[Point, list[Point]], back: set[tuple[Point, Point]]) -> dict[Point, set[Point]]:
+    """The natural loops: header → the blocks from which a jump back is reached without passing the header."""
+    before: dict[Point, list[Point]] = {}
+    for block, after in raw.items():
+        for to in after:
+            before.setdefault(to, []).append(block)
+    loops: dict[Point, set[Point]] = {}
+    for source, header in back:
+        members = loops.setdefault(header, {header})
+        todo = [source]
+        while todo:
+            block = todo.pop()
+            if block not in members:
+                members.add(block)
+                todo += before.get(block, [])
+    return loops

@@ -1,0 +1,466 @@
+"""The stack machine, run on registers instead of values: each instruction takes registers and puts steps.
+
+    load x; load y; binary +; store z        r0 = load x; r1 = load y; r2 = add(r0, r1); store z = r2
+
+Besides registers the stack holds what never becomes a value: the empty place beside a callee, lists and dicts of
+arguments while they are put together, functions made on the spot.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, NoReturn
+
+from tilewright.frontends import hir, operations
+from tilewright.frontends.errors import UnsupportedSyntax
+from tilewright.frontends.from_bytecode.opcodes import MATRIX_PRODUCT, Instruction, Positions
+from tilewright.frontends.hir_writer import HirWriter
+from tilewright.ir.attributes import FileLocation
+from tilewright.support.diagnostics import located
+from tilewright.support.source import Span
+
+Register = hir.Register
+
+
+class Empty:
+    """The place beside a callee that is no method."""
+
+
+@dataclass
+class Items:
+    """A list or the arguments of a call, while it is put together; `starred` as in `hir.Call`."""
+
+    registers: list[Register]
+    starred: set[int]
+
+
+@dataclass
+class Named:
+    """The keywords of a call, while they are put together; a name None is `**`."""
+
+    entries: list[tuple[str | None, Register]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A function made on the spot: by a lambda, a generator expression, and in 3.11 a comprehension."""
+
+    code: CodeType
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a variable held before an inlined comprehension; storing it brings it back."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A value in an f-string with its conversion."""
+
+    value: Register
+    conversion: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The AssertionError of an `assert`, with its message."""
+
+    message: Register | None = None
+
+
+REASONS = {
+    "assignment to an attribute": "values cannot be changed in place",
+    "assignment to a subscript": "tiles are values: use tl.where or tl.store",
+    MATRIX_PRODUCT: "use tl.dot",
+}
+MADE_FUNCTIONS = {"<lambda>": "a lambda", "<genexpr>": "a generator expression", "<setcomp>": "a set comprehension"}
+MADE_FUNCTIONS |= {"<dictcomp>": "a dict comprehension"}
+
+
+class Machine(HirWriter):
+    """Reads straight-line code.
+
+    Attributes:
+        stack: registers and the other things above.
+        statement: how many steps of the current block belong to earlier statements.
+        appended: what the body of a comprehension appended last.
+        given: variables that stand for registers.
+        unpacked: registers that hold items of unpacked tuples.
+    """
+
+    def __init__(self, file: str, first_line: int) -> None:
+        super().__init__()
+        self._file = file
+        self._where = FileLocation(file, first_line, 1, first_line, 1)
+        self.stack: list[Any] = []
+        self.statement = 0
+        self.appended: Register | None = None
+        self.given: dict[str, Register] = {}
+        self.unpacked: set[Register] = set()
+
+    def execute(self, instruction: Instruction) -> None:
+        """One instruction that does not branch."""
+        self._where = self.location(instruction.positions)
+        _HANDLERS[instruction.op](self, instruction.arg)
+        if not self.stack:
+            self.statement = len(self._steps)
+
+    def valued_block(self, fill: Callable[[], Any]) -> tuple[hir.Block, Any]:
+        """As `HirWriter.valued_block`; statements in the block count from its start."""
+        outer, self.statement = self.statement, 0
+        made = super().valued_block(fill)
+        self.statement = outer
+        return made
+
+    def location(self, positions: Positions) -> FileLocation:
+        """Where an instruction comes from; where that is unknown, the place of the one before."""
+        line, end_line, column, end_column = positions
+        if line is None:
+            return self._where
+        if column is None or end_column is None:
+            return FileLocation(self._file, line, 1, line, 1)
+        return FileLocation(self._file, line, column + 1, end_line or line, end_column + 1)
+
+    @property
+    def where(self) -> FileLocation:
+        """Where the current instruction comes from."""
+        return self._where
+
+    def refuse(self, what: str, reason: str = "") -> NoReturn:
+        """Raise the error that `what`, at the current instruction, is not part of the language."""
+        raise located(
+            UnsupportedSyntax(what, reason or REASONS.get(what, UnsupportedSyntax.reason)), Span(*self._where)
+        )
+
+    def pop(self) -> Register:
+        """The register on top of the stack."""
+        if not self.stack:
+            self.leave_loop()
+        found = self.stack.pop()
+        if isinstance(found, Items):
+            return self.packed(found)
+        if isinstance(found, Made):
+            self.refuse(MADE_FUNCTIONS.get(found.code.co_name, "a nested function"))
+        if isinstance(found, Named):
+            self.refuse("a dict")
+        assert isinstance(found, int), f"{found} is no value"
+        return found
+
+    def pops(self, count: int) -> tuple[Register, ...]:
+        """The registers on top of the stack, the topmost last."""
+        return tuple(reversed([self.pop() for _ in range(count)]))
+
+    def push_operation(self, function: Callable[..., Any], *operands: Register) -> None:
+        """Put an operation; its result goes onto the stack."""
+        self.stack.append(self.put_operation(function, operands, self._where))
+
+    def push_call(self, callee: Register, arguments: Items, keywords: tuple[tuple[str | None, Register], ...]) -> None:
+        """Put a call; its result goes onto the stack."""
+        result = self.register()
+        starred = frozenset(arguments.starred)
+        self.put(hir.Call(result, callee, tuple(arguments.registers), starred, keywords, self._where))
+        self.stack.append(result)
+
+    def put_store(self, store: hir.Store) -> None:
+        """Put a store in the order of the program text, which CPython turns round in `a, b = b, a`."""
+        place = len(self._steps)
+        while place and self._comes_after(self._steps[place - 1], store):
+            place -= 1
+        self._steps.insert(place, store)
+
+    def _comes_after(self, step: hir.Step, store: hir.Store) -> bool:
+        """Whether the text assigns to the name of `step` after that of `store`; 3.13 gives two stores one position."""
+        if not isinstance(step, hir.Store) or step.name == store.name:
+            return False
+        if step.location[1:3] != store.location[1:3]:
+            return step.location[1:3] > store.location[1:3]
+        return step.value != store.value and store.value not in self.unpacked
+
+    def packed(self, items: Items) -> Register:
+        """A tuple of the items."""
+        if not items.starred:
+            return self.put_operation(operations.pack, tuple(items.registers), self._where)
+        self.push_call(self.constant(operations.pack), items, ())
+        return self.pop()
+
+    def leave_loop(self) -> NoReturn:
+        """An instruction wants the iterator of a `for`, which is not on this stack: only jumps out of the loop do."""
+        raise NotImplementedError
+
+    def comprehension(self, code: CodeType, iterable: Register) -> Register:
+        """A list comprehension that is a function of its own (3.11)."""
+        raise NotImplementedError
+
+
+def _constant(machine: Machine, value: Any) -> None:
+    if isinstance(value, CodeType):
+        machine.stack.append(Made(value))
+    else:
+        machine.stack.append(machine.constant(value))
+
+
+def _load(machine: Machine, name: str) -> None:
+    given = machine.given.get(name)
+    machine.stack.append(machine.put_load(name, machine.where) if given is None else given)
+
+
+def _store(machine: Machine, name: str) -> None:
+    if machine.stack and isinstance(machine.stack[-1], Taken):
+        machine.stack.pop()
+    else:
+        machine.put_store(hir.Store(name, machine.pop(), False, machine.where))
+
+
+def _delete(machine: Machine, name: str) -> None:
+    machine.put(hir.Delete(name, machine.where))
+
+
+def _take(machine: Machine, name: str) -> None:
+    machine.stack.append(Taken(name))
+
+
+def _pop(machine: Machine, _: Any) -> None:
+    machine.pop()
+
+
+def _copy(machine: Machine, depth: int) -> None:
+    machine.stack.append(machine.stack[-depth])
+
+
+def _swap(machine: Machine, depth: int) -> None:
+    stack = machine.stack
+    if len(stack) < depth:
+        machine.leave_loop()
+    stack[-1], stack[-depth] = stack[-depth], stack[-1]
+
+
+def _empty(machine: Machine, _: Any) -> None:
+    machine.stack.append(Empty)
+
+
+def _unary(machine: Machine, function: Callable[..., Any]) -> None:
+    machine.push_operation(function, machine.pop())
+
+
+def _binary(machine: Machine, function: Callable[..., Any]) -> None:
+    machine.push_operation(function, *machine.pops(2))
+
+
+def _attribute(machine: Machine, name: str) -> None:
+    machine.push_operation(operations.attribute, machine.pop(), machine.constant(name))
+
+
+def _method(machine: Machine, name: str) -> None:
+    _attribute(machine, name)
+    machine.stack.append(Empty)
+
+
+def _subscript(machine: Machine, _: Any) -> None:
+    machine.push_operation(operator.getitem, *machine.pops(2))
+
+
+def _slice(machine: Machine, count: int) -> None:
+    parts = machine.pops(count)
+    step = () if count > 2 else (machine.constant(None),)
+    if all(machine.initial[part] is None and machine.is_constant(part) for part in parts) and count == 2:
+        machine.stack.append(machine.constant(slice(None)))
+    else:
+        machine.push_operation(slice, *parts, *step)
+
+
+def _tuple(machine: Machine, count: int) -> None:
+    machine.push_operation(operations.pack, *machine.pops(count))
+
+
+def _list(machine: Machine, count: int) -> None:
+    machine.stack.append(Items(list(machine.pops(count)), set()))
+
+
+def _extend(machine: Machine, depth: int) -> None:
+    value = machine.stack.pop()
+    items = machine.stack[-depth]
+    if isinstance(value, Items):
+        value = machine.packed(value)
+    items.starred.add(len(items.registers))
+    items.registers.append(value)
+
+
+def _append(machine: Machine, depth: int) -> None:
+    value = machine.pop()
+    items = machine.stack[-depth] if depth <= len(machine.stack) else None
+    if isinstance(items, Items):
+        items.registers.append(value)
+    machine.appended = value
+
+
+def _to_tuple(machine: Machine, _: Any) -> None:
+    """Lists are tuples already."""
+
+
+def _map(machine: Machine, count: int) -> None:
+    pairs = [machine.pops(2) for _ in range(count)][::-1]
+    machine.stack.append(Named([(_name(machine, name), value) for name, value in pairs]))
+
+
+def _constant_map(machine: Machine, count: int) -> None:
+    names = machine.initial[machine.pop()]
+    machine.stack.append(Named(list(zip(names, machine.pops(count), strict=True))))
+
+
+def _name(machine: Machine, register: Register) -> str:
+    name = machine.initial[register]
+    if not isinstance(name, str):
+        machine.refuse("a dict")
+    return name
+
+
+def _merge(machine: Machine, depth: int) -> None:
+    added = machine.stack.pop()
+    named = machine.stack[-depth]
+    named.entries += added.entries if isinstance(added, Named) else [(None, added)]
+
+
+def _string(machine: Machine, count: int) -> None:
+    machine.push_operation(operations.joined, *machine.pops(count))
+
+
+def _convert(machine: Machine, conversion: int) -> None:
+    machine.stack.append(Converted(machine.pop(), conversion))
+
+
+def _format(machine: Machine, has_specification: bool) -> None:
+    specification = machine.pop() if has_specification else machine.constant("")
+    value = machine.stack.pop()
+    value, conversion = (value.value, value.conversion) if isinstance(value, Converted) else (value, -1)
+    machine.push_operation(operations.formatted, value, machine.constant(conversion), specification)
+
+
+def _call(machine: Machine, arg: tuple[int, tuple[str, ...]]) -> None:
+    count, names = arg
+    values = machine.pops(count)
+    callee, beside = _callee(machine)
+    if isinstance(callee, Made):
+        machine.stack.append(machine.comprehension(callee.code, beside))
+    elif isinstance(callee, Failure):
+        machine.stack.append(Failure(beside if beside is not None else values[0] if values else None))
+    else:
+        positional = count - len(names)
+        keywords = tuple(zip(names, values[positional:], strict=True))
+        machine.push_call(callee, Items(list(values[:positional]), set()), keywords)
+
+
+def _callee(machine: Machine) -> tuple[Any, Any]:
+    """The callee, and what stands beside it: its owner for methods, which the vocabulary does not use, else nothing."""
+    upper = machine.stack.pop()
+    lower = machine.stack.pop() if machine.stack else Empty
+    if upper is Empty:
+        return lower, None
+    return (upper, None) if lower is Empty else (lower, upper)
+
+
+def _call_named(machine: Machine, count: int) -> None:
+    names = machine.initial[machine.pop()]
+    _call(machine, (count, names))
+
+
+def _call_spread(machine: Machine, has_keywords: bool) -> None:
+    named = machine.stack.pop() if has_keywords else Named([])
+    found = machine.stack.pop()
+    items = found if isinstance(found, Items) else Items([found], {0})
+    callee, _ = _callee(machine)
+    keywords = tuple(named.entries) if isinstance(named, Named) else ((None, named),)
+    machine.push_call(callee, items, keywords)
+
+
+def _unpack(machine: Machine, count: int) -> None:
+    value = machine.stack.pop()
+    if isinstance(value, Items) and not value.starred and len(value.registers) == count:
+        machine.stack += reversed(value.registers)
+        return
+    machine.stack.append(value)
+    _unpacked(machine, count, -1)
+
+
+def _unpack_star(machine: Machine, counts: tuple[int, int]) -> None:
+    before, after = counts
+    _unpacked(machine, before + 1 + after, before)
+
+
+def _unpacked(machine: Machine, count: int, star: int) -> None:
+    value = machine.pop()
+    results = tuple(machine.register() for _ in range(count))
+    machine.put(hir.Unpack(results, star, value, machine.where))
+    machine.unpacked.update(results)
+    machine.stack += reversed(results)
+
+
+def _function(machine: Machine, flags: int) -> None:
+    """The code on the stack becomes a function; defaults and closure (3.11, 3.12) lie below it."""
+    made = machine.stack.pop()
+    for _ in range(int(flags or 0).bit_count()):
+        machine.stack.pop()
+    machine.stack.append(made)
+
+
+def _function_attribute(machine: Machine, _: Any) -> None:
+    """3.13: the closure or the defaults lie below the function."""
+    made = machine.stack.pop()
+    machine.stack.pop()
+    machine.stack.append(made)
+
+
+def _assertion(machine: Machine, _: Any) -> None:
+    machine.stack.append(Failure())
+
+
+def _iterate(machine: Machine, _: Any) -> None:
+    """Loops take what they iterate over as it is."""
+
+
+def _refuse(machine: Machine, what: str) -> None:
+    machine.refuse(what)
+
+
+_HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
+    "append": _append,
+    "assertion": _assertion,
+    "attribute": _attribute,
+    "binary": _binary,
+    "call": _call,
+    "call_named": _call_named,
+    "call_spread": _call_spread,
+    "constant": _constant,
+    "constant_map": _constant_map,
+    "convert": _convert,
+    "copy": _copy,
+    "delete": _delete,
+    "extend": _extend,
+    "format": _format,
+    "function": _function,
+    "function_attribute": _function_attribute,
+    "iterate": _iterate,
+    "list": _list,
+    "load": _load,
+    "map": _map,
+    "merge": _merge,
+    "method": _method,
+    "null": _empty,
+    "pop": _pop,
+    "refuse": _refuse,
+    "slice": _slice,
+    "store": _store,
+    "string": _string,
+    "subscript": _subscript,
+    "swap": _swap,
+    "take": _take,
+    "to_tuple": _to_tuple,
+    "tuple": _tuple,
+    "unary": _unary,
+    "unpack": _unpack,
+    "unpack_star": _unpack_star,
+}

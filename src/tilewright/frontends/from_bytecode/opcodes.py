@@ -1,0 +1,415 @@
+"""CPython's bytecode in one vocabulary; the only file that knows differences between Python versions.
+
+    3.11   LOAD_METHOD sum, PRECALL 1, CALL 1           method "sum", call (1, ())
+    3.12   LOAD_ATTR (sum, method), CALL 1              method "sum", call (1, ())
+    3.13   LOAD_FAST_LOAD_FAST (x, y)                   load "x", load "y"
+
+The vocabulary (`arg` in parentheses):
+
+    constant (value)   load, store, delete (name)   take (name): load that also forgets, around inlined comprehensions
+    pop   copy, swap (n)   null   unary, binary, compare (function)   attribute, method (name)   subscript
+    slice, tuple, list, map, string (n)   constant_map (n)   extend, append, merge (n)   to_tuple
+    convert (code)   format (has a specification)   call (n, keywords)   call_named (n)   call_spread (with keywords)
+    unpack (n)   unpack_star (before, after)   for → exit   jump → target   branch (what makes it jump) → target
+    return   assertion   raise   function   refuse (what)
+"""
+
+from __future__ import annotations
+
+import dis
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType
+from typing import Any, NamedTuple
+
+from tilewright.frontends import operations
+
+Made = Iterator[tuple[str, Any]]
+
+MATRIX_PRODUCT = "the operator `@`"
+_AFTER_3_12 = bool(sys.version_info >= (3, 13))
+_LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5
+"""Numbers of CALL_INTRINSIC_1 (3.12 and later)."""
+
+
+class Positions(NamedTuple):
+    """Where an instruction comes from: lines from 1; columns from 0, in bytes; None where unknown."""
+
+    line: int | None
+    end_line: int | None
+    column: int | None
+    end_column: int | None
+
+
+class Instruction(NamedTuple):
+    """One instruction of the vocabulary. `target` is the number of the instruction that it may jump to, or -1."""
+
+    op: str
+    arg: Any
+    target: int
+    positions: Positions
+
+
+def instructions_of(code: CodeType) -> list[Instruction]:
+    """The instructions of a code object; targets are indices into the list."""
+    made: list[Instruction] = []
+    first: dict[int, int] = {}  # offset in the bytecode → number of its first instruction here
+    keywords: tuple[str, ...] = ()
+    for found in dis.get_instructions(code):
+        first[found.offset] = len(made)
+        if found.opname == "KW_NAMES":
+            keywords = found.argval if isinstance(found.argval, tuple) else code.co_consts[found.arg or 0]
+            continue
+        positions = Positions(*(found.positions or (None,) * 4))
+        target = found.argval if found.opcode in _JUMPS else -1
+        for op, arg in _translated(found):
+            if op == "call":
+                arg, keywords = (arg, keywords), ()
+            made.append(Instruction(op, arg, target if op in WITH_TARGET else -1, positions))
+    return [i._replace(target=first[i.target]) if i.target >= 0 else i for i in made]
+
+
+WITH_TARGET = frozenset(("branch", "for", "jump"))
+_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+
+
+def is_known(opname: str) -> bool:
+    """Whether an opcode of the running Python is supported, or refused by name."""
+    return opname in SUPPORTED or opname in REFUSED
+
+
+def _translated(found: dis.Instruction) -> Made:
+    translate = SUPPORTED.get(found.opname)
+    if translate is None:
+        yield "refuse", REFUSED.get(found.opname, f"the bytecode instruction {found.opname}")
+    else:
+        yield from translate(found)
+
+
+def _alone(op: str) -> Callable[[dis.Instruction], Made]:
+    """No argument."""
+
+    def translate(found: dis.Instruction) -> Made:
+        yield op, None
+
+    return translate
+
+
+def _with(op: str) -> Callable[[dis.Instruction], Made]:
+    """The argument as `dis` gives it."""
+
+    def translate(found: dis.Instruction) -> Made:
+        yield op, found.argval
+
+    return translate
+
+
+def _fixed(op: str, arg: Any) -> Callable[[dis.Instruction], Made]:
+    """Always this argument."""
+
+    def translate(found: dis.Instruction) -> Made:
+        yield op, arg
+
+    return translate
+
+
+def _nothing(found: dis.Instruction) -> Made:
+    yield from ()
+
+
+def _load_global(found: dis.Instruction) -> Made:
+    if (found.arg or 0) & 1:
+        yield "null", None
+    yield "load", found.argval
+
+
+def _load_attribute(found: dis.Instruction) -> Made:
+    is_method = sys.version_info >= (3, 12) and (found.arg or 0) & 1
+    yield ("method" if is_method else "attribute"), found.argval
+
+
+def _pairs(*ops: str) -> Callable[[dis.Instruction], Made]:
+    """Two loads or stores in one instruction."""
+
+    def translate(found: dis.Instruction) -> Made:
+        yield from zip(ops, found.argval, strict=True)
+
+    return translate
+
+
+def _binary(found: dis.Instruction) -> Made:
+    function = BINARY.get(found.argrepr.rstrip("="))
+    yield ("refuse", MATRIX_PRODUCT) if function is None else ("binary", function)
+
+
+def _compare(found: dis.Instruction) -> Made:
+    yield "binary", COMPARISONS[found.argrepr.removeprefix("bool(").removesuffix(")")]
+
+
+def _is(found: dis.Instruction) -> Made:
+    yield "binary", operator.is_not if found.arg else operator.is_
+
+
+def _contains(found: dis.Instruction) -> Made:
+    yield "binary", operations.lacks if found.arg else operations.contains
+
+
+def _binary_slice(found: dis.Instruction) -> Made:
+    yield "slice", 2
+    yield "subscript", None
+
+
+def _format_value(found: dis.Instruction) -> Made:
+    """3.11 and 3.12: conversion and specification in one."""
+    conversion = {0: -1, 1: ord("s"), 2: ord("r"), 3: ord("a")}[(found.arg or 0) & 3]
+    if (found.arg or 0) & 4:
+        yield "swap", 2
+        yield "convert", conversion
+        yield "swap", 2
+        yield "format", True
+    else:
+        yield "convert", conversion
+        yield "format", False
+
+
+def _convert_value(found: dis.Instruction) -> Made:
+    yield "convert", {1: ord("s"), 2: ord("r"), 3: ord("a")}[found.arg or 0]
+
+
+def _or_pop(sense: str) -> Callable[[dis.Instruction], Made]:
+    """3.11: jump with the value, or drop it."""
+
+    def translate(found: dis.Instruction) -> Made:
+        yield "copy", 1
+        yield "branch", sense
+        yield "pop", None
+
+    return translate
+
+
+def _intrinsic(found: dis.Instruction) -> Made:
+    if found.arg == _LIST_TO_TUPLE:
+        yield "to_tuple", None
+    elif found.arg == _UNARY_POSITIVE:
+        yield "unary", operator.pos
+    else:
+        yield "refuse", f"the bytecode instruction {found.opname} {found.argrepr}"
+
+
+def _return_constant(found: dis.Instruction) -> Made:
+    yield "constant", found.argval
+    yield "return", None
+
+
+def _unpack_star(found: dis.Instruction) -> Made:
+    yield "unpack_star", ((found.arg or 0) & 0xFF, (found.arg or 0) >> 8)
+
+
+def _raise(found: dis.Instruction) -> Made:
+    yield "raise", found.arg
+
+
+def _spread(found: dis.Instruction) -> Made:
+    yield "call_spread", bool((found.arg or 0) & 1)
+
+
+def _end_for(found: dis.Instruction) -> Made:
+    """The iterator is gone already in this vocabulary; 3.13 follows with a POP_TOP for it."""
+    if _AFTER_3_12:
+        yield "constant", None
+
+
+BINARY: Mapping[str, Callable[..., Any]] = {
+    "%": operator.mod,
+    "&": operator.and_,
+    "*": operator.mul,
+    "**": operator.pow,
+    "+": operator.add,
+    "-": operator.sub,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "^": operator.xor,
+    "|": operator.or_,
+}
+
+COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
+    "BINARY_OP": _binary,
+    "BINARY_SLICE": _binary_slice,
+    "BINARY_SUBSCR": _alone("subscript"),
+    "BUILD_CONST_KEY_MAP": _with("constant_map"),
+    "BUILD_LIST": _with("list"),
+    "BUILD_MAP": _with("map"),
+    "BUILD_SLICE": _with("slice"),
+    "BUILD_STRING": _with("string"),
+    "BUILD_TUPLE": _with("tuple"),
+    "CACHE": _nothing,
+    "CALL": _with("call"),
+    "CALL_FUNCTION_EX": _spread,
+    "CALL_INTRINSIC_1": _intrinsic,
+    "CALL_KW": _with("call_named"),
+    "COMPARE_OP": _compare,
+    "CONTAINS_OP": _contains,
+    "CONVERT_VALUE": _convert_value,
+    "COPY": _with("copy"),
+    "COPY_FREE_VARS": _nothing,
+    "DELETE_DEREF": _with("delete"),
+    "DELETE_FAST": _with("delete"),
+    "DICT_MERGE": _with("merge"),
+    "DICT_UPDATE": _with("merge"),
+    "END_FOR": _end_for,
+    "EXTENDED_ARG": _nothing,
+    "FORMAT_SIMPLE": _fixed("format", False),
+    "FORMAT_VALUE": _format_value,
+    "FORMAT_WITH_SPEC": _fixed("format", True),
+    "FOR_ITER": _alone("for"),
+    "GET_ITER": _alone("iterate"),
+    "IS_OP": _is,
+    "JUMP_BACKWARD": _alone("jump"),
+    "JUMP_BACKWARD_NO_INTERRUPT": _alone("jump"),
+    "JUMP_FORWARD": _alone("jump"),
+    "JUMP_IF_FALSE_OR_POP": _or_pop("false"),
+    "JUMP_IF_TRUE_OR_POP": _or_pop("true"),
+    "KW_NAMES": _nothing,  # belongs to the call that follows
+    "LIST_APPEND": _with("append"),
+    "LIST_EXTEND": _with("extend"),
+    "LIST_TO_TUPLE": _alone("to_tuple"),
+    "LOAD_ASSERTION_ERROR": _alone("assertion"),
+    "LOAD_ATTR": _load_attribute,
+    "LOAD_CLOSURE": _with("load"),
+    "LOAD_CONST": _with("constant"),
+    "LOAD_DEREF": _with("load"),
+    "LOAD_FAST": _with("load"),
+    "LOAD_FAST_AND_CLEAR": _with("take"),
+    "LOAD_FAST_CHECK": _with("load"),
+    "LOAD_FAST_LOAD_FAST": _pairs("load", "load"),
+    "LOAD_GLOBAL": _load_global,
+    "LOAD_METHOD": _with("method"),
+    "LOAD_NAME": _with("load"),
+    "MAKE_CELL": _nothing,
+    "MAKE_FUNCTION": _with("function"),
+    "NOP": _nothing,
+    "POP_JUMP_BACKWARD_IF_FALSE": _fixed("branch", "false"),
+    "POP_JUMP_BACKWARD_IF_NONE": _fixed("branch", "none"),
+    "POP_JUMP_BACKWARD_IF_NOT_NONE": _fixed("branch", "not none"),
+    "POP_JUMP_BACKWARD_IF_TRUE": _fixed("branch", "true"),
+    "POP_JUMP_FORWARD_IF_FALSE": _fixed("branch", "false"),
+    "POP_JUMP_FORWARD_IF_NONE": _fixed("branch", "none"),
+    "POP_JUMP_FORWARD_IF_NOT_NONE": _fixed("branch", "not none"),
+    "POP_JUMP_FORWARD_IF_TRUE": _fixed("branch", "true"),
+    "POP_JUMP_IF_FALSE": _fixed("branch", "false"),
+    "POP_JUMP_IF_NONE": _fixed("branch", "none"),
+    "POP_JUMP_IF_NOT_NONE": _fixed("branch", "not none"),
+    "POP_JUMP_IF_TRUE": _fixed("branch", "true"),
+    "POP_TOP": _alone("pop"),
+    "PRECALL": _nothing,
+    "PUSH_NULL": _alone("null"),
+    "RAISE_VARARGS": _raise,
+    "RESUME": _nothing,
+    "RETURN_CONST": _return_constant,
+    "RETURN_VALUE": _alone("return"),
+    "SET_FUNCTION_ATTRIBUTE": _with("function_attribute"),
+    "STORE_DEREF": _with("store"),
+    "STORE_FAST": _with("store"),
+    "STORE_FAST_LOAD_FAST": _pairs("store", "load"),
+    "STORE_FAST_STORE_FAST": _pairs("store", "store"),
+    "SWAP": _with("swap"),
+    "TO_BOOL": _nothing,
+    "UNARY_INVERT": _fixed("unary", operator.invert),
+    "UNARY_NEGATIVE": _fixed("unary", operator.neg),
+    "UNARY_NOT": _fixed("unary", operations.logical_not),
+    "UNARY_POSITIVE": _fixed("unary", operator.pos),
+    "UNPACK_EX": _unpack_star,
+    "UNPACK_SEQUENCE": _with("unpack"),
+}
+"""Opcode → how it reads in the vocabulary."""
+
+_ASYNC, _CLASS, _DICT, _IMPORT, _MATCH, _SET = (
+    "`async`",
+    "a class",
+    "a dict comprehension",
+    "`import`",
+    "`match`",
+    "a set",
+)
+_TRY, _WITH, _YIELD, _GLOBAL, _SUPER = "`try`", "`with`", "`yield`", "`global`", "`super()`"
+_INTERNAL = "a bytecode instruction that compiled functions do not contain"
+
+REFUSED: Mapping[str, str] = {
+    "ASYNC_GEN_WRAP": _ASYNC,
+    "BEFORE_ASYNC_WITH": _ASYNC,
+    "BEFORE_WITH": _WITH,
+    "BUILD_SET": _SET,
+    "CALL_INTRINSIC_2": _INTERNAL,
+    "CHECK_EG_MATCH": _TRY,
+    "CHECK_EXC_MATCH": _TRY,
+    "CLEANUP_THROW": _YIELD,
+    "DELETE_ATTR": "`del` of anything but a variable",
+    "DELETE_GLOBAL": _GLOBAL,
+    "DELETE_NAME": _CLASS,
+    "DELETE_SUBSCR": "`del` of anything but a variable",
+    "END_ASYNC_FOR": _ASYNC,
+    "END_SEND": _YIELD,
+    "ENTER_EXECUTOR": _INTERNAL,
+    "EXIT_INIT_CHECK": _INTERNAL,
+    "GET_AITER": _ASYNC,
+    "GET_ANEXT": _ASYNC,
+    "GET_AWAITABLE": _ASYNC,
+    "GET_LEN": _MATCH,
+    "GET_YIELD_FROM_ITER": _YIELD,
+    "IMPORT_FROM": _IMPORT,
+    "IMPORT_NAME": _IMPORT,
+    "IMPORT_STAR": _IMPORT,
+    "INTERPRETER_EXIT": _INTERNAL,
+    "JUMP": _INTERNAL,
+    "JUMP_NO_INTERRUPT": _INTERNAL,
+    "LOAD_BUILD_CLASS": _CLASS,
+    "LOAD_CLASSDEREF": _CLASS,
+    "LOAD_FROM_DICT_OR_DEREF": _CLASS,
+    "LOAD_FROM_DICT_OR_GLOBALS": _CLASS,
+    "LOAD_LOCALS": _CLASS,
+    "LOAD_SUPER_ATTR": _SUPER,
+    "LOAD_SUPER_METHOD": _SUPER,
+    "LOAD_ZERO_SUPER_ATTR": _SUPER,
+    "LOAD_ZERO_SUPER_METHOD": _SUPER,
+    "MAP_ADD": _DICT,
+    "MATCH_CLASS": _MATCH,
+    "MATCH_KEYS": _MATCH,
+    "MATCH_MAPPING": _MATCH,
+    "MATCH_SEQUENCE": _MATCH,
+    "POP_BLOCK": _INTERNAL,
+    "POP_EXCEPT": _INTERNAL,
+    "PREP_RERAISE_STAR": _TRY,
+    "PRINT_EXPR": _INTERNAL,
+    "PUSH_EXC_INFO": _TRY,
+    "RERAISE": _INTERNAL,
+    "RESERVED": _INTERNAL,
+    "RETURN_GENERATOR": _YIELD,
+    "SEND": _YIELD,
+    "SETUP_ANNOTATIONS": _CLASS,
+    "SETUP_CLEANUP": _INTERNAL,
+    "SETUP_FINALLY": _INTERNAL,
+    "SETUP_WITH": _INTERNAL,
+    "SET_ADD": "a set comprehension",
+    "SET_UPDATE": _SET,
+    "STORE_ATTR": "assignment to an attribute",
+    "STORE_FAST_MAYBE_NULL": _INTERNAL,
+    "STORE_GLOBAL": _GLOBAL,
+    "STORE_NAME": _CLASS,
+    "STORE_SLICE": "assignment to a subscript",
+    "STORE_SUBSCR": "assignment to a subscript",
+    "WITH_EXCEPT_START": _WITH,
+    "YIELD_VALUE": _YIELD,
+}
+"""Opcode → the part of Python that it belongs to, which kernels do not have."""

@@ -1,0 +1,69 @@
+"""Bytecode gives what source gives: equal TTIR for every kernel, and the forms of Python that kernels use."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from evaluating import parameter, run_time
+from forms import FORMS, REFUSALS
+from test_evaluate import KERNELS
+
+import tilewright.language as tl
+from tilewright.frontends import evaluate_kernel, from_ast, from_bytecode
+from tilewright.frontends.from_bytecode.opcodes import REFUSED, SUPPORTED, is_known
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+from tilewright.support.diagnostics import CompilationError
+from tilewright.transforms.pipeline import optimize_ttir
+
+I32, P32 = run_time("i32"), run_time("*i32")
+
+
+def ttir(fn: Callable[..., Any], read: Callable[..., Any], values: dict[str, Any]) -> str:
+    """The text after the pipeline."""
+    python = getattr(fn, "fn", fn)
+    parameters = [parameter(name, value) for name, value in values.items()]
+    module = evaluate_kernel(read(python), parameters, name=python.__name__, read=read)
+    verify(module)
+    optimize_ttir(module)
+    return print_op(module)
+
+
+@pytest.mark.parametrize(("kernel", "values"), KERNELS, ids=lambda value: getattr(value, "__name__", ""))
+def test_every_kernel_reads_alike(kernel: Any, values: dict[str, Any]) -> None:
+    assert ttir(kernel, from_bytecode.read_function, values) == ttir(kernel, from_ast.read_function, values)
+
+
+def test_every_opcode_of_this_python_is_known() -> None:
+    unknown = {name for name in dis.opmap if not name.startswith("INSTRUMENTED_") and not is_known(name)}
+    assert unknown == set()
+    assert SUPPORTED.keys() & REFUSED.keys() == set()
+
+
+@pytest.mark.parametrize("kernel", FORMS, ids=lambda kernel: kernel.__name__)
+def test_forms_of_python(kernel: Any) -> None:
+    values: dict[str, Any] = {"x": P32, "n": I32, "m": I32}
+    names = kernel.__code__.co_varnames[: kernel.__code__.co_argcount]
+    given = {name: values[name] for name in names if name in values and name != "m"}
+    if "m" in names and not kernel.__defaults__:
+        given["m"] = I32
+    assert ttir(kernel, from_bytecode.read_function, given) == ttir(kernel, from_ast.read_function, given)
+
+
+@pytest.mark.parametrize("kernel", REFUSALS, ids=lambda kernel: kernel.__name__)
+def test_what_is_refused_is_named_with_its_place(kernel: Any) -> None:
+    for read in (from_bytecode.read_function, from_ast.read_function):
+        with pytest.raises(CompilationError) as caught:
+            ttir(kernel, read, {"x": P32, "n": I32})
+        text = str(caught.value)
+        assert REFUSALS[kernel] in text
+        assert "forms.py" in text
+
+
+def test_functions_without_source() -> None:
+    names: dict[str, Any] = {"tl": tl}
+    exec("def kernel(x, n, N: tl.constexpr):\n    for i in range(N):\n        tl.store(x + i, n)\n", names)
+    assert "scf.for" in ttir(names["kernel"], from_bytecode.read_function, {"x": P32, "n": I32, "N": 4})

@@ -1,0 +1,278 @@
+"""The forms of Python that kernels use, and those that they cannot use. (In test files pytest rewrites `assert`.)"""
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+def conditions(x, n, m):
+    if n > 0 and (m > 0 or n < m) and not n == 7:
+        x += 1
+    elif not n < 3 and m < 4:
+        x += 2
+    if not n > m:
+        x += 3
+    else:
+        x += 4
+    tl.store(x, 0 < n <= m < 10)
+    if 0 < n < m:
+        tl.store(x, 5)
+
+
+def nested_ifs(x, n, m):
+    if n > 0:
+        if m > 0:
+            tl.store(x, 1)
+    if n > 1:
+        if m > 1:
+            tl.store(x, 2)
+        else:
+            tl.store(x, 3)
+    elif n > 2:
+        if m > 2:
+            tl.store(x, 4)
+
+
+def several_lines(x, n, m):
+    if (
+        n > 0
+        and m > 0
+        and n < m
+    ):  # fmt: skip
+        tl.store(x, 1)
+    while (n > 0
+           and m > 0):  # fmt: skip
+        n -= 1
+    tl.store(x, n)
+
+
+def expressions(x, n, m):
+    a = n if n > m else m
+    b = (n if n > 3 else m) + (1 if m > 3 else 2)
+    c = n > 1 and m > 1
+    d = (n > 1 and m > 1) or n == 5
+    e = (n > 1 or m > 1) and n != 5
+    f = n > 1 or m > 1 or n > 2
+    g = n if not n > m else m
+    tl.store(x, a + b + c + d + e + f + g)
+
+
+def loops(x, n, m):
+    total = 0
+    for i in range(n):
+        for j in range(i, m, 2):
+            if i < j:
+                total += i * j
+            if i > j:
+                total -= 1
+            elif i == j:
+                total += 3
+        while total > 100:
+            total //= 2
+            if total == 50:
+                total -= 1
+    while n > 0 and (total < m or n > 3):
+        n -= 1
+        total += n
+    while not n >= m:
+        n += 1
+    tl.store(x, total + n)
+
+
+def tuples(x, n, m):
+    a, (b, c) = n, (m, 3)
+    a, b = b, a
+    first, *rest = a, b, c
+    d = e = n
+    for i, (k, v) in ((0, (1, 2)), (1, (3, 4))):
+        d += i * k + v
+    values = [v * 2 for v in rest]
+    chosen = [v for v in (1, 2, 3, 4) if v != 2 if v > 0]
+    tl.store(x, first + values[0] + values[-1] + d + e + len(chosen) + (1, 2, 3)[1])
+
+
+@tw.jit
+def helper(a, b=2, *rest, c=3):
+    if a is None:
+        return b
+    return a + b * c + (rest[0] if len(rest) > 0 else 0)
+
+
+def calls(x, n, m):
+    pair = (n, m)
+    options = helper(n, c=m)
+    tl.store(x, helper(n) + helper(n, m) + options + helper(*pair) + helper(n, *pair, c=4) + helper(None, b=m))
+
+
+def subscripts(x, n):
+    tile = tl.arange(0, 8)
+    wide = tile[:, None] + tile[None, :]
+    tl.store(x + wide, tl.sum(wide, axis=1)[:, None] + n)
+
+
+def returns(x, n):
+    if n == 0:
+        tl.store(x, 1)
+        return
+    if n == 1:
+        if tl.load(x) > 0:
+            return
+        tl.store(x, 2)
+    tl.store(x, 3)
+
+
+@tw.jit
+def sign(n):
+    if n < 0:
+        return -1
+    elif n == 0:
+        return 0
+    else:
+        return 1
+
+
+def returns_values(x, n):
+    tl.store(x, sign(n))
+
+
+def asserts(x, n, N=4):
+    assert N > 0 and N % 2 == 0, f"N is {N!r:>5} or {N}"
+    assert N
+    assert not N == 3, "no"
+    tl.static_assert(N == 4, f"{N} is not 4")
+    tl.store(x, n)
+
+
+def nothing_at_all(x, n, m=None):
+    if m is not None and n > 0:
+        tl.store(x, m)
+    if m is None or n > 3:
+        tl.store(x, n)
+    for _ in range(n):
+        if m is None:
+            tl.store(x, n)
+    pass
+
+
+def assigned_in_condition(x, n):
+    if (m := n + 1) > 3:
+        tl.store(x, m)
+
+
+def raising(x, n, N=4):
+    if N > 5:
+        raise ValueError("never")
+    tl.store(x, n)
+
+
+FORMS = [
+    asserts, assigned_in_condition, calls, conditions, expressions, loops, nested_ifs, nothing_at_all, raising, returns,
+    returns_values, several_lines, subscripts, tuples,
+]  # fmt: skip
+
+
+def refused_break(x, n):
+    for i in range(n):
+        if i > 3:
+            break
+        tl.store(x, i)
+    tl.store(x, n)
+
+
+def refused_break_of_while(x, n):
+    while n > 0:
+        n -= 1
+        if n == 3:
+            break
+    tl.store(x, n)
+
+
+def refused_return(x, n):
+    for i in range(n):
+        if i > 3:
+            return
+        tl.store(x, i)
+    tl.store(x, n)
+
+
+def refused_lambda(x, n):
+    f = lambda y: y + 1  # noqa: E731 - what is refused
+    tl.store(x, f(n))
+
+
+def refused_function(x, n):
+    def f(y):
+        return y
+
+    tl.store(x, f(n))
+
+
+def refused_generator(x, n):
+    tl.store(x, sum(i for i in (1, 2)))
+
+
+def refused_yield(x, n):
+    yield n
+
+
+def refused_with(x, n):
+    with x:
+        tl.store(x, n)
+
+
+def refused_try(x, n):
+    try:
+        tl.store(x, n)
+    except ValueError:
+        tl.store(x, 0)
+
+
+def refused_subscript(x, n):
+    x[0] = n
+
+
+def refused_attribute(x, n):
+    x.y = n
+
+
+def refused_import(x, n):
+    import math
+
+    tl.store(x, math)
+
+
+def refused_global(x, n):
+    global GLOBAL
+    GLOBAL = n
+
+
+def refused_set(x, n):
+    tl.store(x, len({n, x}))
+
+
+def refused_dict(x, n):
+    values = {"n": n}
+    tl.store(x, values)
+
+
+def refused_matrix_product(x, n):
+    tl.store(x, n @ n)
+
+
+REFUSALS = {
+    refused_attribute: "assignment to an attribute",
+    refused_break: "`break`",
+    refused_break_of_while: "`break`",
+    refused_dict: "a dict",
+    refused_function: "a nested function",
+    refused_generator: "a generator expression",
+    refused_global: "`global`",
+    refused_import: "`import`",
+    refused_lambda: "a lambda",
+    refused_matrix_product: "the operator `@`",
+    refused_return: "`return` inside a loop",
+    refused_set: "a set",
+    refused_subscript: "assignment to a subscript",
+    refused_try: "`try`",
+    refused_with: "`with`",
+    refused_yield: "`yield`",
+}
