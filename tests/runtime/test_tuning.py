@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+import tilewright.language as tl
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.errors import OutOfResources
 from tilewright.support import knobs
@@ -234,3 +237,64 @@ def test_wrappers_know_the_function_inside() -> None:
     assert kernel.base_fn is test_heuristics_compute_constants
     assert kernel.__name__ == "test_heuristics_compute_constants"
     assert isinstance(kernel.fn, tw.Autotuner)
+
+
+@tw.jit
+def copied(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def launch(kernel: Any, n: int = 1000) -> None:
+    x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    kernel[lambda meta: (tw.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    assert (out == x).all()
+
+
+def real(blocks: list[int], **options: Any) -> Any:
+    return tw.autotune([tw.Config({"BLOCK": block}) for block in blocks], key=["n"], **options)(tw.jit(copied.fn))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    with knobs.cache.scope():
+        knobs.cache.dir = str(tmp_path)
+        yield tmp_path
+
+
+def test_results_are_kept_on_disk(cache: Path) -> None:
+    heard: list[tuple[bool, float | None]] = []
+    with knobs.autotuning.scope():
+        knobs.autotuning.listener = lambda cache_hit, duration, **_: heard.append((cache_hit, duration))
+        for _ in range(2):
+            launch(real([64, 128], cache_results=True))
+        launch(real([64, 256], cache_results=True))
+        launch(real([64, 128]))
+    assert [hit for hit, _ in heard] == [False, True, False, False]
+    assert [duration is None for _, duration in heard] == [False, True, False, False]
+    assert len(list(cache.rglob("copied.autotune.json"))) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"configs_timings": [[1, 2]]}', b'{"configs_timings": []}', b"\xff"])
+def test_damaged_results_are_measured_again(cache: Path, content: bytes) -> None:
+    launch(real([64, 128], cache_results=True))
+    (kept,) = cache.rglob("copied.autotune.json")
+    kept.write_bytes(content)
+    again = real([64, 128], cache_results=True)
+    launch(again)
+    assert again.bench_time > 0
+    assert b"configs_timings" in kept.read_bytes()
+
+
+def test_options_that_change_no_code_share_a_measurement(cache: Path) -> None:
+    configs = [tw.Config({"BLOCK": 64}, num_warps=warps, num_stages=stages) for warps in (1, 4) for stages in (1, 3)]
+    kernel = tw.autotune(configs, key=["n"])(copied)
+    launch(kernel)
+    assert len({tuple(times) for times in kernel.configs_timings.values()}) == 1
+
+
+def test_candidates_are_compiled_by_several_processes(cache: Path) -> None:
+    with knobs.tilewright.scope():
+        knobs.tilewright.compile_workers = 2
+        launch(real([32, 64, 128, 256, 512]))
+    assert len(list(cache.rglob("copied.json"))) == 5

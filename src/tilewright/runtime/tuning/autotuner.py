@@ -20,6 +20,7 @@ from tilewright.backends.llvm.machine import host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.arrays import view_of
 from tilewright.runtime.errors import AutotunerError
+from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
@@ -187,7 +188,7 @@ class Autotuner(KernelWrapper):
 
     def _stored(self, key: Key, configs: Sequence[Config]) -> StoredResults | None:
         wanted = self.cache_results or knobs.autotuning.cache
-        if not wanted or any(config.pre_hook for config in configs) or not hasattr(self.kernel, "cache_key"):
+        if not wanted or any(config.pre_hook for config in configs) or isinstance(self.kernel, InterpretedFunction):
             return None
         target = host_target(knobs.tilewright.cpu).identity
         facts = [COMPILER_IDENTITY, llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]

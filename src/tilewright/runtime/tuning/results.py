@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from tilewright.runtime.cache.managers import get_cache_manager
 from tilewright.runtime.tuning.config import Config
 from tilewright.support.hashing import hash_of
 
@@ -28,8 +29,7 @@ class StoredResults:
     def __init__(self, name: str, facts: Sequence[str], configs: Sequence[Config]) -> None:
         described = [*facts, *map(str, configs)]
         text = "".join(f"{len(part)}:{part}" for part in described)
-        self._manager: Any = None
-        self.digest = hash_of(text.encode()).hexdigest()
+        self._manager = get_cache_manager(hash_of(text.encode()).hexdigest())
         self._file = f"{name[:150]}.autotune.json"
         self._key = list(facts)
         self._configs = list(configs)
@@ -47,10 +47,11 @@ class StoredResults:
             return None
 
     def save(self, timings: Timings) -> None:
-        """Keep the timings."""
+        """Keep the timings; where that is not possible, the next process measures again."""
         rows = [[{name: _plain(value) for name, value in c.all_kwargs().items()}, t] for c, t in timings.items()]
         content = json.dumps({"key": self._key, "configs_timings": rows})
-        self._manager.put(content, self._file, binary=False)
+        with suppress(OSError):
+            self._manager.put(content, self._file, binary=False)
 
 
 def _described(facts: dict[str, object]) -> tuple[tuple[str, object], ...]:

@@ -16,7 +16,7 @@ from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import timed
 from tilewright.runtime.tuning.config import Config
-from tilewright.runtime.tuning.forked import can_fork, share_out, usable_cpus
+from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
 from tilewright.runtime.tuning.heuristics import Launchable
 from tilewright.runtime.tuning.progress import Progress
 from tilewright.runtime.tuning.race import QUANTILES, race
@@ -143,7 +143,7 @@ class Trials:
             return
         run, args = self._kernel.run, self._call.args
         kernels = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
-        tasks = [native_runtime, *kernels]  # without a cache, the launcher has to be compiled, too
+        tasks: list[Task] = [native_runtime, *kernels]  # without a cache, the launcher has to be compiled, too
         with Progress(f"compiling {self._name}", len(tasks)) as progress:
             share_out(tasks, workers, progress.at)
 
