@@ -13,7 +13,6 @@ from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.nest import evaluate
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.cpu.pipeline import lower_to_loops
-from tilewright.backends.cpu.refuse import REFUSED
 from tilewright.backends.llvm.elementwise import LOWERINGS
 from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.declare import OPS
@@ -61,7 +60,7 @@ NOT_LOWERED = {
     "tt.print": "expand_reports makes cpu.print of it",
     "tt.unsplat": "expand_unsplat makes a reduction of it",
 }
-LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES, REFUSED)
+LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES)
 
 
 def test_every_op_is_lowered_or_refused_or_listed() -> None:

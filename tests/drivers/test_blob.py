@@ -149,14 +149,42 @@ def test_memcpy_and_memset_are_provided() -> None:
     assert target.raw[:16] == b"0123zzz789a\0\0\0\0\0"
 
 
+LATER = """
+define i64 @kept(ptr %p, i64 %i) {
+  %v = load bfloat, ptr %p
+  %c = icmp eq i64 %i, 0
+  br i1 %c, label %a, label %b
+a:
+  ret i64 1
+b:
+  %w = fpext bfloat %v to float
+  %q = getelementptr i8, ptr %p, i64 4
+  store float %w, ptr %q
+  %r = getelementptr i8, ptr %p, i64 2
+  store bfloat %v, ptr %r
+  ret i64 0
+}
+"""
+
+
+@X86_ONLY
+def test_scalars_of_bfloat_may_wait_in_a_register() -> None:
+    data = compile_object(LATER, host_target("x86-64-v3"))
+    assert b"__truncsfbf2" in data
+    memory = ctypes.create_string_buffer(struct.pack("<HHf", 0xC12F, 0, 0), 8)
+    assert called(link(data), "kept", ctypes.addressof(memory), 1) == 0
+    assert struct.unpack("<HHf", memory.raw) == (0xC12F, 0xC12F, -10.9375)
+
+
 ARM_ROUTINES = {
+    "__truncsfbf2": "ushr v0.4s, v0.4s, #16\nret",
     "memcpy": "mov x3, x0\ncbz x2, 2f\n1: ldrb w4, [x1], #1\nstrb w4, [x3], #1\nsubs x2, x2, #1\nb.ne 1b\n2: ret",
     "memset": "mov x3, x0\ncbz x2, 2f\n1: strb w1, [x3], #1\nsubs x2, x2, #1\nb.ne 1b\n2: ret",
 }
 
 
 @pytest.mark.skipif(shutil.which("llvm-mc") is None, reason="needs an AArch64 assembler")
-@pytest.mark.parametrize("name", ["memcpy", "memset"])
+@pytest.mark.parametrize("name", ARM_ROUTINES)
 def test_aarch64_routines_are_what_the_assembler_makes(name: str) -> None:
     command = ["llvm-mc", "-triple=aarch64-linux-gnu", "-filetype=obj"]
     data = subprocess.run(command, input=ARM_ROUTINES[name].encode(), capture_output=True, check=True).stdout

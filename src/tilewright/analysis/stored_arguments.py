@@ -9,9 +9,10 @@ into a store or an atomic marks the argument. So the answer may name too many ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
+from tilewright.ir.attributes import Attribute, Symbol
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType
 
@@ -23,11 +24,31 @@ ENDS = STORES | {"tt.load"}
 def stored_arguments(module: Op) -> set[int]:
     """Indices of the arguments of the module's public function that its stores and atomics may write through.
 
-    Calls of other functions count as stores through all pointers they get.
+    A function that calls itself counts as one that stores through all pointers it gets.
     """
-    function = next(op for op in module.regions[0].block if op.name == "tt.func" and _is_public(op))
+    functions = {op.attributes["sym_name"]: op for op in module.regions[0].block if op.name == "tt.func"}
+    return _stored(next(op for op in functions.values() if _is_public(op)), functions, ())
+
+
+def _stored(function: Op, functions: Mapping[Attribute, Op], callers: tuple[Op, ...]) -> set[int]:
     origins = pointer_origins(function)
-    return {index for op in function.walk() for value in _written_through(op) for index in origins[value]}
+    found: set[int] = set()
+    for op in function.walk():
+        written = op.operands[:1] if op.name in STORES else []
+        if op.name == "tt.call":
+            written = _stored_by_call(op, functions, (*callers, function))
+        found.update(index for value in written for index in origins[value])
+    return found
+
+
+def _stored_by_call(call: Op, functions: Mapping[Attribute, Op], callers: tuple[Op, ...]) -> list[Value]:
+    symbol = call.attributes["callee"]
+    assert isinstance(symbol, Symbol), "a call names its callee"
+    callee = functions[symbol.name]
+    if callee in callers or not callee.regions[0].blocks:
+        return call.operands
+    stored = _stored(callee, functions, callers)
+    return [v for i, v in enumerate(call.operands) if i in stored or not isinstance(v.type, PointerType)]
 
 
 def pointer_origins(function: Op) -> dict[Value, set[int]]:
@@ -43,12 +64,6 @@ def pointer_origins(function: Op) -> dict[Value, set[int]]:
 
 def _is_public(function: Op) -> bool:
     return function.attributes.get("sym_visibility", "public") == "public"
-
-
-def _written_through(op: Op) -> list[Value]:
-    if op.name in STORES:
-        return op.operands[:1]
-    return op.operands if op.name == "tt.call" else []
 
 
 def _flow(function: Op, origins: dict[Value, set[int]]) -> bool:

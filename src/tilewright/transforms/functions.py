@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.ir.attributes import Attribute
+from tilewright.ir.attributes import Attribute, Symbol
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule, apply_rules
 from tilewright.ir.types import FunctionType
@@ -20,6 +20,35 @@ def symbol_name(function: Op) -> str:
     name = function.attributes["sym_name"]
     assert isinstance(name, str), "a function has a name"
     return name
+
+
+def callees_of(function: Op, module: Op) -> list[Op]:
+    """The functions of `module` that `function` calls, each once."""
+    functions = {symbol_name(each): each for each in functions_of(module)}
+    calls = (op.attributes["callee"] for op in function.walk() if op.name == "tt.call")
+    names = dict.fromkeys(symbol.name for symbol in calls if isinstance(symbol, Symbol))
+    return [functions[name] for name in names if name in functions]
+
+
+def callers_first(module: Op) -> list[Op]:
+    """The functions of `module`, each behind all that call it; there must be no recursion."""
+    order: dict[Op, None] = {}
+
+    def finish(function: Op) -> None:
+        for callee in callees_of(function, module):
+            if callee not in order:
+                finish(callee)
+        order[function] = None
+
+    for function in functions_of(module):
+        if function not in order:
+            finish(function)
+    return list(reversed(order))
+
+
+def is_public(function: Op) -> bool:
+    """Is it the kernel, rather than a function that the kernel calls?"""
+    return function.attributes.get("sym_visibility", "public") == "public"
 
 
 def argument_attributes(function: Op) -> list[dict[str, Attribute]]:

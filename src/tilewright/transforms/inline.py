@@ -4,7 +4,7 @@
       %b = tt.call @cdiv(%n) : (i32) -> i32          ->      %c = arith.addi %n, %c63 : i32
                                                              %b = arith.divsi %c, %c64 : i32
 
-Functions marked `noinline` stay, unless a back end without calls asks for them too. Copied ops remember both where they
+Functions marked `noinline` stay, unless a caller asks for them too. Copied ops remember both where they
 were written and who called.
 """
 

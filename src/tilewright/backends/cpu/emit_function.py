@@ -14,12 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tilewright.backends.cpu.dot.emit import emit_dot
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
-from tilewright.backends.cpu.emit_reports import Listener, Site, has_reports
+from tilewright.backends.cpu.emit_calls import (
+    CONTEXT,
+    call,
+    called_names,
+    callee_of,
+    passed_type,
+    received,
+    result_type,
+    returned,
+)
+from tilewright.backends.cpu.emit_reports import Listener, Site, may_report
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
 from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
 from tilewright.backends.cpu.nest.loops import emit_nest
@@ -32,6 +42,7 @@ from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import IntType, Type
 from tilewright.support.diagnostics import InternalError
+from tilewright.transforms.functions import functions_of, is_public, symbol_name
 
 ARGUMENTS_AT = 24
 LIKELY_STEP = 2
@@ -39,11 +50,31 @@ LIKELY_STEP = 2
 _AXES = "xyz"
 
 
-def emit_function(w: LlvmWriter, function: Op, name: str) -> list[Site]:
-    """Write the entry point `name` for the tt.func `function` (ttcir with placed buffers); returns what it reports."""
-    emitter = FunctionEmitter(w, function)
-    emitter.emit(name)
-    return emitter.sites
+def emit_functions(w: LlvmWriter, module: Op) -> tuple[str, list[Site]]:
+    """Write all functions of a module (ttcir with placed buffers); returns the entry point and what they report."""
+    shared = Shared(called_names(module), {symbol_name(f) for f in functions_of(module) if may_report(f, module)}, [])
+    entry = ""
+    for function in functions_of(module):
+        if is_public(function):
+            entry = symbol_name(function)
+            FunctionEmitter(w, function, shared).emit(entry)
+        else:
+            FunctionEmitter(w, function, shared).emit_called(shared.names[symbol_name(function)])
+    return entry, shared.sites
+
+
+class Shared(NamedTuple):
+    """What the functions of a module share.
+
+    Attributes:
+        names: LLVM names of the functions that are called.
+        reporting: symbols of the functions that may print or assert, perhaps in functions that they call.
+        sites: prints and assertions so far.
+    """
+
+    names: dict[str, str]
+    reporting: set[str]
+    sites: list[Site]
 
 
 def as_offset(name: str) -> Offset:
@@ -52,29 +83,29 @@ def as_offset(name: str) -> Offset:
 
 
 class FunctionEmitter:
-    """Writes one kernel. `names` maps scalars and buffers to LLVM values."""
+    """Writes one function. `names` maps scalars and buffers to LLVM values."""
 
-    def __init__(self, w: LlvmWriter, function: Op) -> None:
-        self.w, self.function = w, function
+    def __init__(self, w: LlvmWriter, function: Op, shared: Shared) -> None:
+        self.w, self.function, self.shared = w, function, shared
+        self.is_entry = is_public(function)
+        self.exit = w.fresh_label("exit")
         self.names: dict[Value, str] = {}
         self.program: dict[str, str] = {}
         self.programs: dict[str, str] = {}
         self.total = "1"
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
-        self.sites: list[Site] = []
         self.listener: Listener | None = None
 
     def emit(self, name: str) -> None:
+        """The kernel: a loop over programs."""
         w = self.w
         parameters = [("ptr noalias", "%launch"), ("i64", "%begin"), ("i64", "%end"), ("ptr noalias", "%scratch")]
         with w.function(name, parameters):
             self._arguments()
             self._buffers()
             self._grid()
-            exit = w.fresh_label("exit")
-            if has_reports(self.function):
-                self.listener = Listener(w, self.sites, "%launch", exit)
+            self._listen()
             axes = self._axes()
             with w.loop("%begin", "%end", carried=self._first_program(axes), guarded=True) as loop:
                 self.program = dict(zip(axes, loop.carried, strict=True))
@@ -82,8 +113,33 @@ class FunctionEmitter:
                 self.block(self.function.regions[0].block)
                 loop.next = self._next_program(axes)
             if self.listener is not None:
-                w.leave_to(exit)
-                w.start_block(exit)
+                w.leave_to(self.exit)
+                w.start_block(self.exit)
+
+    def emit_called(self, name: str) -> None:
+        """A function that others call."""
+        w, body = self.w, self.function.regions[0].block
+        given = [(passed_type(v.type), f"%a{number}") for number, v in enumerate(body.args)]
+        results = body.terminator.operands
+        with w.function(name, [*CONTEXT, *given], result=result_type([v.type for v in results]), internal=True):
+            self.program = {axis: f"%{axis}" for axis in _AXES}
+            self.names = {v: received(w, name, v.type) for v, (_, name) in zip(body.args, given, strict=True)}
+            self._buffers()
+            self._grid()
+            self._listen()
+            self.block_without_end(body)
+            if results:
+                returned(w, [self.value(v) for v in results], [v.type for v in results])
+            elif self.listener is not None:
+                w.leave_to(self.exit)
+            if self.listener is not None:
+                w.start_block(self.exit)
+                if results:
+                    w.do(f"ret {result_type([v.type for v in results])} zeroinitializer")
+
+    def _listen(self) -> None:
+        if symbol_name(self.function) in self.shared.reporting:
+            self.listener = Listener(self.w, self.shared.sites, "%launch", self.exit)
 
     # ------------------------------------------------------------------ entry
 
@@ -116,8 +172,8 @@ class FunctionEmitter:
             self.total = extent if axis == "x" else self.w.emit(f"mul i64 {self.total}, {extent}")
 
     def _axes(self) -> str:
-        """The axes up to the last one whose program id is used; reports name all."""
-        if self.listener is not None:
+        """The axes up to the last one whose program id is used; reports name all, and calls hand all over."""
+        if self.listener is not None or any(op.name == "tt.call" for op in self.function.walk()):
             return _AXES
         used = [
             _AXES.index(op.attributes["axis"].name)
@@ -203,7 +259,7 @@ class FunctionEmitter:
 
     def _loops_of(self, nest: Op) -> list[str]:
         """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
-        once = nest.parent is self.function
+        once = self.is_entry and nest.parent is self.function
         return emit_nest(self.w, nest, self.value, programs=self.total if once else None)
 
     def _dot(self, op: Op) -> None:
@@ -330,7 +386,15 @@ class FunctionEmitter:
         w.start_block(behind)
         self.names.update(zip(op.results, passed, strict=True))
 
-    # ------------------------------------------------------------------ reports
+    # ------------------------------------------------------------------ calls and reports
+
+    def _call(self, op: Op) -> None:
+        callee = callee_of(op)
+        operands = [self.value(v) for v in op.operands]
+        program = [self.program[axis] for axis in _AXES]
+        self.names.update(zip(op.results, call(self.w, op, self.shared.names[callee], program, operands), strict=True))
+        if callee in self.shared.reporting:
+            self._stop_if_told()
 
     def _stop_if_told(self) -> None:
         if self.listener is not None:
@@ -356,6 +420,7 @@ class FunctionEmitter:
         "scf.for": _for,
         "scf.if": _if,
         "scf.while": _while,
+        "tt.call": _call,
         "tt.get_num_programs": _program_id,
         "tt.get_program_id": _program_id,
         "tt.return": _nothing,

@@ -24,6 +24,7 @@ from tilewright.ir.attributes import UNKNOWN, DenseArray, Location
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, Type
+from tilewright.transforms.functions import callees_of
 
 LISTENER_AT = 16
 _SIGNATURE = ("i32", "i32", "i32", "i32", "i64")
@@ -32,9 +33,11 @@ Site = dict[str, Any]
 """What the metadata say about a print or an assertion; JSON values."""
 
 
-def has_reports(module: Op) -> bool:
-    """Does a program of this module ever report?"""
-    return any(op.name in REPORTS for op in module.walk())
+def may_report(function: Op, module: Op) -> bool:
+    """Does `function` print or assert, or a function that it calls?"""
+    if any(op.name in REPORTS for op in function.walk()):
+        return True
+    return any(may_report(callee, module) for callee in callees_of(function, module))
 
 
 def site_of(op: Op) -> Site:

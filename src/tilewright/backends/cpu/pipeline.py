@@ -1,6 +1,6 @@
 """The CPU back end: TTIR → ttcir → LLVM IR → object.
 
-inline            functions marked noinline, too
+inline_tiles      functions marked noinline that return tiles are inlined all the same
 refuse            what has no lowering is refused, by name
 expand_reports    prints and assertions are put in terms of buffers and scalars
 expand_histogram  histograms become comparisons and sums
@@ -27,7 +27,7 @@ from tilewright.backends.cpu.dot.emit import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
-from tilewright.backends.cpu.emit_function import emit_function
+from tilewright.backends.cpu.emit_function import emit_functions
 from tilewright.backends.cpu.emit_reports import Site
 from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_reports import expand_reports
@@ -42,7 +42,8 @@ from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
-from tilewright.ir.types import PointerType
+from tilewright.ir.types import PointerType, TensorType
+from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.inline import inline
 
 
@@ -75,7 +76,7 @@ def make_obj(text: str, metadata: dict[str, Any], options: CpuOptions, target: T
 
 def _pointers(module: Op) -> list[int]:
     """The arguments that are pointers."""
-    function = next(op for op in module.regions[0].block if op.definition.symbol)
+    function = next(function for function in functions_of(module) if is_public(function))
     return [argument.index for argument in function.regions[0].block.args if isinstance(argument.type, PointerType)]
 
 
@@ -89,7 +90,7 @@ def sanitize(module: Op, options: CpuOptions) -> str:
 
 def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
-    inline(module, every_call=True)
+    inline_tiles(module)
     refuse_unsupported(module)
     expand_reports(module)
     expand_histogram(module)
@@ -100,6 +101,15 @@ def lower_to_loops(module: Op, target: Target) -> int:
     spill_phases(module)
     guard_stores(module)
     return plan_arena(module, _workspace(module, target))
+
+
+def inline_tiles(module: Op) -> None:
+    """Inline the functions marked noinline that return tiles: calls hand over scalars only."""
+    for function in functions_of(module):
+        block = function.regions[0].block
+        if any(isinstance(v.type, TensorType) for v in [*block.args, *block.terminator.operands]):
+            function.attributes["noinline"] = False
+    inline(module)
 
 
 def _workspace(module: Op, target: Target) -> int:
@@ -116,8 +126,6 @@ def _workspace_of(dot: Op, target: Target) -> int:
 
 def emit_llvm(module: Op, target: Target, *, fuse: bool) -> tuple[str, str, list[Site]]:
     """ttcir → the text of an LLVM module, the name of its entry point, and what the kernel may report."""
-    function = next(op for op in module.regions[0].block if op.definition.symbol)
-    name = str(function.attributes["sym_name"])
     writer = LlvmWriter(target, fuse=fuse)
-    sites = emit_function(writer, function, name)
+    name, sites = emit_functions(writer, module)
     return writer.render(), name, sites

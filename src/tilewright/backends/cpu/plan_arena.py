@@ -12,6 +12,7 @@ from tilewright.dialects.cpu import tile_of
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, i64
+from tilewright.transforms.functions import callees_of, callers_first
 
 ALIGNMENT = 64
 
@@ -29,14 +30,25 @@ class Life:
 def plan_arena(module: Op, workspace: int = 0) -> int:
     """Set the attribute `offset` (bytes) of every cpu.alloc; returns the bytes that the arena needs.
 
-    The first `workspace` bytes stay free for the micro-kernels.
+    The first `workspace` bytes stay free for the micro-kernels. The buffers of a function lie behind those of all its
+    callers.
     """
+    starts: dict[Op, int] = {}
+    for function in callers_first(module):
+        end = _place(function, starts.get(function, _aligned(workspace)))
+        for callee in callees_of(function, module):
+            starts[callee] = max(end, starts.get(callee, 0))
+    return arena_bytes(module, workspace)
+
+
+def _place(function: Op, start: int) -> int:
+    """Place the buffers of a function at `start` and behind; returns where they end."""
     placed: list[tuple[int, Life]] = []
-    for life in sorted(_lives(module), key=lambda life: (-life.size, life.start)):
-        offset = _first_fit(life, placed, _aligned(workspace))
+    for life in sorted(_lives(function), key=lambda life: (-life.size, life.start)):
+        offset = _first_fit(life, placed, start)
         life.alloc.attributes["offset"] = Number(offset, i64)
         placed.append((offset, life))
-    return arena_bytes(module, workspace)
+    return max((offset + life.size for offset, life in placed), default=start)
 
 
 def arena_bytes(module: Op, workspace: int = 0) -> int:
@@ -54,12 +66,14 @@ def bytes_of(element: Type) -> int:
     return max(1, element.bits // 8)
 
 
-def _lives(module: Op) -> list[Life]:
-    starts, ends = {}, {}
-    for position, op in enumerate(module.walk()):
+def _lives(function: Op) -> list[Life]:
+    starts: dict[Op, int] = {}
+    ends: dict[Op | None, int] = {}
+    for position, op in enumerate(function.walk()):
         starts[op] = ends[op] = position
     for op in reversed(list(starts)):
-        for parent in _parents(op, module):
+        parent = op.parent
+        if parent in ends:
             ends[parent] = max(ends[parent], ends[op])
     lives = []
     for alloc in [op for op in starts if op.name == "cpu.alloc"]:
@@ -73,11 +87,6 @@ def _size(alloc: Op) -> int:
     """The bytes of a buffer."""
     tile = tile_of(alloc.result.type)
     return _aligned(tile.numel * bytes_of(tile.element))
-
-
-def _parents(op: Op, module: Op) -> list[Op]:
-    parent = op.parent
-    return [parent] if parent is not None and parent is not module else []
 
 
 def _at_level_of(alloc: Op, user: Op) -> Op:

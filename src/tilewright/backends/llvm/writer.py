@@ -199,9 +199,9 @@ class LlvmWriter:
         with self.at(body):
             self.entry = self.open_section()
             yield
-            if self._streams:  # other threads see what was stored only after this
-                self.call_void("llvm.x86.sse.sfence", [])
             if result == "void":
+                if self._streams:  # other threads see what was stored only after this
+                    self.call_void("llvm.x86.sse.sfence", [])
                 self.do("ret void")
         self.entry, self._scratch_slot = outer
 

@@ -1,0 +1,97 @@
+"""Calls between functions of a module in LLVM IR.
+
+    tt.call @scaled(%x) : (f16) -> (f16, i32)
+
+    %r = call { i16, i32 } @scaled.1(ptr %launch, ptr %scratch, i32 %x, i32 %y, i32 %z, i16 …)
+
+A function gets what its program knows: the launch record, the thread's scratch memory, the place in the grid. Only
+scalars and pointers are handed over; 16-bit floats travel as integers, because not every CPU can pass them otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.spelling import element_of
+from tilewright.backends.llvm.writer import LlvmWriter, Typed
+from tilewright.ir.attributes import Symbol
+from tilewright.ir.core import Op
+from tilewright.ir.types import Type
+from tilewright.transforms.functions import functions_of, is_public, symbol_name
+
+CONTEXT: tuple[Typed, ...] = (
+    ("ptr noalias", "%launch"),
+    ("ptr noalias", "%scratch"),
+    ("i32", "%x"),
+    ("i32", "%y"),
+    ("i32", "%z"),
+)
+"""The parameters that every called function has in front."""
+
+_AS_INTEGERS = {"half": "i16", "bfloat": "i16"}
+
+
+def called_names(module: Op) -> dict[str, str]:
+    """A name in LLVM IR for each function that is not the kernel."""
+    called = [symbol_name(function) for function in functions_of(module) if not is_public(function)]
+    return {name: f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}.{number}" for number, name in enumerate(called)}
+
+
+def passed_type(type: Type) -> str:
+    """The LLVM type in which a value of `type` is handed over."""
+    return _AS_INTEGERS.get(element_of(type), element_of(type))
+
+
+def passed(w: LlvmWriter, name: str, type: Type) -> Typed:
+    """A value as it is handed over."""
+    return passed_type(type), w.convert("bitcast", name, element_of(type), passed_type(type))
+
+
+def received(w: LlvmWriter, name: str, type: Type) -> str:
+    """A value that was handed over."""
+    return w.convert("bitcast", name, passed_type(type), element_of(type))
+
+
+def result_type(types: Sequence[Type]) -> str:
+    """What a function with results of these types returns."""
+    names = [passed_type(type) for type in types]
+    return "void" if not names else names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
+
+
+def returned(w: LlvmWriter, values: Sequence[str], types: Sequence[Type]) -> None:
+    """Leave the function with these results."""
+    if not values:
+        w.do("ret void")
+        return
+    whole, parts = "poison", [passed(w, value, type) for value, type in zip(values, types, strict=True)]
+    if len(parts) == 1:
+        whole = parts[0][1]
+    else:
+        for number, (type, value) in enumerate(parts):
+            whole = w.emit(f"insertvalue {result_type(types)} {whole}, {type} {value}, {number}")
+    w.do(f"ret {result_type(types)} {whole}")
+
+
+def call(w: LlvmWriter, op: Op, function: str, program: Sequence[str], operands: Sequence[str]) -> list[str]:
+    """Write a tt.call; returns its results."""
+    context = zip(CONTEXT, ["%launch", "%scratch", *program], strict=True)
+    arguments = [(type.split(" ")[0], value) for (type, _), value in context]
+    arguments += [passed(w, value, v.type) for value, v in zip(operands, op.operands, strict=True)]
+    types = [result.type for result in op.results]
+    text = f"call {result_type(types)} @{function}({', '.join(f'{type} {value}' for type, value in arguments)})"
+    if not types:
+        w.do(text)
+        return []
+    whole = w.emit(text)
+    if len(types) == 1:
+        return [received(w, whole, types[0])]
+    parts = [w.emit(f"extractvalue {result_type(types)} {whole}, {number}") for number in range(len(types))]
+    return [received(w, part, type) for part, type in zip(parts, types, strict=True)]
+
+
+def callee_of(op: Op) -> str:
+    """The symbol that a tt.call names."""
+    callee = op.attributes["callee"]
+    assert isinstance(callee, Symbol), "a call names its callee"
+    return callee.name
