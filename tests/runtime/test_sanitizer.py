@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +304,62 @@ def test_the_decorator_takes_it_too() -> None:
     with pytest.raises(tw.SanitizerError):
         kernel[(2,)](np.zeros(1, np.int32))
     kernel[(2,)](np.zeros(1, np.int32), sanitize="")
+
+
+def test_every_launch_is_checked() -> None:
+    out = np.zeros(3, np.int32)
+    for _ in range(3):
+        kernels.all_to_one_kernel[(1,)](out, sanitize="races")
+        assert found(kernels.all_to_one_kernel, (2,), out, sanitize="races").findings
+
+
+def test_kernels_from_the_disk_cache_report_the_same() -> None:
+    x = floats(1)
+    fresh = [tw.jit(kernels.scalar_kernel.fn) for _ in range(2)]
+    compiled, loaded = (text_of(found(kernel, (1,), x, x, 7)) for kernel in fresh)
+    assert compiled == loaded
+    first, second = (next(iter(kernel._kernels.values())) for kernel in fresh)
+    assert first.hash == second.hash
+
+
+def test_threads_may_launch_at_the_same_time() -> None:
+    def launch(number: int) -> bool:
+        x, out = floats(1000) + number, np.zeros(1000, np.float32)
+        kernels.copy_kernel[(8,)](x, out, 0, 1000, BLOCK=128, sanitize=ALL)
+        with pytest.raises(tw.SanitizerError):
+            kernels.copy_kernel[(8,)](x, out, 1, 1001, BLOCK=128, sanitize=ALL)
+        return np.array_equal(x, out)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(launch, range(40)))
+
+
+def test_kernels_in_python_take_the_option() -> None:
+    kernel = tw.jit(interpret=True, sanitize=ALL)(kernels.scalar_kernel.fn)
+    x, out = floats(1), floats(4)
+    kernel[(1,)](x, out, 2, sanitize=ALL)
+    assert out[2] == 1
+    with pytest.raises(IndexError):
+        kernel[(1,)](x, out, 4)
+
+
+def test_the_environment_takes_it_too(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import numpy as np, tilewright as tw, sanitized_kernels as kernels\n"
+        "kernels.all_to_one_kernel[(9,)](np.zeros(1, np.int32))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, script, Path(__file__).parent],
+        env={**os.environ, "TILEWRIGHT_SANITIZE": "races"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "error: race between programs" in run.stderr
 
 
 def test_off_is_the_same_code() -> None:
