@@ -14,6 +14,8 @@ double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 from tilewright import knobs, language
 from tilewright.backends.base import GPUTarget
 from tilewright.language.standard import cdiv
+from tilewright.runtime.allocation import set_allocator
+from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
 from tilewright.runtime.compile import compile
 from tilewright.runtime.errors import (
     ArgumentError,
@@ -23,10 +25,12 @@ from tilewright.runtime.errors import (
     ReadOnlyError,
 )
 from tilewright.runtime.findings import Finding, SanitizerError
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sizes import constexpr_function, next_power_of_2
 from tilewright.runtime.sources import ASTSource, IRSource
+from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
 from tilewright.runtime.tuning.autotuner import Autotuner, autotune
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
@@ -44,6 +48,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ASTSource",
     "ArgumentError",
+    "AsyncCompileMode",
     "Autotuner",
     "AutotunerError",
     "CompilationError",
@@ -51,15 +56,19 @@ __all__ = [
     "CompiledKernel",
     "Config",
     "Finding",
+    "FutureKernel",
     "GPUTarget",
     "Heuristics",
     "IRSource",
     "InternalError",
     "InterpreterError",
     "JITFunction",
+    "KernelInterface",
+    "MockTensor",
     "OutOfResources",
     "ReadOnlyError",
     "SanitizerError",
+    "TensorWrapper",
     "TilewrightError",
     "Unsupported",
     "autotune",
@@ -72,5 +81,7 @@ __all__ = [
     "knobs",
     "language",
     "next_power_of_2",
+    "reinterpret",
+    "set_allocator",
     "uninitialized",
 ]

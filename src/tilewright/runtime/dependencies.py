@@ -10,19 +10,29 @@ comments). A function of Tilewright itself counts by its name: the compiler's id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from copy import deepcopy
 from enum import Enum
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.bytecode_names import Read, global_reads
+from tilewright.runtime.locks import fork_safe_lock
 from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.types import block_type, dtype
 from tilewright.support.hashing import hash_of
 
-UsedGlobals: TypeAlias = dict[tuple[str, int], tuple[Any, Mapping[str, Any]]]
+
+class Namespace(Protocol):
+    """Where outer values live: the dict of a module, or a variable of an enclosing function."""
+
+    def get(self, name: str, default: Any, /) -> Any: ...
+
+
+UsedGlobals: TypeAlias = dict[tuple[str, int], tuple[Any, Namespace]]
 OWN_PACKAGE = __name__.partition(".")[0]
-_ABSENT = object()
+ABSENT = object()
 
 
 class Dependencies(NamedTuple):
@@ -44,16 +54,39 @@ def dependencies(python: FunctionType) -> Dependencies:
         RuntimeError: two functions saw one global with different values.
     """
     walk = _Walk()
-    walk.function(python)
+    with hashing:
+        _under_way.append(python)
+        try:
+            walk.function(python)
+        finally:
+            _under_way.remove(python)
     return Dependencies(walk.hasher.hexdigest(), walk.globals)
+
+
+_under_way: list[FunctionType] = []
+_classes_under_way: list[type] = []
+
+
+def _nothing_is_under_way() -> None:
+    _under_way.clear()
+    _classes_under_way.clear()
+
+
+hashing = fork_safe_lock(_nothing_is_under_way)
+"""Held while functions are hashed: one lock for all, because functions may call each other."""
+
+
+def is_being_hashed(python: FunctionType) -> bool:
+    """Whether the key of `python` is asked for while it is computed: it calls itself."""
+    return python in _under_way
 
 
 def check_unchanged(name: str, used: UsedGlobals) -> None:
     """Raise RuntimeError when an outer value is not what it was when the kernel `name` was compiled."""
     for (variable, _), (value, namespace) in used.items():
-        now = namespace.get(variable, _ABSENT)
+        now = namespace.get(variable, ABSENT)
         if now is not value and not same_value(now, value):
-            now = "nothing" if now is _ABSENT else repr(now)
+            now = "nothing" if now is ABSENT else repr(now)
             raise RuntimeError(
                 f"Global variable {variable} has changed since we compiled this kernel ({name}), "
                 f"from {value!r} to {now}; make it an argument of the kernel if it has to change"
@@ -71,8 +104,9 @@ def value_text(value: Any) -> str:
         if isinstance(value, kind):
             return text_of(value)
     text = repr(value)
-    # The default repr shows an address, which differs in each process.
-    return _qualified(type(value)) + ("" if " at 0x" in text else f"={text}")
+    if " at 0x" in text:  # the default repr shows an address, which differs in each process
+        text = _dict_text(vars(value)) if hasattr(value, "__dict__") else ""
+    return f"{_qualified(type(value))}={text}"
 
 
 def _sequence_text(value: Any) -> str:
@@ -88,8 +122,32 @@ def _dict_text(value: Any) -> str:
 
 
 def _function_text(value: FunctionType) -> str:
-    own = (value.__module__ or "").partition(".")[0] == OWN_PACKAGE
-    return _qualified(value) if own else f"function({dependencies(value).digest})"
+    if _is_own(value) or value in _under_way:
+        return _qualified(value)
+    return f"function({dependencies(value).digest})"
+
+
+def _class_text(value: type) -> str:
+    """The name of a class, with its methods and constants if it is a program's."""
+    if _is_own(value) or value.__module__ == "builtins" or value in _classes_under_way:
+        return _qualified(value)
+    _classes_under_way.append(value)
+    try:
+        members = [
+            f"{name}={value_text(member)}" for name, member in sorted(vars(value).items()) if _counts(name, member)
+        ]
+    finally:
+        _classes_under_way.pop()
+    return f"{_qualified(value)}({','.join(members)})"
+
+
+def _counts(name: str, member: Any) -> bool:
+    is_code = isinstance(member, FunctionType | JITCallable)
+    return is_code or (is_immutable(member) and not (name.startswith("__") and name.endswith("__")))
+
+
+def _is_own(value: Any) -> bool:
+    return (getattr(value, "__module__", "") or "").partition(".")[0] == OWN_PACKAGE
 
 
 def _qualified(value: Any) -> str:
@@ -119,17 +177,18 @@ class _Walk:
             self.read(read, python)
 
     def read(self, read: Read, python: FunctionType) -> None:
-        namespace = _captured(python) if read.captured else python.__globals__
-        value = namespace.get(read.name, _ABSENT)
-        if value is _ABSENT:  # a builtin, or a name that does not exist: the front end will say
+        namespace = _captured(python, read.name) if read.captured else python.__globals__
+        value = namespace.get(read.name, ABSENT)
+        if value is ABSENT:  # a builtin, or a name that does not exist: the front end will say
             self.add(read.name)
             return
-        path = [read.name]
+        path, is_own = [read.name], False
         for attribute in read.attributes:
             if not isinstance(value, ModuleType):
                 break
             namespace, value = vars(value), getattr(value, attribute, None)
             path.append(attribute)
+            is_own = str(namespace.get("__package__", "")).partition(".")[0] == OWN_PACKAGE
         self.add(".".join(path))
         if isinstance(value, JITCallable):
             self.callee(value)
@@ -137,7 +196,7 @@ class _Walk:
             self.add("itself")
         else:
             self.add(value_text(value))
-            if _is_plain(value) and not read.captured:
+            if _may_change(value) and not is_own:
                 self.remember(path[-1], value, namespace, python.__qualname__)
 
     def callee(self, callee: JITCallable) -> None:
@@ -145,34 +204,75 @@ class _Walk:
         for (name, _), (value, namespace) in getattr(callee, "used_global_vals", {}).items():
             self.remember(name, value, namespace, callee.fn.__qualname__)
 
-    def remember(self, name: str, value: Any, namespace: Mapping[str, Any], user: str) -> None:
-        before, _ = self.globals.setdefault((name, id(namespace)), (value, namespace))
-        if before is not value and not same_value(before, value):
-            raise RuntimeError(f"Global variable {name} is {before!r}, but {user} was compiled when it was {value!r}")
+    def remember(self, name: str, value: Any, namespace: Namespace, user: str) -> None:
+        key = name, namespace.identity if isinstance(namespace, Captured) else id(namespace)
+        before = self.globals.get(key)
+        if before is None:
+            self.globals[key] = _snapshot(value), namespace
+        elif not same_value(before[0], value):
+            raise RuntimeError(
+                f"Global variable {name} has value {before[0]!r} now, but {user}, which is called here, was compiled "
+                f"when it was {value!r}"
+            )
 
     def add(self, *texts: str) -> None:
         for text in texts:
             self.hasher.update(f"{len(text)}:{text}".encode())
 
 
-def _captured(python: FunctionType) -> dict[str, Any]:
-    cells = zip(python.__code__.co_freevars, python.__closure__ or (), strict=True)
-    return dict(_filled(cells))
+def captured_values(python: FunctionType) -> dict[str, Any]:
+    """What a function captures of enclosing functions, by name; variables without a value are left out."""
+    names = python.__code__.co_freevars
+    values = {name: _captured(python, name).get(name, ABSENT) for name in names}
+    return {name: value for name, value in values.items() if value is not ABSENT}
 
 
-def _filled(cells: Any) -> Iterator[tuple[str, Any]]:
-    for name, cell in cells:
+class Captured(NamedTuple):
+    """A variable of an enclosing function, as a namespace of its own."""
+
+    cell: CellType
+
+    @property
+    def identity(self) -> int:
+        """Equal for functions that share the variable."""
+        return id(self.cell)
+
+    def get(self, name: str, default: Any, /) -> Any:
         try:
-            yield name, cell.cell_contents
+            return self.cell.cell_contents
         except ValueError:  # the variable has no value yet
-            continue
+            return default
 
 
-def _is_plain(value: Any) -> bool:
-    """Values that can be noticed to change: constants, not functions, classes or modules."""
-    return isinstance(value, int | float | str | bytes | tuple | constexpr | Enum) or value is None
+def _captured(python: FunctionType, name: str) -> Namespace:
+    """Where a captured variable lives; nowhere if it is one of `python` itself, read by a function inside it."""
+    if python.__closure__ is None or name not in python.__code__.co_freevars:
+        return {}
+    return Captured(python.__closure__[python.__code__.co_freevars.index(name)])
 
 
+def _may_change(value: Any) -> bool:
+    """Whether somebody could give the variable another value: functions, modules and callees stay what they are."""
+    return not isinstance(value, _DEFINITIONS) and not (callable(value) and not isinstance(value, _VALUES))
+
+
+def _snapshot(value: Any) -> Any:
+    """The value as it is now, also if it is changed in place."""
+    if isinstance(value, constexpr):
+        return constexpr(_snapshot(value.value))
+    return value if is_immutable(value) else deepcopy(value)
+
+
+def is_immutable(value: Any) -> bool:
+    """Whether the same object always has the same value."""
+    if isinstance(value, tuple | frozenset):
+        return all(map(is_immutable, value))
+    return value is None or isinstance(value, _IMMUTABLE)
+
+
+_DEFINITIONS = (JITCallable, FunctionType, BuiltinFunctionType, ModuleType)
+_VALUES = (type, constexpr, dtype, block_type)
+_IMMUTABLE = (int, float, str, bytes, complex, type, Enum, dtype, block_type, *_DEFINITIONS)
 _TEXTS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (constexpr, lambda value: f"constexpr({value_text(value.value)})"),
     (JITCallable, lambda value: f"jit({value.cache_key})"),
@@ -181,5 +281,6 @@ _TEXTS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (dict, _dict_text),
     (FunctionType, _function_text),
     (CodeType, lambda value: f"code({_code_text(value)})"),
-    ((ModuleType, type, BuiltinFunctionType), _qualified),
+    (type, _class_text),
+    ((ModuleType, BuiltinFunctionType), _qualified),
 )

@@ -14,13 +14,14 @@ from tilewright.backends.base import options_facts
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.build import current_backend
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.kernel import grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, specialize
 from tilewright.support import knobs
 
 
-class InterpretedFunction(JITCallable):
+class InterpretedFunction(JITCallable, KernelInterface):
     """A kernel that the eager interpreter runs."""
 
     def __init__(self, fn: FunctionType) -> None:
@@ -29,10 +30,6 @@ class InterpretedFunction(JITCallable):
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks: list[Callable[..., Any]] = []
         update_wrapper(self, fn)
-
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        """A function that runs the kernel for every program of `grid`."""
-        return lambda *args, **kwargs: self.run(*args, grid=grid, **kwargs)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
         """Run every program of `grid`, one after the other; with `warmup` do nothing."""

@@ -11,19 +11,21 @@ come to `JITFunction.launch`: specialise → look up → compile → launch.
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from functools import cache, update_wrapper
+from functools import cache, partial
 from types import FunctionType
 from typing import Any, NamedTuple, cast, overload
+from weakref import WeakSet, WeakValueDictionary
 
 from tilewright.compiler.signature import TUPLE
-from tilewright.language.callable import JITCallable
-from tilewright.runtime import late
-from tilewright.runtime.build import KernelRequest, make_kernel
-from tilewright.runtime.dependencies import UsedGlobals, check_unchanged, dependencies
+from tilewright.runtime import late, watching
+from tilewright.runtime.async_compile import FutureKernel, active_mode
+from tilewright.runtime.build import build, current_backend, current_target
+from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.compile_hooks import Compilation, Specialization, preloaded, tell
+from tilewright.runtime.dependencies import check_unchanged, value_text
+from tilewright.runtime.device_caches import DeviceCaches, KernelCache
+from tilewright.runtime.drivers.cpu.guards import guards_for
 from tilewright.runtime.drivers.cpu.launcher import (
     NO_DEFAULT,
     Miss,
@@ -32,10 +34,12 @@ from tilewright.runtime.drivers.cpu.launcher import (
     accelerate,
     create_native_kernel,
 )
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
-from tilewright.runtime.parameters import KernelParam, bind, kernel_params
-from tilewright.runtime.specialize import Specialized, argument_spec, constant_key, specialize
+from tilewright.runtime.locks import fork_safe_lock
+from tilewright.runtime.parameters import KernelParam, bind, check_constants, kernel_params
+from tilewright.runtime.specialize import Specialized, argument_spec, key_text, specialize
 from tilewright.semantics.active import is_running
 from tilewright.support import knobs
 
@@ -60,26 +64,36 @@ class Call(NamedTuple):
     def key(self) -> Hashable:
         """Equal for calls that the same compiled kernel serves."""
         signature = tuple((argument.type, argument.key) for argument in self.arguments)
-        return signature, tuple(sorted((name, constant_key(value)) for name, value in self.options.items()))
+        return signature, tuple(sorted((name, value_text(value)) for name, value in self.options.items()))
+
+    @property
+    def text(self) -> str:
+        """The key as a text, which is the same in every process."""
+        options = sorted(f"{name}={value_text(value)}" for name, value in self.options.items())
+        return ";".join([*map(key_text, self.arguments), *options])
 
     def run_time_values(self) -> list[Any]:
         """What the machine code gets."""
         return list(_leaves(self.arguments))
 
 
-class JITFunction(JITCallable):
+class JITFunction(CapturedFunction, KernelInterface):
     """A kernel.
 
     Attributes:
         fn: the Python function.
-        params: its parameters.
-        debug, noinline, sanitize, version, launch_metadata: as given to `jit`.
-        used_global_vals: outer values that compiled code depends on.
+        params: its parameters; `arg_names` their names, `constexprs` the numbers of those that are constants.
+        module: the name of the module that it stands in.
+        debug, noinline, sanitize, version, launch_metadata, do_not_specialize, do_not_specialize_on_alignment: as given
+            to `jit`.
+        pre_run_hooks: called with the arguments of every launch, before it.
+        device_caches: what was compiled.
+        kernel: None; Triton has it.
     """
 
     __slots__ = ("_native",)
     _native: NativeKernel
-    """Where the native `__getitem__` looks; unset while launches have to come through Python."""
+    """Where the native `__getitem__` looks; unset until the first launch."""
 
     def __init__(
         self,
@@ -95,6 +109,7 @@ class JITFunction(JITCallable):
         noinline: bool = False,
     ) -> None:
         super().__init__(fn)
+        self.module = fn.__module__
         self.version, self.launch_metadata = version, launch_metadata
         self.do_not_specialize = do_not_specialize
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
@@ -102,32 +117,28 @@ class JITFunction(JITCallable):
         self.sanitize = sanitize
         self.params: tuple[KernelParam, ...] = kernel_params(fn, do_not_specialize, do_not_specialize_on_alignment)
         self.arg_names = [param.name for param in self.params]
+        self.constexprs = [param.num for param in self.params if param.is_constexpr]
         self.pre_run_hooks: list[Hook] = []
+        self.kernel: None = None
         self._repr = repr
-        self._kernels: dict[Hashable, CompiledKernel] = {}
+        self._kernels = KernelCache(self.forget_launches)
+        self._keys: dict[Hashable, str] = {}
+        self.device_caches = DeviceCaches(self.create_binder, self._kernels.clear)
         self._launcher: NativeKernel | None = None
-        self._hash: str | None = None
-        self._used_globals: UsedGlobals = {}
-        self._hashing = False
-        self._lock = threading.RLock()
-        update_wrapper(self, fn)
+        self._compiling = fork_safe_lock()
+        _functions.add(self)
+        functions_by_name[f"{fn.__module__}:{fn.__qualname__}"] = self
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
         """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
 
-        Once the kernel was compiled, a native function stands in for this one where nothing has to be watched.
+        After the first launch, a native function stands in for this one.
         """
         _accelerate()
-        if self.pre_run_hooks:
-            return lambda *args, **kwargs: self._launch(grid, args, kwargs, None)
-        launches = self._launches()
-        if self._used_globals:
-            check_unchanged(self.fn.__name__, self._used_globals)
-        elif self._kernels:
-            self._native = launches
+        self._native = launches = self._launches()
         return cast("Callable[..., CompiledKernel]", launches[grid])
 
-    def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
+    def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch the kernel, or with `warmup` only compile it.
 
         Args:
@@ -136,56 +147,38 @@ class JITFunction(JITCallable):
             warmup: do not launch.
             kwargs: further arguments, and options.
 
-        Returns: the compiled kernel.
+        Returns: the compiled kernel; None if `knobs.runtime.jit_cache_hook` forbade to compile it.
         """
-        if warmup:
-            return self._kernel_for(self._specialized(args, kwargs))
-        return self[grid](*args, **kwargs)
-
-    def warmup(self, *args: Any, grid: Grid, **kwargs: Any) -> CompiledKernel:
-        """Compile the kernel for these arguments without launching it."""
-        return self.run(*args, grid=grid, warmup=True, **kwargs)
+        if not warmup:
+            return self[grid](*args, **kwargs)
+        for hook in tuple(self.pre_run_hooks):
+            hook(*args, **kwargs)
+        return self._kernel_for(self._specialized(args, kwargs), is_warmup=True)
 
     def add_pre_run_hook(self, hook: Hook) -> None:
         """Call `hook` with the arguments of every launch, before it."""
+        assert callable(hook), "a hook can be called"
         self.pre_run_hooks.append(hook)
-        if hasattr(self, "_native"):
-            del self._native
 
-    @property
-    def cache_key(self) -> str:
-        """A digest of the function and of everything that it uses."""
-        if self._hash is None:
-            with self._lock:
-                if self._hashing:  # it calls itself, perhaps through others
-                    return f"recursive {self.fn.__module__}.{self.fn.__qualname__}"
-                self._hashing = True
-                try:
-                    found = dependencies(self.fn)
-                finally:
-                    self._hashing = False
-                self._used_globals, self._hash = found.globals, found.digest
-        return self._hash
+    def preload(self, specialization_data: str) -> CompiledKernel | None:
+        """Compile, or load from disk, what a cache hook was told of: `compile["specialization_data"]`.
 
-    @property
-    def used_global_vals(self) -> UsedGlobals:
-        """The outer values that compiled code depends on, by name and namespace."""
-        return self._used_globals
+        Raises:
+            RuntimeError: the text is about another kernel or another machine.
+        """
+        return cast("CompiledKernel | None", self._make(preloaded(specialization_data, self, functions_by_name)))
 
-    @property
-    def src(self) -> str:
-        """The text of the function, from `def` on."""
-        text = textwrap.dedent(inspect.getsource(self.fn))
-        lines = text.splitlines(keepends=True)
-        start = next((i for i, line in enumerate(lines) if line.startswith("def ")), 0)
-        return "".join(lines[start:])
+    def create_binder(self) -> tuple[Any, ...]:
+        """Compiled kernels, their keys, target, back end, and a function that specialises arguments."""
+        return self._kernels, self._keys, current_target(), current_backend(), self._bound
 
-    def repr(self, call: Call | None = None) -> str:
+    def is_gluon(self) -> bool:
+        """Whether the function is written in Gluon."""
+        return False
+
+    def repr(self, specialization: Specialization | None = None) -> str:
         """The symbol of the kernel in compiled code."""
-        if self._repr is None:
-            return self.fn.__name__
-        arguments = call.arguments if call else []
-        return self._repr(Specialization.of(self.params, arguments))
+        return self.fn.__name__ if self._repr is None else self._repr(specialization)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""
@@ -194,67 +187,125 @@ class JITFunction(JITCallable):
         return late.call_eagerly(self.fn, args, kwargs)
 
     def __repr__(self) -> str:
-        return f"JITFunction({self.fn.__module__}:{self.fn.__qualname__})"
+        return f"JITFunction({self.module}:{self.fn.__qualname__})"
 
-    def __reduce__(self) -> str:
-        return self.fn.__qualname__  # by reference, as functions are
+    def check(self) -> None:
+        """Refuse options that contradict the parameters."""
+        check_constants(self.fn, self.params)
 
-    def _launch(self, grid: Grid, args: Sequence[Any], kwargs: Mapping[str, Any], miss: Miss | None) -> CompiledKernel:
+    def forget_code(self) -> None:
+        """The source changed: kernels made of it are of no use, and any other kernel may have had it as an argument."""
+        self._kernels.clear()
+        forget_launches()
+
+    def forget_launches(self) -> None:
+        """Have the next launches look up their kernel anew."""
+        if self._launcher is not None:
+            self._launcher.clear()
+
+    def _launch(self, grid: Grid, args: Sequence[Any], kwargs: Mapping[str, Any], miss: Miss | None) -> Any:
         """A launch that the native launcher does not know; `miss` is its name for arguments like these."""
-        for hook in self.pre_run_hooks:
+        for hook in tuple(self.pre_run_hooks):
             hook(*args, **kwargs)
         call = self._specialized(args, kwargs)
-        extents = grid_extents(grid, dict(zip(self.arg_names, call.values, strict=True)))
-        kernel = self._kernel_for(call)
+        kernel = self._kernel_for(call, is_warmup=False)
+        if kernel is None:
+            return None
+        bound = dict(zip(self.arg_names, call.values, strict=True))
+        extents = grid_extents(grid, bound)
+        if watching.is_on():
+            metadata = kernel.launch_metadata(extents, 0, *call.values)
+            watching.launch(kernel, metadata, lambda: kernel.launch(extents, call.run_time_values()))
+            return kernel
         kernel.launch(extents, call.run_time_values())
-        if miss is not None and not (kernel.reports or kernel.checks):
+        is_quiet = not (kernel.reports or kernel.checks)
+        if miss is not None and is_quiet and self._launches().guard(guards_for(self.used_global_vals)):
             self._launches().install(miss, kernel.native_specialization())
         return kernel
 
     def _launches(self) -> NativeKernel:
         """The launches that need no Python any more."""
         if self._launcher is None:
-            self._launcher = create_native_kernel(list(map(_native_parameter, self.params)), self._launch)
+            parameters = list(map(_native_parameter, self.params))
+            self._launcher = create_native_kernel(parameters, self._launch, self.pre_run_hooks)
         return self._launcher
 
     def _specialized(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         values, options = bind(self.fn.__name__, self.params, args, kwargs)
-        if self.debug is not None:
-            options.setdefault("debug", self.debug)
-        if self.sanitize is not None:
-            options.setdefault("sanitize", self.sanitize)
+        if options.get("debug", self.debug) or knobs.runtime.debug:
+            options["debug"] = True
+        sanitize = self.sanitize or knobs.tilewright.sanitize
+        if sanitize:
+            options.setdefault("sanitize", sanitize)
         return Call(values, list(map(specialize, values, self.params)), options)
 
-    def _kernel_for(self, call: Call) -> CompiledKernel:
+    def _bound(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]], dict[str, Any]]:
+        """Arguments by name, (type, key) of each, and the options."""
+        values, options = bind(self.fn.__name__, self.params, args, kwargs)
+        arguments = map(specialize, values, self.params)
+        types = [argument.as_triton() for argument in arguments]
+        return dict(zip(self.arg_names, values, strict=True)), types, options
+
+    def _kernel_for(self, call: Call, *, is_warmup: bool) -> Any:
+        """The kernel for a call; None if a hook forbids to compile it, a FutureKernel while it is being compiled."""
         key = call.key
-        kernel = self._kernels.get(key)
+        text = self._keys.get(key)
+        if text is None:
+            text = self._keys[key] = call.text
+        inspect_stages = knobs.runtime.add_stages_inspection_hook
+        if inspect_stages is not None:
+            text += f";stages={inspect_stages()[1]}"
+        kernel = self._kernels.get(text)
         if kernel is None:
-            with self._lock:  # of several threads one compiles
-                kernel = self._kernels.get(key)
-                if kernel is None:
-                    kernel = self._kernels[key] = self._make(call)
-        elif self._used_globals:
-            check_unchanged(self.fn.__name__, self._used_globals)
+            with self._compiling:  # of several threads one compiles
+                kernel = self._kernels.get(text) or self._make(self._compilation(call, text, is_warmup=is_warmup))
+        if isinstance(kernel, FutureKernel) and not is_warmup:
+            kernel = kernel.result()
+        if self.used_global_vals:
+            check_unchanged(self.fn.__name__, self.used_global_vals)
         return kernel
 
-    def _make(self, call: Call) -> CompiledKernel:
-        if self._used_globals:
-            check_unchanged(self.fn.__name__, self._used_globals)
+    def _compilation(self, call: Call, key: str, *, is_warmup: bool) -> Compilation:
+        if self.used_global_vals:
+            check_unchanged(self.fn.__name__, self.used_global_vals)
         specs = [argument_spec(name, argument) for name, argument in zip(self.arg_names, call.arguments, strict=True)]
-        return make_kernel(KernelRequest(self, self.repr(call), lambda: self.src, specs, call.options))
+        return Compilation.of(self, key, specs, call.options, is_warmup=is_warmup)
+
+    def _make(self, compilation: Compilation) -> Any:
+        """Compile, now or in the background, and remember the kernel."""
+        if tell(knobs.runtime.jit_cache_hook, compilation):
+            return None
+        mode = active_mode.get()
+        if mode is not None:
+            self._kernels[compilation.key] = future = mode.submit(
+                (self, compilation.key), partial(_compiled, compilation), partial(self._keep, compilation)
+            )
+            return future
+        kernel = _compiled(compilation)
+        self._keep(compilation, kernel)
+        return kernel
+
+    def _keep(self, compilation: Compilation, kernel: CompiledKernel) -> None:
+        self._kernels[compilation.key] = kernel
+        tell(knobs.runtime.jit_post_compile_hook, compilation)
 
 
-class Specialization(NamedTuple):
-    """What `jit(repr=…)` gets: the constants and the types of a call, by parameter name."""
+_functions: WeakSet[JITFunction] = WeakSet()
+functions_by_name: WeakValueDictionary[str, JITFunction] = WeakValueDictionary()
+"""The latest kernel of each name, `module:qualified name`, to find those that are arguments of other kernels."""
 
-    constants: dict[str, Any]
-    signature: dict[str, str]
 
-    @classmethod
-    def of(cls, params: Sequence[KernelParam], arguments: Sequence[Specialized]) -> Specialization:
-        pairs = list(zip(params, arguments, strict=False))
-        constants = {param.name: argument.value for param, argument in pairs if argument.type == "constexpr"}
-        return cls(constants, {param.name: argument.type for param, argument in pairs})
+def forget_launches() -> None:
+    """Have all kernels look up their next launches anew."""
+    for function in tuple(_functions):
+        function.forget_launches()
+
+
+watching.on_other_code(forget_launches)
+
+
+def _compiled(compilation: Compilation) -> CompiledKernel:
+    return build(compilation.source, current_backend(), compilation.options)
 
 
 @cache
@@ -295,11 +346,17 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
     Args:
         fn: the function; without it, a decorator is returned.
         interpret: run in Python instead of compiling; None follows TRITON_INTERPRET.
-        options: `version`, `repr`, `launch_metadata`, `do_not_specialize`, `do_not_specialize_on_alignment`, `debug`,
-            `noinline`, as Triton has them; `sanitize`, what the kernel checks while it runs.
+        options: as Triton has them:
+            `do_not_specialize`: names or numbers of parameters for which neither the value 1 nor multiples of 16 make
+            a kernel of their own; `do_not_specialize_on_alignment`: multiples of 16 do not.
+            `debug`: check `tl.device_assert`. `noinline`: calls of it from other kernels stay calls.
+            `repr(specialization)`: gives the kernel's symbol; the argument has `constants` and `signature`.
+            `launch_metadata(grid, metadata, arguments)`: gives entries for launch hooks: `name`, `flops`, `bytes`.
+            `version`: kept, without a meaning. Tilewright's own: `sanitize`, what the kernel checks while it runs.
 
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.
+        ValueError: `fn` has no source.
     """
     if fn is None:
         return lambda function: jit(function, interpret=interpret, **options)

@@ -8,7 +8,6 @@ kernel[grid](x, y, out, n, 128)        # launches this very kernel, whatever the
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -16,12 +15,15 @@ from typing import Any, NamedTuple
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import ArgumentSpec
-from tilewright.runtime import late
+from tilewright.runtime import late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
 from tilewright.runtime.drivers.cpu.listener import Listener, Site
 from tilewright.runtime.drivers.cpu.loader import load_kernel
 from tilewright.runtime.errors import ReadOnlyError
+from tilewright.runtime.launch_metadata import LazyDict
+from tilewright.runtime.locks import fork_safe_lock
+from tilewright.support import knobs
 
 MAX_EXTENT = 2**31 - 1
 
@@ -50,6 +52,7 @@ class CompiledKernel:
         checks: what it checks while it runs; such a kernel is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
+        module, function: address of the machine code once it is mapped, for hooks.
         n_spills, n_max_threads: for programs that plan for a GPU's registers and threads.
     """
 
@@ -80,9 +83,10 @@ class CompiledKernel:
         self.checks: Sequence[str] = getattr(artifact.metadata, "sanitize", ())
         self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
+        self.module: int | None = None
+        self.function: int | None = None
         self._image = image
-        self._entry: int | None = None
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     @property
     def kernel(self) -> bytes:
@@ -93,10 +97,6 @@ class CompiledKernel:
     def packed_metadata(self) -> Any:
         """What a launcher needs of the metadata."""
         return make_backend(self.metadata.target).pack_metadata(self.metadata)
-
-    def _init_handles(self) -> None:
-        """Map the machine code now; programs for Triton call this before they ask for `n_regs`."""
-        self.entry  # noqa: B018 - asking maps
 
     @property
     def n_regs(self) -> int:
@@ -110,14 +110,65 @@ class CompiledKernel:
         Raises:
             RuntimeError: the kernel was compiled for another machine.
         """
-        if self._entry is None:
+        if self.function is None:
+            self._init_handles()
+        assert self.function is not None, "set when the code was mapped"
+        return self.function
+
+    def _init_handles(self) -> None:
+        """Map the machine code, if that was not done; hooks are told."""
+        with self._lock:
+            if self.module is not None:
+                return
             if self._image is None or not self._image.runs_here:
                 target = self.metadata.target
                 raise RuntimeError(f"{self.name} was compiled for {target.arch}, and this machine cannot run that")
-            with self._lock:
-                if self._entry is None:
-                    self._entry = load_kernel(self._image.code, self._image.entry)
-        return self._entry
+            self._tell(knobs.runtime.kernel_load_start_hook)
+            if self.function is None:
+                self.function = load_kernel(self._image.code, self._image.entry)
+            self.module = self.function
+            self._tell(knobs.runtime.kernel_load_end_hook)
+
+    def _tell(self, hook: Callable[..., None] | None) -> None:
+        if hook is not None:
+            hook(self.module, self.function, self.name, self.metadata_group, self.hash)
+
+    def __del__(self) -> None:
+        """Tell hooks that the kernel goes; its code stays mapped, because another thread may be running it."""
+        if getattr(self, "module", None) is not None:
+            self._tell(knobs.runtime.kernel_unload_hook)
+            self.module = None
+
+    def launch_metadata(self, grid: Sequence[int], stream: int, *args: Any) -> LazyDict:
+        """What launch hooks are told of a launch.
+
+        Args:
+            grid: the extents.
+            stream: 0.
+            args: a value for each parameter.
+        """
+        function = None if self._image is None else self.entry
+        told = LazyDict({"name": self.name, "function": function, "stream": stream})
+        kernel = getattr(self.src, "fn", None)
+        describe = getattr(kernel, "launch_metadata", None)
+        if kernel is not None and describe is not None:
+            told.add(describe, (grid, self.metadata, dict(zip(kernel.arg_names, args, strict=False))))
+        return told
+
+    def run(self, x: int, y: int, z: int, stream: int, *others: Any) -> None:
+        """Launch as Triton's launchers do.
+
+        Args:
+            x, y, z: the extents.
+            stream: not used.
+            others: function, packed metadata, launch metadata, enter hook and exit hook; then a value per parameter.
+        """
+        _, _, metadata, enter, exit_, *args = others
+        if enter is not None:
+            enter(metadata)
+        self.launch((x, y, z), list(_run_time_values(self.signature, args)))
+        if exit_ is not None:
+            exit_(metadata)
 
     def launch(self, grid: Sequence[int], values: Sequence[int | float | ArrayView]) -> None:
         """Run all programs of `grid`; returns when they are done.
@@ -169,10 +220,15 @@ class CompiledKernel:
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         """A function that launches this kernel: it takes a value for each parameter, those of constants unused."""
 
-        def launcher(*args: Any) -> CompiledKernel:
+        def launcher(*args: Any, stream: int | None = None) -> CompiledKernel:
             if len(args) != len(self.signature):
                 raise TypeError(f"{self.name} takes {len(self.signature)} arguments but {len(args)} were given")
-            self.launch(grid_extents(grid, {}), list(_run_time_values(self.signature, args)))
+            extents, values = grid_extents(grid, {}), list(_run_time_values(self.signature, args))
+            if watching.is_on():
+                metadata = self.launch_metadata(extents, stream or 0, *args)
+                watching.launch(self, metadata, lambda: self.launch(extents, values))
+            else:
+                self.launch(extents, values)
             return self
 
         return launcher

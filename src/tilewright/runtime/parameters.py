@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import FunctionType
+from typing import Any, ClassVar, NamedTuple
+
+from tilewright.semantics.types import pointer_type
+from tilewright.support.diagnostics import CompilationError, Diagnostic
+from tilewright.support.source import Span
 
 MISSING = inspect.Parameter.empty
 
 # Names that annotations use -> the type strings of signatures.
 ANNOTATION_TYPES = {
-    **{f"int{bits}": f"i{bits}" for bits in (1, 8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (1, 8, 16, 32, 64)},
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("bool", "int1", "uint1", "i1"), "u1"),
     "bfloat16": "bf16",
+    "double": "fp64",
+    "float": "fp32",
     "float16": "fp16",
     "float32": "fp32",
     "float64": "fp64",
+    "float8e4b15": "fp8e4b15",
+    "float8e4b8": "fp8e4b8",
+    "float8e4nv": "fp8e4nv",
+    "float8e5": "fp8e5",
+    "float8e5b16": "fp8e5b16",
+    "half": "fp16",
+    "int": "i32",
 }
-_TYPE_STRINGS = frozenset(ANNOTATION_TYPES.values()) | {"fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16"}
+_TYPE_STRINGS = frozenset(ANNOTATION_TYPES.values())
 
 
 class KernelParam(NamedTuple):
@@ -74,13 +89,34 @@ def kernel_params(
                 annotation=annotation,
                 annotation_type=_annotation_type(annotation),
                 is_constexpr="constexpr" in annotation,
-                is_const="const" in annotation and "constexpr" not in annotation,
+                is_const=("const" in annotation and "constexpr" not in annotation) or annotation.startswith("*k"),
                 do_not_specialize=bool({num, parameter.name} & set(do_not_specialize)),
                 do_not_specialize_on_alignment=bool({num, parameter.name} & set(do_not_specialize_on_alignment)),
                 default=parameter.default,
             )
         )
     return tuple(params)
+
+
+class SpecialisedConstant(Diagnostic):
+    """A constexpr is said not to be specialised, which it always is."""
+
+    title: ClassVar[str] = "{name} marked as constexpr and listed in do_not_specialize"
+    label: ClassVar[str] = "a kernel is compiled anew for each value of {name}"
+    help: ClassVar[str] = "take {name} off the list, or make it an ordinary parameter"
+    name: str
+
+
+def check_constants(fn: FunctionType, params: Sequence[KernelParam]) -> None:
+    """Check the options of `jit` against the parameters.
+
+    Raises:
+        CompilationError: a constexpr is listed in `do_not_specialize` or `do_not_specialize_on_alignment`.
+    """
+    for param in params:
+        if param.is_constexpr and (param.do_not_specialize or param.do_not_specialize_on_alignment):
+            span = Span(fn.__code__.co_filename, fn.__code__.co_firstlineno, 1)
+            raise CompilationError(SpecialisedConstant(param.name), span)
 
 
 def bind(
@@ -116,18 +152,27 @@ def bind(
 
 
 def _annotation_text(annotation: Any) -> str:
+    """`tl.int64` and `int64_t` are i64, `"fp32*"` is *fp32, `"const fp32*"` is *kfp32; others stay as they are."""
     if annotation is MISSING:
         return ""
-    if isinstance(annotation, str):
-        return annotation.strip("'\"")  # text in text, under `from __future__ import annotations`
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    if isinstance(annotation, pointer_type):
+        return f"*{'k' if annotation.const else ''}{_annotation_text(annotation.element_ty)}"
+    if isinstance(annotation, type):
+        annotation = annotation.__name__
+    text = str(annotation).strip().strip("'\"").strip()  # text in text, under `from __future__ import annotations`
+    if text.startswith("const "):
+        inner = _annotation_text(text.removeprefix("const "))
+        return f"*k{inner.removeprefix('*')}" if inner.startswith("*") else text
+    if text.startswith("*k") and text[2:] in _TYPE_STRINGS:
+        return text
+    if text.startswith("*") or text.endswith("*"):
+        return "*" + _annotation_text(text.removeprefix("*") if text.startswith("*") else text.removesuffix("*"))
+    element = text.rpartition(".")[2].removesuffix("_t")
+    element = ANNOTATION_TYPES.get(element, element)
+    return element if element in _TYPE_STRINGS else text
 
 
 def _annotation_type(annotation: str) -> str:
-    """`tl.int64` and `"i64"` ask for i64, `"*fp32"` for a pointer; other annotations ask for nothing."""
-    for prefix in ("*k", "*", ""):
-        if annotation.startswith(prefix):
-            element = annotation.removeprefix(prefix).rpartition(".")[2]
-            element = ANNOTATION_TYPES.get(element, element)
-            return prefix + element if element in _TYPE_STRINGS else ""
-    return ""
+    """The type string that an annotation is, if it is one."""
+    element = annotation.removeprefix("*k") if annotation.startswith("*k") else annotation.removeprefix("*")
+    return annotation if element in _TYPE_STRINGS else ""

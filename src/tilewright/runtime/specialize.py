@@ -3,7 +3,7 @@
     argument                    type             key
     None                        constexpr        None
     True                        u1
-    1                           constexpr        1
+    1                           constexpr        1     (`i64` and 1 where an annotation says so)
     64                          i32              D     (divisible by 16)
     2**40 + 1                   i64
     0.5                         fp32
@@ -17,7 +17,7 @@ Two launches with equal keys share one compiled kernel.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.dependencies import value_text
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.semantics.constexpr import constexpr
@@ -47,6 +48,15 @@ class Specialized(NamedTuple):
     type: str
     key: Hashable
     value: Any
+
+    def as_triton(self) -> tuple[Any, Any]:
+        """Type and key as Triton has them: those of a tuple are tuples of the same class."""
+        if self.type == CONSTEXPR:
+            return CONSTEXPR, self.value
+        if self.type != TUPLE:
+            return self.type, self.key
+        parts = [part.as_triton() for part in self.value.parts]
+        return self.value.of([kind for kind, _ in parts]), self.value.of([key for _, key in parts])
 
 
 def specialize(value: Any, param: KernelParam) -> Specialized:
@@ -83,6 +93,19 @@ class TupleParts(NamedTuple):
     parts: tuple[Specialized, ...]
     sequence: type[tuple[Any, ...]]
 
+    def of(self, items: Sequence[Any]) -> tuple[Any, ...]:
+        """A tuple of the argument's class."""
+        return self.sequence(*items) if hasattr(self.sequence, "_fields") else self.sequence(items)
+
+
+def key_text(argument: Specialized) -> str:
+    """What a kernel is compiled for, as a text that is the same in every process."""
+    if argument.type == CONSTEXPR:
+        return f"={value_text(argument.value)}"
+    if argument.type == TUPLE:
+        return f"({','.join(map(key_text, argument.value.parts))}){argument.value.sequence.__qualname__}"
+    return f"{argument.type}/{argument.key}"
+
 
 def _specialize(value: Any, param: KernelParam) -> Specialized:
     special = _BY_TYPE.get(type(value))
@@ -112,6 +135,8 @@ def _float(value: Any, param: KernelParam) -> Specialized:
 def _int(value: Any, param: KernelParam) -> Specialized:
     number = operator.index(value)
     if number == 1 and not param.do_not_specialize and not _forbids_constant(param.annotation_type):
+        if param.annotation_type:
+            return Specialized(param.annotation_type, 1, 1)
         return Specialized(CONSTEXPR, (int, 1), 1)
     if number in INT32:
         kind = "i32"

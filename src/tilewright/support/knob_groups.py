@@ -261,3 +261,4 @@ class tilewright_knobs(base_knobs):
         "processes that compile the candidates of an autotuned kernel; 0: as many as CPUs that may be used",
         least=0,
     )
+    trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")

@@ -29,14 +29,13 @@ Where there is no native runtime (other systems; no LLVM and no cached blob) eve
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 from tilewright.runtime.drivers.cpu import python_memory
+from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
 from tilewright.runtime.drivers.cpu.native.structs import KNOWN, RECORD, STATE, poke
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
 from tilewright.runtime.drivers.cpu.records import (
@@ -50,6 +49,7 @@ from tilewright.runtime.drivers.cpu.records import (
     fills,
     layout_for,
 )
+from tilewright.runtime.locks import fork_safe_lock
 
 __all__ = [
     "NO_DEFAULT",
@@ -65,6 +65,7 @@ __all__ = [
     "launch_record",
     "run_grid",
     "set_num_threads",
+    "watch",
 ]
 
 
@@ -99,16 +100,7 @@ _MAX_LAYOUTS, _MAX_RECORDS, _MAX_PROGRAMS = 64, 4096, 2**62
 class _Shared:
     """One lock for all changes that kernels make to what native code reads; they are rare."""
 
-    lock = threading.RLock()
-
-    @classmethod
-    def forget_lock(cls) -> None:
-        """In the child of a fork, nobody would release it."""
-        cls.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Shared.forget_lock)
+    lock = fork_safe_lock()
 
 
 class NativeKernel:
@@ -116,6 +108,8 @@ class NativeKernel:
 
     __slots__ = (
         "__weakref__",
+        "_guards",
+        "_hooks",
         "_installed",
         "_keeps",
         "_layouts",
@@ -128,11 +122,15 @@ class NativeKernel:
         "_table",
     )
 
-    def __init__(self, parameters: Sequence[Parameter], slow_path: SlowPath) -> None:
+    def __init__(self, parameters: Sequence[Parameter], slow_path: SlowPath, hooks: list[Any] | None = None) -> None:
+        self._hooks = hooks
+        self._guards = NO_GUARDS
         self._parameters = tuple(parameters)
         self._slow_path = slow_path
         self._state_memory = ctypes.create_string_buffer(STATE.size)
         self._state = ctypes.addressof(self._state_memory)
+        if hooks is not None:
+            STATE.write(self._state, "hooks", id(hooks))
         self._layouts: list[Layout] = []
         self._records: dict[tuple[int, bytes], Memory] = {}
         self._installed: dict[tuple[int, bytes], object] = {}
@@ -166,6 +164,23 @@ class NativeKernel:
                 self._keeps += [miss.keeps, words, slots, specialization.result]
                 self._enter((miss.layout, miss.key), record)
                 self._installed[miss.layout, miss.key] = specialization.result
+
+    def guard(self, guards: Guards | None) -> bool:
+        """Has launches go to the slow path as soon as an outer value is another object; may launches be native then?
+
+        Args: guards: from `guards_for`; with None nothing may be installed, and what is, is forgotten.
+        """
+        if guards is None:
+            if self._records:
+                self.clear()
+            return False
+        if not guards.is_same(self._guards):
+            with _Shared.lock:
+                self._retired.append(self._guards)
+                self._guards = guards
+                place = STATE.fields["guards"].offset
+                poke(self._state + place, struct.pack("<Qq", ctypes.addressof(guards.memory), guards.size))
+        return True
 
     def clear(self) -> None:
         """Forgets all specialisations: the next calls go to the slow path. Launches under way are not disturbed."""
@@ -257,16 +272,26 @@ def _record(runtime: NativeRuntime, miss: Miss, specialization: Specialization, 
     return ctypes.create_string_buffer(record, RECORD.size)
 
 
-def create_native_kernel(parameters: Sequence[Parameter], slow_path: SlowPath) -> NativeKernel:
+def create_native_kernel(
+    parameters: Sequence[Parameter], slow_path: SlowPath, hooks: list[Any] | None = None
+) -> NativeKernel:
     """Native launching for one kernel.
 
     Args:
         parameters: in order.
+        hooks: while this list has entries, all calls go to the slow path, which has to call them.
         slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
             raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
     Returns: the object to subscript with a grid. Nothing is loaded before that happens.
     """
-    return NativeKernel(parameters, slow_path)
+    return NativeKernel(parameters, slow_path, hooks)
+
+
+def watch(watched: bool) -> None:
+    """Has all launches of all kernels, also of those bound long ago, go to their slow path; or ends that."""
+    _Pending.watched = watched
+    if _Pending.runtime is not None:
+        _Pending.runtime.set("watched", int(watched))
 
 
 def accelerate(owner: type, slot: str) -> None:
@@ -277,11 +302,15 @@ def accelerate(owner: type, slot: str) -> None:
             slot is unset or holds something else is subscripted by the `__getitem__` that the class has now.
         slot: an entry of the `__slots__` of `owner` itself; for another attribute nothing changes.
     """
-    _Owner.pending = (owner, slot)
+    _Pending.owner = (owner, slot)
 
 
-class _Owner:
-    pending: tuple[type, str] | None = None
+class _Pending:
+    """What the native runtime is told once it is there."""
+
+    owner: tuple[type, str] | None = None
+    watched: bool = False
+    runtime: NativeRuntime | None = None
 
 
 def _accelerate(runtime: NativeRuntime, owner: type, slot: str) -> None:
@@ -369,6 +398,8 @@ def _ready() -> NativeRuntime | None:
     runtime.set_object("type_kernel", NativeKernel)
     runtime.set_object("missed", NativeKernel._missed)
     type.__setattr__(NativeKernel, "__getitem__", subscript)
-    if _Owner.pending is not None:
-        _accelerate(runtime, *_Owner.pending)
+    if _Pending.owner is not None:
+        _accelerate(runtime, *_Pending.owner)
+    _Pending.runtime = runtime
+    runtime.set("watched", int(_Pending.watched))
     return runtime

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from types import CellType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_
 _TYPE_OFFSET = 8  # of ob_type
 _DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descriptor objects
 _NO_ARGUMENTS = 4  # METH_NOARGS
+_CELL_CONTENT = 16  # of ob_ref
 
 
 def is_supported_python() -> bool:
@@ -40,6 +42,13 @@ def slot_offset(owner: type, name: str) -> int | None:
     """Where instances of a class keep the value of its `__slots__` entry `name`."""
     definition = _definition(owner.__dict__.get(name), name, "member_descriptor")
     return None if definition is None else _word(definition + 16)
+
+
+def cell_offset() -> int | None:
+    """Where a cell, a variable that functions share, keeps its content."""
+    content = object()
+    cell = CellType(content)
+    return _CELL_CONTENT if _word(id(cell) + _CELL_CONTENT) == id(content) else None
 
 
 def subscript_definition() -> int | None:

@@ -18,6 +18,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_INT_TO_FP32,
     CONVERT_INT_TO_FP64,
     FILL,
+    GUARD,
     KNOWN,
     LAUNCH_LISTENER,
     LAUNCH_SLOTS,
@@ -25,6 +26,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RAISED,
     RECORD,
     SOURCE,
+    STATE,
     TABLE,
 )
 
@@ -43,6 +45,7 @@ def add_launch(module: Module) -> None:
     _called_grid(module)
     _fill_slots(module)
     _missed(module)
+    _may_launch(module)
     _launch_known(module)
     _call_bound(module)
 
@@ -228,6 +231,30 @@ def _launch_known(module: Module) -> None:
     f.give(_retained(f, f.get(RECORD, record, "result")))
 
 
+def _may_launch(module: Module) -> None:
+    """Does nobody watch the launch, and are the outer values still those that the kernel was compiled with?"""
+    f = module.function("may_launch", "i1", {"state": "ptr"})
+    state = f["state"]
+    with f.when(f.get(TABLE, runtime(f), "watched").differs(0)):
+        f.give(0)
+    hooks = f.get(STATE, state, "hooks")
+    with f.when(hooks.differs(0)), f.when(f.call(system(f, "PyList_Size"), "i64", hooks).differs(0)):
+        f.give(0)
+    guards = f.get(STATE, state, "guards")
+    with f.counted(f.get(STATE, state, "guard_count")) as index:
+        guard = f.at(guards, index * GUARD.size)
+        word = f.get(GUARD, guard, "word")
+        found = f.variable("ptr", 0)
+        with f.when(word.differs(0)) as in_memory:
+            found.set(f.load("ptr", word))
+        with in_memory.otherwise():
+            namespace, name = f.get(GUARD, guard, "namespace"), f.get(GUARD, guard, "name")
+            found.set(f.call(system(f, "PyDict_GetItemWithError"), "ptr", namespace, name))
+        with f.when(found.value.differs(f.get(GUARD, guard, "expected"))):
+            f.give(0)
+    f.give(1)
+
+
 def _call_bound(module: Module) -> None:
     """The vectorcall of a bound object."""
     f = module.function("call_bound", "ptr", {"bound": "ptr", "objects": "ptr", "flags": "i64", "names": "ptr"})
@@ -238,6 +265,8 @@ def _call_bound(module: Module) -> None:
     with f.when(slot.equals(0)):  # the collector has taken the kernel apart
         f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
     state = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", slot)
+    with f.when(f.call("may_launch", "i1", state).equals(0)):
+        f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
     layout = f.call("find_layout", "ptr", state, positional, names)
     with f.when(layout.differs(0)):
         count = f.get(LAYOUT, layout, "count")

@@ -76,6 +76,7 @@ def struct_of(first: Mapping[str, str] = MappingProxyType({}), /, *, apart: int 
 
 C_FUNCTIONS = (
     "PyCallable_Check",
+    "PyDict_GetItemWithError",
     "PyDict_New",
     "PyDict_SetItem",
     "PyErr_Clear",
@@ -133,6 +134,7 @@ TABLE = struct_of(
     dtype_closure="ptr",
     is_cpu_getter="ptr",
     is_cpu_closure="ptr",
+    watched="i64",  # not 0: all launches go through Python, where hooks are called
     lanes="ptr",  # free LANEs
     pool="ptr",
     gil_ticks="i64",  # more work than this releases the GIL
@@ -146,8 +148,21 @@ LANE = struct_of(memory="ptr", size="i64", next="ptr")
 BOUND = struct_of(refcount="i64", type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
 """`kernel[grid]`."""
 
-STATE = struct_of(last="ptr", table="ptr", mask="i64", layout="ptr", layouts="ptr", layout_count="i64")
-"""What a kernel knows: its RECORDs in an open hash table, its LAYOUTs in an array, and the last hit of both."""
+STATE = struct_of(
+    last="ptr",
+    table="ptr",
+    mask="i64",
+    layout="ptr",
+    layouts="ptr",
+    layout_count="i64",
+    hooks="ptr",  # a Python list: while it is not empty, launches go through Python
+    guards="ptr",
+    guard_count="i64",
+)
+"""What a kernel knows: its RECORDs in an open hash table, its LAYOUTs in an array, the last hit of both, its GUARDs."""
+
+GUARD = struct_of(word="ptr", namespace="ptr", name="ptr", expected="ptr")
+"""An object that has to be where it was: in the word at an address or, if that is null, in a dict under a name."""
 
 LAYOUT = struct_of(
     positional="i64", names="ptr", name_count="i64", count="i64", parameters="i64", parameter_names="ptr"

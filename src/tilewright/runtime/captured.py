@@ -1,0 +1,167 @@
+"""A Python function with its source and with the digest of everything that it depends on.
+
+function = CapturedFunction(fn)
+function.src                                   "def add(x_ptr, …):\n    …"
+function.cache_key                             64 digits; other code, other callees, other constants: another key
+function._unsafe_update_src(function.src.replace("+", "-"))      for tests; kernels that call it keep their key
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property, update_wrapper
+from types import FunctionType
+from typing import Any, cast
+
+from tilewright.language.callable import JITCallable
+from tilewright.language.core import constexpr_type
+from tilewright.runtime.dependencies import UsedGlobals, captured_values, dependencies, hashing, is_being_hashed
+from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
+
+
+class CapturedFunction(JITCallable):
+    """A function that kernels are made of, or that they call.
+
+    Attributes:
+        fn: the Python function; another one after `_unsafe_update_src`.
+        used_global_vals: the outer values that it and its callees read: (value, namespace) by (name, namespace id).
+
+    Raises:
+        ValueError: the function has no source.
+    """
+
+    __globals__: dict[str, Any]
+    __qualname__: str
+
+    def __init__(self, fn: FunctionType) -> None:
+        require_source(fn)
+        super().__init__(fn)
+        self.used_global_vals: UsedGlobals = {}
+        self._original = fn
+        self._source: FunctionSource | None = None
+        self._src: str | None = None
+        self._hash: str | None = None
+        update_wrapper(cast("Callable[..., Any]", self), fn)
+        self.__globals__ = fn.__globals__
+
+    @property
+    def source(self) -> FunctionSource:
+        """The source in its file.
+
+        Raises:
+            ValueError: it cannot be read any more.
+        """
+        if self._source is None:
+            self._source = read_source(self._original)
+        return self._source
+
+    @property
+    def raw_src(self) -> list[str]:
+        """The lines in the file, decorators included."""
+        return self.source.raw
+
+    @property
+    def starting_line_number(self) -> int:
+        """Number of the first line, which may be a decorator's."""
+        return self._original.__code__.co_firstlineno
+
+    @property
+    def file_name(self) -> str:
+        """The file."""
+        return self._original.__code__.co_filename
+
+    @property
+    def def_file_line_number(self) -> int:
+        """Number of the line of `def`."""
+        return self.source.def_line
+
+    @property
+    def def_file_col_number(self) -> int:
+        """Column of `def`, from 1."""
+        return self.source.def_column
+
+    @property
+    def src(self) -> str:
+        """The text of the function, from `def` on; `_unsafe_update_src` changes it."""
+        return self.source.text if self._src is None else self._src
+
+    @src.setter
+    def src(self, text: str) -> None:
+        raise AttributeError(
+            f"the source of {self.__qualname__} cannot be assigned, because callers keep their keys: "
+            "call _unsafe_update_src(text), and set `hash` of the callers to None"
+        )
+
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Give the function another body. Functions that call it have to be told: `caller.hash = None`."""
+        if new_src == self.source.text:
+            self.fn, self._src = self._original, None
+        else:
+            self.fn, self._src = with_text(self._original, new_src), new_src
+        self.hash = None
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """As `inspect` has it."""
+        return inspect.signature(self._original)
+
+    def parse(self) -> ast.Module:
+        """The syntax tree of `src`: a module with one function."""
+        return ast.parse(self.src)
+
+    def get_capture_scope(self) -> Mapping[str, Any]:
+        """The names around the function: globals, and over them what it captures of enclosing functions."""
+        captured = captured_values(self.fn)
+        return {**self.__globals__, **captured} if captured else self.__globals__
+
+    @property
+    def hash(self) -> str | None:
+        """The key, if it was computed; set to None, it is computed again."""
+        return self._hash
+
+    @hash.setter
+    def hash(self, value: str | None) -> None:
+        self._hash = value
+        self.used_global_vals = {}
+        self.forget_code()
+
+    def forget_code(self) -> None:
+        """The source is not what it was when code was made of it."""
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the function and of everything that it uses.
+
+        Raises:
+            CompilationError: the function was declared in a way that cannot be compiled.
+            RuntimeError: two functions saw one global with different values.
+        """
+        if self._hash is None:
+            with hashing:
+                if is_being_hashed(self.fn):  # it calls itself, perhaps through others
+                    return f"recursive {self._fn_name}"
+                self.check()
+                found = dependencies(self.fn)
+                self.used_global_vals, self._hash = found.globals, found.digest
+                return found.digest
+        return self._hash
+
+    def check(self) -> None:
+        """Raise if the function as it was declared cannot be compiled."""
+
+    @property
+    def type(self) -> constexpr_type:
+        """The type of the function as a constant."""
+        return constexpr_type(self)
+
+    def _flatten_ir(self, handles: list[Any]) -> None:
+        """A function is no value at run time."""
+
+    @property
+    def _fn_name(self) -> str:
+        return f"{self._original.__module__}.{self._original.__qualname__}"
+
+    def __reduce__(self) -> str:
+        return self._original.__qualname__  # by reference, as functions are

@@ -1,0 +1,175 @@
+"""What hooks are told of a compilation, and compiling again what they were told.
+
+    knobs.runtime.jit_cache_hook = lambda *, key, repr, fn, compile, is_manual_warmup, already_compiled: …
+    kernel.preload(compile["specialization_data"])       # in another process
+
+Names and entries are Triton's. `specialization_data` is JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.language.callable import JITCallable
+from tilewright.runtime.build import current_target
+from tilewright.runtime.sources import ASTSource
+from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.types import dtype
+
+DEVICE = 0
+_DEFAULTS = {
+    "num_warps": 4,
+    "num_ctas": 1,
+    "num_stages": 3,
+    "enable_fp_fusion": True,
+    "launch_cooperative_grid": False,
+    "extern_libs": (),
+}
+"""The options that hooks are told of by name, and what they are when the launch does not say."""
+
+
+class JitFunctionInfo(NamedTuple):
+    """The kernel: its module's name, its qualified name, and the `JITFunction`."""
+
+    module: str
+    name: str
+    jit_function: Any
+
+
+class Specialization(NamedTuple):
+    """What `jit(repr=…)` gets: the constants and the types of a kernel, by parameter name."""
+
+    constants: dict[str, Any]
+    signature: dict[str, Any]
+
+
+class Compilation(NamedTuple):
+    """A kernel that is to be compiled.
+
+    Attributes:
+        function: the `JITFunction`.
+        key: of the compiled kernel among those of the function.
+        source: the kernel for its signature.
+        options: the keywords of the launch that are no parameters.
+        is_warmup: it will not be launched at once.
+    """
+
+    function: Any
+    key: str
+    source: ASTSource
+    options: Mapping[str, Any]
+    is_warmup: bool
+
+    @classmethod
+    def of(
+        cls, function: Any, key: str, specs: Sequence[ArgumentSpec], options: Mapping[str, Any], *, is_warmup: bool
+    ) -> Compilation:
+        """The compilation of `function` for these parameters; the kernel's name may depend on them."""
+        unnamed = ASTSource.of(function, "", specs)
+        constants = {spec.name: spec.constant for spec in specs if spec.is_constant}
+        name = function.repr(Specialization(constants, unnamed.signature))
+        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup)
+
+
+def tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
+    """Call a hook; whether it forbids what it was told of."""
+    if hook is None:
+        return False
+    function, options = compilation.function, _DEFAULTS | dict(compilation.options)
+    told = {name: options[name] for name in _DEFAULTS}
+    source = compilation.source
+    types = ", ".join(f"{name}: {kind}" for name, kind in source.signature.items())
+    shown = ", ".join(f"{name}={value}" for name, value in told.items() if name != "extern_libs")
+    facts = {
+        "key": compilation.key,
+        "signature": source.signature,
+        "device": DEVICE,
+        "constants": source.constants,
+        **told,
+        "configs": [source.attrs],
+        "specialization_data": specialization_data(compilation),
+        "is_warmup": compilation.is_warmup,
+    }
+    answer = hook(
+        key=compilation.key,
+        repr=f"{function.fn.__qualname__}[{shown}]({types})",
+        fn=JitFunctionInfo(function.module, function.fn.__qualname__, function),
+        compile=facts,
+        is_manual_warmup=compilation.is_warmup,
+        already_compiled=False,
+    )
+    return bool(answer)
+
+
+def specialization_data(compilation: Compilation) -> str:
+    """All of a compilation as JSON, for `preloaded`."""
+    constants, attributes = compilation.source.constants, compilation.source.attrs
+    data = {
+        "name": compilation.function._fn_name,
+        "signature": compilation.source.signature,
+        "constant_keys": list(constants),
+        "constant_vals": list(map(_encoded, constants.values())),
+        "attrs_keys": list(attributes),
+        "attrs_vals": list(attributes.values()),
+        "options": {name: _encoded(value) for name, value in compilation.options.items()},
+        "key": compilation.key,
+        "target": _target(),
+    }
+    return json.dumps(data)
+
+
+def preloaded(text: str, function: Any, functions: Mapping[str, Any]) -> Compilation:
+    """The compilation of `function` that `text`, from `specialization_data`, is about.
+
+    Args:
+        text: JSON.
+        function: the kernel.
+        functions: kernels by `module:name`, which may be constants.
+
+    Raises:
+        RuntimeError: it is about another kernel or machine, or a constant cannot be found here.
+    """
+    data = json.loads(text)
+    if data["name"] != function._fn_name:
+        raise RuntimeError(f"Specialization data is for {data['name']} but trying to preload for {function._fn_name}")
+    if data["target"] != _target():
+        raise RuntimeError(f"Specialization data is for {data['target']} but trying to preload for {_target()}")
+    values = (_decoded(value, functions) for value in data["constant_vals"])
+    constants = dict(zip(map(tuple, data["constant_keys"]), values, strict=True))
+    attributes = dict(zip(map(tuple, data["attrs_keys"]), data["attrs_vals"], strict=True))
+    source = ASTSource(function, data["signature"], constants, attributes)
+    options = {name: _decoded(value, functions) for name, value in data["options"].items()}
+    return Compilation.of(function, data["key"], source.specs, options, is_warmup=True)
+
+
+def _target() -> dict[str, Any]:
+    return dataclasses.asdict(current_target())
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, JITCallable):
+        return {"jit_function": f"{value.fn.__module__}:{value.fn.__qualname__}"}
+    if isinstance(value, constexpr):
+        return {"constexpr": _encoded(value.value)}
+    if isinstance(value, dtype):
+        return {"dtype": value.name}
+    return list(map(_encoded, value)) if isinstance(value, tuple | list) else value
+
+
+def _decoded(value: Any, functions: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return tuple(_decoded(part, functions) for part in value)
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "dtype":
+        return dtype(content)
+    if kind == "constexpr":
+        return constexpr(_decoded(content, functions))
+    if content not in functions:
+        raise RuntimeError(f"Unable to resolve JITFunction {content} for preload")
+    return functions[content]

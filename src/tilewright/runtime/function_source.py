@@ -1,0 +1,114 @@
+"""The source of a kernel function: as it stands in its file, and replaced by another text.
+
+    source = read_source(fn)
+    source.text                  "def add(x_ptr, …):\n    …"        without decorators and indentation
+    source.raw                   ["    @jit\n", "    def add(x_ptr, …):\n", …]
+    changed = with_text(fn, source.text.replace("+", "-"))          a function with other code, same place, same closure
+
+Nothing is read before somebody asks: kernels from the disk cache need no source.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+import textwrap
+from types import CodeType, FunctionType
+from typing import NamedTuple
+
+from tilewright.support.hashing import hash_of
+
+_DEFINITION = re.compile(r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]", re.MULTILINE)
+
+
+class FunctionSource(NamedTuple):
+    """The source of a function.
+
+    Attributes:
+        raw: its lines in the file, decorators included.
+        first_line: number of the first of them.
+        def_line, def_column: where `def` stands; both count from 1.
+        text: from `def` on, not indented.
+    """
+
+    raw: list[str]
+    first_line: int
+    def_line: int
+    def_column: int
+    text: str
+
+
+def require_source(fn: FunctionType) -> None:
+    """Check that the source of `fn` can be found once it is needed; files are not opened for that.
+
+    Raises:
+        ValueError: `fn` comes from `exec` or a prompt that keeps no text.
+    """
+    file = fn.__code__.co_filename
+    if file.startswith("<") and not linecache.getlines(file, fn.__globals__):
+        raise _no_source(fn)
+
+
+def read_source(fn: FunctionType) -> FunctionSource:
+    """The source of `fn`.
+
+    Raises:
+        ValueError: it cannot be found, or is no `def`.
+    """
+    try:
+        raw, first = inspect.getsourcelines(fn)
+    except (OSError, TypeError) as error:
+        raise _no_source(fn) from error
+    joined = "".join(raw)
+    definition = _DEFINITION.search(joined)
+    if definition is None:
+        raise _no_source(fn)
+    before = joined.count("\n", 0, definition.start())
+    text = textwrap.dedent("".join(raw[before:]))
+    return FunctionSource(raw, first, first + before, len(definition["indent"]) + 1, text)
+
+
+def with_text(fn: FunctionType, text: str) -> FunctionType:
+    """A function that has the code of `text` and everything else from `fn`.
+
+    Args:
+        fn: the function as it is.
+        text: a whole `def` that is not indented; it may read what `fn` reads from enclosing functions.
+
+    Raises:
+        SyntaxError: `text` is not Python.
+    """
+    line = fn.__code__.co_firstlineno
+    file = f"<changed {fn.__qualname__} of {fn.__code__.co_filename} {hash_of(text.encode()).hexdigest()[:16]}>"
+    lines = ["\n"] * (line - 1) + text.splitlines(keepends=True)
+    linecache.cache[file] = (len(text), None, lines, file)
+    code = _compiled(text, file, line, fn)
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, closure)
+    made.__kwdefaults__, made.__annotations__ = fn.__kwdefaults__, fn.__annotations__
+    made.__qualname__, made.__module__, made.__doc__ = fn.__qualname__, fn.__module__, fn.__doc__
+    return made
+
+
+def _compiled(text: str, file: str, line: int, fn: FunctionType) -> CodeType:
+    """The code of the `def` in `text`, which may use the captured variables of `fn`."""
+    (definition,) = ast.increment_lineno(ast.parse(text), line - 1).body
+    if fn.__code__.co_freevars:
+        (outer,) = ast.parse(f"def enclosing({', '.join(fn.__code__.co_freevars)}): pass").body
+        assert isinstance(outer, ast.FunctionDef), "written in the line above"
+        outer.body = [definition]
+        definition = outer
+    code = compile(ast.Module([definition], []), file, "exec", dont_inherit=True)
+    for name in ("enclosing",) * bool(fn.__code__.co_freevars) + (fn.__name__,):
+        code = next(part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == name)
+    return code.replace(co_qualname=fn.__qualname__)
+
+
+def _no_source(fn: FunctionType) -> ValueError:
+    return ValueError(
+        f"@jit needs the source of {fn.__qualname__}, which {fn.__code__.co_filename} does not have: "
+        "define the kernel in a Python file or in a notebook cell"
+    )

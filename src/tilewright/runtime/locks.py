@@ -1,0 +1,35 @@
+"""Locks that a forked child can take although a thread that it does not have held them in the parent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from weakref import WeakSet
+
+_made: WeakSet[threading.RLock] = WeakSet()
+_repairs: list[Callable[[], object]] = []
+
+
+def fork_safe_lock(repair: Callable[[], object] | None = None) -> threading.RLock:
+    """A reentrant lock that is free in the child of a fork.
+
+    Args:
+        repair: called there, for what the lock guards may have been left half-done.
+    """
+    lock = threading.RLock()
+    _made.add(lock)
+    if repair is not None:
+        _repairs.append(repair)
+    return lock
+
+
+def _free_all() -> None:
+    for lock in tuple(_made):
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # CPython has it for this very purpose
+    for repair in _repairs:
+        repair()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_all)

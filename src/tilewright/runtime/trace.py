@@ -1,0 +1,104 @@
+"""A trace of compilations and launches for chrome://tracing or Perfetto: `TILEWRIGHT_TRACE=file.json`.
+
+    [
+    {"name": "add", "cat": "launch", "ph": "X", "ts": 81.2, "dur": 12.5, "pid": 7, "tid": 7, "args": {"flops": 4096}}
+    ]
+
+Times are microseconds of a clock that all processes share. Each event is on disk, and the file whole, before the launch
+returns: it can be read after a crash, and processes that trace into one file take turns. A file that exists is
+continued.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_UN, flock
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from tilewright.runtime.launch_metadata import LazyDict
+from tilewright.support import knobs
+
+_OPENING, _CLOSING = b"[\n", b"\n]\n"
+
+
+def is_on() -> bool:
+    """Is there a file to trace into?"""
+    return knobs.tilewright.trace is not None
+
+
+@contextmanager
+def launch(kernel: Any, metadata: LazyDict) -> Iterator[None]:
+    """Record what is inside the `with` as a launch of `kernel`, unless it raises."""
+    begin = perf_counter_ns()
+    yield
+    if is_on():
+        end = perf_counter_ns()
+        facts = {name: value for name, value in metadata.get().items() if isinstance(value, int | float | str)}
+        name = str(facts.pop("name", kernel.name))
+        add(name, "launch", begin, end, {**facts, "kernel": kernel.name, "hash": kernel.hash})
+
+
+def compilation(name: str, stages: dict[str, int], end: int, args: dict[str, Any]) -> None:
+    """Record a compilation that ended now.
+
+    Args:
+        name: the kernel.
+        stages: nanoseconds of each stage, in order.
+        end: when it ended, by `perf_counter_ns`.
+        args: what else is known.
+    """
+    begin = end - sum(stages.values())
+    add(name, "compile", begin, end, args)
+    for stage, duration in stages.items():
+        add(f"{name} {stage}", "stage", begin, begin + duration, {})
+        begin += duration
+
+
+def add(name: str, category: str, begin: int, end: int, args: dict[str, Any]) -> None:
+    """Append an event; times are nanoseconds. A file that cannot be written is no reason to fail."""
+    event = {
+        "name": name,
+        "cat": category,
+        "ph": "X",
+        "ts": begin / 1000,
+        "dur": (end - begin) / 1000,
+        "pid": os.getpid(),
+        "tid": threading.get_native_id(),
+        "args": args,
+    }
+    path = knobs.tilewright.trace
+    if path is not None:
+        try:
+            _append(Path(path), json.dumps(event).encode())
+        except OSError:
+            return
+
+
+def _append(path: Path, event: bytes) -> None:
+    """Write the event and the closing bracket over the closing bracket, in one go."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        flock(descriptor, LOCK_EX)
+        end = _end_of_events(descriptor)
+        os.pwrite(descriptor, (b",\n" if end else _OPENING) + event + _CLOSING, end)
+        flock(descriptor, LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def _end_of_events(descriptor: int) -> int:
+    """Where the last whole event ends; 0 where there is none."""
+    size = os.fstat(descriptor).st_size
+    tail = os.pread(descriptor, len(_CLOSING), max(0, size - len(_CLOSING)))
+    if tail == _CLOSING:
+        return size - len(_CLOSING)
+    content = os.pread(descriptor, size, 0)  # something interrupted a write: events are lines
+    end = len(content[: content.rfind(b"\n") + 1].rstrip(b",\n[ "))
+    os.ftruncate(descriptor, end)
+    return end

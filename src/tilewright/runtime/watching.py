@@ -1,0 +1,58 @@
+"""Launches that somebody watches: hooks and the trace. While nobody does, launches know nothing of this.
+
+watching.is_on()                         # also the word that native launches look at
+watching.launch(kernel, metadata, run)   # enter hooks, the launch, exit hooks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.runtime import trace
+from tilewright.runtime.drivers.cpu.launcher import watch
+from tilewright.runtime.launch_metadata import LazyDict
+from tilewright.support import knobs
+
+
+class _State:
+    on = False
+    code: object = None
+    forget: Callable[[], None] = staticmethod(lambda: None)
+
+
+def is_on() -> bool:
+    """Does each launch have to tell somebody?"""
+    return _State.on
+
+
+def on_other_code(forget: Callable[[], None]) -> None:
+    """Have `forget` called when a knob changes what launches without such an option compile to."""
+    _State.forget = staticmethod(forget)
+
+
+def launch(kernel: Any, metadata: LazyDict, run: Callable[[], None]) -> None:
+    """Launch with hooks around it; an exception in a hook is the launch's."""
+    knobs.runtime.launch_enter_hook(metadata)
+    with trace.launch(kernel, metadata):
+        run()
+    knobs.runtime.launch_exit_hook(metadata)
+
+
+def _look() -> None:
+    """A knob changed."""
+    runtime = knobs.runtime
+    chains = (runtime.launch_enter_hook, runtime.launch_exit_hook)
+    is_watched = any(chain is not None and chain.calls for chain in chains) or trace.is_on()
+    on = is_watched or runtime.add_stages_inspection_hook is not None
+    if on != _State.on:
+        _State.on = on
+        watch(on)
+    code = runtime.debug, knobs.tilewright.sanitize
+    if code != _State.code:
+        _State.code = code
+        _State.forget()
+
+
+knobs.observe(_look)
+_look()
