@@ -121,23 +121,30 @@ def test_plain_operands_need_no_workspace() -> None:
     assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32, a_transposed=True), ZEN4) == 0
 
 
-@pytest.mark.parametrize(
-    ("extents", "panels"),
-    [((32, 64, 64), 2), ((32, 32, 64), 1), ((64, 64, 64), 1)],
-    ids=["the next panel is packed ahead", "there is one panel", "a block's share of a row is part of a line"],
-)
-def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int], panels: int) -> None:
-    k = extents[2]
-    assert dot_workspace_bytes(make_spec(extents, f32, f32, b_transposed=True), ZEN4) == panels * k * 32 * 4
+@pytest.mark.parametrize("extents", [(32, 64, 64), (32, 32, 64), (64, 128, 64)])
+def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int]) -> None:
+    _, n, k = extents
+    assert dot_workspace_bytes(make_spec(extents, f32, f32, b_transposed=True), ZEN4) == k * n * 4
 
 
-def test_the_next_panel_is_packed_between_blocks() -> None:
-    spec = replace(make_spec((64, 64, 32), f32, f32), b_stride="%b_stride")
+def test_rows_are_packed_in_long_pieces_in_front_of_the_blocks() -> None:
+    spec = replace(make_spec((64, 128, 32), f32, f32), b_stride="%b_stride")
     blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], ZEN4))
     kernel = next(number for number, block in enumerate(blocks) if block.count("call <16 x float> @llvm.fma") == 16)
-    packing = [number for number, block in enumerate(blocks) if "load" in block and "fma" not in block]
-    assert packing[0] < packing[1] < kernel, "one panel in front of the blocks, the next one among them"
-    assert blocks[packing[1]].count("store <16 x float>") == 4 * 2, "32 rows of 2 vectors over 8 blocks"
+    packing = next(number for number, block in enumerate(blocks) if "load" in block)
+    assert packing < kernel
+    assert blocks[packing].count("store <16 x float>") == 8, "512 bytes of a row per trip, into four panels"
+
+
+def test_b_is_prefetched_before_a() -> None:
+    w = LlvmWriter(ZEN4)
+    with w.function("f", [("ptr", name) for name in ("%a", "%b", "%c", "%w", "%next_a", "%next_b")]):
+        soon = [Prefetch("%next_a", 4096, 64, 128), Prefetch("%next_b", 8192, 32, 256)]
+        emit_dot(w, make_spec((64, 64, 32), f32, f32), "%a", "%b", "%c", "%w", prefetch=soon)
+    text = w.render()
+    first, then = text.rindex("ptr %next_b"), text.rindex("ptr %next_a")
+    assert first < then, "the first half of the blocks fetches B"
+    assert re.search(r"icmp slt i64 %\w+, 8\n", text), "half of 8 × 2 blocks"
 
 
 def test_every_line_of_the_next_tile_is_prefetched() -> None:

@@ -4,35 +4,35 @@ define void @dot0(ptr %a, ptr %b, ptr %c, ptr %w, i64 %a_stride, i64 %b_stride) 
 entry:
   br label %loop1
 loop1:
-  %i3 = phi i64 [ 0, %entry ], [ %v124, %after9 ]
-  %v4 = mul nsw i64 %i3, 128
-  %v5 = getelementptr inbounds i8, ptr %b, i64 %v4
-  %v6 = mul nsw i64 %i3, 128
-  %v7 = getelementptr inbounds i8, ptr %c, i64 %v6
-  br label %loop8
-loop8:
-  %i10 = phi i64 [ 0, %loop1 ], [ %v122, %after48 ]
-  %v11 = mul nsw i64 %i10, 8
-  %v12 = mul nsw i64 %v11, 128
-  %v13 = getelementptr inbounds i8, ptr %a, i64 %v12
-  %v14 = mul nsw i64 %v11, 256
-  %v15 = getelementptr inbounds i8, ptr %v7, i64 %v14
-  %v16 = getelementptr inbounds i8, ptr %v15, i64 64
-  %v17 = getelementptr inbounds i8, ptr %v15, i64 256
-  %v18 = getelementptr inbounds i8, ptr %v15, i64 320
-  %v19 = getelementptr inbounds i8, ptr %v15, i64 512
-  %v20 = getelementptr inbounds i8, ptr %v15, i64 576
-  %v21 = getelementptr inbounds i8, ptr %v15, i64 768
-  %v22 = getelementptr inbounds i8, ptr %v15, i64 832
-  %v23 = getelementptr inbounds i8, ptr %v15, i64 1024
-  %v24 = getelementptr inbounds i8, ptr %v15, i64 1088
-  %v25 = getelementptr inbounds i8, ptr %v15, i64 1280
-  %v26 = getelementptr inbounds i8, ptr %v15, i64 1344
-  %v27 = getelementptr inbounds i8, ptr %v15, i64 1536
-  %v28 = getelementptr inbounds i8, ptr %v15, i64 1600
-  %v29 = getelementptr inbounds i8, ptr %v15, i64 1792
-  %v30 = getelementptr inbounds i8, ptr %v15, i64 1856
-  %v31 = load <16 x float>, ptr %v15, align 4
+  %i3 = phi i64 [ 0, %entry ], [ %v124, %after10 ]
+  %v4 = mul nsw i64 %i3, 8
+  %v5 = mul nsw i64 %v4, 128
+  %v6 = getelementptr inbounds i8, ptr %a, i64 %v5
+  %v7 = mul nsw i64 %v4, 256
+  %v8 = getelementptr inbounds i8, ptr %c, i64 %v7
+  br label %loop9
+loop9:
+  %i11 = phi i64 [ 0, %loop1 ], [ %v122, %after48 ]
+  %v12 = mul nsw i64 %i11, 128
+  %v13 = getelementptr inbounds i8, ptr %v8, i64 %v12
+  %v14 = mul nsw i64 %i11, 128
+  %v15 = getelementptr inbounds i8, ptr %b, i64 %v14
+  %v16 = getelementptr inbounds i8, ptr %v13, i64 64
+  %v17 = getelementptr inbounds i8, ptr %v13, i64 256
+  %v18 = getelementptr inbounds i8, ptr %v13, i64 320
+  %v19 = getelementptr inbounds i8, ptr %v13, i64 512
+  %v20 = getelementptr inbounds i8, ptr %v13, i64 576
+  %v21 = getelementptr inbounds i8, ptr %v13, i64 768
+  %v22 = getelementptr inbounds i8, ptr %v13, i64 832
+  %v23 = getelementptr inbounds i8, ptr %v13, i64 1024
+  %v24 = getelementptr inbounds i8, ptr %v13, i64 1088
+  %v25 = getelementptr inbounds i8, ptr %v13, i64 1280
+  %v26 = getelementptr inbounds i8, ptr %v13, i64 1344
+  %v27 = getelementptr inbounds i8, ptr %v13, i64 1536
+  %v28 = getelementptr inbounds i8, ptr %v13, i64 1600
+  %v29 = getelementptr inbounds i8, ptr %v13, i64 1792
+  %v30 = getelementptr inbounds i8, ptr %v13, i64 1856
+  %v31 = load <16 x float>, ptr %v13, align 4
   %v32 = load <16 x float>, ptr %v16, align 4
   %v33 = load <16 x float>, ptr %v17, align 4
   %v34 = load <16 x float>, ptr %v18, align 4
@@ -50,25 +50,25 @@ loop8:
   %v46 = load <16 x float>, ptr %v30, align 4
   br label %loop47
 loop47:
-  %i49 = phi i64 [ 0, %loop8 ], [ %v120, %loop47 ]
-  %c50 = phi ptr [ %v13, %loop8 ], [ %v118, %loop47 ]
-  %c51 = phi ptr [ %v5, %loop8 ], [ %v119, %loop47 ]
-  %c52 = phi <16 x float> [ %v31, %loop8 ], [ %v74, %loop47 ]
-  %c53 = phi <16 x float> [ %v32, %loop8 ], [ %v75, %loop47 ]
-  %c54 = phi <16 x float> [ %v33, %loop8 ], [ %v80, %loop47 ]
-  %c55 = phi <16 x float> [ %v34, %loop8 ], [ %v81, %loop47 ]
-  %c56 = phi <16 x float> [ %v35, %loop8 ], [ %v86, %loop47 ]
-  %c57 = phi <16 x float> [ %v36, %loop8 ], [ %v87, %loop47 ]
-  %c58 = phi <16 x float> [ %v37, %loop8 ], [ %v92, %loop47 ]
-  %c59 = phi <16 x float> [ %v38, %loop8 ], [ %v93, %loop47 ]
-  %c60 = phi <16 x float> [ %v39, %loop8 ], [ %v98, %loop47 ]
-  %c61 = phi <16 x float> [ %v40, %loop8 ], [ %v99, %loop47 ]
-  %c62 = phi <16 x float> [ %v41, %loop8 ], [ %v104, %loop47 ]
-  %c63 = phi <16 x float> [ %v42, %loop8 ], [ %v105, %loop47 ]
-  %c64 = phi <16 x float> [ %v43, %loop8 ], [ %v110, %loop47 ]
-  %c65 = phi <16 x float> [ %v44, %loop8 ], [ %v111, %loop47 ]
-  %c66 = phi <16 x float> [ %v45, %loop8 ], [ %v116, %loop47 ]
-  %c67 = phi <16 x float> [ %v46, %loop8 ], [ %v117, %loop47 ]
+  %i49 = phi i64 [ 0, %loop9 ], [ %v120, %loop47 ]
+  %c50 = phi ptr [ %v6, %loop9 ], [ %v118, %loop47 ]
+  %c51 = phi ptr [ %v15, %loop9 ], [ %v119, %loop47 ]
+  %c52 = phi <16 x float> [ %v31, %loop9 ], [ %v74, %loop47 ]
+  %c53 = phi <16 x float> [ %v32, %loop9 ], [ %v75, %loop47 ]
+  %c54 = phi <16 x float> [ %v33, %loop9 ], [ %v80, %loop47 ]
+  %c55 = phi <16 x float> [ %v34, %loop9 ], [ %v81, %loop47 ]
+  %c56 = phi <16 x float> [ %v35, %loop9 ], [ %v86, %loop47 ]
+  %c57 = phi <16 x float> [ %v36, %loop9 ], [ %v87, %loop47 ]
+  %c58 = phi <16 x float> [ %v37, %loop9 ], [ %v92, %loop47 ]
+  %c59 = phi <16 x float> [ %v38, %loop9 ], [ %v93, %loop47 ]
+  %c60 = phi <16 x float> [ %v39, %loop9 ], [ %v98, %loop47 ]
+  %c61 = phi <16 x float> [ %v40, %loop9 ], [ %v99, %loop47 ]
+  %c62 = phi <16 x float> [ %v41, %loop9 ], [ %v104, %loop47 ]
+  %c63 = phi <16 x float> [ %v42, %loop9 ], [ %v105, %loop47 ]
+  %c64 = phi <16 x float> [ %v43, %loop9 ], [ %v110, %loop47 ]
+  %c65 = phi <16 x float> [ %v44, %loop9 ], [ %v111, %loop47 ]
+  %c66 = phi <16 x float> [ %v45, %loop9 ], [ %v116, %loop47 ]
+  %c67 = phi <16 x float> [ %v46, %loop9 ], [ %v117, %loop47 ]
   %v68 = load <16 x float>, ptr %c51, align 4
   %v69 = getelementptr inbounds i8, ptr %c51, i64 64
   %v70 = load <16 x float>, ptr %v69, align 4
@@ -125,7 +125,7 @@ loop47:
   %v121 = icmp slt i64 %v120, 32
   br i1 %v121, label %loop47, label %after48
 after48:
-  store <16 x float> %v74, ptr %v15, align 4
+  store <16 x float> %v74, ptr %v13, align 4
   store <16 x float> %v75, ptr %v16, align 4
   store <16 x float> %v80, ptr %v17, align 4
   store <16 x float> %v81, ptr %v18, align 4
@@ -141,12 +141,12 @@ after48:
   store <16 x float> %v111, ptr %v28, align 4
   store <16 x float> %v116, ptr %v29, align 4
   store <16 x float> %v117, ptr %v30, align 4
-  %v122 = add nuw nsw i64 %i10, 1
-  %v123 = icmp slt i64 %v122, 8
-  br i1 %v123, label %loop8, label %after9
-after9:
+  %v122 = add nuw nsw i64 %i11, 1
+  %v123 = icmp slt i64 %v122, 2
+  br i1 %v123, label %loop9, label %after10
+after10:
   %v124 = add nuw nsw i64 %i3, 1
-  %v125 = icmp slt i64 %v124, 2
+  %v125 = icmp slt i64 %v124, 8
   br i1 %v125, label %loop1, label %after2
 after2:
   ret void

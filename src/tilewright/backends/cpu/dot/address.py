@@ -19,6 +19,15 @@ def times(w: LlvmWriter, first: Offset, second: Offset) -> Offset:
     return w.emit(f"mul nsw i64 {first}, {second}")
 
 
+def plus(w: LlvmWriter, first: Offset, second: Offset) -> Offset:
+    """The sum; code only when it is not known now."""
+    if isinstance(first, int) and isinstance(second, int):
+        return first + second
+    if first == 0 or second == 0:
+        return second if first == 0 else first
+    return w.emit(f"add i64 {first}, {second}")
+
+
 def behind(w: LlvmWriter, pointer: str, index: Offset, stride: Offset = 1) -> str:
     """The address `index` times `stride` bytes behind `pointer`."""
     return w.offset(pointer, "i8", times(w, index, stride))

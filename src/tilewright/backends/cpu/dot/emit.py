@@ -1,15 +1,14 @@
 """A whole dot on tiles in scratch memory: packing, and loops over the micro-kernel.
 
-pack the first panel of B, if its order, grouping or distance of rows asks for it
-for each panel of columns:                    a panel is as wide as a block of C
-    for each block of rows:
-        pack a share of the next panel
+pack B by panels, if its order, grouping or distance of rows asks for it
+for each block of rows:
+    for each panel of columns:                a panel is as wide as a block of C
         prefetch a share of the next tiles
         C block (+)= A rows · B panel
 remaining rows: one more body
 
-Packing waits for memory, the micro-kernel for the multipliers: side by side they take little more time than the latter
-alone.
+So each row of A is read from its place in memory for one block of rows only. Rows that lie a multiple of 4096 bytes
+apart share one set of the L1 cache, which holds 8 of them.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.backends.cpu.dot.address import behind, repeat, times
+from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, emit_block
 from tilewright.backends.cpu.dot.packing import Packed, copy_rows, interleave_rows
-from tilewright.backends.cpu.dot.prefetching import emit_share
+from tilewright.backends.cpu.dot.prefetching import emit_shares
 from tilewright.backends.cpu.dot.scalar import emit_scalar_dot
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch
@@ -63,32 +62,19 @@ class Plan:
         return self.spec.n // self.shape.columns
 
     @property
-    def share(self) -> int:
-        """Groups of the next panel to pack with each block of rows; 0: a panel is packed in front of its use.
-
-        Rows along k that are read in parts of lines would be fetched again and again.
-        """
-        full = self.spec.m // self.shape.rows
-        if not self.packs_b or self.by.biased or self.panels == 1 or self.groups % full:
-            return 0
-        share = self.groups // full
-        reads_lines = not self.spec.b_transposed or share * self.by.word_bytes >= LINE
-        return share if reads_lines else 0
-
-    @property
     def a_bytes(self) -> int:
         """Workspace for the packed A."""
         return _lines(self.spec.m * self.spec.k * self.by.element_bytes) if self.packs_a else 0
 
     @property
     def panel_bytes(self) -> int:
-        """Workspace for one packed panel of B."""
+        """Workspace for one packed panel of B, without its column sums."""
         return _lines(self.groups * self.shape.columns * self.by.word_bytes) if self.packs_b else 0
 
     @property
-    def correction_bytes(self) -> int:
-        """Workspace for the column sums of one panel."""
-        return _lines(self.shape.columns * 4) if self.by.biased else 0
+    def panel_step(self) -> int:
+        """The distance of packed panels: each is followed by its column sums, if there are any."""
+        return self.panel_bytes + (_lines(self.shape.columns * 4) if self.by.biased else 0)
 
 
 def _lines(bytes: int) -> int:
@@ -125,7 +111,7 @@ def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
         ValueError: extents that are no powers of two, or types that the target cannot multiply.
     """
     plan = _plan(spec, target)
-    return plan.a_bytes + plan.panel_bytes * (2 if plan.share else 1) + plan.correction_bytes if plan else 0
+    return plan.a_bytes + plan.panels * plan.panel_step if plan else 0
 
 
 def emit_dot(
@@ -151,34 +137,8 @@ def emit_dot(
         emit_scalar_dot(w, spec, a, b, c)
         return
     rows = _rows(w, plan, a, workspace)
-    panel_space = behind(w, workspace, plan.a_bytes)
-    shape = plan.shape
-
-    def column(p: Offset, packed: Panel, before: Callable[[Offset], None]) -> None:
-        here = behind(w, c, p, shape.columns * bits_of(plan.by.accumulator) // 8)
-        _emit_column(w, plan, p, rows, packed, here, prefetch, before)
-
-    def panel(p: Offset, _: list[str]) -> list[str]:
-        column(p, _panel(w, plan, b, p, panel_space), lambda _: None)
-        return []
-
-    def panel_ahead(p: Offset, _: list[str]) -> list[str]:
-        odd = w.emit(f"and i64 {p}, 1")
-        here = behind(w, panel_space, odd, plan.panel_bytes)
-        there = behind(w, panel_space, w.emit(f"xor i64 {odd}, 1"), plan.panel_bytes)
-        following = w.emit(f"add i64 {p}, 1")
-        more = w.emit(f"icmp slt i64 {following}, {plan.panels}")
-
-        def before(block: Offset) -> None:
-            with w.branch(more) as branch, branch.then():
-                _panel(w, plan, b, following, there, share=block)
-
-        column(p, Panel(here, shape.columns * plan.by.word_bytes), before)
-        return []
-
-    if plan.share:
-        _panel(w, plan, b, 0, panel_space)
-    repeat(w, plan.panels, panel_ahead if plan.share else panel)
+    panels = _panels(w, plan, b, behind(w, workspace, plan.a_bytes))
+    _emit_blocks(w, plan, rows, panels, c, prefetch)
 
 
 def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
@@ -196,67 +156,67 @@ def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
     return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
 
 
-def _panel(w: LlvmWriter, plan: Plan, b: str, index: Offset, space: str, *, share: Offset | None = None) -> Panel:
-    """Panel number `index` of B in the order of the micro-kernel, packed if need be; or one share of it."""
+def _panels(w: LlvmWriter, plan: Plan, b: str, space: str) -> Callable[[Offset], Panel]:
+    """B in the order of the micro-kernel, packed if need be: where panel number … lies."""
     spec, by, shape = plan.spec, plan.by, plan.shape
     stride = times(w, spec.b_stride, by.element_bytes)
     along = stride if spec.b_transposed else times(w, spec.b_step, by.element_bytes)
-    first = behind(w, b, index, times(w, shape.columns, along))
+    width = times(w, shape.columns, along)
     if not plan.packs_b:
-        return Panel(first, stride)
-    sums = behind(w, space, plan.panel_bytes) if by.biased else None
-    groups = plan.groups
-    if share is not None:
-        groups = plan.share
-        begin = times(w, share, plan.share)
-        first = behind(w, first, begin, by.word_bytes if spec.b_transposed else times(w, by.group, stride))
-        space = behind(w, space, begin, shape.columns * by.word_bytes)
-    into = Packed(pointer=space, lanes=shape.lanes, columns=shape.columns, groups=groups, sums=sums)
+        return lambda p: Panel(behind(w, b, p, width), stride)
+
+    sums_at = plan.panel_bytes if by.biased else None
+    into = Packed(
+        pointer=space,
+        lanes=shape.lanes,
+        columns=shape.columns,
+        groups=plan.groups,
+        panels=plan.panels,
+        panel_step=plan.panel_step,
+        sums_at=sums_at,
+    )
     if spec.b_transposed:
-        transpose_words(w, by, first, into, row_bytes=stride)
+        transpose_words(w, by, b, into, row_bytes=stride)
     elif by.group > 1:
-        interleave_rows(w, by, first, into, row_bytes=stride)
+        interleave_rows(w, by, b, into, row_bytes=stride)
     else:
-        copy_rows(w, by, first, into, row_bytes=stride, step=spec.b_step)
-    return Panel(space, shape.columns * by.word_bytes, sums)
+        copy_rows(w, by, b, into, row_bytes=stride, step=spec.b_step)
+
+    def packed(p: Offset) -> Panel:
+        pointer = behind(w, space, p, plan.panel_step)
+        sums = None if sums_at is None else behind(w, pointer, sums_at)
+        return Panel(pointer, shape.columns * by.word_bytes, sums)
+
+    return packed
 
 
-def _emit_column(
-    w: LlvmWriter,
-    plan: Plan,
-    index: Offset,
-    rows: Rows,
-    panel: Panel,
-    c: str,
-    prefetch: Sequence[Prefetch],
-    before: Callable[[Offset], None],
+def _emit_blocks(
+    w: LlvmWriter, plan: Plan, rows: Rows, panel: Callable[[Offset], Panel], c: str, prefetch: Sequence[Prefetch]
 ) -> None:
-    """All blocks of C that lie in panel number `index`; `before` is called in front of each."""
-    spec, shape = plan.spec, plan.shape
-    c_row_bytes = spec.c_stride * bits_of(plan.by.accumulator) // 8
+    """All blocks of C."""
+    spec, by = plan.spec, plan.by
+    c_bytes = bits_of(by.accumulator) // 8
+    row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
+    full, rest = divmod(spec.m, plan.shape.rows)
 
-    def block(i: Offset, shape: Shape) -> None:
+    def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(w, i, plan.shape.rows)
-        emit_block(
-            w,
-            plan.by,
-            shape,
-            groups=plan.groups,
-            rows=replace(rows, pointer=behind(w, rows.pointer, first, rows.row_bytes)),
-            panel=panel,
-            block=Block(behind(w, c, first, c_row_bytes), c_row_bytes, spec.zero_init),
-        )
+        here = replace(rows, pointer=behind(w, rows.pointer, first, rows.row_bytes))
+        start = behind(w, c, first, row_bytes)
 
-    full, rest = divmod(spec.m, shape.rows)
-    shares = full * (spec.n // shape.columns)
+        def block(p: Offset, _: list[str]) -> list[str]:
+            if soon:
+                emit_shares(w, soon, plus(w, times(w, i, plan.panels), p), full * plan.panels)
+            place = Block(behind(w, start, p, width), row_bytes, spec.zero_init)
+            emit_block(w, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=place)
+            return []
 
-    def full_block(i: Offset, _: list[str]) -> list[str]:
-        before(i)
-        for soon in prefetch:
-            emit_share(w, soon, times(w, index, full), i, shares)
-        block(i, shape)
+        repeat(w, plan.panels, block)
+
+    def full_row(i: Offset, _: list[str]) -> list[str]:
+        blocks(i, plan.shape, prefetch)
         return []
 
-    repeat(w, full, full_block)
+    repeat(w, full, full_row)
     if rest:
-        block(full, replace(shape, rows=rest))
+        blocks(full, replace(plan.shape, rows=rest), ())

@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.dot.address import behind, repeat, times
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -20,15 +22,33 @@ UNROLLED = 16
 """More fetches than this in one share become a loop over rows."""
 
 
-def emit_share(w: LlvmWriter, soon: Prefetch, base: Offset, block: Offset, blocks: int) -> None:
-    """Prefetch the share of block number `base + block` out of `blocks` blocks.
+def emit_shares(w: LlvmWriter, soon: Sequence[Prefetch], number: Offset, blocks: int) -> None:
+    """Prefetch the shares of block `number` out of `blocks` blocks, of all tiles in `soon`.
+
+    With two tiles the first half of the blocks fetches the last one, B, which is packed before anything else; A is read
+    row by row, the last rows late.
+    """
+    half = 1 << max(0, blocks.bit_length() - 2)
+    if len(soon) < 2 or blocks < 4 or isinstance(number, int):
+        for tile in soon:
+            _emit_share(w, tile, number, blocks)
+        return
+    a, b = soon
+    with w.branch(w.emit(f"icmp slt i64 {number}, {half}")) as branch:
+        with branch.then():
+            _emit_share(w, b, number, half)
+        with branch.otherwise():
+            _emit_share(w, a, plus(w, number, -half), half)
+
+
+def _emit_share(w: LlvmWriter, soon: Prefetch, number: Offset, blocks: int) -> None:
+    """Prefetch the share of block `number` out of `blocks` blocks.
 
     With a number of blocks that is no power of two, the last ones fetch lines that others fetch too.
     """
     shares = 1 << (blocks.bit_length() - 1)
-    number = _sum(w, base, block)
-    if shares != blocks:
-        number = number & (shares - 1) if isinstance(number, int) else w.emit(f"and i64 {number}, {shares - 1}")
+    if not isinstance(number, int):
+        number = w.emit(f"and i64 {number}, {shares - 1}")
     lines = max(1, soon.row_bytes // LINE)
     each = max(1, soon.rows * lines // shares)
     if each >= lines:
@@ -41,14 +61,6 @@ def emit_share(w: LlvmWriter, soon: Prefetch, base: Offset, block: Offset, block
     row = w.emit(f"lshr i64 {number}, {per_row.bit_length() - 1}")
     part = w.emit(f"and i64 {number}, {per_row - 1}")
     _fetch(w, soon, row, 1, w.emit(f"mul i64 {part}, {each * LINE}"), each)
-
-
-def _sum(w: LlvmWriter, first: Offset, second: Offset) -> Offset:
-    if isinstance(first, int) and isinstance(second, int):
-        return first + second
-    if first == 0 or second == 0:
-        return second if first == 0 else first
-    return w.emit(f"add i64 {first}, {second}")
 
 
 def _fetch(w: LlvmWriter, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
-from tilewright.backends.cpu.dot.packing import Packed, add_columns, chunk_of, store_sums
+from tilewright.backends.cpu.dot.packing import Packed, add_columns, store_sums
 from tilewright.backends.cpu.dot.spec import Offset
 from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -18,18 +18,26 @@ from tilewright.backends.llvm.writer import LlvmWriter
 def transpose_words(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset) -> None:
     """Pack rows of words, one row per column and `row_bytes` apart."""
     quad = 16 // by.word_bytes
-    if into.groups % quad or into.lanes % quad:
-        assert into.sums is None, "column sums need whole quads"
-        _transpose_by_word(w, by, source, into, row_bytes)
-        return
+    by_quads = into.groups % quad == 0 and into.lanes % quad == 0
+    assert by_quads or into.sums_at is None, "column sums need whole quads"
     row_offsets = [times(w, lane, row_bytes) for lane in range(into.lanes)]
 
-    def chunk(c: Offset, _: list[str]) -> list[str]:
-        first = behind(w, source, c, times(w, into.lanes, row_bytes))
-        _transpose_chunk(w, by, first, chunk_of(w, by, into, c, into.lanes), row_offsets)
+    def panel(p: Offset, _: list[str]) -> list[str]:
+        first = behind(w, source, p, times(w, into.columns, row_bytes))
+        to = into.part(w, p, into.panel_vectors, by.word_bytes)
+
+        def chunk(c: Offset, _: list[str]) -> list[str]:
+            here = behind(w, first, c, times(w, into.lanes, row_bytes))
+            _transpose_chunk(w, by, here, to.part(w, c, 1, by.word_bytes), row_offsets)
+            return []
+
+        if by_quads:
+            repeat(w, into.panel_vectors, chunk)
+        else:
+            _transpose_by_word(w, by, first, to, row_bytes)
         return []
 
-    repeat(w, into.columns // into.lanes, chunk)
+    repeat(w, into.panels, panel)
 
 
 def _transpose_chunk(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, row_offsets: list[Offset]) -> None:
@@ -37,7 +45,7 @@ def _transpose_chunk(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, r
     quad, element = 16 // by.word_bytes, f"i{8 * by.word_bytes}"
     type, operand = vector(element, into.lanes), by.operand(into.lanes)
     packed_row = into.columns * by.word_bytes
-    starts = [] if into.sums is None else [(vector(by.accumulator, into.lanes), by.zero(into.lanes))]
+    starts = [] if into.sums_at is None else [(vector(by.accumulator, into.lanes), by.zero(into.lanes))]
 
     def step(_: Offset, carried: list[str]) -> list[str]:
         here, at, *sums = carried
