@@ -174,6 +174,44 @@ def test_tritons_own_text() -> None:
     assert [spec.divisibility for spec in kernel.src.specs] == [16, 1, 1, 1]
 
 
+TRITONS_TEXTS = Path(__file__).parents[1] / "ir" / "triton_text"
+
+
+def tritons_text(name: str, tmp_path: Path) -> CompiledKernel:
+    """A text that Triton 3.5.1 printed: `x.source` before its passes, `x.ttir` behind them."""
+    path = tmp_path / f"{name}.ttir"
+    path.write_text((TRITONS_TEXTS / name).read_text())
+    return compile(path)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in TRITONS_TEXTS.iterdir() if path.stem != "maths"))
+def test_texts_of_triton_compile(name: str, tmp_path: Path) -> None:
+    assert tritons_text(name, tmp_path).kernel.startswith(b"\x7fELF")
+
+
+def test_ops_that_only_texts_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(tw.Unsupported, match=r"the op tt.extern_elementwise is not supported"):
+        tritons_text("maths.ttir", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["softmax.source", "softmax.ttir"])
+def test_tritons_softmax(name: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 100)).astype(np.float32)
+    out = np.zeros_like(x)
+    tritons_text(name, tmp_path)[(3,)](out, x, 100, 100, 5, 100)
+    expected = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(out, expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_tritons_matmul(tmp_path: Path) -> None:
+    M, N, K = 70, 90, 100
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((M, K), (K, N)))
+    c = np.zeros((M, N), np.float16)
+    tritons_text("matmul.ttir", tmp_path)[(64,)](a, b, c, M, N, K, K, 1, N, 1, N, 1)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error", "message"),
     [

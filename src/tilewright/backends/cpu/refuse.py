@@ -1,6 +1,7 @@
 """What the language has and the CPU back end does not: refused by name, at its place, before anything is lowered.
 
 tt.call @factorial(%m)        error: calling a function that calls itself is not supported
+tt.extern_elementwise %x …    error: the op tt.extern_elementwise is not supported
 """
 
 from __future__ import annotations
@@ -10,13 +11,35 @@ from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 from tilewright.transforms.functions import callees_of, functions_of
 
+FOREIGN = frozenset(
+    {
+        "tt.descriptor_gather",
+        "tt.descriptor_load",
+        "tt.descriptor_reduce",
+        "tt.descriptor_scatter",
+        "tt.descriptor_store",
+        "tt.dot_scaled",
+        "tt.elementwise_inline_asm",
+        "tt.extern_elementwise",
+        "tt.make_tensor_descriptor",
+        "tt.map_elementwise",
+    }
+)
+"""Ops that only IR from elsewhere has: our language emits simpler ones."""
+
 
 def refuse_unsupported(module: Op) -> None:
-    """Look for functions that call themselves, perhaps through others: their scratch memory has a fixed place.
+    """Look for functions that call themselves, perhaps through others, and for ops of other compilers.
+
+    The scratch memory of a function has a fixed place, so it cannot be used twice at a time.
 
     Raises:
         Unsupported: there is one.
     """
+    for op in module.walk():
+        if op.name in FOREIGN:
+            reason = "the CPU back end does not have it, and kernels that Tilewright reads itself do without"
+            raise located(NotSupported(f"the op {op.name}", reason), span_of(op.location))
     for function in functions_of(module):
         if function in _reached_from(function, module):
             call = next(op for op in function.walk() if op.name == "tt.call")
