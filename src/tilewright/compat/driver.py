@@ -53,6 +53,33 @@ class DriverBase(ABC):
         """The function that measures a call."""
 
 
+class GPUDriver(DriverBase):
+    """A GPU, for back ends that other packages bring along."""
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int | None) -> Any:
+        """Zeroed memory that a profiler inside kernels writes to, ordered behind the work of a stream.
+
+        Args:
+            size: bytes.
+            alignment: torch's memory is aligned well enough.
+            stream: the handle of the stream, 0 for the default one; None: no order is needed.
+        """
+        library, device = torch(), self.get_active_torch_device()
+        if stream is None:
+            return library.zeros(size, dtype=library.int8, device=device)
+        streams = self.get_device_interface()
+        chosen = streams.ExternalStream(stream, device=device) if stream else streams.default_stream(device)
+        with streams.stream(chosen):
+            scratch = library.zeros(size, dtype=library.int8, device=device)
+        if stream:
+            scratch.record_stream(chosen)
+        return scratch
+
+    def get_device_interface(self) -> Any:
+        """torch's module for this kind of device."""
+        return torch().cuda
+
+
 class CpuUtilities:
     """`driver.active.utils`."""
 

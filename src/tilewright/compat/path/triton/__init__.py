@@ -21,6 +21,7 @@ from tilewright import TilewrightError as TritonError
 from tilewright.compat.allocation import set_allocator
 from tilewright.compat.marks import must_use_result
 from tilewright.compat.tensors import TensorWrapper, reinterpret
+from tilewright.runtime.compile import compile
 
 from triton import backends, compiler, errors, knobs, language, runtime, testing, tools
 

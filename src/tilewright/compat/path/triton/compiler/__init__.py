@@ -1,6 +1,10 @@
 """`triton.compiler`."""
 
+from tilewright.backends.registry import make_backend
+from tilewright.runtime.compile import ASTSource, IRSource, compile, get_cache_key
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.support.diagnostics import CompilationError
 
 from triton.compiler import compiler, errors
+
+__all__ = ["ASTSource", "CompilationError", "CompiledKernel", "IRSource", "compile", "get_cache_key", "make_backend"]

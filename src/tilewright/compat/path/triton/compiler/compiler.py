@@ -1,3 +1,18 @@
 """`triton.compiler.compiler`."""
 
+from tilewright.backends.base import GPUTarget, Language
+from tilewright.backends.registry import make_backend
+from tilewright.runtime.compile import ASTSource, IRSource, compile, filter_traceback, get_cache_key
 from tilewright.runtime.kernel import CompiledKernel
+
+__all__ = [
+    "ASTSource",
+    "CompiledKernel",
+    "GPUTarget",
+    "IRSource",
+    "Language",
+    "compile",
+    "filter_traceback",
+    "get_cache_key",
+    "make_backend",
+]

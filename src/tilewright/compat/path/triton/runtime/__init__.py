@@ -10,7 +10,9 @@ from tilewright import (
     autotune,
     heuristics,
 )
+from tilewright.runtime.cache.redis import RedisRemoteCacheBackend
+from tilewright.runtime.cache.remote import RemoteCacheBackend
 from tilewright.compat.tensors import TensorWrapper, reinterpret
 
-from triton.runtime import _allocation, autotuner, errors, interpreter, jit
+from triton.runtime import _allocation, autotuner, build, cache, errors, interpreter, jit
 from triton.runtime.driver import driver
