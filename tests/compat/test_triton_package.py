@@ -55,13 +55,16 @@ def test_every_name_of_all_exists() -> None:
 
 
 NAMES = {
-    "triton": "CompilationError Config InterpreterError JITFunction OutOfResources TensorWrapper TritonError autotune "
+    "triton": "AsyncCompileMode CompilationError Config FutureKernel InterpreterError JITFunction KernelInterface "
+    "MockTensor OutOfResources TensorWrapper TritonError autotune compile "
     "cdiv compiler constexpr_function heuristics jit knobs language must_use_result next_power_of_2 reinterpret "
     "runtime set_allocator testing tools",
     "triton.language": "load store dot constexpr math random standard core extra tensor float8e5 range make_block_ptr",
     "triton.language.core": "builtin constexpr_type dtype tensor _unwrap_if_constexpr",
     "triton.language.extra.libdevice": "exp tanh fast_dividef",
     "triton.runtime": "Autotuner Config JITFunction RedisRemoteCacheBackend TensorWrapper driver jit reinterpret",
+    "triton.runtime._allocation": "NullAllocator",
+    "triton.runtime.jit": "JITCallable JITFunction JitFunctionInfo MockTensor TensorWrapper type_canonicalisation_dict",
     "triton.runtime.build": "compile_module_from_src",
     "triton.runtime.cache": "FileCacheManager RemoteCacheManager get_cache_manager",
     "triton.runtime.errors": "AutotunerError InterpreterError OutOfResources PTXASError",

@@ -5,24 +5,57 @@ added is there too.
 """
 
 from tilewright import (
+    AsyncCompileMode,
     CompilationError,
     Config,
+    FutureKernel,
     InterpreterError,
     JITFunction,
+    KernelInterface,
+    MockTensor,
     OutOfResources,
+    TensorWrapper,
     autotune,
     cdiv,
+    compile,
     constexpr_function,
     heuristics,
     jit,
     next_power_of_2,
+    reinterpret,
+    set_allocator,
 )
 from tilewright import TilewrightError as TritonError
-from tilewright.compat.allocation import set_allocator
 from tilewright.compat.marks import must_use_result
-from tilewright.compat.tensors import TensorWrapper, reinterpret
-from tilewright.runtime.compile import compile
 
 from triton import backends, compiler, errors, knobs, language, runtime, testing, tools
 
 __version__ = "3.5.1"
+
+__all__ = [
+    "AsyncCompileMode",
+    "CompilationError",
+    "Config",
+    "FutureKernel",
+    "InterpreterError",
+    "JITFunction",
+    "KernelInterface",
+    "MockTensor",
+    "OutOfResources",
+    "TensorWrapper",
+    "TritonError",
+    "autotune",
+    "cdiv",
+    "compile",
+    "constexpr_function",
+    "heuristics",
+    "jit",
+    "language",
+    "must_use_result",
+    "next_power_of_2",
+    "reinterpret",
+    "runtime",
+    "set_allocator",
+    "testing",
+    "tools",
+]

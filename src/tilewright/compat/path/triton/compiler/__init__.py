@@ -3,8 +3,18 @@
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, IRSource, compile, get_cache_key
 from tilewright.runtime.kernel import CompiledKernel
+from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.support.diagnostics import CompilationError
 
 from triton.compiler import compiler, errors
 
-__all__ = ["ASTSource", "CompilationError", "CompiledKernel", "IRSource", "compile", "get_cache_key", "make_backend"]
+__all__ = [
+    "ASTSource",
+    "CompilationError",
+    "CompiledKernel",
+    "IRSource",
+    "LazyDict",
+    "compile",
+    "get_cache_key",
+    "make_backend",
+]

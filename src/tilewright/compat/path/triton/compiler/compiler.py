@@ -4,6 +4,7 @@ from tilewright.backends.base import GPUTarget, Language
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, IRSource, compile, filter_traceback, get_cache_key
 from tilewright.runtime.kernel import CompiledKernel
+from tilewright.runtime.launch_metadata import LazyDict
 
 __all__ = [
     "ASTSource",
@@ -11,6 +12,7 @@ __all__ = [
     "GPUTarget",
     "IRSource",
     "Language",
+    "LazyDict",
     "compile",
     "filter_traceback",
     "get_cache_key",

@@ -1,14 +1,6 @@
 """`triton.runtime._allocation`."""
 
-from tilewright.compat.allocation import (
-    Allocator,
-    Buffer,
-    NullAllocator,
-    has_profile_allocator,
-    set_allocator,
-    set_profile_allocator,
-)
-from tilewright.compat.allocation import current as _allocator
-from tilewright.compat.allocation import profiling as _profile_allocator
+from tilewright.runtime.allocation import Allocator, Buffer, NullAllocator, set_allocator
+from tilewright.runtime.allocation import allocator as _allocator
 
-__all__ = ["Allocator", "Buffer", "NullAllocator", "has_profile_allocator", "set_allocator", "set_profile_allocator"]
+__all__ = ["Allocator", "Buffer", "NullAllocator", "set_allocator"]

@@ -1,10 +1,26 @@
 """`triton.runtime.jit`."""
 
-from tilewright.compat.tensors import TensorWrapper, reinterpret
 from tilewright.compat.types import canonicalize_dtype, type_canonicalisation_dict
 from tilewright.language.callable import JITCallable
+from tilewright.runtime.compile_hooks import JitFunctionInfo
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
+from tilewright.runtime.jit import functions_by_name as _triton_jit_function_registry
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.sizes import constexpr_function
+from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
 
-__all__ = ["JITCallable", "JITFunction", "KernelParam", "TensorWrapper", "constexpr_function", "jit", "reinterpret"]
+__all__ = [
+    "JITCallable",
+    "JITFunction",
+    "JitFunctionInfo",
+    "KernelInterface",
+    "KernelParam",
+    "MockTensor",
+    "TensorWrapper",
+    "canonicalize_dtype",
+    "constexpr_function",
+    "jit",
+    "reinterpret",
+    "type_canonicalisation_dict",
+]
