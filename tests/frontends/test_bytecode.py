@@ -6,11 +6,13 @@ import dis
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from evaluating import parameter, run_time
-from forms import FORMS, REFUSALS
+from forms import FORMS, REFUSALS, returns_values
 from test_evaluate import KERNELS
 
+import tilewright as tw
 import tilewright.language as tl
 from tilewright.frontends import evaluate_kernel, from_ast, from_bytecode
 from tilewright.frontends.from_bytecode.opcodes import REFUSED, SUPPORTED, is_known
@@ -67,3 +69,34 @@ def test_functions_without_source() -> None:
     names: dict[str, Any] = {"tl": tl}
     exec("def kernel(x, n, N: tl.constexpr):\n    for i in range(N):\n        tl.store(x + i, n)\n", names)
     assert "scf.for" in ttir(names["kernel"], from_bytecode.read_function, {"x": P32, "n": I32, "N": 4})
+
+
+def launched(kernel: Any, *arguments: Any) -> list[int]:
+    out = np.zeros(8, np.int32)
+    kernel[(1,)](out, *arguments)
+    return [int(value) for value in out]
+
+
+def test_kernels_without_source_are_launched() -> None:
+    names: dict[str, Any] = {"tl": tl}
+    exec("def kernel(x, n):\n    for i in range(n):\n        tl.store(x + i, i + 1)\n", names)
+    kernel = tw.jit(names["kernel"])
+    assert launched(kernel, 3) == [1, 2, 3, 0, 0, 0, 0, 0]
+    assert "FOR_ITER" in kernel.warmup(np.zeros(8, np.int32), 3, grid=(1,)).asm["source"]
+    assert launched(tw.jit(lambda x, n: tl.store(x + n, n)), 2) == [0, 0, 2, 0, 0, 0, 0, 0]
+
+
+def test_the_front_end_can_be_chosen() -> None:
+    for frontend in ("ast", "bytecode", "auto"):
+        kernel = tw.jit(frontend=frontend)(returns_values)
+        assert launched(kernel, -5)[0] == -1
+        assert launched(kernel, 5)[0] == 1
+    keys = {tw.jit(frontend=frontend)(returns_values).cache_key for frontend in ("ast", "bytecode")}
+    assert len(keys) == 2
+
+
+def test_what_cannot_be_chosen() -> None:
+    with pytest.raises(ValueError, match="one of auto, ast, bytecode; not 'basic'"):
+        tw.jit(frontend="basic")(returns_values)
+    with pytest.raises(ValueError, match="source"):
+        tw.jit(frontend="ast")(eval("lambda x: x"))

@@ -14,12 +14,18 @@ class JITCallable:
     Attributes:
         fn: the plain Python function.
         noinline: calls of it stay calls.
+        frontend: which front end reads it, when it is launched as a kernel; see `frontends.choice`.
     """
 
     noinline: bool = False
+    frontend: str = "auto"
 
     def __init__(self, fn: FunctionType) -> None:
         self.fn = fn
+
+    def listing(self) -> str:
+        """The text that a front end reads."""
+        raise NotImplementedError
 
     @property
     def cache_key(self) -> str:

@@ -9,6 +9,7 @@ function._unsafe_update_src(function.src.replace("+", "-"))      for tests; kern
 from __future__ import annotations
 
 import ast
+import dis
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
@@ -29,15 +30,17 @@ class CapturedFunction(JITCallable):
         used_global_vals: the outer values that it and its callees read: (value, namespace) by (name, namespace id).
 
     Raises:
-        ValueError: the function has no source.
+        ValueError: the function has no source, and is to be read from it.
     """
 
     __globals__: dict[str, Any]
     __qualname__: str
 
-    def __init__(self, fn: FunctionType) -> None:
-        require_source(fn)
+    def __init__(self, fn: FunctionType, frontend: str = "auto") -> None:
+        if frontend == "ast":
+            require_source(fn)
         super().__init__(fn)
+        self.frontend = frontend
         self.used_global_vals: UsedGlobals = {}
         self._original = fn
         self._source: FunctionSource | None = None
@@ -94,6 +97,15 @@ class CapturedFunction(JITCallable):
             "call _unsafe_update_src(text), and set `hash` of the callers to None"
         )
 
+    def listing(self) -> str:
+        """What the front end reads: the text of the function, or its bytecode, taken apart."""
+        if self.frontend != "bytecode":
+            try:
+                return self.src
+            except ValueError:
+                pass  # no source: bytecode it is
+        return dis.Bytecode(self.fn).dis()
+
     def _unsafe_update_src(self, new_src: str) -> None:
         """Give the function another body. Functions that call it have to be told: `caller.hash = None`."""
         if new_src == self.source.text:
@@ -144,8 +156,8 @@ class CapturedFunction(JITCallable):
                     return f"recursive {self._fn_name}"
                 self.check()
                 found = dependencies(self.fn)
-                self.used_global_vals, self._hash = found.globals, found.digest
-                return found.digest
+                self.used_global_vals = found.globals
+                self._hash = found.digest if self.frontend == "auto" else f"{found.digest}-{self.frontend}"
         return self._hash
 
     def check(self) -> None:

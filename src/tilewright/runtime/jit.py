@@ -47,6 +47,9 @@ Grid = Any
 Hook = Callable[..., Any]
 
 
+FRONTENDS = ("auto", "ast", "bytecode")
+
+
 class Call(NamedTuple):
     """A call's arguments, specialised.
 
@@ -107,8 +110,11 @@ class JITFunction(CapturedFunction, KernelInterface):
         debug: bool | None = None,
         sanitize: str | Sequence[str] | None = None,
         noinline: bool = False,
+        frontend: str = "auto",
     ) -> None:
-        super().__init__(fn)
+        if frontend not in FRONTENDS:
+            raise ValueError(f"frontend is one of {', '.join(FRONTENDS)}; not {frontend!r}")
+        super().__init__(fn, frontend)
         self.module = fn.__module__
         self.version, self.launch_metadata = version, launch_metadata
         self.do_not_specialize = do_not_specialize
@@ -178,7 +184,9 @@ class JITFunction(CapturedFunction, KernelInterface):
 
     def repr(self, specialization: Specialization | None = None) -> str:
         """The symbol of the kernel in compiled code."""
-        return self.fn.__name__ if self._repr is None else self._repr(specialization)
+        if self._repr is not None:
+            return self._repr(specialization)
+        return self.fn.__name__.replace("<lambda>", "lambda_")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""
@@ -352,11 +360,12 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
             `debug`: check `tl.device_assert`. `noinline`: calls of it from other kernels stay calls.
             `repr(specialization)`: gives the kernel's symbol; the argument has `constants` and `signature`.
             `launch_metadata(grid, metadata, arguments)`: gives entries for launch hooks: `name`, `flops`, `bytes`.
-            `version`: kept, without a meaning. Tilewright's own: `sanitize`, what the kernel checks while it runs.
+            `version`: kept, without a meaning. Tilewright's own: `sanitize`, what the kernel checks while it runs;
+            `frontend`: `ast` (the source, as Triton), `bytecode`, or `auto`: bytecode where there is no source.
 
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.
-        ValueError: `fn` has no source.
+        ValueError: `fn` has no source, and frontend="ast".
     """
     if fn is None:
         return lambda function: jit(function, interpret=interpret, **options)

@@ -114,8 +114,8 @@ class ASTSource:
         return self.fn.cache_key
 
     def text(self) -> str:
-        """The text of the function."""
-        return self._text() if self._text is not None else str(getattr(self.fn, "src", ""))
+        """The text of the function, or its bytecode where that is what is read."""
+        return self._text() if self._text is not None else str(self.fn.listing())
 
     def hash(self) -> str:
         """64 hexadecimal digits that stand for function and signature, whoever compiles it."""
