@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tilewright.backends.cpu.nest.lane_values import Affine, Index, Lane, Prefix, Uniform, Vector, level_of
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Prefix, Uniform, Vector, level_of
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import constant_vector, iota, vector
 from tilewright.backends.llvm.writer import LlvmWriter, Section
@@ -17,10 +17,10 @@ Memo = dict[tuple[Value, Index], Lane]
 
 @dataclass
 class MovedRows:
-    """Where the rows start that a loop loads and stores."""
+    """The contiguous rows that a loop loads and stores."""
 
-    loads: list[Uniform] = field(default_factory=list)
-    stores: list[Uniform] = field(default_factory=list)
+    loads: list[Address] = field(default_factory=list)
+    stores: list[Address] = field(default_factory=list)
 
 
 class Context:

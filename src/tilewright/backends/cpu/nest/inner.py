@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.backends.cpu.costs import ATOMICS
+from tilewright.backends.cpu.costs import ATOMICS, cost
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
@@ -23,8 +23,14 @@ from tilewright.ir.core import Op
 from tilewright.ir.types import TensorType
 
 STORES = {"cpu.store", "tt.store"}
-UNROLL_OPS = 60
-"""Chunks are unrolled until an iteration has about this many ops."""
+STREAMED = 128
+"""Bytes in a step of a loop that stores past the caches: longer steps gain nothing, shorter ones wait for each other."""
+
+UNROLLED = 48
+"""The cost up to which chunks are unrolled."""
+
+LONG = 4
+"""What the most expensive ops count for there."""
 
 
 @dataclass
@@ -85,11 +91,13 @@ class InnerLoop:
         return False
 
     def _chunks_per_step(self) -> int:
-        c = self.c
+        """Many for loops of few instructions, which also gives reductions enough independent accumulators."""
+        c, nest = self.c, self.nest
         if not self.by_rows or c.compact or any(r.name in ATOMICS for r in self.roots):
             return 1
-        ops = len({o for r in self.roots for o in self.nest.closures[r] if not self.nest.is_row_level(o.result)})
-        wanted = 4 if ops * 4 <= UNROLL_OPS else 2 if ops * 2 <= UNROLL_OPS else 1
+        ops = {o for r in self.roots for o in nest.closures[r] if not nest.is_row_level(o.result)}
+        size = sum(min(cost(o), LONG) for o in ops)
+        wanted = next(n for n in (8 if self.accumulators else 4, 4, 2, 1) if n * size <= UNROLLED or n == 1)
         return max(1, min(wanted, self.extent // c.lanes))
 
     def _versions(self, step: int) -> None:
@@ -120,58 +128,50 @@ class InnerLoop:
             w.do(f"{condition} = and i1 {name}, true")
         c.assumptions = []
 
-    def _any_order_will_do(self, step: int) -> bool:
-        """Does the loop only store, in several steps, once per program?"""
-        c = self.c
-        if not self.by_rows or c.compact or c.programs is None or step * c.lanes >= self.extent:
-            return False
-        return all(r.name in STORES for r in self.roots)
-
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
-        c, w = self.c, self.c.w
-        if not self._any_order_will_do(step):
+        c = self.c
+        several = self.by_rows and not c.compact and step * c.lanes < self.extent
+        if not several or c.programs is None or not all(r.name in STORES for r in self.roots):
             self._loop(step)
             return
-        flip, streams = w.fresh("flip"), w.fresh("streams")
+        w, bound = c.w, is_bound_by_memory(self.nest, self.nest.body)
+        rereads = self.nest.phases[self.roots[0]] > 0
+        backwards = w.fresh("backwards") if rereads or not bound else ""
+        streams = w.fresh("streams") if bound and not c.target.neon else ""
         conditions = w.open_section()
         c.moved = MovedRows()
-        may_stream = self._may_stream()
-        if may_stream:
-            self._streamed(step, flip, streams)
+        if streams:
+            self._streamed(step, backwards, streams)
         else:
-            self._loop(step, flip)
+            self._loop(step, backwards)
         with w.at(conditions):
-            order = Order(c, sum(map(_bytes, self.roots)), rereads=self.nest.phases[self.roots[0]] > 0)
-            if may_stream:
+            order = Order(c, sum(map(_bytes, self.roots)), rereads=rereads)
+            if streams:
                 w.do(f"{streams} = and i1 {order.streams()}, true")
-            backwards = order.backwards(streams if may_stream else "false")
-            w.do(f"{flip} = select i1 {backwards}, i64 {self.extent - step * c.lanes}, i64 0")
+            if backwards:
+                w.do(f"{backwards} = and i1 {order.backwards(streams)}, true")
         c.moved = None
 
-    def _may_stream(self) -> bool:
-        """Is the nest bound by memory?
+    def _streamed(self, step: int, backwards: str, streams: str) -> None:
+        """Two loops; where the i1 `streams` holds, the one that stores past the caches.
 
-        Between expensive phases caches take in the stores of one row while the next row is computed.
+        Nests that compute much do not need it: caches take in the stores of one row while the next one is computed.
         """
-        return not self.c.target.neon and is_bound_by_memory(self.nest, self.nest.body)
-
-    def _streamed(self, step: int, flip: str, streams: str) -> None:
-        """Two loops; where the i1 `streams` holds, the one that stores past the caches."""
         c = self.c
         with c.w.branch(streams) as branch:
             with branch.then():
                 c.streaming = True
-                self._loop(step, flip)
+                self._loop(max(1, min(step, STREAMED // (c.lanes * _element_bytes(self.roots[0])))), backwards)
                 c.forget(c.depth + 1)
                 c.streaming = False
             with branch.otherwise():
-                self._loop(step, flip)
+                self._loop(step, backwards)
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int, flip: str = "0") -> None:
-        """The loop, with so many chunks in a step; each step is taken at its index xor `flip`."""
+    def _loop(self, chunks: int, backwards: str = "") -> None:
+        """The loop, with so many chunks in a step; where the i1 `backwards` holds, from the last step to the first."""
         c, w = self.c, self.c.w
         width = c.lanes * chunks if self.by_rows else 1
         inner = c.depth + 1
@@ -182,9 +182,10 @@ class InnerLoop:
             self._iteration("0", chunks, None)
         else:
             carried, end = self._carried(chunks), self._end(width)
+            flip = w.emit(f"select i1 {backwards}, i64 {self.extent - width}, i64 0") if backwards else ""
             with w.loop(0, end, width, carried=carried, guarded=end != str(self.extent)) as loop:
                 self._restore(loop.carried, chunks)
-                index = loop.index if flip == "0" else w.emit(f"xor i64 {loop.index}, {flip}")
+                index = w.emit(f"xor i64 {loop.index}, {flip}") if flip else loop.index
                 self._iteration(index, chunks, loop.index)
                 loop.next = [name for a in self.accumulators for row in a.values for name in row]
             self._restore(loop.results, chunks)
@@ -279,7 +280,11 @@ class InnerLoop:
 def _bytes(store: Op) -> int:
     tile = store.operands[1].type
     assert isinstance(tile, TensorType)
-    return tile.numel * max(8, tile.bits) // 8
+    return tile.numel * _element_bytes(store)
+
+
+def _element_bytes(store: Op) -> int:
+    return max(8, store.operands[1].type.bits) // 8
 
 
 def _is_masked(op: Op) -> bool:

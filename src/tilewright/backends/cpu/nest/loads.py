@@ -118,8 +118,8 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
     level = max(levels)
     if start is not None:
         level = max(level, start.level)
-        if c.moved is not None and not is_chunked(pointer):
-            c.moved.loads.append(start_of_row(c, pointer))
+        if c.moved is not None and isinstance(pointer, Address) and not is_chunked(pointer):
+            c.moved.loads.append(pointer)
         with c.at(level) as w:
             if mask_vector is None:
                 return Vector(w.load(vector(inside, lanes), start.name, align=align), level)
@@ -190,14 +190,6 @@ def contiguous_start(c: Context, pointer: Lane) -> Uniform | None:
     start = _row_start(c, base, offset, pointer.element, fixed)
     level = max(fixed, c.lane_level)
     return Uniform(_behind(c, start, pointer.element, c.position, level), level)
-
-
-def start_of_row(c: Context, pointer: Lane) -> Uniform:
-    """The address of lane 0 of the axis, for a pointer that has a `contiguous_start`."""
-    assert isinstance(pointer, Address)
-    assert isinstance(pointer.offset, Affine)
-    level = max(pointer.base.level, pointer.offset.level)
-    return Uniform(_row_start(c, pointer.base, pointer.offset, pointer.element, level), level)
 
 
 def _row_start(c: Context, base: Uniform, offset: Affine, element: str, level: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tilewright.backends.cpu.nest.atomics import emit_atomic
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Index, Uniform
+from tilewright.backends.cpu.nest.lane_values import Address, Index, Uniform, is_chunked
 from tilewright.backends.cpu.nest.loads import buffer_address
 from tilewright.backends.cpu.nest.stores import redirected, write
 from tilewright.backends.llvm.spelling import element_of
@@ -41,6 +41,8 @@ def _store(c: Context, root: Op, index: Index) -> Act:
     element = element_of(value.type)
     lane = evaluate(c, value, index)
     mask = evaluate(c, rest[0], index) if rest else None
+    if c.moved is not None and isinstance(address, Address) and not is_chunked(address):
+        c.moved.stores.append(address)
     if buffer is not None:
         place = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
         address = redirected(c, address, place)

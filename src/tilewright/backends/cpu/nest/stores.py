@@ -13,7 +13,6 @@ from tilewright.backends.cpu.nest.loads import (
     needed_mask,
     reachable,
     single_address,
-    start_of_row,
 )
 from tilewright.backends.cpu.nest.streaming import store_past_caches
 from tilewright.backends.llvm.memory import masked_store, scatter
@@ -40,9 +39,7 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
     if start is None:
         pointers, _ = each_address(c, pointer, inside)
         return lambda: scatter(c.w, pointers, inside, name, align=align, mask=mask_name)
-    if c.moved is not None and not is_chunked(pointer):
-        c.moved.stores.append(start_of_row(c, pointer))
-    if mask_name is None and stream and c.streaming:
+    if mask_name is None and stream and c.streaming and not is_chunked(pointer):
         return lambda: store_past_caches(c, inside, name, start.name)
     if mask_name is None:
         return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)

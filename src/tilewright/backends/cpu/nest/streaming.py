@@ -12,11 +12,11 @@ which to fetch memory that is in no near cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Uniform
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Uniform, level_of
 from tilewright.backends.llvm.spelling import bits_of, vector
 
 STREAM_FROM = 16 << 20
@@ -55,44 +55,59 @@ class Order:
     def __init__(self, c: Context, stored: int, *, rereads: bool) -> None:
         self.c, self.rereads = c, rereads
         self.total = c.w.emit(f"mul i64 {c.programs}, {stored}")
-        self.distances = _distances(c)
-        self.ahead = self._any(lambda d: f"icmp ult i64 {c.w.emit(f'add i64 {d}, -1')}, {NEAR}")
 
     def streams(self) -> str:
         """Store past the caches?"""
         c, w = self.c, self.c.w
         assert c.moved is not None
         wanted = w.emit(f"icmp uge i64 {self.total}, {STREAM_FROM}")
-        for store in _addresses(c, c.moved.stores):
+        for store in dict.fromkeys(_start(c, row) for row in c.moved.stores):
             low = w.emit(f"and i64 {store}, {ALIGNMENT - 1}")
             wanted = w.emit(f"and i1 {wanted}, {w.emit(f'icmp eq i64 {low}, 0')}")
         if not self.rereads:
             return wanted
-        behind = self._any(lambda d: f"icmp ugt i64 {d}, {PAGE - NEAR}")
-        clash = w.emit(f"and i1 {self.ahead}, {behind}")
+        behind = self._any(lambda d: c.emit(d.level, f"icmp ugt i64 {d.name}, {PAGE - NEAR}"))
+        clash = w.emit(f"and i1 {self._ahead()}, {behind}")
         return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}")
 
     def backwards(self, streams: str) -> str:
-        """From the last step to the first? `streams` says whether stores bypass the caches."""
+        """From the last step to the first? `streams` says whether stores bypass the caches, if they may."""
         w = self.c.w
         near = w.emit(f"icmp ule i64 {self.total}, {NEAR_CACHES}")
-        if self.rereads and streams != "false":
+        if self.rereads and streams:
             near = w.emit(f"or i1 {near}, {streams}")
-        return w.emit(f"and i1 {near}, {self.ahead}")
+        return w.emit(f"and i1 {near}, {self._ahead()}")
 
-    def _any(self, condition: Callable[[str], str]) -> str:
-        w = self.c.w
-        conditions = [w.emit(condition(d)) for d in self.distances]
-        return reduce(lambda a, b: w.emit(f"or i1 {a}, {b}"), conditions) if conditions else "false"
+    def _ahead(self) -> str:
+        c = self.c
+        return self._any(lambda d: c.emit(d.level, f"icmp ult i64 {c.add(d.name, '-1', 'i64', d.level)}, {NEAR}"))
+
+    def _any(self, condition: Callable[[Uniform], str]) -> str:
+        c = self.c
+        conditions = [condition(d) for d in _distances(c)]
+        return reduce(lambda a, b: c.w.emit(f"or i1 {a}, {b}"), conditions) if conditions else "false"
 
 
-def _distances(c: Context) -> list[str]:
+def _distances(c: Context) -> list[Uniform]:
     """How far stores are ahead of loads, modulo PAGE."""
     assert c.moved is not None
-    loads, stores = _addresses(c, c.moved.loads), _addresses(c, c.moved.stores)
-    pairs = [(store, load) for store in stores for load in loads][:MOST_PAIRS]
-    return [c.w.emit(f"and i64 {c.w.emit(f'sub i64 {store}, {load}')}, {PAGE - 1}") for store, load in pairs]
+    loads, stores = dict.fromkeys(c.moved.loads), dict.fromkeys(c.moved.stores)
+    return [_distance(c, store, load) for store in stores for load in loads][:MOST_PAIRS]
 
 
-def _addresses(c: Context, rows: Sequence[Uniform]) -> list[str]:
-    return [c.emit(row.level, f"ptrtoint ptr {row.name} to i64") for row in dict.fromkeys(rows)]
+def _distance(c: Context, store: Address, load: Address) -> Uniform:
+    """Of the first elements; of the bases, where offsets are the same."""
+    if (store.offset, store.element) == (load.offset, load.element):
+        store, load = (row._replace(offset=Uniform("0", 0)) for row in (store, load))
+    level = max(level_of(store), level_of(load))
+    difference = c.emit(level, f"sub i64 {_start(c, store)}, {_start(c, load)}")
+    return Uniform(c.emit(level, f"and i64 {difference}, {PAGE - 1}"), level)
+
+
+def _start(c: Context, row: Address) -> str:
+    """The address of the first element, as an i64."""
+    level, first = level_of(row), row.base.name
+    offset = row.offset.base if isinstance(row.offset, Affine) else "0"
+    if offset != "0":
+        first = c.emit(level, f"getelementptr {row.element}, ptr {first}, i64 {offset}")
+    return c.emit(level, f"ptrtoint ptr {first} to i64")
