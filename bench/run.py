@@ -49,6 +49,7 @@ TABLES = (
     Table("Compile, load, launch", "measure_start.py", environment={"TRITON_ALWAYS_COMPILE": "1"}, is_quick=True),
     Table("Run, one thread", "measure_run.py", is_quick=True),
     Table("Tuning", "measure_tuning.py"),
+    Table("Sanitizer", "measure_sanitizer.py"),
     Table("Run, two threads", "measure_run.py", threads=2),
     Table("Run, one thread, AVX2 only", "measure_run.py", environment={"TILEWRIGHT_CPU": "x86-64-v3"}),
 )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,8 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
 
 
-def gradients(**options: Any) -> Any:
-    x, grad, weight = normal(37, 130), normal(37, 130), normal(130)
+def gradients(rows: int = 37, columns: int = 130, **options: Any) -> Any:
+    x, grad, weight = normal(rows, columns), normal(rows, columns), normal(columns)
     _, mean, scale = layer_norm(x, weight, weight)
     return layer_norm_backward(x, grad, weight, mean, scale, groups=4, **options)[1]
 
@@ -56,10 +58,32 @@ CASES: dict[str, Example] = {
 }
 
 
+LARGE: dict[str, Example] = {
+    "gradients": partial(gradients, rows=1000, columns=1000),
+    "matmul": partial(matmul, normal(500, 400), normal(400, 300)),
+    "softmax": partial(softmax, normal(1000, 1000)),
+}
+
+
+def seconds(work: Example) -> float:
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_reported(name: str, num_threads: int) -> None:
     expected = CASES[name](num_threads=num_threads)
     assert largest_error(CASES[name](sanitize=ALL, num_threads=num_threads), expected) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_checks_take_less_than_ten_times_as_long(name: str) -> None:
+    """They take 1.4 to 5 times as long, when nobody else uses the machine."""
+    plain, checked = partial(LARGE[name], num_threads=1), partial(LARGE[name], num_threads=1, sanitize=ALL)
+    pairs = [(seconds(plain), seconds(checked)) for _ in range(12)]
+    assert min(pair[1] for pair in pairs[2:]) < 10 * min(pair[0] for pair in pairs[2:])
 
 
 @pytest.mark.slow

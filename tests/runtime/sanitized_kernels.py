@@ -128,3 +128,39 @@ def dot_kernel(a_ptr, b_ptr, out_ptr, K, BLOCK: tl.constexpr):
         b = tl.load(b_ptr + (k + row) * BLOCK + column)
         total = tl.dot(a, b, total)
     tl.store(out_ptr + row * BLOCK + column, total)
+
+
+@tw.jit(noinline=True)
+def add_to(ptr, value):
+    tl.store(ptr, tl.load(ptr) + value)
+
+
+@tw.jit
+def calls_kernel(x_ptr, place):
+    add_to(x_ptr + place, 1)
+    tl.device_assert(place < 100)
+
+
+@tw.jit
+def swapped_pointers_kernel(x_ptr, y_ptr, n, steps, BLOCK: tl.constexpr):
+    """Tiles of pointers that a loop carries and exchanges."""
+    a, b = x_ptr + tl.arange(0, BLOCK), y_ptr + tl.arange(0, BLOCK)
+    for _ in range(steps):
+        tl.store(b, tl.load(a, mask=tl.arange(0, BLOCK) < n) + 1, mask=tl.arange(0, BLOCK) < n)
+        a, b = b, a
+
+
+@tw.jit
+def descriptor_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, (rows, columns), (columns, 1), (BLOCK, BLOCK))
+    out = tl.make_tensor_descriptor(out_ptr, (rows, columns), (columns, 1), (BLOCK, BLOCK))
+    for column in range(0, columns, BLOCK):
+        out.store((tl.program_id(0) * BLOCK, column), x.load((tl.program_id(0) * BLOCK, column)) * 2)
+
+
+@tw.jit
+def bytes_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """The bytes of an array of larger elements."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr.to(tl.pointer_type(tl.int8)) + offsets, mask=offsets < n)
+    tl.store(out_ptr.to(tl.pointer_type(tl.int8)) + offsets, x, mask=offsets < n)

@@ -151,6 +151,40 @@ def test_operands_of_dot(golden: Golden) -> None:
     golden(text_of(error), "sanitizer/dot.err")
 
 
+def test_calls_and_assertions(golden: Golden) -> None:
+    x = np.zeros(4, np.int32)
+    kernels.calls_kernel[(1,)](x, 2, sanitize=ALL, debug=True)
+    assert x[2] == 1
+    golden(text_of(found(kernels.calls_kernel, (1,), x, 4, debug=True)), "sanitizer/calls.err")
+    golden(text_of(found(kernels.calls_kernel, (2,), x, 1)), "sanitizer/calls_race.err")
+
+
+def test_pointers_that_loops_exchange() -> None:
+    x, y = np.zeros(10, np.float32), np.zeros(10, np.float32)
+    kernels.swapped_pointers_kernel[(1,)](x, y, 10, 5, BLOCK=16, sanitize=ALL)
+    assert (y == 5).all()
+    error = found(kernels.swapped_pointers_kernel, (1,), x[:8], y, 10, 3, BLOCK=16)
+    assert [finding.argument for finding in error.findings] == ["x_ptr", "x_ptr"]
+    assert {
+        finding.check for finding in found(kernels.swapped_pointers_kernel, (2,), x, y, 9, 2, BLOCK=16).findings
+    } == {"races"}
+
+
+def test_tensor_descriptors() -> None:
+    x, out = floats(30, 40), np.zeros((30, 40), np.float32)
+    kernels.descriptor_kernel[(2,)](x, out, 30, 40, BLOCK=16, sanitize=ALL)
+    assert np.array_equal(out, 2 * x)
+    assert found(kernels.descriptor_kernel, (2,), x[:29], out, 30, 40, BLOCK=16).findings[0].element == (29, 0)
+
+
+def test_accesses_of_another_size() -> None:
+    x, out = floats(64), np.zeros(64, np.float32)
+    kernels.bytes_kernel[(4,)](x, out, 256, BLOCK=64, sanitize=ALL)
+    assert np.array_equal(x, out)
+    finding = found(kernels.bytes_kernel, (5,), x, out, 257, BLOCK=64).findings[0]
+    assert (finding.element, finding.access.program) == ((64,), (4, 0, 0))
+
+
 def test_empty_arrays_have_no_elements() -> None:
     x, out = np.zeros(0, np.float32), np.zeros(8, np.float32)
     assert found(kernels.scalar_kernel, (1,), x, out, 0).findings[0].argument == "x_ptr"

@@ -27,13 +27,14 @@ from tilewright.backends.cpu.sanitize.table import Argument, Table
 from tilewright.ir.core import Op, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FunctionType, PointerType, Type, i1, i8, i64, with_element
+from tilewright.transforms.functions import functions_of, is_public
 
 KINDS = {"tt.atomic_cas": "atomic", "tt.atomic_rmw": "atomic", "tt.load": "load", "tt.store": "store"}
 MASK_AT = {"tt.atomic_rmw": 2, "tt.load": 1, "tt.store": 2}
 
 
 def instrument(module: Op, checks: Sequence[str]) -> str:
-    """Let the one function of `module` check its accesses.
+    """Let the kernel of `module` check its accesses.
 
     Args:
         module: TTIR without calls.
@@ -41,7 +42,7 @@ def instrument(module: Op, checks: Sequence[str]) -> str:
 
     Returns: what the runtime needs to explain reports, as JSON: see `Facts`.
     """
-    function = next(op for op in module.regions[0].block if op.definition.symbol)
+    function = next(function for function in functions_of(module) if is_public(function))
     return json.dumps(_Instrument(function, checks).run()._asdict())
 
 
