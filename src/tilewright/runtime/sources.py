@@ -7,7 +7,7 @@ IRSource("add.ttir")
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,33 +63,29 @@ class ASTSource:
             raise ValueError(f"{fn.fn.__name__} has no parameter {unknown!r}")
         constants = {(names.index(key),) if isinstance(key, str) else key: v for key, v in (constexprs or {}).items()}
         known = _Known(constants, dict(attrs or {}))
-        self._take(fn, fn.fn.__name__, tuple(_parameter(p, i, signature, known) for i, p in enumerate(declared)), None)
+        self._take(fn, fn.fn.__name__, tuple(_parameter(p, i, signature, known) for i, p in enumerate(declared)))
 
     @classmethod
-    def of(
-        cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec], text: Callable[[], str] | None = None
-    ) -> ASTSource:
+    def of(cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec]) -> ASTSource:
         """The source of a kernel whose parameters are known already.
 
         Args:
             fn: the kernel.
             name: its symbol.
             specs: one entry per parameter.
-            text: gives the kernel's text.
         """
         source = cls.__new__(cls)
-        source._take(fn, name, tuple(specs), text)
+        source._take(fn, name, tuple(specs))
         return source
 
-    def _take(
-        self, fn: JITCallable, name: str, specs: tuple[ArgumentSpec, ...], text: Callable[[], str] | None
-    ) -> None:
-        self.fn, self.name, self.specs, self._text = fn, name, specs, text
+    def _take(self, fn: Any, name: str, specs: tuple[ArgumentSpec, ...]) -> None:
+        self.fn, self.name, self.specs = fn, name, specs
 
     @property
     def origin(self) -> JITCallable:
         """Where the road begins."""
-        return self.fn
+        kernel: JITCallable = self.fn
+        return kernel
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -111,11 +107,11 @@ class ASTSource:
     @property
     def identity(self) -> str:
         """Differs whenever the function, or what it uses, does."""
-        return self.fn.cache_key
+        return str(self.fn.cache_key)
 
     def text(self) -> str:
         """The text of the function, or its bytecode where that is what is read."""
-        return self._text() if self._text is not None else str(self.fn.listing())
+        return str(self.fn.listing())
 
     def hash(self) -> str:
         """64 hexadecimal digits that stand for function and signature, whoever compiles it."""

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.compiler.signature import ArgumentSpec
-from tilewright.runtime.build import KernelRequest, make_kernel
+from tilewright.runtime.build import build, current_backend
 from tilewright.runtime.parameters import KernelParam
+from tilewright.runtime.sources import ASTSource
 from tilewright.tools.kernels import UsageError, find_kernel, parse_signature, split_signature, value_of
 
 STAGES = ("source", "ttir", "ttcir", "llir", "asm")
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     constants = dict(_named_value(text) for text in options.constant)
     arguments = parse_signature(kernel, split_signature(options.signature or ""), constants, _guess)
     specs = [argument.spec for argument in arguments]
-    compiled = make_kernel(KernelRequest(kernel, kernel.fn.__name__, lambda: kernel.src, specs, {}))
+    compiled = build(ASTSource.of(kernel, kernel.fn.__name__, specs), current_backend(), {})
     for stage in options.stage or [name for name in STAGES if name in compiled.asm]:
         if not options.stage or len(options.stage) > 1:
             print(f"// ----- {stage} -----")

@@ -137,8 +137,8 @@ def _backend(target: str | None) -> CpuBackend:
 
 
 def _compiled(kernel: JITFunction, symbol: str, arguments: Sequence[Argument], backend: CpuBackend) -> CompiledKernel:
-    source = ASTSource.of(kernel, symbol, [argument.spec for argument in arguments], lambda: kernel.src)
-    compiled = build(source, backend, {"debug": False})
+    source = ASTSource.of(kernel, symbol, [argument.spec for argument in arguments])
+    compiled = build(source, backend, {"sanitize": ()})
     if compiled.metadata._asdict().get("reports"):
         raise UsageError(f"{kernel.fn.__name__} prints or checks: compiled ahead of time, nobody would hear of it")
     return compiled
