@@ -152,5 +152,6 @@ def test_mistakes_are_compilation_errors_with_the_place() -> None:
 def test_ir_dump(capsys: pytest.CaptureFixture[str]) -> None:
     compiled(dump_ir=True)
     dumped = capsys.readouterr().err
+    assert dumped.index("IR Dump Before structure_control_flow") == len("// -----// ")
     assert "IR Dump After cse" in dumped
     assert dumped.count("tt.func public @scale") >= 5

@@ -10,7 +10,6 @@ obj         bytes
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.transforms.pipeline import optimize_ttir
+from tilewright.transforms.pipeline import PASSES, optimize_ttir
 
 
 def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) -> StageTable:
@@ -29,9 +28,9 @@ def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) ->
     Args:
         backend: for which machine.
         options: its options.
-        dump_ir: print the module after each pass on TTIR to stderr.
+        dump_ir: print the module before the passes on TTIR and after each one to stderr.
     """
-    stages: StageTable = {"ttir": partial(_optimized, dump=_dump if dump_ir else None)}
+    stages: StageTable = {"ttir": partial(_optimized, dump_ir=dump_ir)}
     backend.add_stages(stages, options)
     return stages
 
@@ -56,9 +55,12 @@ def parse_stage(backend: BaseBackend, name: str, text: Stage) -> Any:
     return module
 
 
-def _optimized(module: Op, facts: dict[str, Any], dump: Callable[[str, Op], None] | None) -> Op:
-    return optimize_ttir(module, dump=dump)
+def _optimized(module: Op, facts: dict[str, Any], *, dump_ir: bool) -> Op:
+    if not dump_ir:
+        return optimize_ttir(module)
+    _dump(f"Before {PASSES[0].name}", module)
+    return optimize_ttir(module, dump=lambda name, changed: _dump(f"After {name}", changed))
 
 
-def _dump(name: str, module: Op) -> None:
-    sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n{print_op(module)}\n")
+def _dump(when: str, module: Op) -> None:
+    sys.stderr.write(f"// -----// IR Dump {when} //----- //\n{print_op(module)}\n")
