@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
-
-PAGE = mmap.PAGESIZE
-LIBC = ctypes.CDLL(None)
-NO_ACCESS = 0
 
 
 @tw.jit
@@ -45,19 +40,6 @@ def product(
         a += K * a_column
         b += K * b_row
     tl.store(c + m[:, None] * N + n[None, :], total)
-
-
-def between_guards(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays of random bits: one begins where a page that must not be touched ends, one ends where one begins."""
-    dtype = np.dtype(dtype)
-    size = -(-count * dtype.itemsize // PAGE) * PAGE
-    memory = mmap.mmap(-1, size + 2 * PAGE)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for guard in (address, address + PAGE + size):
-        assert LIBC.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), NO_ACCESS) == 0
-    whole = np.frombuffer(memory, np.uint8, size, PAGE)
-    whole[:] = np.random.default_rng(count).integers(0, 100, size)
-    return whole[: count * dtype.itemsize].view(dtype), whole[size - count * dtype.itemsize :].view(dtype)
 
 
 @pytest.mark.parametrize("size", [1, 2, 8, 64])

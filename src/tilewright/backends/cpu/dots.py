@@ -101,7 +101,7 @@ class DotLowering:
     ) -> tuple[Value, bool]:
         """The buffer that holds C before and after, and whether it counts as zero."""
         home = None if narrow else self.home(op, planner)
-        zero = _is_zero(c)
+        zero = is_zero(c)
         source = c.op
         if source is not None and source.name == "cpu.read":
             buffer = source.operands[0]
@@ -148,10 +148,11 @@ def _open_writes(planner: Buffers) -> set[Value]:
     return nest.written if nest is not None else set()
 
 
-def _is_zero(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
+    """Is every element of the constant `value` zero?"""
     op = value.op
     if op is not None and op.name == "tt.splat":
-        return _is_zero(op.operands[0])
+        return is_zero(op.operands[0])
     if op is None or op.name != "arith.constant":
         return False
     number = op.attributes["value"]

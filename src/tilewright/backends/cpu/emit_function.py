@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple
 
 from tilewright.backends.cpu.dot.emit import emit_dot
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
+from tilewright.backends.cpu.dot_masks import axis_of_depth
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.emit_calls import (
     CONTEXT,
@@ -251,8 +252,9 @@ class FunctionEmitter:
     def _nest(self, op: Op) -> None:
         borrowed = borrowed_write(op)
         if borrowed is not None:
-            steps = may_step(borrowed, self.w.target)
-            self.tiles[borrowed] = op, emit_borrowed(self.w, op, self.value, may_step=steps)
+            steps, axis = may_step(borrowed, self.w.target), axis_of_depth(borrowed, self.w.target)
+            tile = emit_borrowed(self.w, op, self.value, may_step=steps, depth_axis=axis)
+            self.tiles[borrowed] = op, tile
             return
         for result, name in zip(op.results, self._loops_of(op), strict=True):
             self.names[result] = name
@@ -273,12 +275,15 @@ class FunctionEmitter:
                 emit_dot(self.w, spec, a, b, c, "%scratch")
             return
         soon = [self._prefetch(v) for v in op.operands[:2]]
+        depth: str | None = None
         if op.operands[0] in self.tiles:
-            a, stride, step, _ = self.tiles[op.operands[0]][1]
+            a, stride, step, _, depth = self.tiles[op.operands[0]][1]
             spec = replace(spec, a_stride=as_offset(stride), a_step=as_offset(step))
         if op.operands[1] in self.tiles:
-            b, stride, step, _ = self.tiles[op.operands[1]][1]
+            b, stride, step, _, other = self.tiles[op.operands[1]][1]
             spec = replace(spec, b_stride=as_offset(stride), b_step=as_offset(step))
+            if depth is not None and other is not None:
+                spec = replace(spec, depth=self.w.intrinsic("llvm.smin", "i64", depth, other))
         emit_dot(self.w, spec, a, b, c, "%scratch", prefetch=[p for p in soon if p is not None])
 
     def _prefetch(self, buffer: Value) -> Prefetch | None:

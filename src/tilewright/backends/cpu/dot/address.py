@@ -35,7 +35,7 @@ def behind(w: LlvmWriter, pointer: str, index: Offset, stride: Offset = 1) -> st
 
 def repeat(
     w: LlvmWriter,
-    trips: int,
+    trips: Offset,
     body: Callable[[Offset, list[str]], Sequence[str]],
     carried: Sequence[Typed] = (),
 ) -> list[str]:

@@ -45,6 +45,11 @@ class Plan:
         return self.spec.k // self.by.group
 
     @property
+    def depth(self) -> Offset:
+        """How many groups count."""
+        return self.groups if self.spec.depth is None else self.spec.depth
+
+    @property
     def packs_a(self) -> bool:
         return self.spec.a_transposed and self.by.group > 1
 
@@ -170,7 +175,7 @@ def _panels(w: LlvmWriter, plan: Plan, b: str, space: str) -> Callable[[Offset],
         pointer=space,
         lanes=shape.lanes,
         columns=shape.columns,
-        groups=plan.groups,
+        groups=plan.depth,
         panels=plan.panels,
         panel_step=plan.panel_step,
         sums_at=sums_at,
@@ -208,7 +213,7 @@ def _emit_blocks(
             if soon:
                 emit_shares(w, soon, plus(w, times(w, i, plan.panels), p), full * plan.panels)
             place = Block(behind(w, start, p, width), row_bytes, spec.zero_init)
-            emit_block(w, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=place)
+            emit_block(w, by, shape, groups=plan.depth, rows=here, panel=panel(p), block=place)
             return []
 
         repeat(w, plan.panels, block)

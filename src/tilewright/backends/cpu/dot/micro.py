@@ -51,7 +51,7 @@ class Block:
 
 
 def emit_block(
-    w: LlvmWriter, by: Arithmetic, shape: Shape, *, groups: int, rows: Rows, panel: Panel, block: Block
+    w: LlvmWriter, by: Arithmetic, shape: Shape, *, groups: Offset, rows: Rows, panel: Panel, block: Block
 ) -> None:
     """C (+)= A·B for one block of C."""
     type = vector(by.accumulator, shape.lanes)

@@ -47,7 +47,7 @@ class Packed:
     pointer: str
     lanes: int
     columns: int
-    groups: int
+    groups: Offset
     panels: int = 1
     panel_step: int = 0
     sums_at: int | None = None
@@ -95,7 +95,7 @@ def stream(
         return [behind(w, here, step_bytes), behind(w, at, into.columns * by.word_bytes), *sums]
 
     carried = [("ptr", source), ("ptr", into.pointer), *starts]
-    if into.groups * vectors <= UNROLLED:
+    if isinstance(into.groups, int) and into.groups * vectors <= UNROLLED:
         sums = [value for _, value in carried]
         for group in range(into.groups):
             sums = row(group, sums)

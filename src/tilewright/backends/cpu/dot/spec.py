@@ -30,6 +30,7 @@ class DotSpec:
         a_stride, b_stride: distance of rows in elements. The name of an i64 says that the operand is read where the
             program's data lies: rows are far apart, so B is packed panel by panel.
         a_step, b_step: distance of the columns of A and B as they lie, in elements; what is not 1 needs `takes_steps`.
+        depth: how many of the k count, from 1 to k; less than k only where `takes_steps` holds for both operands.
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
         zero_init: C = A·B; what C held before is not read.
@@ -49,6 +50,7 @@ class DotSpec:
     b_transposed: bool = False
     a_step: Offset = 1
     b_step: Offset = 1
+    depth: Offset | None = None
     zero_init: bool = False
     a_biased: bool = False
 

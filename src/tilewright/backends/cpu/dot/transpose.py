@@ -18,6 +18,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 def transpose_words(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset) -> None:
     """Pack rows of words, one row per column and `row_bytes` apart."""
     quad = 16 // by.word_bytes
+    assert isinstance(into.groups, int), "the whole depth is transposed"
     by_quads = into.groups % quad == 0 and into.lanes % quad == 0
     assert by_quads or into.sums_at is None, "column sums need whole quads"
     row_offsets = [times(w, lane, row_bytes) for lane in range(into.lanes)]
@@ -42,6 +43,7 @@ def transpose_words(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *,
 
 def _transpose_chunk(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, row_offsets: list[Offset]) -> None:
     """Pack as many columns as a vector has lanes."""
+    assert isinstance(into.groups, int), "the whole depth is transposed"
     quad, element = 16 // by.word_bytes, f"i{8 * by.word_bytes}"
     type, operand = vector(element, into.lanes), by.operand(into.lanes)
     packed_row = into.columns * by.word_bytes

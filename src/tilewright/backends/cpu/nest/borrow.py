@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
 from tilewright.backends.cpu.nest.loads import needed_mask, single_address
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -23,15 +23,20 @@ from tilewright.ir.core import Op, Value
 
 
 class Matrix(NamedTuple):
-    """Where a tile lies: the address of its first element, and the distances of rows and of columns in elements.
+    """Where a tile lies.
 
-    `pitch` is the distance of rows in the program's memory, where the next tile lies, too.
+    Attributes:
+        pointer: the address of the first element.
+        stride, step: the distances of rows and of columns in elements.
+        pitch: the distance of rows in the program's memory, where the next tile lies, too.
+        depth: how many rows or columns along the product's k are not masked off; None where that was not asked for.
     """
 
     pointer: str
     stride: str
     step: str = "1"
     pitch: str = "0"
+    depth: str | None = None
 
 
 class Source(NamedTuple):
@@ -69,7 +74,9 @@ def source_of(value: Value) -> Source | None:
     return Source(op, order)
 
 
-def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, may_step: bool) -> Matrix:
+def emit_borrowed(
+    w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, may_step: bool, depth_axis: int | None
+) -> Matrix:
     """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
     Args:
@@ -77,6 +84,7 @@ def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, ma
         nest: the cpu.nest.
         scalar: gives the LLVM value of a scalar or buffer.
         may_step: columns need not be neighbours to be read where they lie.
+        depth_axis: the axis along which lanes may be masked off behind some depth.
     """
     write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
     value, buffer = write.operands
@@ -85,10 +93,11 @@ def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, ma
     assert source is not None, "only loads are borrowed"
     c = Context(w, scalar, 1)
     c.places, c.fast = [w.open_section()], True
-    found = _in_place(c, source, rows, columns, may_step=may_step)
+    found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis)
+    whole = None if depth_axis is None else str((rows, columns)[depth_axis])
     if found is None:
         emit_nest(w, nest, scalar)
-        return Matrix(scalar(buffer), str(columns), pitch=str(columns))
+        return Matrix(scalar(buffer), str(columns), pitch=str(columns), depth=whole)
     condition = "true"
     for assumption in dict.fromkeys(c.assumptions):
         condition = assumption if condition == "true" else w.emit(f"and i1 {condition}, {assumption}")
@@ -99,7 +108,8 @@ def emit_borrowed(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, ma
     pointer = branch.join("ptr", found.pointer, scalar(buffer))
     stride = branch.join("i64", found.stride, str(columns))
     step = "1" if found.step == "1" else branch.join("i64", found.step, "1")
-    return Matrix(pointer, stride, step, found.pitch)
+    depth = found.depth if found.depth is None else branch.join("i64", found.depth, str(whole))
+    return Matrix(pointer, stride, step, found.pitch, depth)
 
 
 def _wraps(nest: Op) -> bool:
@@ -107,18 +117,27 @@ def _wraps(nest: Op) -> bool:
     return any(op.name in ("arith.remsi", "arith.remui") for op in nest.regions[0].block)
 
 
-def _in_place(c: Context, source: Source, rows: int, columns: int, *, may_step: bool) -> Matrix | None:
+def _in_place(
+    c: Context, source: Source, extents: tuple[int, int], *, may_step: bool, depth_axis: int | None
+) -> Matrix | None:
     """Where the tile lies if the assumptions hold; None if no assumption helps."""
     pointer, *mask = source.load.operands
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
-    steps = []
-    for index, extent in ((by_row, rows), (by_column, columns)):
-        c.extent = extent
+    steps, depth = [], None if depth_axis is None else str(extents[depth_axis])
+    for axis, index in enumerate((by_row, by_column)):
+        c.extent = extents[axis]
         lane = evaluate(c, pointer, index)
         if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
             return None
         steps.append(lane)
-        if mask and not (_is_separable(mask[0]) and needed_mask(c, evaluate(c, mask[0], index)) is None):
+        if not mask:
+            continue
+        if not _is_separable(mask[0]):
+            return None
+        on = evaluate(c, mask[0], index)
+        if axis == depth_axis and isinstance(on, Prefix):
+            depth = c.intrinsic(on.level, "llvm.smin", on.below, str(depth))
+        elif needed_mask(c, on) is not None:
             return None
     along_rows, along_columns = (lane.offset for lane in steps)
     assert isinstance(along_rows, Affine)
@@ -126,7 +145,7 @@ def _in_place(c: Context, source: Source, rows: int, columns: int, *, may_step: 
     if (along_columns.stride != "1" and not may_step) or steps[0].base != steps[1].base:
         return None
     first = single_address(c, Address(steps[0].base, Uniform(along_rows.base, along_rows.level), steps[0].element))
-    return Matrix(first.name, along_rows.stride, along_columns.stride, along_rows.stride)
+    return Matrix(first.name, along_rows.stride, along_columns.stride, along_rows.stride, depth)
 
 
 def _is_separable(mask: Value) -> bool:
