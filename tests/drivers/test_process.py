@@ -63,6 +63,7 @@ def test_a_damaged_cache_is_not_used(tmp_path: Path, damage: str) -> None:
 
 
 @needs_native
+@pytest.mark.filterwarnings("ignore:compiled kernels are not kept:RuntimeWarning")
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

@@ -28,6 +28,8 @@ from tilewright.runtime.cache.managers import (
 )
 from tilewright.runtime.cache.store import Entry, damages, load, store
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* is damaged:RuntimeWarning")
+
 DIGEST = "d" * 64
 ENTRY = Entry({"name": "add", "scratch_bytes": 64}, {"ttir": b"module {}", "image": bytes(range(256))})
 

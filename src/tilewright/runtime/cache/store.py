@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ class StoredEntry:
             raise FileNotFoundError(f"{self._stem}.{suffix} is not in the cache")
         content = _content(path)
         if hash_of(content).hexdigest() != self._digests[suffix]:
-            raise OSError(f"{path} is damaged: delete it, and it will be made again")
+            raise OSError(f"{path} is damaged")
         return content
 
 
@@ -102,11 +103,16 @@ def load(digest: str, name: str) -> StoredEntry | None:
     manager = get_cache_manager(digest)
     try:
         path = manager.get_file(f"{stem}.json")
-        return None if path is None else _entry(stem, _content(path), manager.get_file)
+        if path is None:
+            return None
+        entry = _entry(stem, _content(path), manager.get_file)
+        if entry is None:
+            warn_of_damage(f"{path} is damaged")
+        return entry
     except FileNotFoundError:  # another process has just evicted it
         return None
     except OSError as error:
-        _warn(error)
+        warn_of_damage(str(error))
         return None
 
 
@@ -150,7 +156,7 @@ def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
         group = {file: manager.put(content, file) for file, content in files.items()}
         manager.put_group(f"{stem}.json", group)
     except OSError as error:
-        _warn(error)
+        warn_once(knobs.cache.dir, str(error))
         return {}
     return group
 
@@ -179,5 +185,11 @@ def damages(folder: Path) -> Iterator[str]:
                 yield f"{stem}.{suffix} is damaged or missing"
 
 
-def _warn(error: OSError) -> None:
-    warn_once(Path(knobs.cache.dir), str(error))
+def warn_of_damage(what: str) -> None:
+    """Say, once per process, that the cache is damaged."""
+    if not _told:
+        _told.append(what)
+        warnings.warn(f"{what}; the kernel is compiled again (other damage is not reported)", RuntimeWarning, 2)
+
+
+_told: list[str] = []
