@@ -10,7 +10,7 @@ from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lan
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import constant_vector, iota, vector
 from tilewright.backends.llvm.writer import LlvmWriter, Section
-from tilewright.ir.core import Value
+from tilewright.ir.core import Op, Value
 
 Memo = dict[tuple[Value, Index], Lane]
 
@@ -40,6 +40,7 @@ class Context:
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches.
         moved: the rows that the loop loads and stores are collected here.
+        next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
         position: the lane at which the current chunk starts, an i64.
         reduced: results of the reductions that are finished.
     """
@@ -63,6 +64,7 @@ class Context:
         self.compact = False
         self.streaming = False
         self.moved: MovedRows | None = None
+        self.next_rows: dict[Op, str] = {}
         self._memos: dict[tuple[bool, int, int], Memo] = {}
         self._vectors: dict[tuple[object, ...], str] = {}
 

@@ -24,7 +24,7 @@ from tilewright.ir.types import TensorType
 
 STORES = {"cpu.store", "tt.store"}
 STREAMED = 128
-"""Bytes in a step of a loop that stores past the caches: longer steps gain nothing, shorter ones wait for each other."""
+"""Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
 
 UNROLLED = 48
 """The cost up to which chunks are unrolled."""

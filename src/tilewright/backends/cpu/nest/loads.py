@@ -30,7 +30,11 @@ def load(c: Context, op: Op, operands: list[Lane]) -> Lane:
     element = element_of(op.result.type)
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    return read(c, pointer, element, mask, other)
+    lane = read(c, pointer, element, mask, other)
+    start = contiguous_start(c, pointer) if mask is None and op in c.next_rows else None
+    if start is not None:
+        c.w.prefetch(c.w.offset(start.name, "i8", c.next_rows[op]))
+    return lane
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:

@@ -17,6 +17,7 @@ from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform
+from tilewright.backends.cpu.nest.next_program import next_rows
 from tilewright.backends.cpu.nest.overlap import copy_back, overlap
 from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.nest.scans import emit_scan
@@ -146,8 +147,10 @@ class NestEmitter:
         """All phases, each for all `rows` before the next one."""
         c, nest = self.c, self.nest
         reduced = [c.reduced, *({} for _ in rows[1:])]
+        following = next_rows(c, nest)
         for phase in sorted(set(nest.phases.values())):
             roots = [r for r in nest.roots if nest.phases[r] == phase]
+            c.next_rows = following if phase == 1 else {}
             inner = [r for r in roots if nest.inner_extent(r) > 1 or not self._is_row_root(r)]
             for index, c.reduced in zip(rows, reduced, strict=True):
                 c.places[c.depth] = self.w.open_section()

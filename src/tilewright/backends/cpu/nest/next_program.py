@@ -1,0 +1,103 @@
+"""How far the next program's rows are, for prefetching them.
+
+    row = program_id(0)
+    x = load(x_ptr + row * stride + range(0, 1024))         # moves by stride elements from one program to the next
+    centred = x - sum(x) / 1024                             # reads x a second time, from L1: now the next x can come
+
+A phase that reads for the second time leaves the way to the caches further out idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.llvm.spelling import bits_of, element_of
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Op, Value
+from tilewright.ir.declare import Effect
+from tilewright.ir.types import PointerType, TensorType
+
+LONGEST = 8192
+"""Bytes of a row of which two fit into L1 together with what is stored."""
+
+
+NEAREST = 4 << 20
+"""Bytes that a grid loads up to which that pays: from memory, rows come faster by themselves."""
+
+
+def next_rows(c: Context, nest: Nest) -> dict[Op, str]:
+    """The loads of phase 0 that phase 1 reads again, and how many bytes further the next program loads: an i64."""
+    if c.programs is None or c.compact or nest.mode != "rows" or nest.outer:
+        return {}
+    first, second = ([r for r in nest.roots if nest.phases[r] == phase] for phase in (0, 1))
+    again = {o for r in first for o in nest.closures[r]} & {o for r in second for o in nest.closures[r]}
+    loads = [op for op in nest.body if op in again and op.name == "tt.load" and _bytes(op) <= LONGEST]
+    steps = [(op, _step(c, op.operands[0])) for op in loads]
+    return {op: _if_near(c, _bytes(op), step) for op, step in steps if step not in (None, "0")}
+
+
+def _bytes(load: Op) -> int:
+    tile = load.result.type
+    return tile.numel * tile.bits // 8 if isinstance(tile, TensorType) else LONGEST + 1
+
+
+def _if_near(c: Context, row: int, step: str) -> str:
+    """No step at all asks for lines that are in L1 already."""
+    total = c.emit(0, f"mul i64 {c.programs}, {row}")
+    near = c.emit(0, f"icmp ule i64 {total}, {NEAREST}")
+    return c.emit(0, f"select i1 {near}, i64 {step}, i64 0")
+
+
+def _step(c: Context, value: Value) -> str | None:
+    """By how much an integer, or an address in bytes, grows from one program to the next along x; None: unknown."""
+    op = value.op
+    if op is None or op.definition.constant:
+        return "0"
+    if op.name == "tt.get_program_id":
+        axis = op.attributes["axis"]
+        return "1" if isinstance(axis, Keyword) and axis.name == "x" else "0"
+    steps = [step for step in (_step(c, v) for v in op.operands) if step is not None]
+    if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
+        return None
+    if all(step == "0" for step in steps):
+        return "0"
+    rule = _RULES.get(op.name)
+    return rule(c, op, steps) if rule is not None else None
+
+
+def _same(c: Context, op: Op, steps: list[str]) -> str:
+    return steps[0]
+
+
+def _sum(c: Context, op: Op, steps: list[str]) -> str:
+    return c.add(steps[0], steps[1], "i64", 0)
+
+
+def _product(c: Context, op: Op, steps: list[str]) -> str | None:
+    if "0" not in steps or isinstance(op.result.type, TensorType):
+        return None
+    moving = 0 if steps[1] == "0" else 1
+    factor = op.operands[1 - moving]
+    return c.multiply(steps[moving], c.extend(c.scalar(factor), element_of(factor.type), "i64", 0), "i64", 0)
+
+
+def _address(c: Context, op: Op, steps: list[str]) -> str:
+    pointee = op.result.type.scalar
+    assert isinstance(pointee, PointerType)
+    size = max(8, bits_of(element_of(pointee.pointee))) // 8
+    return c.add(steps[0], c.multiply(steps[1], str(size), "i64", 0), "i64", 0)
+
+
+_RULES: dict[str, Callable[[Context, Op, list[str]], str | None]] = {
+    "arith.addi": _sum,
+    "arith.extsi": _same,
+    "arith.extui": _same,
+    "arith.muli": _product,
+    "arith.trunci": _same,
+    "tt.addptr": _address,
+    "tt.broadcast": _same,
+    "tt.expand_dims": _same,
+    "tt.splat": _same,
+}
