@@ -301,7 +301,12 @@ def test_override_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 def test_override_option(tmp_path: Path) -> None:
     path = tmp_path / "mine.ttcir"
     path.write_text(difference(str(compile(source()).asm["ttcir"])))
-    subtracts(compile(source(), options={"ir_override": str(path)}))
+    from_text = compile(source(), options={"ir_override": str(path)})
+    subtracts(from_text)
+    (tmp_path / "mine.obj").write_bytes(from_text.kernel)
+    from_machine_code = compile(source(), options={"ir_override": str(tmp_path / "mine.obj")})
+    subtracts(from_machine_code)
+    assert len({from_text.hash, from_machine_code.hash, compile(source()).hash}) == 3
 
 
 def subtracts(kernel: CompiledKernel) -> None:

@@ -6,7 +6,7 @@ digest of the cache key → entry on disk? → else compile, link, store → Com
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -16,47 +16,16 @@ from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity
-from tilewright.compiler.signature import ArgumentSpec
-from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
-from tilewright.runtime.cache.store import Entry, StoredEntry, load, store
+from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
 from tilewright.runtime.kernel import CompiledKernel, Image
-from tilewright.runtime.sources import ASTSource, Source, signature_text
+from tilewright.runtime.sources import Source, signature_text
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
 
 IMAGE = "image"
-
-
-class KernelRequest(NamedTuple):
-    """A kernel to be made ready.
-
-    Attributes:
-        function: the kernel.
-        name: its symbol.
-        source: its text, asked for only when it is compiled.
-        signature: one entry per parameter.
-        options: the keywords of the launch that are no parameters.
-    """
-
-    function: JITCallable
-    name: str
-    source: Callable[[], str]
-    signature: Sequence[ArgumentSpec]
-    options: Mapping[str, Any]
-
-
-def make_kernel(request: KernelRequest) -> CompiledKernel:
-    """The kernel for the machine that kernels are launched on, from the disk cache or compiled.
-
-    Raises:
-        CompilationError: the kernel is wrong.
-        KeyError, ValueError: an option does not exist or cannot have its value.
-    """
-    source = ASTSource.of(request.function, request.name, request.signature, request.source)
-    return build(source, current_backend(), request.options)
 
 
 def current_target() -> GPUTarget:
@@ -231,7 +200,10 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
     try:
         if backend.makes_objects:
             image = Image(stored.read(IMAGE), facts.pop("entry_offset"), backend.runs_here())
-    except (OSError, KeyError):
+    except (FileNotFoundError, KeyError):
+        return None
+    except OSError as error:
+        warn_of_damage(str(error))
         return None
     stages: dict[str, StageSource] = {}
     for suffix in stored.suffixes:
