@@ -35,7 +35,7 @@ def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str,
     if contest.operations and threads == 1:
         peak = Peak(target)
         functions["peak"] = lambda: rates.extend(peak.sample(contest.peak) for _ in range(5))
-    times = race(functions, seconds=seconds, clock=clock_for(threads))
+    times = race(functions, seconds=seconds, clock=clock_for(threads), threads=threads)
     times.pop("peak", None)
     return judge(row, times, threads, target) | shares(row, contest.operations / times["ours"], rates, target)
 

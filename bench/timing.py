@@ -5,7 +5,8 @@
 Taking turns makes a change of clock frequency, or a busy neighbour, hit everybody. The sample counts than which four in
 five are slower: the very fastest is no good measure, because now and then the clock of a virtual machine loses time.
 With one thread the clock is the CPU time of the process, so being interrupted does not count; with more it is the wall
-clock.
+clock, and everybody starts when the threads of the one before have gone to sleep: OpenBLAS's workers spin for 100 ms after
+a call, OpenMP's for some 20, and with as many CPUs as threads they take a CPU away from the next in turn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ Clock = Callable[[], float]
 
 SAMPLE = 2e-4
 """Seconds that a sample takes at least: short calls are repeated."""
+LONG_SAMPLE = 5e-3
+"""The same where one waits for quiet in front of each sample."""
+ROUNDS = 7
+"""At least so many samples of each are taken then."""
 
 
 def clock_for(threads: int) -> Clock:
@@ -33,18 +38,24 @@ def seconds_of(function: Callable[[], object], count: int, clock: Clock) -> floa
     return (clock() - start) / count
 
 
-def race(functions: Mapping[str, Callable[[], object]], *, seconds: float, clock: Clock) -> dict[str, float]:
+def race(
+    functions: Mapping[str, Callable[[], object]], *, seconds: float, clock: Clock, threads: int = 1
+) -> dict[str, float]:
     """Seconds that each function needs; the whole contest takes about `seconds`, and at least one round.
 
-    A function that has used up its share of the time drops out of further rounds.
+    A function that has used up its share of the time drops out of further rounds. With several threads there are more
+    rounds, each in quiet.
     """
-    counts = {name: _calls_per_sample(function, clock) for name, function in functions.items()}
+    least, rounds = (SAMPLE, 1) if threads == 1 else (LONG_SAMPLE, ROUNDS)
+    counts = {name: _calls_per_sample(function, clock, least) for name, function in functions.items()}
     samples: dict[str, list[float]] = {name: [] for name in functions}
     left = dict.fromkeys(functions, seconds / len(functions))
     gc.collect()
     gc.disable()
-    while racing := [name for name in functions if left[name] > 0]:
+    while racing := [name for name in functions if left[name] > 0 or len(samples[name]) < rounds]:
         for name in racing:
+            if threads > 1:
+                wait_for_quiet()
             start = time.perf_counter()
             samples[name].append(seconds_of(functions[name], counts[name], clock))
             left[name] -= time.perf_counter() - start
@@ -52,14 +63,23 @@ def race(functions: Mapping[str, Callable[[], object]], *, seconds: float, clock
     return {name: fast(costs) for name, costs in samples.items()}
 
 
+def wait_for_quiet() -> None:
+    """Return when no thread of this process computes any more, or after half a second."""
+    for _ in range(250):
+        before = time.process_time()
+        time.sleep(2e-3)
+        if time.process_time() - before < 2e-4:
+            return
+
+
 def fast(samples: Sequence[float]) -> float:
     """The sample than which four in five are slower."""
     return sorted(samples)[len(samples) // 5]
 
 
-def _calls_per_sample(function: Callable[[], object], clock: Clock) -> int:
+def _calls_per_sample(function: Callable[[], object], clock: Clock, least: float) -> int:
     """How many calls fill a sample; also warms up."""
     once = seconds_of(function, 1, clock)
     if once < 0.1:
         once = seconds_of(function, 3, clock)
-    return max(1, int(SAMPLE / max(once, 1e-9)))
+    return max(1, int(least / max(once, 1e-9)))
