@@ -97,6 +97,55 @@ def test_unwritten_elements_are_exact(drawn: Any) -> None:
     assert reported(x, programs, rounds, kinds, "uninit") == bad
 
 
+@tw.jit
+def affine_kernel(x_ptr, out_ptr, start, step, modulus, rows, LIMIT: tl.constexpr, KIND: tl.constexpr):
+    """Places that are computed from ranges, in ways whose ends can be told from scalars."""
+    row, column = tl.arange(0, 4)[:, None], tl.arange(0, 8)[None, :]
+    if KIND == 0:
+        places = start + row * step + column
+    elif KIND == 1:
+        places = (start + column) % modulus + row * step
+    elif KIND == 2:
+        places = start - column * 2 + (3 - row) * step
+    else:
+        places = ((start + column.to(tl.int64)) * step).to(tl.int64) + row % modulus
+    inside = (row < rows) & (column < LIMIT)
+    tl.store(out_ptr + row * 8 + column, places, mask=inside)
+    tl.load(x_ptr + places, mask=inside)
+    tl.store(x_ptr + places, row, mask=inside)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(
+    size=st.integers(1, 40),
+    start=st.integers(-10, 40),
+    step=st.integers(-9, 9),
+    modulus=st.integers(1, 12) | st.integers(-12, -1),
+    rows=st.integers(0, 4),
+    limit=st.sampled_from([3, 8]),
+    kind=st.integers(0, 3),
+)
+def test_ends_of_tiles_are_exact(
+    size: int, start: int, step: int, modulus: int, rows: int, limit: int, kind: int
+) -> None:
+    places, x = np.full((4, 8), -1, np.int64), np.zeros(60, np.int32)
+    try:
+        affine_kernel[(1,)](
+            x[10 : 10 + size], places, start, step, modulus, rows, LIMIT=limit, KIND=kind, sanitize="bounds"
+        )
+        found = None
+    except tw.SanitizerError as error:
+        (found,) = error.findings  # the load has no use, so it is gone
+    touched = places[:rows, :limit]
+    bad = (touched < 0) | (touched >= size)
+    assert (found is not None) == bad.any()
+    if found is not None:
+        assert found.lane == tuple(np.argwhere(bad)[0])
+        assert found.element == (touched[found.lane],)
+        assert not x.any()
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_grids_of_three_axes(threads: int) -> None:
     out = np.zeros((2, 3, 4), np.int32)
