@@ -34,11 +34,16 @@ _PROTON = f"{NO_EFFECT}Proton is not there"
 
 
 class build_knobs(base_knobs):
-    """How a C compiler is called."""
+    """How `triton.runtime.build.compile_module_from_src` calls a C compiler; kernels need none.
 
-    cc = env_opt_str("CC", f"{NO_EFFECT}no C compiler is used")
-    cudacrt_path = env_opt_str("TRITON_CUDACRT_PATH", _NVIDIA)
-    cudart_path = env_opt_str("TRITON_CUDART_PATH", _NVIDIA)
+    Attributes:
+        impl: called instead of the compiler with name, source file, folder, library folders, header folders and
+            libraries; returns the path of the library.
+    """
+
+    cc = env_opt_str("CC", "the C compiler")
+    cudacrt_path = env_opt_str("TRITON_CUDACRT_PATH", "a further folder of header files")
+    cudart_path = env_opt_str("TRITON_CUDART_PATH", "a further folder of header files")
     impl: Callable[..., str] | None = None
 
     @property
@@ -103,7 +108,7 @@ class compilation_knobs(base_knobs):
     enable_asan = env_bool("TRITON_ENABLE_ASAN", meaning=_AMD)
     disable_line_info = env_bool("TRITON_DISABLE_LINE_INFO", meaning=f"{NO_EFFECT}objects carry no debug information")
     front_end_debugging = env_bool(
-        "TRITON_FRONT_END_DEBUGGING", meaning="let Python exceptions of the front end pass unwrapped"
+        "TRITON_FRONT_END_DEBUGGING", meaning="`filter_traceback` leaves the compiler's frames in tracebacks"
     )
     allow_non_constexpr_globals = env_bool(
         "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning=f"{NO_EFFECT}globals of simple types are allowed"
