@@ -26,6 +26,7 @@ KERNELS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (branches.merged, {"x": P32, "n": I32}),
     (branches.only_side_effects, {"x": P32, "n": I32}),
     (branches.optional_pointer, {"x": F32, "bias": None}),
+    (branches.perhaps_returned, {"x": P32, "n": I32}),
     (branches.static_early_return, {"x": P32, "STOP": False}),
     (branches.ternary, {"x": P32, "n": I32, "FLAG": True}),
     (branches.two_early_returns, {"x": P32, "n": I32, "flag": I32}),

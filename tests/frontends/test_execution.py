@@ -69,6 +69,7 @@ CASES: list[tuple[str, Callable[[], Any], Any]] = [
     ("two_returns", lambda: first(branches.two_early_returns, ints(*[9] * 5), 3, 0, grid=5), [9, 1, 2, 3, 9]),
     ("other_return", lambda: first(branches.two_early_returns, ints(*[9] * 5), 3, 1, grid=5), [1, 9, 9, 9, 9]),
     ("elif", lambda: [first(branches.elif_chain, ints(5), n)[0] for n in (1, 2, 3, 4)], [10, 20, 30, 0]),
+    ("perhaps", lambda: [first(branches.perhaps_returned, ints(5), n)[0] for n in (2, 3)], [5, 13]),
     ("ternary", lambda: [first(branches.ternary, ints(5), n, True)[0] for n in (2, 3)], [11, 12]),
     ("no_bias", lambda: first(branches.optional_pointer, floats(5), None), [5.0]),
     ("bias", lambda: first(branches.optional_pointer, floats(5), floats(2)), [7.0]),

@@ -88,3 +88,17 @@ def asserts(x, n, BLOCK: tl.constexpr):
     assert BLOCK % 16 == 0, f"BLOCK is {BLOCK}"
     assert n > 0, "n must be positive"
     tl.store(x, n)
+
+
+@tw.jit  # noqa: RET503 - it is what is tested
+def large_only(value):
+    if value > 2:
+        return value * 2, 7
+
+
+@tw.jit
+def perhaps_returned(x, n):
+    """What a helper gives that ends without a `return` is anything, so nobody may use it."""
+    twice, seven = large_only(n)
+    if n > 2:
+        tl.store(x, twice + seven)

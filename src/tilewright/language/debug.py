@@ -14,11 +14,17 @@ from tilewright.support.diagnostics import SemanticError, StaticAssertionFailed
 
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False) -> None:
-    """Print while the kernel is compiled."""
+    """Print while the kernel is compiled; of tiles the type: `int32[constexpr[128]]`."""
     stream = sys.stdout if file is None else file
-    stream.write(sep.join(str(unwrap(value)) for value in values) + end)
+    stream.write(sep.join(_text(unwrap(value)) for value in values) + end)
     if flush:
         stream.flush()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, Tile) or hasattr(value.handle, "array"):  # known in a kernel that runs in Python
+        return str(value)
+    return f"{value.type.scalar}[{', '.join(f'constexpr[{extent}]' for extent in value.type.shape)}]"
 
 
 def static_assert(cond: Any, msg: Any = "") -> None:

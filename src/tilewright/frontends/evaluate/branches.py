@@ -61,7 +61,7 @@ def branch(frame: Frame, step: hir.If) -> None:
     for name in places:
         merge.add(then.names[name], orelse.names[name], partial(BranchTypeMismatch, name))
     if step.tail:
-        merge.add(then.value, orelse.value, ReturnTypeMismatch)
+        merge.add(merge.returned(then, orelse), merge.returned(orelse, then), ReturnTypeMismatch)
     results = merge.emit(test)
     if step.tail:
         frame.result = results[0]
@@ -168,6 +168,17 @@ class _Merge:
         if name not in self._then.names or name not in self._orelse.names:
             return False
         return self._then.names[name] is not self._orelse.names[name]
+
+    def returned(self, side: Side, other: Side) -> Any:
+        """What a side returns; if it does not and the other does, anything of that type, as in Triton."""
+        if side.value is not Frame.NOT_RETURNED or other.value is Frame.NOT_RETURNED:
+            return side.value
+        handles: list[Value] = []
+        layout = flatten(other.value, handles)
+        with self._frame.emitter.recording(side.block):
+            self._frame.mark(self._location)
+            anything = [self._frame.emitter.emit("ub.poison", (), (handle.type,))[0] for handle in handles]
+        return rebuild(layout, iter(anything))
 
     def add(self, then: Any, orelse: Any, mismatch: Mismatch) -> None:
         """One more result; a value that is the same on both sides stays, different constants become run-time values.

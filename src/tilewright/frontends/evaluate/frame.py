@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from tilewright.frontends import hir
 from tilewright.frontends.evaluate.explain import as_compilation_error
@@ -65,10 +65,13 @@ class Frame:
         names: the variables and their values.
         values: the registers.
         lost: variables that have no value any more, and why.
-        result: what `return` gave.
+        result: what `return` gave, or NOT_RETURNED.
         regions: how many run-time regions (loops, branches) surround the current step.
         caller: where the function is called from, when its ops go straight into the caller's block.
     """
+
+    NOT_RETURNED: ClassVar[Any] = object()
+    """The result of a path that has met no `return`."""
 
     __slots__ = (
         "caller",
@@ -98,14 +101,14 @@ class Frame:
         self.values: list[Any] = list(function.initial)
         self.lost: dict[str, str] = {}
         self.outer: dict[str, Any] = {}
-        self.result: Any = None
+        self.result: Any = self.NOT_RETURNED
         self.regions = 0
         self.caller = caller
 
     def evaluate(self) -> Any:
         """Evaluate the whole function; the value that it returns."""
         self.run(self.function.body)
-        return self.result
+        return None if self.result is self.NOT_RETURNED else self.result
 
     def run(self, block: hir.Block) -> None:
         """Evaluate the steps of a block."""

@@ -1,0 +1,20 @@
+"""What `static_print` shows of values that have no numbers yet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def shows(x_ptr, BLOCK: tl.constexpr):
+    tile = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.static_print("", tile, tl.sum(tile), BLOCK, x_ptr, sep=" | ")
+
+
+def test_types_of_tiles(capsys: pytest.CaptureFixture[str]) -> None:
+    shows.warmup(np.zeros(16, np.int32), BLOCK=16, grid=(1,))
+    assert capsys.readouterr().out == " | int32[constexpr[16]] | int32[] | 16 | pointer<int32>[]\n"
