@@ -13,6 +13,7 @@ double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 
 from tilewright import knobs, language
 from tilewright.backends.base import GPUTarget
+from tilewright.language.aggregates import aggregate, aggregate_replace
 from tilewright.language.standard import cdiv
 from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
@@ -71,6 +72,8 @@ __all__ = [
     "TensorWrapper",
     "TilewrightError",
     "Unsupported",
+    "aggregate",
+    "aggregate_replace",
     "autotune",
     "cdiv",
     "compile",

@@ -9,11 +9,15 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright import TensorWrapper, reinterpret
+from tilewright import GPUTarget, TensorWrapper, reinterpret
+from tilewright.compat.foreign_backends import CUDABackend, HIPBackend
+from tilewright.compat.gluon import NVMMASharedLayout
+from tilewright.compat.gluon import TensorDescriptor as GluonDescriptor
 from tilewright.compat.internal_testing import numpy_random, to_numpy, to_triton
 from tilewright.compat.mxfp import E2M1, MXFP4Tensor, MXScaleTensor
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.compat.types import canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth
+from tilewright.compat.unavailable import NotOnCpu
 
 torch = pytest.importorskip("torch")
 
@@ -117,3 +121,18 @@ def test_element_types_in_signatures(dtype: Any, name: str, bits: int) -> None:
     assert canonicalize_dtype(dtype) == name
     assert canonicalize_ptr_dtype(dtype, True) == f"*k{name}"
     assert get_primitive_bitwidth(name) == bits
+
+
+def test_descriptor_with_a_layout() -> None:
+    layout = NVMMASharedLayout(0, 32)
+
+    descriptor = GluonDescriptor.from_tensor(torch.zeros(32, 16), [8, 16], layout)
+
+    assert (descriptor.block_shape, descriptor.layout) == ([8, 16], layout)
+
+
+@pytest.mark.parametrize(("backend", "kind"), [(CUDABackend, "cuda"), (HIPBackend, "hip")])
+def test_back_ends_of_gpus_specialise_and_do_not_compile(backend: Any, kind: str) -> None:
+    assert backend.get_int_specialization(32, align=True) == "D"
+    with pytest.raises(NotOnCpu, match=f"compiles for CPUs, not for {kind}"):
+        backend(GPUTarget(kind, 90, 32)).parse_options({})

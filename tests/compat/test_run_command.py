@@ -118,12 +118,12 @@ def test_other_tritons_do_not_shadow_ours(tmp_path: Path) -> None:
     (tmp_path / "beside" / "helper.py").write_text("NAME = 'helper'")
     (tmp_path / "beside" / "program.py").write_text(
         "import triton, helper\nprint(triton.__version__, helper.NAME)\n"
-        "try:\n    import triton._C\nexcept ImportError as error:\n    print(error)\n"
+        "try:\n    import triton._C.other\nexcept ImportError as error:\n    print(error)\n"
     )
 
     lines = output(tmp_path, "beside/program.py", PYTHONPATH=str(tmp_path / "installed"))
 
-    assert lines == ["3.5.1 helper", "No module named 'triton._C'"]
+    assert lines == ["3.5.1 helper", "No module named 'triton._C.other'"]
     assert output(tmp_path / "beside", "-m", "program") == lines
 
 

@@ -1,7 +1,8 @@
 """Triton's own tests on Tilewright: `docs/conformance.md` is what this prints.
 
-    python tests/conformance/run.py ~/triton/python/test                       # the files of FILES, into the page
+    python tests/conformance/run.py ~/triton/python/test                       # all of reasons.toml, into the page
     python tests/conformance/run.py ~/triton/python/test runtime/test_jit.py   # one, to the terminal
+    python tests/conformance/run.py ~/triton/python/test --kept results.json runtime/test_jit.py    # one, into the page
 
 The first argument is the folder `python/test` of a checkout of Triton; nothing of it is in this repository. It needs
 what those tests need: pytest, torch, scipy, expecttest. Each file runs through `tilewright run -m pytest`, on its own
@@ -20,7 +21,7 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -51,28 +52,47 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Triton's own tests on Tilewright")
     parser.add_argument("checkout", type=Path, help="the folder python/test of a checkout of Triton")
     parser.add_argument("files", nargs="*", help="files below its folder `unit`; without them, those of reasons.toml")
-    parser.add_argument("--version", default="", help="what the page calls this checkout")
+    parser.add_argument("--kept", type=Path, help="results of earlier runs, for the files that are not run now")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one file")
     parser.add_argument("-k", dest="only", default="", help="only tests that match, as pytest -k")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     plan = tomllib.loads((HERE / "reasons.toml").read_text())
-    found = {}
+    found = kept_results(options.kept)
     for name in options.files or plan["files"]:
-        found[name] = list(outcomes(options.checkout.resolve(), name, options.timeout, options.only))
+        choice = Choice(options.only or plan["only"].get(name, ""), 1 if options.only else plan["every"].get(name, 1))
+        found[name] = list(outcomes(options.checkout.resolve(), name, options.timeout, choice))
         print(f"{name}: {summary(found[name])}", flush=True)
         if options.files:
             print(*(f"  {test.name}: {test.message}" for test in found[name] if test.outcome == "failed"), sep="\n")
-    if not options.files:
-        PAGE.write_text(page(found, plan, options.version))
+        if options.kept:
+            lines = {name: [astuple(test) for test in tests] for name, tests in found.items()}
+            options.kept.write_text(json.dumps(lines))
+    if options.kept or not options.files:
+        PAGE.write_text(page({name: found[name] for name in plan["files"] if name in found}, plan))
     return 0
 
 
-def outcomes(checkout: Path, name: str, timeout: float, only: str) -> Iterator[Outcome]:
+def kept_results(path: Path | None) -> dict[str, list[Outcome]]:
+    """The results in a file that `--kept` named earlier, by test file."""
+    if path is None or not path.exists():
+        return {}
+    return {name: [Outcome(*test) for test in tests] for name, tests in json.loads(path.read_text()).items()}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which tests of a file are run: those that match `only` as pytest -k has it, and of them every n-th."""
+
+    only: str
+    every: int
+
+
+def outcomes(checkout: Path, name: str, timeout: float, choice: Choice) -> Iterator[Outcome]:
     """Run one file, again after every crash."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         for _ in range(MAX_CRASHES):
-            status = run_file(checkout, name, log, timeout, only)
+            status = run_file(checkout, name, log, timeout, choice)
             if status is not None and (status in (0, 1) or status in ERRORS_OF_PYTEST):
                 break
         latest = {line["test"]: line for line in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
@@ -83,13 +103,21 @@ def outcomes(checkout: Path, name: str, timeout: float, only: str) -> Iterator[O
         yield Outcome(short, "failed" if crashed else line["outcome"], message)
 
 
-def run_file(checkout: Path, name: str, log: Path, timeout: float, only: str) -> int | None:
+def run_file(checkout: Path, name: str, log: Path, timeout: float, choice: Choice) -> int | None:
     """Run what is left of a file; None when it took too long."""
     command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "recorder"]
-    command += ["-p", "no:cacheprovider", "--device", "cpu", "--tb=short", *(["-k", only] if only else [])]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "--device",
+        "cpu",
+        "--tb=short",
+        *(["-k", choice.only] if choice.only else []),
+    ]
     path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryDirectory() as cache:
         variables = os.environ | {"PYTHONPATH": path, "CONFORMANCE_LOG": str(log), "TRITON_CACHE_DIR": cache}
+        variables["CONFORMANCE_EVERY"] = str(choice.every)
         try:
             done = subprocess.run(
                 [*command, f"unit/{name}"],
@@ -111,15 +139,16 @@ def summary(tests: Iterable[Outcome]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in sorted(Counter(t.outcome for t in tests).items()))
 
 
-def page(found: dict[str, list[Outcome]], plan: dict[str, Any], version: str) -> str:
+def page(found: dict[str, list[Outcome]], plan: dict[str, Any]) -> str:
     """The page: a table of files, then the failures with their reasons, then what is not run."""
-    lines = ["# Triton's own tests", "", plan["introduction"].strip().replace("{version}", version), ""]
+    lines = ["# Triton's own tests", "", plan["introduction"].strip(), ""]
     lines += ["| file | passed | failed | skipped | expected to fail |", "|---|---:|---:|---:|---:|"]
     totals: Counter[str] = Counter()
     for name, tests in found.items():
         counts = Counter(test.outcome for test in tests)
         totals += counts
-        lines.append(row(f"`{name}`", counts))
+        every = plan["every"].get(name, 1)
+        lines.append(row(f"`{name}`" + (f", one case in {every}" if every > 1 else ""), counts))
     lines += [row("all", totals), "", "## What fails", "", "| test | cases | reason |", "|---|---:|---|"]
     lines += [line for name, tests in found.items() for line in failures(name, tests, plan["reasons"])]
     lines += ["", "## What is not run", "", "| file | reason |", "|---|---|"]
@@ -141,8 +170,9 @@ def failures(file: str, tests: Sequence[Outcome], reasons: dict[str, str]) -> It
 
 def reason_for(file: str, test: Outcome, reasons: dict[str, str]) -> str:
     """The reason that the table gives, or else what the test said."""
+    said = f"{file}::{test.name}: {test.message}"
     for pattern, reason in reasons.items():
-        if fnmatch(f"{file}::{test.name}".replace("[", "("), pattern):
+        if fnmatch(said, pattern):
             return reason
     first_line = test.message.strip().partition("\n")[0].replace("|", "\\|")
     return f"not explained yet: {first_line[:160]}"

@@ -199,6 +199,11 @@ class DriverConfig:
         return []
 
 
+def get_device_key() -> str:
+    """What stands for the CPU in `JITFunction.device_caches`."""
+    return "cpu:0"
+
+
 def _cores() -> int:
     """The cores that the process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

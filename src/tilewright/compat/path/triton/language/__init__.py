@@ -2,8 +2,9 @@
 
 from tilewright.compat.marks import must_use_result
 from tilewright.language import *
+from tilewright.language.aggregates import aggregate_replace
 from tilewright.language import __all__ as _names
 
 from triton.language import core, extra, math, random, semantic, standard, target_info
 
-__all__ = [*_names, "must_use_result", "semantic"]
+__all__ = [*_names, "aggregate_replace", "must_use_result", "semantic"]

@@ -2,8 +2,10 @@
 
 from tilewright.compat.marks import must_use_result
 from tilewright.compat.marks import builtin, is_builtin
+from tilewright.language.aggregates import aggregate as _aggregate
+from tilewright.language.aggregates import aggregate_replace
 from tilewright.language.core import *
 from tilewright.language.core import __all__ as _names
 from tilewright.semantics.constexpr import unwrap as _unwrap_if_constexpr
 
-__all__ = [*_names, "builtin", "is_builtin", "must_use_result"]
+__all__ = [*_names, "aggregate_replace", "builtin", "is_builtin", "must_use_result"]

@@ -1,5 +1,6 @@
 """`triton.runtime.jit`."""
 
+from tilewright.compat.driver import get_device_key
 from tilewright.compat.types import canonicalize_dtype, type_canonicalisation_dict
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.compile_hooks import JitFunctionInfo
@@ -20,6 +21,7 @@ __all__ = [
     "TensorWrapper",
     "canonicalize_dtype",
     "constexpr_function",
+    "get_device_key",
     "jit",
     "reinterpret",
     "type_canonicalisation_dict",

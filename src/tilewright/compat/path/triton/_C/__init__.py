@@ -1,0 +1,1 @@
+"""`triton._C`: nothing here is written in C."""

@@ -1,0 +1,1 @@
+"""`triton._C.libtriton`."""

@@ -1,0 +1,5 @@
+"""`triton.backends.nvidia.compiler`."""
+
+from tilewright.compat.foreign_backends import CUDABackend
+
+__all__ = ["CUDABackend"]

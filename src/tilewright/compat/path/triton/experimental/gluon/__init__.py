@@ -1,0 +1,1 @@
+"""`triton.experimental.gluon`: descriptors only; its kernels are not compiled."""

@@ -1,0 +1,126 @@
+"""Classes of values that kernels make, pass to functions and take apart.
+
+    @aggregate
+    class Pair:
+        first: tl.tensor
+        second: tl.tensor
+
+        @jit
+        def total(self):
+            return self.first + self.second
+
+    Pair(x, y).total()                              # inside a kernel
+    aggregate_replace(pair, second=z)               # another one: aggregates do not change
+
+Fields are annotated; those annotated `tl.constexpr` hold constants. A class without `__init__` gets one that takes its
+fields in order, with the values in the class as defaults.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+from tilewright.language.callable import JITCallable
+from tilewright.semantics.constexpr import constexpr
+
+Class = TypeVar("Class", bound=type)
+_MARK = "__triton_aggregate__"
+
+
+def aggregate(cls: Class) -> Class:
+    """Make `cls` a class of values for kernels.
+
+    Raises:
+        TypeError: a base class is none.
+    """
+    for base in cls.__mro__[1:-1]:
+        if _MARK not in vars(base):
+            raise TypeError(f"Aggregates can only inherit from other aggregates, and {base.__qualname__} is none")
+    fields = get_type_hints(cls)
+    defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
+    init = vars(cls).get("__init__") or _init(cls, fields, defaults)
+    members = [
+        value for _, value in inspect.getmembers(cls) if inspect.isfunction(value) or isinstance(value, JITCallable)
+    ]
+    for name, value in {
+        _MARK: True,
+        "__triton_builtin__": True,
+        "__aggregate_fields__": tuple(fields),
+        "__init__": _checked(cls, init, fields),
+        "__setattr__": _setter(cls, fields),
+        "hash_attrs": [init, *members],
+    }.items():
+        setattr(cls, name, value)
+    return cls
+
+
+def aggregate_replace(instance: Any, **changes: Any) -> Any:
+    """A copy of an aggregate with other values in some fields.
+
+    Raises:
+        TypeError: `instance` is no aggregate, or has no such field.
+    """
+    fields = getattr(type(instance), "__aggregate_fields__", None)
+    if fields is None:
+        raise TypeError(f"aggregate_replace() expects an aggregate instance, not a {type(instance).__name__}")
+    for name in changes:
+        if name not in fields:
+            raise TypeError(f"{type(instance).__name__} has no field {name!r}")
+    return type(instance)(**{name: getattr(instance, name) for name in fields} | changes)
+
+
+def _init(cls: type, fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> Callable[..., None]:
+    """The `__init__` of a class that has none."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind, default=defaults.get(name, inspect.Parameter.empty)) for name in fields]
+    order = sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    signature = inspect.Signature(order)
+
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}.__init__(): {error}") from None
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            setattr(self, name, value)
+
+    return initialize
+
+
+def _checked(cls: type, init: Callable[..., None], fields: Mapping[str, Any]) -> Callable[..., None]:
+    """`init`, and the check that it gave every field a value."""
+
+    @wraps(init)
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        missing = next((name for name in fields if name not in vars(self)), None)
+        if missing is not None:
+            raise AttributeError(f"the constructor of {cls.__name__} gave the field {missing!r} no value")
+
+    return initialize
+
+
+def _setter(cls: type, fields: Mapping[str, Any]) -> Callable[[Any, str, Any], None]:
+    """Fields are set once, to values of their type."""
+
+    def set_once(self: Any, name: str, value: Any) -> None:
+        if name not in fields:
+            raise AttributeError(f"{cls.__name__} has no field {name!r}")
+        if name in vars(self):
+            raise AttributeError(
+                f"the fields of {cls.__name__} cannot be changed; aggregate_replace() makes another one"
+            )
+        wanted = fields[name]
+        if wanted is constexpr and not isinstance(value, constexpr):
+            value = constexpr(value)
+        if isinstance(wanted, type) and not isinstance(value, wanted):
+            raise TypeError(
+                f"the field {name!r} of {cls.__name__} is a {wanted.__name__}, not a {type(value).__name__}"
+            )
+        vars(self)[name] = value
+
+    return set_once
