@@ -96,7 +96,7 @@ def test_the_front_end_can_be_chosen() -> None:
 
 
 def test_what_cannot_be_chosen() -> None:
-    with pytest.raises(ValueError, match="one of auto, ast, bytecode; not 'basic'"):
+    with pytest.raises(ValueError, match="one of auto, ast, bytecode, trace; not 'basic'"):
         tw.jit(frontend="basic")(returns_values)
     with pytest.raises(ValueError, match="source"):
         tw.jit(frontend="ast")(eval("lambda x: x"))

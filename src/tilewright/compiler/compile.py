@@ -20,9 +20,8 @@ from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, St
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
 from tilewright.compiler.stages import parse_stage, stage_table, stored
-from tilewright.frontends.choice import reader
+from tilewright.frontends.choice import make_ttir
 from tilewright.frontends.evaluate.frame import EvaluateOptions
-from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
 from tilewright.transforms.pipeline import normalize_ttir
@@ -104,8 +103,8 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         sanitize_overflow=given["sanitize_overflow"],
         dot_precision=given["default_dot_input_precision"],
     )
-    read = reader(kernel.frontend)
-    return evaluate_kernel(read(kernel.fn), front_end_parameters(signature), name=name, options=front_end, read=read)
+    parameters = front_end_parameters(signature)
+    return make_ttir(kernel.fn, parameters, name=name, options=front_end, frontend=kernel.frontend)
 
 
 def _after(entered: str, stages: Mapping[str, Any]) -> Iterable[str]:

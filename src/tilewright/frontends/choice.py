@@ -1,28 +1,48 @@
-"""Which front end reads a kernel, by name.
+"""Which front end makes TTIR of a kernel, by name.
 
-    ast         its source text, as Triton does
-    bytecode    what CPython made of it: no source needed
+    ast         reads its source text, as Triton does
+    bytecode    reads what CPython made of it: no source needed
     auto        the source where there is one, else the bytecode
+    trace       runs it once, on tiles that record what is done with them
 
-All of them read a function into HIR; functions that a kernel calls are read by the kernel's front end.
+What a kernel calls is read by the kernel's front end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from weakref import WeakKeyDictionary
 
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.errors import NoSource
+from tilewright.frontends.evaluate.frame import EvaluateOptions
+from tilewright.frontends.evaluate.kernel import evaluate_kernel
+from tilewright.frontends.from_trace import trace_kernel
+from tilewright.frontends.signature import Parameter
+from tilewright.ir.core import Op
 from tilewright.support.diagnostics import CompilationError
 
+TRACE = "trace"
 Reader = Callable[[FunctionType], hir.Function]
 
 
-def reader(name: str) -> Reader:
-    """The front end with this name; what it has read of a function is kept as long as the function."""
-    return READERS[name]
+def make_ttir(
+    python: FunctionType, parameters: Sequence[Parameter], *, name: str, options: EvaluateOptions, frontend: str
+) -> Op:
+    """A kernel as TTIR, before any pass; the arguments are those of `evaluate_kernel`.
+
+    Args:
+        python: the kernel.
+        parameters: what it is compiled for.
+        name: its symbol.
+        options: what else the result depends on.
+        frontend: one of the names above.
+    """
+    if frontend == TRACE:
+        return trace_kernel(python, parameters, name=name, options=options)
+    read = READERS[frontend]
+    return evaluate_kernel(read(python), parameters, name=name, options=options, read=read)
 
 
 def _kept(read: Reader) -> Reader:
@@ -52,3 +72,4 @@ READERS: Mapping[str, Reader] = {
     "auto": _kept(_read_auto),
     "bytecode": _kept(from_bytecode.read_function),
 }
+"""By front end, how it reads a function; what was read is kept as long as the function."""

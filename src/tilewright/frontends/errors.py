@@ -26,6 +26,16 @@ class NoSource(Diagnostic):
     file: str
 
 
+class LeakedValue(Diagnostic):
+    """A tile that was kept when the trace that it belongs to had ended."""
+
+    title: ClassVar[str] = "a value of another trace is used"
+    label: ClassVar[str] = "this {type}{origin} belongs to another trace"
+    help: ClassVar[str] = "pass values as arguments and results; do not keep them in globals, objects or lists"
+    type: str
+    origin: str
+
+
 class UndefinedName(Diagnostic):
     """A name that is neither a local variable, nor a global, nor a built-in of kernels."""
 

@@ -96,21 +96,11 @@ def run_eagerly(
             run.prepared(function)(**values)
 
 
-def call_eagerly(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a `@jit` function from a kernel that runs in Python.
-
-    Raises:
-        RuntimeError: no such kernel is running.
-    """
+def _call_back(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """A `@jit` function that the kernel calls."""
     run = active()
-    if not isinstance(run, EagerRun):
-        raise RuntimeError("this function works only inside of a kernel")
-    return run.prepared(function)(*args, **kwargs)
-
-
-def _call_back(function: Any, arguments: Sequence[Any]) -> Any:
-    """The combine function of a reduction or scan."""
-    return call_eagerly(function.fn, arguments, {})
+    assert isinstance(run, EagerRun), "the emitter of this context"
+    return run.prepared(function.fn)(*arguments, **keywords)
 
 
 def _value(argument: Any) -> Any:

@@ -7,6 +7,7 @@ def double(x, out, n, BLOCK: tl.constexpr):
 """
 
 from tilewright.language import core, extra, math, random, standard, target_info
+from tilewright.language.control import cond, fori_loop, scan, while_loop
 from tilewright.language.core import (
     TRITON_MAX_TENSOR_NUMEL,
     PropagateNan,
@@ -191,6 +192,7 @@ __all__ = [
     "cdiv",
     "ceil",
     "clamp",
+    "cond",
     "condition",
     "const",
     "constexpr",
@@ -224,6 +226,7 @@ __all__ = [
     "float64",
     "floor",
     "fma",
+    "fori_loop",
     "full",
     "gather",
     "histogram",
@@ -272,6 +275,7 @@ __all__ = [
     "reduce_or",
     "reshape",
     "rsqrt",
+    "scan",
     "sigmoid",
     "sin",
     "slice",
@@ -309,6 +313,7 @@ __all__ = [
     "view",
     "void",
     "where",
+    "while_loop",
     "xor_sum",
     "zeros",
     "zeros_like",

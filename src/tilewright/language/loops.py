@@ -6,9 +6,10 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
+from tilewright.language.values import origin
 from tilewright.semantics.active import active
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import MustBeConstant
+from tilewright.semantics.errors import NoSingleTruth
 from tilewright.semantics.shapes import constant_int
 from tilewright.semantics.tile import Tile, constant
 from tilewright.semantics.types import int32, int64
@@ -86,5 +87,5 @@ def _known(bound: Any) -> int:
         return int(bound)
     value = active().concrete(bound.handle)
     if value is None:
-        raise SemanticError(MustBeConstant("the bound of a traced loop", str(bound.type)))
+        raise SemanticError(NoSingleTruth(bound.type, origin(bound.handle)))
     return int(value)

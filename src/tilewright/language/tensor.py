@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.language import math, memory, operations, shaping, sorting, standard
 from tilewright.language.tuples import tuple
+from tilewright.language.values import origin
 from tilewright.semantics import arithmetic, shapes
 from tilewright.semantics.active import active
 from tilewright.semantics.comparison import compare
@@ -101,7 +102,7 @@ class tensor(Tile):  # noqa: N801 - Triton's name
         """The value when the kernel runs eagerly."""
         value = None if self.type.shape else active().concrete(self.handle)
         if value is None:
-            raise SemanticError(NoSingleTruth(self.type))
+            raise SemanticError(NoSingleTruth(self.type, origin(self.handle)))
         return value % 2**self.type.primitive_bitwidth if self._is_unsigned() else value
 
     def _is_unsigned(self) -> bool:

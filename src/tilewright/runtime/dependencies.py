@@ -260,7 +260,12 @@ def _snapshot(value: Any) -> Any:
     """The value as it is now, also if it is changed in place."""
     if isinstance(value, constexpr):
         return constexpr(_snapshot(value.value))
-    return value if is_immutable(value) else deepcopy(value)
+    if is_immutable(value):
+        return value
+    try:
+        return deepcopy(value)
+    except TypeError:  # something inside cannot be copied: a lock, a module
+        return value
 
 
 def is_immutable(value: Any) -> bool:

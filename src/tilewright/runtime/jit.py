@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast, overload
 from weakref import WeakSet, WeakValueDictionary
 
 from tilewright.compiler.signature import TUPLE
-from tilewright.runtime import late, watching
+from tilewright.runtime import watching
 from tilewright.runtime.async_compile import FutureKernel, active_mode
 from tilewright.runtime.build import build, current_backend, current_target
 from tilewright.runtime.captured import CapturedFunction
@@ -40,14 +40,14 @@ from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.parameters import KernelParam, bind, check_constants, kernel_params
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, specialize
-from tilewright.semantics.active import is_running
+from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
 
 Grid = Any
 Hook = Callable[..., Any]
 
 
-FRONTENDS = ("auto", "ast", "bytecode")
+FRONTENDS = ("auto", "ast", "bytecode", "trace")
 
 
 class Call(NamedTuple):
@@ -192,7 +192,7 @@ class JITFunction(CapturedFunction, KernelInterface):
         """Call the function from a kernel that runs in Python."""
         if not is_running():
             raise RuntimeError("Cannot call @jit'd outside of the scope of a kernel: launch it with kernel[grid](...)")
-        return late.call_eagerly(self.fn, args, kwargs)
+        return call_function(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"JITFunction({self.module}:{self.fn.__qualname__})"
@@ -361,7 +361,8 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
             `repr(specialization)`: gives the kernel's symbol; the argument has `constants` and `signature`.
             `launch_metadata(grid, metadata, arguments)`: gives entries for launch hooks: `name`, `flops`, `bytes`.
             `version`: kept, without a meaning. Tilewright's own: `sanitize`, what the kernel checks while it runs;
-            `frontend`: `ast` (the source, as Triton), `bytecode`, or `auto`: bytecode where there is no source.
+            `frontend`: `ast` (the source, as Triton), `bytecode`, `auto` (bytecode where there is no source), or
+            `trace`: the function is run once, on tiles that record what is done with them.
 
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.

@@ -102,10 +102,3 @@ def interpret(
         marked = parameter.is_constexpr and isinstance(value, (bool, int, float, str))
         values[parameter.name] = constexpr(value) if marked else value
     run_eagerly(python, grid, values, buffers, checks_overflow=checks_overflow)
-
-
-def call_eagerly(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function from a kernel that runs in Python; see `interpreter.eager.call_eagerly`."""
-    from tilewright.interpreter.eager import call_eagerly
-
-    return call_eagerly(function, args, kwargs)

@@ -6,14 +6,18 @@ with emitting_into(builder):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.ir.emitter import Emitter
 
-Caller = Callable[[Any, Sequence[Any]], Any]
+Caller = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Context:
@@ -21,8 +25,8 @@ class Context:
 
     Attributes:
         emitter: takes the ops.
-        call: `call(function, arguments)` evaluates a `@jit` function of the user, for the combine functions of
-            reductions and scans; None lets Python run the function on the tiles.
+        call: `call(function, arguments, keywords)` evaluates a `@jit` function of the user; None lets Python run the
+            function on the tiles.
         debug: whether `device_assert` checks anything.
         dot_precision: how `dot` rounds fp32 operands when the program does not say.
         checks_overflow: whether sums, differences and products of integers assert that they fit.
@@ -87,10 +91,10 @@ def is_running() -> bool:
     return _context.get(None) is not None
 
 
-def call_function(function: Any, arguments: Sequence[Any]) -> Any:
-    """Run `function`, a plain callable or a `@jit` function, on `arguments` (tiles)."""
+def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] = NOTHING) -> Any:
+    """Run `function`, a plain callable or a `@jit` function, on values of a kernel."""
     python = getattr(function, "fn", None)
     if python is None:
-        return function(*arguments)
+        return function(*arguments, **keywords)
     call = context().call
-    return python(*arguments) if call is None else call(function, arguments)
+    return python(*arguments, **keywords) if call is None else call(function, arguments, keywords)

@@ -132,9 +132,40 @@ class NoSingleTruth(Diagnostic):
     """A tile where Python wants True or False."""
 
     title = "a tile has no single truth value"
-    label = "{type} is only known when the kernel runs"
-    help = "use tl.where, or & and | instead of `and` and `or`"
+    label = "{type}{origin} is only known when the kernel runs"
+    help = "use tl.where, tl.cond, tl.fori_loop or tl.while_loop; & and | instead of `and` and `or`"
     type: Any
+    origin: str = ""
+
+
+class CarryChanges(Diagnostic):
+    """A loop function returns another type than it got."""
+
+    title = "the value that the loop passes on changes its type"
+    label = "it is {before} before the loop and {after} after one turn"
+    help = "give it its final type before the loop, or convert it back with .to(…) inside"
+    before: str
+    after: str
+
+
+class SidesDiffer(Diagnostic):
+    """The two functions of a tl.cond return different types."""
+
+    title = "the functions of tl.cond return different types"
+    label = "{then} if the condition holds, {orelse} otherwise"
+    help = "convert one result with .to(…), or make the condition a tl.constexpr"
+    then: str
+    orelse: str
+
+
+class NotInteger(Diagnostic):
+    """Bounds of a loop that are not integers."""
+
+    title = "the bounds of a loop must be integers"
+    label = "they are {lower} and {upper}"
+    help = "convert them with .to(tl.int32)"
+    lower: str
+    upper: str
 
 
 class MustBeConstant(Diagnostic):

@@ -27,6 +27,7 @@ TOPICS = {
     "sorting": "Sorting",
     "random": "Random numbers",
     "loops": "Loops",
+    "control": "Control flow as functions",
     "debug": "Output, checks, hints",
 }
 """The modules of the language by their last name, in the order of the page."""

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadCondition, BranchTypeMismatch, ReturnTypeMismatch
 from tilewright.frontends.evaluate.frame import Frame
-from tilewright.frontends.evaluate.values import (
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.language.values import (
     Fixed,
     at_run_time,
     describe,
@@ -28,8 +30,6 @@ from tilewright.frontends.evaluate.values import (
     same_layout,
     set_name,
 )
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.semantics.arithmetic import logical_and, logical_or, to_bool
 from tilewright.semantics.debug import device_assert
 from tilewright.semantics.shapes import reshape

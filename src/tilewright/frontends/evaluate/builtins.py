@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import language as tl
-from tilewright.frontends.evaluate.values import NUMBERS
 from tilewright.language.python_builtins import absolute, maximum, minimum
+from tilewright.language.values import NUMBERS
 
 
 def print_on_device(prefix: Any = "", *values: Any, **options: Any) -> None:

@@ -9,9 +9,9 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import NotAKernelFunction, NotCallable
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
-from tilewright.frontends.evaluate.values import describe, is_compile_time, unwrapped
 from tilewright.frontends.operations import Method
 from tilewright.language.callable import JITCallable
+from tilewright.language.values import describe, is_compile_time, unwrapped
 
 
 def call(frame: Frame, step: hir.Call) -> None:

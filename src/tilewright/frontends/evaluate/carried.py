@@ -12,7 +12,9 @@ from typing import Any
 from tilewright.frontends import hir
 from tilewright.frontends.errors import LoopTypeChange, NotCarried
 from tilewright.frontends.evaluate.frame import Frame, discard
-from tilewright.frontends.evaluate.values import (
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.core import Block, Value
+from tilewright.language.values import (
     Layout,
     at_run_time,
     describe,
@@ -23,8 +25,6 @@ from tilewright.frontends.evaluate.values import (
     same_layout,
     set_name,
 )
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.core import Block, Value
 
 
 class Carried:

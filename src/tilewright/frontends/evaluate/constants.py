@@ -14,7 +14,10 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import ConstantRedefined, GlobalNotConstant, UndefinedName, WrongUnpacking
 from tilewright.frontends.evaluate.builtins import BUILTINS
 from tilewright.frontends.evaluate.frame import Frame
-from tilewright.frontends.evaluate.values import (
+from tilewright.frontends.python_function import globals_of, is_python_builtin
+from tilewright.ir.attributes import FileLocation
+from tilewright.language.callable import JITCallable
+from tilewright.language.values import (
     NUMBERS,
     at_run_time,
     describe,
@@ -22,9 +25,6 @@ from tilewright.frontends.evaluate.values import (
     set_name,
     unwrapped,
 )
-from tilewright.frontends.python_function import globals_of, is_python_builtin
-from tilewright.ir.attributes import FileLocation
-from tilewright.language.callable import JITCallable
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import block_type, dtype

@@ -10,14 +10,19 @@ A pass inlines them later. The combine functions of reductions are evaluated in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Evaluation, Frame
-from tilewright.frontends.evaluate.values import (
+from tilewright.ir.attributes import Attribute, FileLocation, Symbol
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import FunctionType, Type
+from tilewright.language.callable import JITCallable
+from tilewright.language.values import (
     Compound,
     Fixed,
     Layout,
@@ -27,12 +32,7 @@ from tilewright.frontends.evaluate.values import (
     set_name,
     unwrapped,
 )
-from tilewright.frontends.evaluate.values import Sequence as TupleLayout
-from tilewright.ir.attributes import Attribute, FileLocation, Symbol
-from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import FunctionType, Type
-from tilewright.language.callable import JITCallable
+from tilewright.language.values import Sequence as TupleLayout
 from tilewright.semantics.active import emitting_into
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import CompilationError
@@ -83,11 +83,11 @@ def call_kernel_function(
     return rebuild(found.result, iter(frame.emitter.emit("tt.call", handles, found.result_types, attributes)))
 
 
-def call_in_place(frame: Frame, callee: JITCallable, arguments: Sequence[Any]) -> Any:
+def call_in_place(frame: Frame, callee: JITCallable, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Evaluate a kernel function right here, into the region that is being filled."""
     function = frame.evaluation.read(_python(callee))
     caller = frame.emitter.location
-    bound = bind_arguments(function, list(arguments), {})
+    bound = bind_arguments(function, list(arguments), dict(keywords))
     inner = Frame(frame.evaluation, function, frame.emitter, bound, caller)
     try:
         return inner.evaluate()
@@ -201,8 +201,8 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
     frame = Frame(evaluation, function, Builder(block), names)
     options = evaluation.options
 
-    def call(callee: Any, arguments: Sequence[Any]) -> Any:
-        return call_in_place(frame, callee, arguments)
+    def call(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return call_in_place(frame, callee, arguments, keywords)
 
     with emitting_into(
         frame.emitter,

@@ -19,13 +19,13 @@ from tilewright.frontends.evaluate.constants import bind, delete, load, operate,
 from tilewright.frontends.evaluate.frame import EvaluateOptions, Evaluation, Frame, Handler
 from tilewright.frontends.evaluate.inlining import evaluate_into, finish_function, function_op
 from tilewright.frontends.evaluate.loops import collect, loop, repeat
-from tilewright.frontends.evaluate.values import describe, make_tuple, unwrapped
 from tilewright.frontends.from_ast import read_function_once
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
+from tilewright.language.values import describe, make_tuple, unwrapped
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located
 
@@ -58,7 +58,7 @@ def evaluate_kernel(
     evaluation = Evaluation(module, options or EvaluateOptions(), read, HANDLERS, symbols={name})
     block = Block()
     attributes: list[dict[str, Attribute]] = []
-    names = _bound(function, {parameter.name: parameter for parameter in parameters}, block, attributes)
+    names = bind_parameters(function, {parameter.name: parameter for parameter in parameters}, block, attributes)
     kernel = function_op(function, name, block, public=True, noinline=False)
     kernel.attributes["arg_attrs"] = tuple(attributes)
     module.append(kernel)
@@ -69,7 +69,7 @@ def evaluate_kernel(
     return Op.create("builtin.module", regions=[Region([module])], location=function.location)
 
 
-def _bound(
+def bind_parameters(
     function: hir.Function, parameters: dict[str, Parameter], block: Block, attributes: list[dict[str, Attribute]]
 ) -> dict[str, Any]:
     """The value of each parameter; run-time ones become arguments of `block`, with their attributes."""

@@ -22,10 +22,10 @@ from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIt
 from tilewright.frontends.evaluate.branches import condition
 from tilewright.frontends.evaluate.carried import Carried, Turn, settle
 from tilewright.frontends.evaluate.frame import Frame, discard
-from tilewright.frontends.evaluate.values import describe, set_name, unwrapped
 from tilewright.ir.attributes import UNIT, Attribute, FileLocation, Number
 from tilewright.ir.core import Op, Region
 from tilewright.ir.types import i32
+from tilewright.language.values import describe, set_name, unwrapped
 from tilewright.semantics.arithmetic import add, sub, to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.numbers import dtype_of_number

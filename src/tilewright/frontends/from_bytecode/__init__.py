@@ -28,7 +28,7 @@ def read_function(python: FunctionType) -> hir.Function:
     location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
     _refuse_by_flags(code, location)
     reader = Reader(code)
-    parameters = _parameters(python, location)
+    parameters = parameters_of(python, location)
     body = reader.block(reader.function)
     return hir.Function(python.__name__, parameters, body, tuple(reader.initial), python, location)
 
@@ -39,7 +39,8 @@ def _refuse_by_flags(code: CodeType, location: FileLocation) -> None:
             raise located(UnsupportedSyntax(what), Span(*location))
 
 
-def _parameters(python: FunctionType, location: FileLocation) -> tuple[hir.Parameter, ...]:
+def parameters_of(python: FunctionType, location: FileLocation) -> tuple[hir.Parameter, ...]:
+    """The parameters of a function, all of them at `location`."""
     code = python.__code__
     positional, named = code.co_argcount, code.co_kwonlyargcount
     names = code.co_varnames

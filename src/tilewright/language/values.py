@@ -11,10 +11,12 @@ something known at compile time (numbers, types, functions, None).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.ir.core import Op, Value
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.core import Block, Op, Value
 from tilewright.language.callable import JITCallable
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr
@@ -147,6 +149,14 @@ def describe(value: Any) -> str:
         return f"the type {value}"
     name = getattr(value, "__name__", None)
     return f"`{name}`" if name else f"a {type(value).__name__}"
+
+
+def origin(handle: Value) -> str:
+    """Where a value comes from, for messages: `, the argument n`, `, computed at kernel.py:12`."""
+    if isinstance(handle.owner, Block):
+        return f", the argument `{handle.name}`," if handle.name else ""
+    place = handle.owner.location
+    return f", computed at {Path(place.file).name}:{place.line}," if isinstance(place, FileLocation) else ""
 
 
 def set_name(value: Any, name: str) -> None:
