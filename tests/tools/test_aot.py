@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.backends.llvm.machine import host_target
 from tilewright.support.diagnostics import Unsupported
 from tilewright.tools.aot import compile_command
 from tilewright.tools.aot.compile_command import CompileArgs
@@ -179,6 +181,42 @@ def test_linked_matmul(algorithm: int) -> None:
     assert printed == ["2", "0", "1", "1", *(["0"] if algorithm == 0 else [])]
     product = np.frombuffer(Path("product").read_bytes(), np.float32).reshape(M, N)
     np.testing.assert_allclose(product, (a @ b) ** 2, rtol=1e-4, atol=1e-4)
+
+
+CPUS = {"x86-64-v4": "avx512f", "x86-64-v3": "avx2", "x86-64-v2": "sse4.2"}
+"""Targets, and a feature of each that the next one does without."""
+
+ADD_ONE = """
+#include "linked.h"
+int main(void) {
+  static int x[64] = {1}, y[64] = {2};
+  const int status = add_default(0, x, y, y, 64);
+  return status == TT_SUCCESS ? y[0] - 3 : status;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code for x86")
+def test_code_for_several_cpus() -> None:
+    """The largest CPU whose features are there is taken; the C files are made to believe that some are not."""
+    names = {cpu: compile_kernel("add", "*i32, *i32, *i32, i32, 64", "1", target=f"cpu:{cpu}:0")[0] for cpu in CPUS}
+    link(sorted(Path().glob("add.*.h")), Path("linked"))
+    for cpu, name in names.items():  # each says that it ran
+        path = Path(f"add.{name.removeprefix('add_')}.c")
+        says = f"#include <stdio.h>\n{path.read_text()}".replace(
+            "tt_this.parts = tt_stream", f'puts("{cpu}");\n  tt_this.parts = tt_stream'
+        )
+        path.write_text(says)
+    for cpu, feature in CPUS.items():
+        if feature in host_target().features:
+            assert build(ADD_ONE) == f"{cpu}\n"
+        for path in Path().glob("add.*.c"):
+            path.write_text(path.read_text().replace(f'__builtin_cpu_supports("{feature}")', "0"))
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        build(ADD_ONE)
+    assert caught.value.returncode == 3, "TT_ERROR_NOT_SUPPORTED"
 
 
 @needs_cc

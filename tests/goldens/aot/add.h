@@ -48,5 +48,6 @@ void unload_add_7419c65c_0d1d2d(void);
 }
 #endif
 #endif
+// tilewright-features: 13
 // tt-linker: add_7419c65c_0d1d2d:TT_ConstPointer x_ptr, TT_ConstPointer y_ptr, TT_Pointer out_ptr, int32_t n:128_warps1xstages3
 // tt-linker-backend: cpu

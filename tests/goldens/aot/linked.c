@@ -9,11 +9,18 @@ void load_add_b08a1715_(void);
 void unload_add_b08a1715_(void);
 
 TT_ResultTy add_128_warps1xstages3(TT_StreamTy tt_stream, TT_ConstPointer x_ptr, TT_ConstPointer y_ptr, TT_Pointer out_ptr, int32_t n) {
-  if ((uintptr_t)x_ptr % 16 == 0 && (uintptr_t)y_ptr % 16 == 0 && (uintptr_t)out_ptr % 16 == 0)
-    return add_7419c65c_0d1d2d(tt_stream, x_ptr, y_ptr, out_ptr, n);
-  if (1)
-    return add_b08a1715_(tt_stream, x_ptr, y_ptr, out_ptr, n);
-  return TT_ERROR_INVALID_VALUE;
+  TT_ResultTy tt_status = TT_ERROR_INVALID_VALUE;
+  if ((uintptr_t)x_ptr % 16 == 0 && (uintptr_t)y_ptr % 16 == 0 && (uintptr_t)out_ptr % 16 == 0) {
+    tt_status = add_7419c65c_0d1d2d(tt_stream, x_ptr, y_ptr, out_ptr, n);
+    if (tt_status != TT_ERROR_NOT_SUPPORTED)
+      return tt_status;
+  }
+  if (1) {
+    tt_status = add_b08a1715_(tt_stream, x_ptr, y_ptr, out_ptr, n);
+    if (tt_status != TT_ERROR_NOT_SUPPORTED)
+      return tt_status;
+  }
+  return tt_status;
 }
 void load_add_128_warps1xstages3(void) {
   load_add_7419c65c_0d1d2d();

@@ -67,6 +67,7 @@ void unload_$name(void);
 }
 #endif
 #endif
+// tilewright-features: $features
 // tt-linker: $name:$full:$algorithm
 // tt-linker-backend: cpu
 """)
@@ -224,6 +225,7 @@ def header_text(stub: Stub) -> str:
         grid=_comment(", ".join(stub.grid)),
         full=", ".join(map(str, stub.everything)),
         algorithm=stub.algorithm,
+        features=len(stub.features),
     )
 
 

@@ -6,8 +6,9 @@
     matmul(stream, C, A, B, M, …, algo_id)          with any of matmul_get_num_algos() sets
     matmul_128x64_warps4xstages3(stream, …)         one set of constants
 
-Specialisations with equal constants differ in hints: the function takes the one with most hints that hold, or gives
-TT_ERROR_INVALID_VALUE. Headers say in comments what they declare, in Triton's form:
+Specialisations with equal constants differ in hints and in the CPU that they are for: the function takes the one with
+most hints that hold, of those the one for the largest CPU that this machine is, or gives TT_ERROR_INVALID_VALUE or
+TT_ERROR_NOT_SUPPORTED. Headers say in comments what they declare, in Triton's form:
 
     // tt-linker: matmul_1a2b3c4d_0d1d6c:TT_Pointer C, TT_ConstPointer A, …:128x64_warps4xstages3
     // tt-linker-backend: cpu
@@ -27,6 +28,7 @@ from tilewright.tools.kernels import UsageError
 
 _DIRECTIVE = re.compile(r"//\s*tt-linker:\s*(\w+):(.*):(.+)")
 _BACKEND = re.compile(r"//\s*tt-linker-backend:\s*(\w+)")
+_FEATURES = re.compile(r"//\s*tilewright-features:\s*(\d+)")
 _NAME = re.compile(r"(\w+)_([0-9a-f]+)_((?:\d+[cd])*)")
 _PARAMETER = re.compile(r"(\w+)\s+(\w+)")
 _HINT = re.compile(r"(\d+)([cd])")
@@ -54,21 +56,24 @@ class HeaderParser:
         Raises:
             LinkerError: it does not fit to the headers before, or cannot be read.
         """
+        features = 0
         for line in header.splitlines():
             if found := _DIRECTIVE.fullmatch(line.rstrip()):
-                self._add(*found.groups())
+                self._add(*found.groups(), features)
+            elif found := _FEATURES.fullmatch(line.rstrip()):
+                features = int(found[1])
             elif found := _BACKEND.fullmatch(line.rstrip()):
                 if self.backend_name not in (None, found[1]):
                     raise LinkerError(f"headers of two back ends: {self.backend_name} and {found[1]}")
                 self.backend_name = found[1]
 
-    def _add(self, function: str, signature: str, algorithm: str) -> None:
+    def _add(self, function: str, signature: str, algorithm: str, features: int) -> None:
         named = _NAME.fullmatch(function)
         if named is None:
             raise LinkerError(f"{function!r} is no name of a specialisation: expected NAME_DIGEST_HINTS")
         kernel, _, suffix = named.groups()
         parameters = _parameters(signature)
-        added = Specialization(function, parameters, _hints(function, suffix, parameters))
+        added = Specialization(function, parameters, _hints(function, suffix, parameters), features)
         self.kernels.setdefault((kernel, algorithm), []).append(added)
 
 
@@ -120,7 +125,7 @@ def _linked(kernel: str, parser: HeaderParser, prefix: str) -> Linked:
     groups = {algorithm: group for (name, algorithm), group in parser.kernels.items() if name == kernel}
     merged = _merged(kernel, [one for group in groups.values() for one in group])
     algorithms = [
-        Algorithm(f"{prefix}{kernel}_{algorithm}", sorted(group, key=lambda one: -len(one.hints)))
+        Algorithm(f"{prefix}{kernel}_{algorithm}", sorted(group, key=lambda one: (-len(one.hints), -one.features)))
         for algorithm, group in groups.items()
     ]
     return Linked(f"{prefix}{kernel}", merged, algorithms)

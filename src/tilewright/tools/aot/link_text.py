@@ -17,11 +17,13 @@ class Specialization(NamedTuple):
         name: its C function.
         parameters: with those that are 1, which the function does not take.
         hints: 16 or 1 by parameter.
+        features: how many features of the CPU it may use.
     """
 
     name: str
     parameters: list[Parameter]
     hints: dict[str, int]
+    features: int
 
     @property
     def taken(self) -> list[Parameter]:
@@ -30,7 +32,7 @@ class Specialization(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """Specialisations with equal constants, those with most hints first."""
+    """Specialisations with equal constants, in the order in which they are tried."""
 
     name: str
     specializations: list[Specialization]
@@ -142,8 +144,16 @@ def _dispatcher(kernel: Linked, algorithm: Algorithm) -> str:
     lines = [f"\nTT_ResultTy {one.name}(TT_StreamTy tt_stream{declared(one.taken)});" for one in ones]
     lines += [f"void {mode}_{one.name}(void);" for one in ones for mode in MODES]
     lines += ["", f"TT_ResultTy {algorithm.name}(TT_StreamTy tt_stream{declared(kernel.parameters)}) {{"]
-    lines += [f"  if ({_condition(one)})\n    return {one.name}(tt_stream{passed(one.taken)});" for one in ones]
-    lines += ["  return TT_ERROR_INVALID_VALUE;", "}", ""]
+    lines.append("  TT_ResultTy tt_status = TT_ERROR_INVALID_VALUE;")
+    for one in ones:
+        lines += [
+            f"  if ({_condition(one)}) {{",
+            f"    tt_status = {one.name}(tt_stream{passed(one.taken)});",
+            "    if (tt_status != TT_ERROR_NOT_SUPPORTED)",
+            "      return tt_status;",
+            "  }",
+        ]
+    lines += ["  return tt_status;", "}", ""]
     return "\n".join(lines) + "".join(_forwarded(mode, algorithm.name, [one.name for one in ones]) for mode in MODES)
 
 
