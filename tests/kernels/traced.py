@@ -93,7 +93,7 @@ def branch_on_sum(x, n):
 
 
 def loop_to_argument(x, n):
-    for i in tl.range(0, n):
+    for i in list(tl.range(0, n)):
         tl.store(x, i)
 
 
