@@ -122,7 +122,7 @@ def _advance_pointer(pointer: Tile, offset: Any) -> Tile:
         raise SemanticError(PointerMeetsPointer(pointer.type, steps.type))
     if not kind.integer:
         raise SemanticError(WrongOperandType("pointer + offset", kind, "an integer offset"))
-    if kind is not int1 and not kind.signed and kind.primitive_bitwidth < 64:
+    if not kind.signed and kind.primitive_bitwidth < 64:
         steps = cast(steps, int64)
     pointer, steps = broadcast(pointer, steps)
     return build("tt.addptr", [pointer.handle, steps.handle], pointer.type)
