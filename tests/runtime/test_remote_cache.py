@@ -22,6 +22,8 @@ from tilewright.runtime.cache.redis import RedisRemoteCacheBackend
 from tilewright.runtime.cache.remote import RemoteCacheBackend, RemoteCacheManager
 from tilewright.runtime.cache.store import Entry, load, store
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* is damaged:RuntimeWarning")
+
 DIGEST = "d" * 64
 KEY = base32(DIGEST)
 ENTRY = Entry({"name": "add"}, {"ttir": b"module {}", "image": bytes(range(256)) * 500})
@@ -92,9 +94,10 @@ def test_groups(tmp_path: Path) -> None:
     assert RemoteCacheManager(KEY).get_group("add.json") is None
 
 
-@pytest.mark.parametrize(
-    "note", [b"", b"[]", b'{"child_paths": 3}', b'{"child_paths": [3]}', b'{"child_paths": ["../x"]}']
-)
+BAD_NAMES = (b"3", b"[3]", b'["../x"]')
+
+
+@pytest.mark.parametrize("note", [b"", b"[]", b"[" * 100_000, *(b'{"child_paths": %s}' % names for names in BAD_NAMES)])
 def test_damaged_group(note: bytes) -> None:
     Shared.files = {f"{KEY}/__grp__add.json": note, f"{KEY}/../x": b"evil"}
     assert RemoteCacheManager(KEY).get_group("add.json") is None
@@ -193,6 +196,30 @@ def test_a_backend_that_fails_is_left_alone_and_warned_of_once(monkeypatch: pyte
         warnings.simplefilter("error")
         assert content() == ENTRY.files["image"]
     assert Failing.tried == 2, "after a minute it is tried again"
+
+
+class Slow(Shared):
+    """Answers, but late."""
+
+    asked = 0
+
+    def get(self, filenames: list[str]) -> dict[str, bytes]:
+        type(self).asked += 1
+        time.sleep(0.1)
+        return super().get(filenames)
+
+
+def test_a_slow_backend_is_left_alone_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(DIGEST, "add", ENTRY)
+    another_machine(tmp_path)
+    monkeypatch.setattr(Slow, "asked", 0)
+    monkeypatch.setattr(remote, "SLOW", 0.05)
+    knobs.cache.remote_manager_class = Slow
+    with pytest.warns(RuntimeWarning, match=r"failed .TimeoutError: an answer took 0\.1 s"):
+        assert load(DIGEST, "add") is not None, "the answer is used"
+    for _ in range(3):
+        assert content() is None
+    assert Slow.asked == 1
 
 
 # Redis

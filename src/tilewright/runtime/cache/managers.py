@@ -120,7 +120,7 @@ class FileCacheManager(CacheManager):
         try:
             children = json.loads(Path(note).read_bytes())["child_paths"].items()
             paths = {name: os.fspath(Path(self.cache_dir, path)) for name, path in children}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return paths if all(Path(path).exists() for path in paths.values()) else None
 

@@ -17,7 +17,7 @@ from tilewright.runtime.cache.remote import RemoteCacheBackend
 from tilewright.support import knobs
 
 CONNECT_SECONDS = 0.5
-DEADLINE = 2.0
+DEADLINE = 1.0
 MAX_LINE = 1 << 16
 MAX_ANSWER = 1 << 30
 

@@ -4,9 +4,9 @@
     TRITON_REMOTE_CACHE_BACKEND=tilewright.runtime.cache.redis:RedisRemoteCacheBackend
     TILEWRIGHT_CACHE_KEY=…                      # entries are signed, and others refused
 
-A backend may fail in any way. The first time it does, one warning is given and it is left alone for a minute; what the
-local folder has is used meanwhile, and everything else compiled. Compiled kernels are machine code: without
-TILEWRIGHT_CACHE_KEY, whoever can write to the backend can run code in this process.
+A backend may fail in any way, also by being slow. The first time it does, one warning is given, and it is left alone
+for a minute; what the local folder has is used meanwhile, and everything else compiled. Compiled kernels are machine
+code: without TILEWRIGHT_CACHE_KEY, whoever can write to the backend can run code in this process.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from tilewright.support import knobs
 
 PAUSE = 60.0
 """Seconds for which a backend that failed is left alone."""
+
+SLOW = 0.5
+"""Seconds after which an answer counts as a failure, though it is used: compiling takes less."""
 
 _SEAL = b"tilewright-hmac-sha256:"
 _TAG_BYTES = 32
@@ -133,10 +136,14 @@ class RemoteCacheManager(CacheManager):
         """What `action` returns; None when the backend fails, or failed less than a minute ago."""
         if time.monotonic() < _paused_until.get(self._class, 0.0):
             return None
+        begin = time.monotonic()
         try:
             if self._backend is None:
                 self._backend = self._class(self.key)
-            return action(self._backend)
+            result = action(self._backend)
+            if time.monotonic() - begin > SLOW:
+                _pause(self._class, TimeoutError(f"an answer took {time.monotonic() - begin:.1f} s"))
+            return result
         except Exception as error:  # noqa: BLE001 - a backend is anybody's code, and a launch must not fail with it
             _pause(self._class, error)
             return None
@@ -158,7 +165,7 @@ def _names(note: bytes) -> list[str]:
     """The names in a note about files that belong together, which may be any bytes."""
     try:
         names = list(json.loads(note)["child_paths"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return []
     return names if all(isinstance(name, str) for name in names) else []
 
