@@ -17,7 +17,9 @@ SIZE = 24
 
 
 @tw.jit
-def scatter_kernel(x_ptr, reads_ptr, writes_ptr, adds_ptr, out_ptr, ROUNDS: tl.constexpr, LANES: tl.constexpr):
+def scatter_kernel(
+    x_ptr, reads_ptr, writes_ptr, adds_ptr, out_ptr, ROUNDS: tl.constexpr, LANES: tl.constexpr, SEM: tl.constexpr
+):
     """Each program reads, writes and adds at elements that the index arrays say; negative indices are masked off."""
     lane = tl.arange(0, LANES)
     for i in range(ROUNDS):
@@ -25,7 +27,7 @@ def scatter_kernel(x_ptr, reads_ptr, writes_ptr, adds_ptr, out_ptr, ROUNDS: tl.c
         reads, writes, adds = tl.load(reads_ptr + place), tl.load(writes_ptr + place), tl.load(adds_ptr + place)
         tl.store(out_ptr + place, tl.load(x_ptr + reads, mask=reads >= 0))
         tl.store(x_ptr + writes, lane, mask=writes >= 0)
-        tl.atomic_add(x_ptr + adds, 1, mask=adds >= 0, sem="relaxed")
+        tl.atomic_add(x_ptr + adds, 1, mask=adds >= 0, sem=SEM)
 
 
 @st.composite
@@ -39,20 +41,24 @@ def draws(draw: Any, *, least: int, most: int) -> tuple[int, int, dict[str, np.n
     return programs, rounds, kinds
 
 
-def reported(x: Any, programs: int, rounds: int, kinds: dict[str, np.ndarray], sanitize: str) -> set[str]:
+def reported(
+    x: Any, programs: int, rounds: int, kinds: dict[str, np.ndarray], sanitize: str, sem: str = "relaxed"
+) -> set[str]:
     """The kinds of accesses about which something was reported."""
     out = np.zeros(programs * rounds * LANES, np.int32)
     arrays = [kinds[kind] for kind in ("read", "write", "add")]
     try:
-        scatter_kernel[(programs,)](x, *arrays, out, ROUNDS=rounds, LANES=LANES, sanitize=sanitize, num_threads=1)
+        scatter_kernel[(programs,)](
+            x, *arrays, out, ROUNDS=rounds, LANES=LANES, SEM=sem, sanitize=sanitize, num_threads=1
+        )
     except tw.SanitizerError as error:
         return {finding.access.kind for finding in error.findings}
     return set()
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
-@given(drawn=draws(least=-1, most=SIZE - 1))
+@settings(max_examples=300, deadline=None)
+@given(drawn=draws(least=-1, most=5) | draws(least=-1, most=SIZE - 1))
 def test_races_are_reported_when_there_are_some(drawn: Any) -> None:
     programs, rounds, kinds = drawn
     touched: dict[tuple[str, int], set[int]] = {}
@@ -67,6 +73,40 @@ def test_races_are_reported_when_there_are_some(drawn: Any) -> None:
         if (other, index) in touched
     )
     assert bool(reported(np.zeros(SIZE, np.int32), programs, rounds, kinds, "races")) == races
+
+
+def has_unordered_accesses(programs: int, rounds: int, kinds: dict[str, np.ndarray]) -> bool:
+    """Are two conflicting accesses not ordered by atomics? By vector clocks; programs run one after the other."""
+    clocks = np.zeros((programs, programs), np.int64)
+    released: dict[int, np.ndarray] = {}
+    seen: list[tuple[str, int, int, int]] = []
+    for program in range(programs):
+        for i in range(rounds):
+            for kind in ("read", "write", "add"):
+                indices = kinds[kind].reshape(programs, rounds, LANES)[program, i]
+                clocks[program, program] += 1
+                for index in indices[indices >= 0].tolist():
+                    for other, element, who, when in seen:
+                        conflict = {kind, other} not in ({"read"}, {"add"}) and element == index and who != program
+                        if conflict and when > clocks[program, who]:
+                            return True
+                    seen.append((kind, index, program, int(clocks[program, program])))
+                if kind == "add":
+                    own = clocks[program].copy()
+                    for index in indices[indices >= 0].tolist():
+                        np.maximum(clocks[program], released.get(index, 0), out=clocks[program])
+                    for index in indices[indices >= 0].tolist():
+                        released[index] = np.maximum(released.get(index, 0), own)
+    return False
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(drawn=draws(least=-1, most=5) | draws(least=-1, most=SIZE - 1))
+def test_what_atomics_order_is_never_reported(drawn: Any) -> None:
+    programs, rounds, kinds = drawn
+    if reported(np.zeros(SIZE, np.int32), programs, rounds, kinds, "races", "acq_rel"):
+        assert has_unordered_accesses(programs, rounds, kinds)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Writing ops as formulas: what the checks of the sanitizer are built with.
 
-    code = Code(before=load)
+    code = Code(function.regions[0].block)
+    code.move_before(load)
     bad = code.of(offset).below(size).negated & mask
     with code.when(first_of(bad).differs(NOBODY)): …
 
@@ -14,8 +15,8 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.literals import canonical
 from tilewright.ir.types import IntType, PointerType, TensorType, Type, i1, i32, i64, with_element
 
 NOBODY = 2**31 - 1
@@ -23,10 +24,12 @@ NOBODY = 2**31 - 1
 
 
 class Code:
-    """The place where ops are inserted."""
+    """The place where ops are inserted; constants go to the start of the function."""
 
-    def __init__(self, before: Op) -> None:
-        self.move_before(before)
+    def __init__(self, entry: Block) -> None:
+        assert entry.first is not None, "a function ends with a terminator"
+        self._constants = ConstantPool(entry)
+        self.move_before(entry.first)
 
     def move_before(self, op: Op) -> None:
         """From now on ops go in front of `op`, with its place in the source."""
@@ -62,7 +65,7 @@ class Code:
 
     def number(self, value: int, type: Type) -> Term:
         """A constant of `type`, repeated if that is a tile."""
-        return self.emit("arith.constant", (), type, {"value": Number(canonical(value, type), type)})
+        return Term(self, self._constants.value(value, type))
 
     @contextmanager
     def when(self, condition: Term) -> Iterator[None]:
@@ -77,14 +80,14 @@ class Code:
 
     def number_unless(self, condition: Term, value: int, compute: Callable[[], Term]) -> Term:
         """The i32 `value` if `condition` holds, else what `compute` gives; only then its ops run."""
-        blocks = Block(), Block()
+        then, otherwise = Block(), Block()
+        then.append(Op.create("scf.yield", (self.number(value, i32).value,), location=self.location))
+        end = otherwise.append(Op.create("scf.yield", location=self.location))
         outer = self.block, self.before
-        for block, one in zip(blocks, (lambda: self.number(value, i32), compute), strict=True):
-            end = block.append(Op.create("scf.yield", location=self.location))
-            self.block, self.before = block, end
-            end.set_operands([one().value])
+        self.block, self.before = otherwise, end
+        end.set_operands([compute().value])
         self.block, self.before = outer
-        regions = [Region([block]) for block in blocks]
+        regions = [Region([then]), Region([otherwise])]
         return Term(self, self.insert("scf.if", (condition.value,), (i32,), {"apart": True}, regions).result)
 
     # ------------------------------------------------------------------ memory

@@ -90,12 +90,10 @@ class _Instrument:
         self.inputs = list(function.regions[0].block.args)
 
     def run(self) -> Facts:
-        entry = self.function.regions[0].block
-        assert entry.first is not None, "a function ends with a terminator"
         sites = [self._site(op) for op in self.accesses]
-        code = Code(before=entry.first)
+        code = Code(self.function.regions[0].block)
         pointers = {arg.index: _size(arg.type) for arg in self.inputs if isinstance(arg.type, PointerType)}
-        table = Table(code, self._table_argument(), pointers)
+        table = Table(code, self._table_argument(), pointers, self.checks)
         races = Races(table, self.accesses) if "races" in self.checks else None
         for number, (op, site) in enumerate(zip(self.accesses, sites, strict=True)):
             _Checks(op, number, table, self.checks, [table.arguments[i] for i in site.arguments]).add(races)

@@ -27,11 +27,17 @@ class Place(NamedTuple):
     elements: Term
     size: int
 
-    def offset(self, low: Term) -> Term:
-        """Bytes from `low` on."""
+    @property
+    def addresses(self) -> Term:
+        """The address of each lane."""
+        return self.offset(None)
+
+    def offset(self, low: Term | None) -> Term:
+        """Bytes from `low` on, or from address 0."""
         if self.start is None:
-            return self.elements - low
-        return self.start - low + (self.elements * self.size if self.size > 1 else self.elements)
+            return self.elements if low is None else self.elements - low
+        start = self.start if low is None else self.start - low
+        return start + (self.elements * self.size if self.size > 1 else self.elements)
 
     def element(self, low: Term, base: Term, shadow: Type, granule: int) -> Term:
         """The shadows of the elements, of which that for the element at `low` is at address `base`."""

@@ -76,7 +76,7 @@ class Races:
         stamps = self.code.load(pointer, mask)
         others = self._is_others(stamps)
         if plane == "writers" and kind == "atomic":
-            others = others & ((stamps - self.table.base) & (2 * self.sites - 1)).at_most(2 * self.plain - 1)
+            others = others & self._is_plain(stamps)
         elif not self.syncs and (plane == "readers" or self.has_atomics):
             others = (others | (stamps & 1).differs(0)) & stamps.at_least(self.table.base)
         return _Met(others if mask is None else others & mask, stamps, pointer)
@@ -88,6 +88,10 @@ class Races:
     def _is_others(self, stamps: Term) -> Term:
         """Are stamps of this launch another program's?"""
         return (stamps - self.mine).unsigned_at_least(self.stamps) & stamps.at_least(self.table.base)
+
+    def _is_plain(self, stamps: Term) -> Term:
+        """Are they those of plain accesses?"""
+        return ((stamps - self.table.base) & (2 * self.sites - 1)).at_most(2 * self.plain - 1)
 
     def _compare(self, site: int, place: Place, met: Sequence[_Met]) -> None:
         found, other = met[0].others, met[0].stamps
@@ -111,12 +115,13 @@ class Races:
             return
         stamps = code.load(pointer, mask)
         is_others = self._is_others(stamps)
+        is_own = (stamps - self.mine).unsigned_below(self.stamps)
         if kind == "load":
-            is_own = (stamps - self.mine).unsigned_below(self.stamps)
             new = is_others.choose(stamps | 1, is_own.choose((stamps & 1) | mine, mine, i32), i32)
         else:
             again = stamps.at_least(self.table.base).choose(stamps & 1, 0, i32)
             new = (is_others.to(i32) | again) | mine
+            new = (is_own & self._is_plain(stamps)).choose(stamps, new, i32)  # a plain write weighs more
         code.store(pointer, new, mask)
 
     # ------------------------------------------------------------------ order through atomics
@@ -167,8 +172,7 @@ class Races:
         if sem == "relaxed":
             return
         code = self.code
-        address = place.offset(code.number(0, i64))
-        lock = address.shifted_down(place.size.bit_length() - 1) & (layout.LOCKS - 1)
+        lock = place.addresses.shifted_down(place.size.bit_length() - 1) & (layout.LOCKS - 1)
         bit = code.number(1, lock.type).shifted_up(lock)
         locks = (bit if mask is None else mask.choose(bit, 0, i64)).reduced("arith.ori")
         known_by = code.pointer(self.table.sync + layout.KNOWN_BY_LOCK * 8, i64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tilewright.backends.cpu.options import CHECKS
@@ -36,20 +36,27 @@ class Table:
         reports, sync, waste: addresses.
     """
 
-    def __init__(self, code: Code, table: Value, sizes: Mapping[int, int]) -> None:
+    def __init__(self, code: Code, table: Value, sizes: Mapping[int, int], checks: Sequence[str]) -> None:
         self.code = code
         self._pointer = code.of(table)
+        self._unused = code.number(0, i64)
         self.base = self._word(layout.BASE).to(i32)
         self.reports, self.sync, self.waste = map(self._word, (layout.REPORTS, layout.SYNC, layout.WASTE))
         self.arguments = {}
         for position, (number, size) in enumerate(sizes.items()):
             first = layout.HEADER + position * layout.ARGUMENT
-            low, extent, writers, readers, written = (self._word(first + i) for i in range(layout.ARGUMENT))
-            self.arguments[number] = Argument(low, extent, writers, readers, written, size)
+            self.arguments[number] = Argument(
+                low=self._word(first + layout.LOW),
+                bytes=self._word(first + layout.BYTES),
+                writers=self._word(first + layout.WRITERS, used="races" in checks),
+                readers=self._word(first + layout.READERS, used="races" in checks),
+                written=self._word(first + layout.WRITTEN, used="uninit" in checks),
+                size=size,
+            )
         self.program = self._program()
 
-    def _word(self, number: int) -> Term:
-        return self.code.load(self._pointer.plus_elements(number))
+    def _word(self, number: int, *, used: bool = True) -> Term:
+        return self.code.load(self._pointer.plus_elements(number)) if used else self._unused
 
     def _program(self) -> Term:
         x, y, z = (self._axis("tt.get_program_id", axis) for axis in "xyz")
@@ -67,11 +74,10 @@ class Table:
         count = code.atomic("add", record, code.number(1, i64))
         with code.when(count.unsigned_below(layout.SLOTS)):
             first = record.plus_elements(count * layout.RECORD + 1)
-            address = place.offset(code.number(0, i64))
             fields: dict[int, Term | int] = {
                 layout.PROGRAM: self.program.to(i64),
                 layout.LANE: lane.to(i64),
-                layout.ADDRESS: code.at_lane(address, lane),
+                layout.ADDRESS: code.at_lane(place.addresses, lane),
                 layout.OTHER: other if isinstance(other, int) else other.to(i64),
             }
             for field, value in fields.items():
