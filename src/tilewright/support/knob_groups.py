@@ -24,9 +24,6 @@ from tilewright.support.knob_kinds import (
 )
 from tilewright.support.nvidia_tools import env_nvidia_tool
 
-STATE_FOLDER = ".tilewright"
-"""In `cache.home_dir`: where everything is kept that has no folder of its own."""
-
 NO_EFFECT = "accepted, no effect: "
 _AMD = f"{NO_EFFECT}there is no AMD back end"
 _NVIDIA = f"{NO_EFFECT}kernels are compiled for the CPU"
@@ -61,9 +58,14 @@ class redis_knobs(base_knobs):
 
 
 class cache_knobs(base_knobs):
-    """Where files are kept, and by which classes."""
+    """Where files are kept, and by which classes.
 
-    home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"), f"the folder that holds `{STATE_FOLDER}`")  # noqa: PTH111 - Triton's default ends in a slash
+    Attributes:
+        state_folder: in `home_dir`: where everything is kept that has no folder of its own.
+    """
+
+    state_folder = ".tilewright"
+    home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"), "the folder that holds `.tilewright`")  # noqa: PTH111 - Triton's default ends in a slash
     dump_dir = env_str_callable_default(
         "TRITON_DUMP_DIR", lambda group: group.get_triton_dir("dump"), "where TRITON_KERNEL_DUMP writes"
     )
@@ -84,7 +86,7 @@ class cache_knobs(base_knobs):
 
     def get_triton_dir(self, dirname: str) -> str:
         """The folder of this name below `home_dir`."""
-        return os.fspath(Path(self.home_dir).expanduser() / STATE_FOLDER / dirname)
+        return os.fspath(Path(self.home_dir).expanduser() / self.state_folder / dirname)
 
 
 class compilation_knobs(base_knobs):
