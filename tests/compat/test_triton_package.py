@@ -74,6 +74,7 @@ NAMES = {
     "triton.testing": "Benchmark assert_close do_bench do_bench_cudagraph nvsmi perf_report",
     "triton.tools.mxfp": "MXFP4Tensor MXScaleTensor",
     "triton.tools.tensor_descriptor": "TensorDescriptor",
+    "triton._C.libtriton.ir": "context load_dialects",
     "triton.backends.compiler": "BaseBackend GPUTarget",
     "triton.backends.driver": "DriverBase GPUDriver expand_signature",
     "triton._utils": "canonicalize_dtype",

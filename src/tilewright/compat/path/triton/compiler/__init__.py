@@ -1,7 +1,8 @@
 """`triton.compiler`."""
 
+from tilewright.compat.bindings import ASTSource
 from tilewright.backends.registry import make_backend
-from tilewright.runtime.compile import ASTSource, IRSource, compile, get_cache_key
+from tilewright.runtime.compile import IRSource, compile, get_cache_key
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.support.diagnostics import CompilationError

@@ -1,0 +1,176 @@
+"""The IR as programs for Triton walk over it: `module.walk(function)` and questions to each op.
+
+    module = ASTSource(kernel, signature).make_ir(target, options, {}, {}, context)
+    module.walk(lambda op: print(op.get_name(), op.get_num_operands()))
+
+Views of ops, values and blocks are made as they are asked for; `id()` tells whether two show the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tilewright.ir.attributes import Dense, Number, Symbol
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.printer import print_op
+from tilewright.ir.types import TensorType
+from tilewright.runtime import sources
+
+
+class ASTSource(sources.ASTSource):
+    """A kernel for a signature, whose IR can be walked over."""
+
+    def make_ir(self, target: Any, options: Any, *others: Any) -> ModuleView:
+        """The kernel as a module of TTIR before any pass; `others` is what Triton's front end needs further."""
+        return ModuleView(super().make_ir(target, options))
+
+
+class context:  # noqa: N801 - Triton's name
+    """What MLIR keeps its types in; here there is nothing to keep."""
+
+
+def load_dialects(into: context) -> None:
+    """Does nothing: dialects declare themselves."""
+
+
+class ModuleView(NamedTuple):
+    """A module."""
+
+    op: Op
+
+    def walk(self, visit: Callable[[OpView], Any]) -> None:
+        """Call `visit` with every op, inner ones first."""
+        for op in list(_inner_first(self.op)):
+            visit(OpView(op))
+
+    def str_nodebug(self) -> str:
+        """The text without locations."""
+        return print_op(self.op)
+
+    def __str__(self) -> str:
+        return self.str_nodebug()
+
+
+class OpView(NamedTuple):
+    """An op."""
+
+    op: Op
+
+    def id(self) -> int:
+        """Tells this op from others."""
+        return id(self.op)
+
+    def get_name(self) -> str:
+        """Its name, such as `tt.load`."""
+        return self.op.name
+
+    def get_num_operands(self) -> int:
+        """How many operands it has."""
+        return len(self.op.operands)
+
+    def get_operand(self, index: int) -> ValueView:
+        """One of its operands."""
+        return ValueView(self.op.operands[index])
+
+    def get_num_results(self) -> int:
+        """How many results it has."""
+        return len(self.op.results)
+
+    def get_result(self, index: int) -> ValueView:
+        """One of its results."""
+        return ValueView(self.op.results[index])
+
+    def get_num_regions(self) -> int:
+        """How many regions it has."""
+        return len(self.op.regions)
+
+    def get_region(self, index: int) -> RegionView:
+        """One of its regions."""
+        return RegionView(self.op.regions[index])
+
+    def get_block(self) -> BlockView | None:
+        """The block that it stands in; None for a module."""
+        return None if self.op.block is None else BlockView(self.op.block)
+
+    def get_str_attr(self, name: str) -> str | None:
+        """A text attribute, or None."""
+        found = self.op.attributes.get(name)
+        return found if isinstance(found, str) else found.name if isinstance(found, Symbol) else None
+
+    def get_int_attr(self, name: str) -> int | None:
+        """A whole number among the attributes, or None."""
+        found = self.op.attributes.get(name)
+        return int(found.value) if isinstance(found, Number) else None
+
+    def get_bool_attr(self, name: str) -> bool | None:
+        """A truth value among the attributes, or None."""
+        found = self.op.attributes.get(name)
+        return bool(found.value) if isinstance(found, Number) else found if isinstance(found, bool) else None
+
+    def get_flat_symbol_ref_attr(self, name: str) -> str | None:
+        """The name of a function among the attributes, or None."""
+        found = self.op.attributes.get(name)
+        return found.name if isinstance(found, Symbol) else None
+
+    def get_constant_value(self) -> Any:
+        """The number of a constant; that of all elements where it is a tile; None for other ops."""
+        found = self.op.attributes.get("value")
+        if isinstance(found, Number):
+            return found.value
+        return found.values[0] if isinstance(found, Dense) else None
+
+
+class ValueView(NamedTuple):
+    """An SSA value."""
+
+    value: Value
+
+    def id(self) -> int:
+        """Tells this value from others."""
+        return id(self.value)
+
+    def get_shape(self) -> list[int] | None:
+        """The shape of a tile; None for scalars."""
+        kind = self.value.type
+        return list(kind.shape) if isinstance(kind, TensorType) else None
+
+    def get_type(self) -> str:
+        """The type as text."""
+        return str(self.value.type)
+
+
+class RegionView(NamedTuple):
+    """A region."""
+
+    region: Region
+
+    def id(self) -> int:
+        """Tells this region from others."""
+        return id(self.region)
+
+
+class BlockView(NamedTuple):
+    """A block."""
+
+    block: Block
+
+    def id(self) -> int:
+        """Tells this block from others."""
+        return id(self.block)
+
+    def get_num_arguments(self) -> int:
+        """How many arguments it has."""
+        return len(self.block.args)
+
+    def get_argument(self, index: int) -> ValueView:
+        """One of its arguments."""
+        return ValueView(self.block.args[index])
+
+
+def _inner_first(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        for block in region.blocks:
+            for child in block:
+                yield from _inner_first(child)
+    yield op
