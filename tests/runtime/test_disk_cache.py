@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import os
@@ -85,6 +86,16 @@ def test_a_cache_folder_may_be_moved(root: Path, folder: Path, monkeypatch: pyte
     assert get_cache_manager(DIGEST).get_group("add.json") is not None
 
 
+def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRITON_CACHE_DIR", "here")
+    store(DIGEST, "add", ENTRY)
+    stored = load(DIGEST, "add")
+    monkeypatch.chdir("/")
+    assert stored is not None
+    assert stored.read("image") == ENTRY.files["image"]
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"digest": "x", "entry": {}}'])
 def test_damaged_index_counts_as_absent(folder: Path, content: bytes) -> None:
     (folder / "add.json").write_bytes(content)
@@ -155,6 +166,15 @@ def test_leftovers_of_processes_that_ended_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     remove_leftovers(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(names[1:])
+
+
+def test_leftovers_do_not_depend_on_process_numbers(tmp_path: Path) -> None:
+    """In containers every process may have number 1."""
+    old = tmp_path / f"add.image.{os.getpid()}.0.tmp"
+    old.write_text("")
+    os.utime(old, (time.time() - 2 * folders.PATIENCE,) * 2)
+    remove_leftovers(tmp_path)
+    assert not old.exists()
 
 
 def test_storing_again_removes_leftovers(folder: Path) -> None:
@@ -235,8 +255,8 @@ def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(folders, "_serial", iter([5]))
-    (tmp_path / f"add.{os.getpid()}.5.tmp").symlink_to(victim)
+    monkeypatch.setattr(os, "urandom", bytes)
+    (tmp_path / f"add.{os.getpid()}.00000000.tmp").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_whole(tmp_path / "add", b"content")
     assert victim.read_text() == "precious"
@@ -357,3 +377,11 @@ def test_manager_named_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TRITON_CACHE_MANAGER", "tilewright.runtime.cache.store:Entry")
     with pytest.raises(knobs.KnobError, match="CacheManager"):
         get_cache_manager(DIGEST)
+
+
+def test_nothing_is_unpickled_or_evaluated() -> None:
+    forbidden = {"pickle", "marshal", "shelve", "eval", "exec", "compile", "__import__", "import_module"}
+    for path in Path(folders.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            assert not forbidden & {*names, getattr(node, "id", ""), getattr(node, "module", "")}, path

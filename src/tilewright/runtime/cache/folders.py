@@ -10,16 +10,18 @@ user who runs, and not everybody may write to it. New folders are open to their 
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import stat
+import time
 import warnings
 from pathlib import Path
 
 TEMPORARY = ".tmp"
 MAX_STEM = 100
-_serial = itertools.count()
+PATIENCE = 3600
+"""Seconds after which a temporary file is a leftover; writing one takes milliseconds."""
+
 _warned: set[str] = set()
 
 
@@ -96,7 +98,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: the file cannot be written; nothing is left behind.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{next(_serial)}{TEMPORARY}")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY}")
     try:
         # Nothing of that name may be there, not even a link: it would lead the content elsewhere.
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -111,17 +113,25 @@ def write_whole(path: Path, content: bytes) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Delete temporary files of processes that ended before they could rename them."""
     for entry in os.scandir(folder):
-        if entry.name.endswith(TEMPORARY) and _is_abandoned(entry.name):
+        if entry.name.endswith(TEMPORARY) and _is_abandoned(entry):
             Path(entry.path).unlink(missing_ok=True)
 
 
-def _is_abandoned(name: str) -> bool:
-    """Whether the process in the name of a temporary file is gone. (One on another machine writes its file again.)"""
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    """Whether the process in the name of a temporary file is gone, or had time enough.
+
+    In another container or on another machine the number may mean another process: a file that is deleted under the
+    hands of its writer is written again.
+    """
     try:
-        process = int(name.split(".")[-3])
-        os.kill(process, 0)
+        os.kill(int(entry.name.split(".")[-3]), 0)
     except ProcessLookupError:
         return True
-    except (ValueError, IndexError, OSError):
+    except (ValueError, IndexError):
         return False
-    return False
+    except OSError:
+        pass  # it is there, and belongs to somebody else
+    try:
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > PATIENCE
+    except FileNotFoundError:
+        return False

@@ -68,7 +68,7 @@ class FileCacheManager(CacheManager):
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key)
         root = knobs.cache.dump_dir if dump else knobs.cache.override_dir if override else knobs.cache.dir
-        self._root = os.path.expanduser(root)  # noqa: PTH111 - paths of strings: a kernel is loaded in microseconds
+        self._root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111 - paths of strings: a kernel is loaded in microseconds
         self.cache_dir = f"{self._root}{os.sep}{_plain(key)}"
         self._is_dump = dump
         self._counts = not dump and not override

@@ -11,7 +11,6 @@ is renamed before its files are deleted, so another process finds it whole or no
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -29,8 +28,6 @@ _KEY = re.compile(r"[A-Z2-7]{52}")
 _REMOVED = ".removed-"
 _FOREIGN = (".cubin", ".hsaco", ".ptx", ".so")
 """Files of Triton: its entries, should they be in the same folder, are left alone."""
-
-_serial = itertools.count()
 
 
 class CachedEntry(NamedTuple):
@@ -126,7 +123,7 @@ def _measured(folder: Path) -> CachedEntry | None:
 
 def remove(root: Path, folder: Path) -> bool:
     """Remove an entry; False when another process was faster, or it cannot be removed."""
-    aside = root / f"{_REMOVED}{os.getpid()}-{next(_serial)}"
+    aside = root / f"{_REMOVED}{os.urandom(8).hex()}"
     try:
         folder.rename(aside)
         _delete(aside)
