@@ -5,7 +5,7 @@
 Taking turns makes a change of clock frequency, or a busy neighbour, hit everybody. The sample counts than which four in
 five are slower: the very fastest is no good measure, because now and then the clock of a virtual machine loses time.
 With one thread the clock is the CPU time of the process, so being interrupted does not count; with more it is the wall
-clock, and everybody starts when the threads of the one before have gone to sleep: OpenBLAS's workers spin for 100 ms after
+clock, and everybody starts when the threads of the one before sleep: OpenBLAS's workers spin for 100 ms after
 a call, OpenMP's for some 20, and with as many CPUs as threads they take a CPU away from the next in turn.
 """
 

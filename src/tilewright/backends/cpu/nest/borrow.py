@@ -104,7 +104,7 @@ def emit_borrowed(
     if condition == "true":
         return found
     with w.branch(condition) as branch, branch.otherwise():
-        emit_nest(w, nest, scalar, compact=not _wraps(nest))
+        emit_nest(w, nest, scalar, compact=not _wraps(nest), wraps=_wraps(nest))
     pointer = branch.join("ptr", found.pointer, scalar(buffer))
     stride = branch.join("i64", found.stride, str(columns))
     step = "1" if found.step == "1" else branch.join("i64", found.step, "1")

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Index, Lane, Prefix, Uniform, Vector, level_of
+from tilewright.backends.cpu.nest.lane_values import (
+    Address,
+    Affine,
+    Index,
+    Lane,
+    Prefix,
+    Uniform,
+    Vector,
+    Wrapped,
+    level_of,
+)
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import constant_vector, iota, vector
 from tilewright.backends.llvm.writer import LlvmWriter, Section
@@ -37,6 +47,7 @@ class Context:
         fast: a fast version is being written; it may rely on conditions that it collects in `assumptions`.
         owed: for values that are known, the conditions that they rely on.
         programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
+        wraps: fast versions of ranges modulo something allow for one wrap.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches.
         moved: the rows that the loop loads and stores are collected here.
@@ -62,6 +73,7 @@ class Context:
         self.redirected: str | None = None
         self.programs: str | None = None
         self.compact = False
+        self.wraps = False
         self.streaming = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, str] = {}
@@ -146,6 +158,8 @@ class Context:
                 return self._affine_vector(lane, element, w)
             if isinstance(lane, Prefix):
                 return self._prefix_vector(lane, w)
+            if isinstance(lane, Wrapped):
+                return self._wrapped_vector(lane, element, w)
             return self._pointers(lane, w)
 
     def _affine_vector(self, lane: Affine, element: str, w: LlvmWriter) -> str:
@@ -187,6 +201,14 @@ class Context:
         position = self.position if self.position.isdigit() else self.cached_cast(self.position, "i32")
         left = self.subtract(count, position, "i32", max(lane.level, self.lane_level))
         return w.emit(f"icmp sgt {vector('i32', self.lanes)} {w.splat(left, 'i32', self.lanes)}, {iota(self.lanes)}")
+
+    def _wrapped_vector(self, lane: Wrapped, element: str, w: LlvmWriter) -> str:
+        type = vector(element, self.lanes)
+        straight = self._affine_vector(Affine(lane.base, "1", lane.level), element, w)
+        wrapped = w.emit(f"sub {type} {straight}, {w.splat(lane.modulus, element, self.lanes)}")
+        return w.select(
+            self._prefix_vector(Prefix(lane.below, lane.level), w), type, straight, wrapped, lanes=self.lanes
+        )
 
     def _pointers(self, lane: Lane, w: LlvmWriter) -> str:
         from_base = getattr(lane, "base", None)
@@ -255,8 +277,8 @@ class Context:
         level = max(level_of(a), level_of(b))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             return Uniform(self.add(a.name, b.name, "i64", level), level)
-        if isinstance(a, Affine) and isinstance(b, Uniform):
-            return Affine(self.add(a.base, b.name, "i64", level), a.stride, level, a.local)
+        if isinstance(a, Affine | Wrapped) and isinstance(b, Uniform):
+            return a._replace(base=self.add(a.base, b.name, "i64", level), level=level)
         if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
             base, stride = (self.add(x, y, "i64", level) for x, y in ((a.base, b.base), (a.stride, b.stride)))
             return Affine(base, stride, level, a.local)

@@ -11,14 +11,16 @@ from zlib import crc32
 
 from tilewright.backends.cpu.affine import extends_as_one, keeps_element_size
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.integers import affine_result
+from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
     Address,
     Affine,
     Index,
     Lane,
+    Offsets,
     Uniform,
     Vector,
+    Wrapped,
     is_chunked,
     level_of,
 )
@@ -144,14 +146,14 @@ def _add_pointer(c: Context, op: Op, index: Index) -> Lane:
     assert isinstance(pointee, PointerType)
     element = memory_element(pointee)
     source = element_of(op.operands[1].type)
-    if isinstance(offset, Affine) and not extends_as_one(op.operands[1]):
+    if isinstance(offset, Affine | Wrapped) and not extends_as_one(op.operands[1]):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(pointer, Uniform):
         return Address(pointer, wide, element)
     if isinstance(pointer, Address) and pointer.element == element:
         total = c.plus(pointer.offset, wide)
-        assert isinstance(total, Uniform | Affine | Vector), "a sum of indices is an index"
+        assert isinstance(total, Offsets), "a sum of indices is an index"
         return Address(pointer.base, total, element)
     base = c.as_vector(pointer, "ptr")
     steps = c.as_vector(wide, "i64")
@@ -161,8 +163,10 @@ def _add_pointer(c: Context, op: Op, index: Index) -> Lane:
     return Vector(c.emit(level, f"getelementptr {element}, {many} {base.name}, {each} {steps.name}"), level)
 
 
-def _widen(c: Context, offset: Lane, element: str) -> Uniform | Affine | Vector:
+def _widen(c: Context, offset: Lane, element: str) -> Offsets:
     """An offset as i64."""
+    if isinstance(offset, Wrapped):
+        return widened(c, offset, element, "i64")
     if isinstance(offset, Uniform):
         return Uniform(c.extend(offset.name, element, "i64", offset.level), offset.level)
     if isinstance(offset, Affine):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform
+from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform, Wrapped
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op
@@ -35,9 +35,9 @@ def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
 def _add(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
     if isinstance(a, Uniform):
         a, b = b, a
-    if isinstance(a, Affine) and isinstance(b, Uniform):
+    if isinstance(a, Affine | Wrapped) and isinstance(b, Uniform):
         level = max(a.level, b.level)
-        return Affine(c.add(a.base, b.name, element, level), a.stride, level, a.local)
+        return a._replace(base=c.add(a.base, b.name, element, level), level=level)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
         level = max(a.level, b.level)
         stride = c.add(a.stride, b.stride, element, level)
@@ -72,7 +72,7 @@ def multiply(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
 
 
 def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
-    """(base + lane) % n = base % n + lane, as long as base % n + extent ≤ n."""
+    """(base + lane) % n = base % n + lane, as long as base % n + extent ≤ n; with `c.wraps`, as long as extent ≤ n."""
     if not (c.fast and isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == "1" and not a.local):
         return None
     level = max(a.level, b.level)
@@ -87,8 +87,11 @@ def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
         inside = w.emit(f"icmp ule {element} {a.base}, {last}")
         base = w.emit(f"srem {element} {a.base}, {modulus}")
         room = w.emit(f"sub {element} {b.name}, {c.extent}")
-        fits = w.emit(f"icmp sle {element} {base}, {room}")
+        fits = w.emit(f"icmp sle {element} {'0' if c.wraps else base}, {room}")
         c.assumptions.append(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
+        below = w.emit(f"sub {element} {b.name}, {base}")
+    if c.wraps:
+        return Wrapped(base, b.name, c.extend(below, element, "i64", level), level)
     return Affine(base, "1", level)
 
 
@@ -103,14 +106,22 @@ _RULES = {
 
 def _cast(c: Context, op: Op, lane: Lane) -> Lane | None:
     source, target = op.operands[0].type.scalar, op.result.type.scalar
-    if not isinstance(lane, Affine) or i1 in (source, target):
+    if not isinstance(lane, Affine | Wrapped) or i1 in (source, target):
         return None
     signed = op.name != "arith.extui"
     if source.bits < target.bits and not extends_as_one(op.operands[0], signed=signed):
         return None
     elements = element_of(source), element_of(target)
+    if isinstance(lane, Wrapped):
+        return widened(c, lane, *elements)
     base, stride = (c.extend(part, *elements, lane.level) for part in (lane.base, lane.stride))
     return Affine(base, stride, lane.level, lane.local)
+
+
+def widened(c: Context, lane: Wrapped, source: str, target: str) -> Wrapped:
+    """`lane` in a wider or narrower type."""
+    base, modulus = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.modulus))
+    return lane._replace(base=base, modulus=modulus)
 
 
 # (predicate, lane count for base + lane <predicate> bound as bound - base + this)

@@ -4,6 +4,7 @@
 
     Uniform   one number for all lanes                    splat, row values, scalars
     Affine    base + stride · lane                        ranges, addresses
+    Wrapped   base + lane, less a modulus at the end      ranges modulo something
     Prefix    lane < below                                masks such as offs < n
     Address   base pointer + offset in elements           pointers
     Vector    one value per lane, in a vector register
@@ -31,6 +32,15 @@ class Affine(NamedTuple):
     local: bool = False
 
 
+class Wrapped(NamedTuple):
+    """base + lane on lanes below `below`, an i64; base - modulus + lane from there on."""
+
+    base: str
+    modulus: str
+    below: str
+    level: int
+
+
 class Prefix(NamedTuple):
     """True on lanes below `below`, an i64."""
 
@@ -43,15 +53,18 @@ class Vector(NamedTuple):
     level: int
 
 
+Offsets: TypeAlias = Uniform | Affine | Wrapped | Vector
+
+
 class Address(NamedTuple):
     """`offset` counts elements of the LLVM type `element`."""
 
     base: Uniform
-    offset: Uniform | Affine | Vector
+    offset: Offsets
     element: str
 
 
-Lane: TypeAlias = Uniform | Affine | Prefix | Vector | Address
+Lane: TypeAlias = Uniform | Affine | Wrapped | Prefix | Vector | Address
 Index: TypeAlias = tuple[Lane, ...]
 
 LANE = Affine("0", "1", 0)

@@ -11,6 +11,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     Prefix,
     Uniform,
     Vector,
+    Wrapped,
     is_chunked,
     level_of,
 )
@@ -135,6 +136,9 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
     if mask_vector is None and lanes > 1 and level >= c.depth and isinstance(offset, Affine):
         assert isinstance(pointer, Address)
         return Vector(_read_spaced(c, pointer, offset, inside), level)
+    if mask_vector is None and lanes > 1 and isinstance(offset, Wrapped):
+        assert isinstance(pointer, Address)
+        return Vector(_read_wrapped(c, pointer, offset, inside, level), level)
     pointers, deep = each_address(c, pointer, inside)
     level = max(level, deep)
     with c.at(level) as w:
@@ -164,6 +168,24 @@ def _read_spaced(c: Context, pointer: Address, offset: Affine, inside: str) -> s
                 if_far = far()
         found = branch.join(vector(stored, lanes), if_near, if_far)
     return w.convert("bitcast", found, vector(stored, lanes), vector(inside, lanes))
+
+
+def _read_wrapped(c: Context, pointer: Address, offset: Wrapped, inside: str, level: int) -> str:
+    """Neighbours in memory up to some lane, neighbours elsewhere from there on: two loads under masks."""
+    lanes, align = c.lanes, bits_of(inside) // 8
+    straight = Prefix(offset.below, offset.level)
+    with c.at(level) as w:
+        before = c.as_vector(straight, "i1").name
+        behind = w.emit(f"xor {vector('i1', lanes)} {before}, {w.splat('true', 'i1', lanes)}")
+        first = _behind(
+            c, pointer.base.name, pointer.element, c.start_of(Affine(offset.base, "1", level), "i64"), level
+        )
+        then = _behind(c, first, pointer.element, c.subtract("0", offset.modulus, "i64", level), level)
+        some = c.emit(level, f"icmp slt i64 {offset.below}, {c.add(c.position, str(lanes), 'i64', level)}")
+        then = c.emit(level, f"select i1 {some}, ptr {then}, ptr {w.waste_slot()}")
+        zeros = c.as_vector(_zero(inside), inside).name
+        low = masked_load(w, reachable(c, first, straight), inside, lanes, before, zeros, align=align)
+        return masked_load(w, then, inside, lanes, behind, low, align=align)
 
 
 def reachable(c: Context, pointer: str, mask: Lane | None) -> str:

@@ -35,7 +35,13 @@ SHORT_ROW = 4
 
 
 def emit_nest(
-    w: LlvmWriter, op: Op, scalar: Callable[[Value], str], *, programs: str | None = None, compact: bool = False
+    w: LlvmWriter,
+    op: Op,
+    scalar: Callable[[Value], str],
+    *,
+    programs: str | None = None,
+    compact: bool = False,
+    wraps: bool = False,
 ) -> list[str]:
     """Write the loops of the cpu.nest `op`.
 
@@ -44,12 +50,13 @@ def emit_nest(
         scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
         programs: how many programs the grid has, an i64, if each of them runs the nest once.
         compact: the nest seldom runs: little code counts for more than speed.
+        wraps: ranges modulo something probably wrap.
 
     Returns the LLVM values of the nest's results.
     """
     nest = Nest(op)
     emitter = NestEmitter(w, nest, scalar)
-    emitter.c.programs, emitter.c.compact = programs, compact
+    emitter.c.programs, emitter.c.compact, emitter.c.wraps = programs, compact, wraps
     return emitter.emit()
 
 
