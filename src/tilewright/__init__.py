@@ -39,6 +39,7 @@ from tilewright.runtime.unwritten import initialized, uninitialized
 from tilewright.support.diagnostics import (
     CompilationError,
     CompileTimeAssertionFailure,
+    DeviceAssertError,
     InternalError,
     TilewrightError,
     Unsupported,
@@ -56,6 +57,7 @@ __all__ = [
     "CompileTimeAssertionFailure",
     "CompiledKernel",
     "Config",
+    "DeviceAssertError",
     "Finding",
     "FutureKernel",
     "GPUTarget",

@@ -11,9 +11,9 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import DeviceAssertError
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
-from tilewright.support.diagnostics import DeviceAssertError
 
 
 @tw.jit(noinline=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.support.diagnostics import DeviceAssertError, TilewrightError
+from tilewright import DeviceAssertError, TilewrightError
 
 THREADS = [1, 2]
 
@@ -60,7 +62,8 @@ def test_the_text(golden: Callable[[str, str], None]) -> None:
 
 def without_lines(text: str) -> str:
     folder = __file__.rpartition("/")[0]
-    return text.replace(folder, "tests/cpu") + "\n"
+    text = text.replace(folder, "tests/cpu")
+    return re.sub(r"^\d+( \|)", r"22\1", re.sub(r":\d+:(\d+)$", r":22:\1", text, flags=re.M), flags=re.M) + "\n"
 
 
 def test_both_ways_to_run_say_the_same() -> None:
@@ -210,3 +213,35 @@ def test_combine_functions_may_assert() -> None:
     assert failure(lambda: scanned[(1,)](x, out)).message == "small"
     scanned[(1,)](x % 2, out)
     np.testing.assert_array_equal(out, np.cumsum(x % 2))
+
+
+def test_threads_of_python_hear_only_of_their_own_launches() -> None:
+    wrong: list[tuple[int, int]] = []
+    compiled[(1,)](np.zeros(64, np.float32), 9.0, BLOCK=64)
+
+    def launches(thread: int) -> None:
+        x = np.arange(6400, dtype=np.float32)
+        for turn in range(50):
+            may_fail = (thread + turn) % 2 == 0
+            try:
+                compiled[(100,)](x.copy(), 6000.0 if may_fail else 1e9, BLOCK=64, num_threads=1 + turn % 2)
+                failed = False
+            except DeviceAssertError as error:
+                failed = error.program[0] >= 93
+            if failed is not may_fail:
+                wrong.append((thread, turn))
+
+    threads = [threading.Thread(target=launches, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_checks_and_a_sanitizer_work_together() -> None:
+    kernel = tw.jit(below, debug=True)
+    with pytest.raises(DeviceAssertError):
+        kernel[(1,)](np.arange(4.0), 2, BLOCK=4, sanitize="bounds")
+    with pytest.raises(tw.SanitizerError):
+        kernel[(2,)](np.arange(4.0), 9, BLOCK=4, sanitize="bounds")

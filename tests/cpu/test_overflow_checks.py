@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.support.diagnostics import DeviceAssertError
+from tilewright import DeviceAssertError
 
 LIMIT = 2**31
 
@@ -60,6 +60,14 @@ def test_overflow(function: Any, x: int, y: int, dtype: str, operation: str | No
         assert caught.value.message == f"int{bits} overflow detected for operation {operation}"
         assert "device-side assert" in str(caught.value)
     assert out == wrapped
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_the_decorator_asks_for_checks(interpret: bool) -> None:
+    kernel = tw.jit(added, interpret=interpret, debug=True)
+    x = np.array([100], np.int8)
+    with pytest.raises(DeviceAssertError, match="int8 overflow detected for operation add"):
+        kernel[(1,)](x, x, x)
 
 
 def test_functions_that_say_so_may_wrap() -> None:

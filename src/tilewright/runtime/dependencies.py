@@ -174,7 +174,8 @@ class _Walk:
         defaults = (python.__defaults__, python.__kwdefaults__, python.__annotations__)
         self.add(_code_text(python.__code__), *map(value_text, defaults))
         for read in sorted(set(global_reads(python.__code__))):
-            self.read(read, python)
+            if read.name.isidentifier():  # others are of tools that rewrite code, as pytest does with `assert`
+                self.read(read, python)
 
     def read(self, read: Read, python: FunctionType) -> None:
         namespace = _captured(python, read.name) if read.captured else python.__globals__

@@ -25,8 +25,9 @@ from tilewright.support import knobs
 class InterpretedFunction(JITCallable, KernelInterface):
     """A kernel that the eager interpreter runs."""
 
-    def __init__(self, fn: FunctionType) -> None:
+    def __init__(self, fn: FunctionType, *, debug: bool = False) -> None:
         super().__init__(fn)
+        self.debug = debug
         self.params = kernel_params(fn)
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks: list[Callable[..., Any]] = []
@@ -64,7 +65,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """The arguments by name, and whether integers that overflow are a failed assertion."""
         values, given = bind(self.fn.__name__, self.params, args, kwargs)
-        options = options_facts(current_backend().parse_options(given))
+        options = options_facts(current_backend().parse_options({"debug": self.debug, **given}))
         checks_overflow = (options["debug"] or knobs.runtime.debug) and options.get("sanitize_overflow", True)
         return dict(zip(self.arg_names, values, strict=True)), checks_overflow
 
