@@ -110,6 +110,17 @@ def test_knobs_that_a_program_sets_count() -> None:
     assert asked(question) == ["/here", False]
 
 
+def test_cache_is_where_users_of_triton_look_for_it() -> None:
+    question = (
+        "from triton import knobs\ndel knobs.cache.dir\nprint(json.dumps([knobs.cache.dir, knobs.cache.dump_dir]))"
+    )
+
+    cache, dump = asked(f"import os\nos.environ.pop('TRITON_CACHE_DIR', None)\n{question}")
+
+    assert cache.endswith("/.triton/cache")
+    assert dump.endswith("/.triton/dump")
+
+
 def test_installed_version_is_the_one_that_the_package_states() -> None:
     question = "from importlib.metadata import version\nprint(json.dumps([version('triton'), triton.__version__]))"
 

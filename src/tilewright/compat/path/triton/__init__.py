@@ -1,7 +1,8 @@
 """The package `triton` for programs that `tilewright run` runs: the names are Triton's, the objects are Tilewright's.
 
 The version is that of the Triton whose documents describe block pointers, which later ones removed; what later ones
-added is there too.
+added is there too. What is compiled is kept where users of Triton look for it and delete it: in `~/.triton`. Neither
+takes the other's entries: their keys differ.
 """
 
 from tilewright import (
@@ -32,6 +33,8 @@ from tilewright.compat.marks import must_use_result
 from triton import backends, compiler, errors, knobs, language, runtime, testing, tools
 
 __version__ = "3.5.1"
+
+knobs.cache.state_folder = ".triton"
 
 __all__ = [
     "AsyncCompileMode",
