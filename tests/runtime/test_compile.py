@@ -190,7 +190,7 @@ def test_texts_of_triton_compile(name: str, tmp_path: Path) -> None:
 
 
 def test_ops_that_only_texts_have_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(tw.Unsupported, match=r"the op tt.extern_elementwise is not supported"):
+    with pytest.raises(tw.Unsupported, match="the function __nv_asinf is not supported"):
         tritons_text("maths.ttir", tmp_path)
 
 
@@ -212,6 +212,14 @@ def test_tritons_matmul(tmp_path: Path) -> None:
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
 
 
+INLINE_ASSEMBLY = """
+tt.func public @k(%x: i32) {
+  %y = tt.elementwise_inline_asm "nop" {constraints = "=r,r", packed_element = 1 : i32, pure = true} %x : i32 -> i32
+  tt.return
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error", "message"),
     [
@@ -220,6 +228,7 @@ def test_tritons_matmul(tmp_path: Path) -> None:
         ("a.ttgir", "module {}", ValueError, "cpu has no stage 'ttgir'; it has ttir, ttcir, llir, obj"),
         ("a.llir", "define void @f() { ret void }", ValueError, "does not say what arguments"),
         ("a.obj", "ELF", ValueError, "does not say what arguments"),
+        ("a.ttir", INLINE_ASSEMBLY, tw.Unsupported, "the op tt.elementwise_inline_asm is not supported"),
     ],
 )
 def test_wrong_texts(name: str, text: str, error: type[Exception], message: str, tmp_path: Path) -> None:

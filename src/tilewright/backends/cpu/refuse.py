@@ -1,11 +1,12 @@
 """What the language has and the CPU back end does not: refused by name, at its place, before anything is lowered.
 
 tt.call @factorial(%m)        error: calling a function that calls itself is not supported
-tt.extern_elementwise %x …    error: the op tt.extern_elementwise is not supported
+tt.elementwise_inline_asm …   error: the op tt.elementwise_inline_asm is not supported
 """
 
 from __future__ import annotations
 
+from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
@@ -20,7 +21,6 @@ FOREIGN = frozenset(
         "tt.descriptor_store",
         "tt.dot_scaled",
         "tt.elementwise_inline_asm",
-        "tt.extern_elementwise",
         "tt.make_tensor_descriptor",
         "tt.map_elementwise",
     }
@@ -37,9 +37,11 @@ def refuse_unsupported(module: Op) -> None:
         Unsupported: there is one.
     """
     for op in module.walk():
-        if op.name in FOREIGN:
+        unknown = op.name == "tt.extern_elementwise" and not is_elementwise(op)
+        if op.name in FOREIGN or unknown:
+            feature = f"the function {op.attributes['symbol']}" if unknown else f"the op {op.name}"
             reason = "the CPU back end does not have it, and kernels that Tilewright reads itself do without"
-            raise located(NotSupported(f"the op {op.name}", reason), span_of(op.location))
+            raise located(NotSupported(feature, reason), span_of(op.location))
     for function in functions_of(module):
         if function in _reached_from(function, module):
             call = next(op for op in function.walk() if op.name == "tt.call")
