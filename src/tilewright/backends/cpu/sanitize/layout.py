@@ -28,13 +28,14 @@ CHECK = 1 + SLOTS * RECORD
 EPOCHS = 4
 
 # --- sync
-CLOCK, KNOWN_BY_LOCK = 0, 1
+CLOCK, KNOWN_BY_LOCK = 0, 8
 LOCKS = 64
 STATES = KNOWN_BY_LOCK + LOCKS
 DIRTY, EPOCH, ACQUIRED, KNOWN, RELEASED, THROUGH = 0, 1, 2, 3, 4, 4 + EPOCHS
 """Per program: did it touch anything since the last release; in which epoch it is; the time of its last acquire; what
 it knows of, by lock; for each epoch when it was released first, and through which locks."""
-STATE = 4 + 2 * EPOCHS
+STATE = 16
+"""Not less than a cache line: programs that run at the same time write to their states."""
 
 
 def program_stamps(sites: int) -> int:

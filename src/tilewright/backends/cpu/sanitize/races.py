@@ -206,9 +206,11 @@ class Races:
             ended = self._get(layout.RELEASED + number).differs(0)
             through = self._get(layout.THROUGH + number)
             self._set(layout.THROUGH + number, ended.choose(through | locks, through, i64))
-        known = self._get(layout.KNOWN)
-        with code.when(known.differs(0)):
-            code.atomic("or", known_by, known.like_shape(known_by), used)
+        known = self._get(layout.KNOWN).like_shape(known_by)
+        is_new = (code.load(known_by, used) & known).differs(known)  # who waits asks often, and should not write
+        is_new = is_new if used is None else is_new & used
+        with code.when(is_new.to(i32).reduced("arith.maxsi").differs(0)):
+            code.atomic("or", known_by, known, used)
 
     def _get(self, word: int) -> Term:
         """A word of this program's state."""
