@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tilewright.backends.cpu.options import CpuOptions, parse_options
-from tilewright.compiler.cache_key import CacheKey, llvm_identity, source_identity
+from tilewright.compiler.cache_key import CacheKey, llvm_identity, portable_identity, source_identity
 
 KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", changes="", compiler="c", llvm="l")
 
@@ -62,3 +63,16 @@ def test_unknown_option() -> None:
 def test_bad_number_of_threads() -> None:
     with pytest.raises(ValueError, match="num_threads"):
         parse_options({"num_threads": -1})
+
+
+def test_portable_identity_depends_on_content_alone(tmp_path: Path) -> None:
+    for machine in ("first", "second"):
+        (tmp_path / machine / "folder").mkdir(parents=True)
+        (tmp_path / machine / "folder" / "a.py").write_text("a = 1")
+        (tmp_path / machine / "b.py").write_text("b = 2")
+    os.utime(tmp_path / "second" / "b.py", (1, 1))
+    same = portable_identity(tmp_path / "first")
+    assert portable_identity(tmp_path / "second") == same
+    (tmp_path / "second" / "b.py").write_text("b = 3")
+    portable_identity.cache_clear()
+    assert portable_identity(tmp_path / "second") != same

@@ -304,6 +304,7 @@ assert np.array_equal(out, 2 * x)
 
 
 def test_programs_share_kernels(redis_port: int, tmp_path: Path) -> None:
+    """Also where Tilewright was installed at another time and place."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     environment = {
@@ -316,9 +317,13 @@ def test_programs_share_kernels(redis_port: int, tmp_path: Path) -> None:
     }
     names = []
     for machine in ("first", "second"):
-        environment["TRITON_CACHE_DIR"] = str(tmp_path / machine)
+        shutil.copytree(
+            Path(knobs.__file__).parents[1], tmp_path / machine / "tilewright", copy_function=shutil.copyfile
+        )
+        environment["PYTHONPATH"] = str(tmp_path / machine)
+        environment["TRITON_CACHE_DIR"] = str(tmp_path / machine / "cache")
         subprocess.run([sys.executable, "-W", "error", program], env=environment, check=True, timeout=120)
-        names.append({path.name for path in (tmp_path / machine).glob("*/*")})
+        names.append({path.name for path in (tmp_path / machine / "cache").glob("*/*")})
     assert {"double.ttir", "double.image"} <= names[0]
     assert names[1] == {"double.json", "double.image"}, "not compiled: only these two were fetched"
 

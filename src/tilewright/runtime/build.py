@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options_facts, options_identity
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
-from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity
+from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
 from tilewright.runtime import late
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
@@ -110,6 +110,7 @@ def cache_key(
     """
     hook = knobs.runtime.add_stages_inspection_hook
     changes = (hook()[0] if hook else "", *(f"{name}={text!r}" for name, text in (replacements or {}).items()))
+    is_shared = knobs.cache.manager_class is not None  # perhaps with machines where the files have other dates
     return CacheKey(
         function=source.identity,
         name=source.name,
@@ -117,7 +118,7 @@ def cache_key(
         target=backend.hash(),
         options=options_identity(options),
         changes="".join(changes),
-        compiler=COMPILER_IDENTITY,
+        compiler=portable_identity() if is_shared else COMPILER_IDENTITY,
         llvm=llvm_identity(),
     )
 
