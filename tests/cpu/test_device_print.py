@@ -169,6 +169,22 @@ def test_an_output_that_fails_ends_the_launch(threads: int, monkeypatch: pytest.
     kernel[(1,)](np.zeros(4), False, 4)
 
 
+@pytest.mark.parametrize("stage", ["ttir", "ttcir", "llir"])
+def test_texts_of_stages_print_and_check_too(stage: str, tmp_path: Path, capsys: Capture) -> None:
+    def checked(x_ptr, n):
+        offsets = tl.arange(0, 2)
+        tl.device_print("x", tl.load(x_ptr + offsets))
+        tl.device_assert(offsets < n, "few")
+
+    compiled = tw.jit(checked, debug=True).warmup(np.zeros(2), 5, grid=(1,))
+    path = tmp_path / f"checked.{stage}"
+    path.write_text(str(compiled.asm[stage]))
+    again = tw.compile(str(path))
+    with pytest.raises(tw.DeviceAssertError, match="few"):
+        again[(1,)](np.zeros(2), 1)
+    assert capsys.readouterr().out == "".join(f"pid (0, 0, 0) idx ({i}) x: 0.000000\n" for i in range(2))
+
+
 PROGRAM = """
 import sys
 import numpy as np

@@ -54,6 +54,7 @@ class Listener:
         Raises:
             DeviceAssertError: an assertion failed; of those that did, the one of the first program.
         """
+        del self._callback  # it holds this object, which holds it
         if self._raised is not None:
             raise self._raised
         if self._failures:
