@@ -185,13 +185,40 @@ def tritons_text(name: str, tmp_path: Path) -> CompiledKernel:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in TRITONS_TEXTS.iterdir() if path.stem != "maths"))
-def test_texts_of_triton_compile(name: str, tmp_path: Path) -> None:
+def test_tritons_texts_compile(name: str, tmp_path: Path) -> None:
     assert tritons_text(name, tmp_path).kernel.startswith(b"\x7fELF")
 
 
-def test_ops_that_only_texts_have_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(tw.Unsupported, match="the function __nv_asinf is not supported"):
-        tritons_text("maths.ttir", tmp_path)
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [({}, "the op tt.elementwise_inline_asm"), ({"__nv_asinf": "__nv_j0f"}, "the function __nv_j0f")],
+)
+def test_what_only_texts_have_is_refused(changes: dict[str, str], what: str, tmp_path: Path) -> None:
+    text = (TRITONS_TEXTS / "maths.ttir").read_text()
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    path = tmp_path / "maths.ttir"
+    path.write_text(text)
+    with pytest.raises(tw.Unsupported, match=f"{what} is not supported"):
+        compile(path)
+
+
+def test_mathematics_of_other_libraries(tmp_path: Path) -> None:
+    path = tmp_path / "tanh.ttir"
+    path.write_text("""tt.func public @k(%x: !tt.ptr<f32>) {
+      %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+      %p = tt.splat %x : !tt.ptr<f32> -> tensor<8x!tt.ptr<f32>>
+      %q = tt.addptr %p, %i : tensor<8x!tt.ptr<f32>>, tensor<8xi32>
+      %v = tt.load %q : tensor<8x!tt.ptr<f32>>
+      %t = tt.extern_elementwise %v {libname = "", libpath = "", pure = true, symbol = "__nv_tanhf"} :
+        (tensor<8xf32>) -> tensor<8xf32>
+      tt.store %q, %t : tensor<8x!tt.ptr<f32>>
+      tt.return
+    }""")
+    x = np.linspace(-3, 3, 8, dtype=np.float32)
+    out = x.copy()
+    compile(path)[(1,)](out)
+    np.testing.assert_allclose(out, np.tanh(x), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["softmax.source", "softmax.ttir"])

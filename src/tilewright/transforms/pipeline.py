@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
 from tilewright.transforms.cse import cse
@@ -34,8 +35,10 @@ PASSES = (
     Pass("loop_unroll", loop_unroll),  # last: copies of a small body
 )
 
-NORMALIZING = PASSES[:3]
-"""The passes without which a back end cannot read a module."""
+NORMALIZING = (
+    *PASSES[:3],  # without these a back end cannot read a module
+    Pass("adopt_libraries", adopt_libraries),  # names that only text from elsewhere has
+)
 
 
 def optimize_ttir(

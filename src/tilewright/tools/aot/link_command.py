@@ -59,7 +59,7 @@ class HeaderParser:
         features = 0
         for line in header.splitlines():
             if found := _DIRECTIVE.fullmatch(line.rstrip()):
-                self._add(*found.groups(), features)
+                self._add(found[1], found[2], found[3], features)
             elif found := _FEATURES.fullmatch(line.rstrip()):
                 features = int(found[1])
             elif found := _BACKEND.fullmatch(line.rstrip()):

@@ -1,0 +1,55 @@
+"""Adopt libraries: calls of NVIDIA's and AMD's mathematics become ours.
+
+%y = tt.extern_elementwise %x {symbol = "__nv_tanhf"}       ->    %y = tt.extern_elementwise %x {symbol = "__tw_tanh"}
+%y = tt.extern_elementwise %x {symbol = "__ocml_exp_f32"}   ->    %y = math.exp %x
+
+TTIR that Triton printed for a GPU names them; what has no equal here keeps its name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright import dialects
+from tilewright.dialects.tile_meaning import LIBRARY
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OPS
+
+assert dialects, "declares the ops of `math`"
+_FOREIGN = re.compile(r"__nv_(?:fast_)?(?P<nv>\w+)|__ocml_(?P<ocml>\w+?)_f(?:16|32|64)")
+_RENAMED = {"fabs": "absf", "nearbyint": "rint"}
+_OWN_PREFIX = "__tw_"
+
+
+def adopt_libraries(module: Op) -> bool:
+    """Replace calls of other libraries in `module` where there is a function with the same meaning.
+
+    Returns:
+        whether there were any.
+    """
+    calls = [op for op in module.walk() if op.name == "tt.extern_elementwise"]
+    adopted = list(map(_adopt, calls))
+    return any(adopted)
+
+
+def _adopt(call: Op) -> bool:
+    for name in _names(str(call.attributes["symbol"])):
+        if name in LIBRARY:
+            call.attributes["symbol"] = _OWN_PREFIX + name
+            return True
+        if f"math.{name}" in OPS and call.block is not None:
+            types = [result.type for result in call.results]
+            made = Op.create(f"math.{name}", list(call.operands), types, location=call.location)
+            call.block.insert(made, before=call)
+            call.replace(made.results)
+            return True
+    return False
+
+
+def _names(symbol: str) -> list[str]:
+    """What a function may be called here; NVIDIA's end in `f` when they are for fp32."""
+    match = _FOREIGN.fullmatch(symbol)
+    if match is None:
+        return []
+    names = [match["nv"], match["nv"].removesuffix("f")] if match["nv"] else [match["ocml"]]
+    return [_RENAMED.get(name, name) for name in names]
