@@ -1,6 +1,7 @@
 """`triton.runtime.jit`."""
 
 from tilewright.compat.driver import get_device_key
+from tilewright.compat.signatures import get_full_name, mangle_type
 from tilewright.compat.types import canonicalize_dtype, type_canonicalisation_dict
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.compile_hooks import JitFunctionInfo
@@ -22,7 +23,9 @@ __all__ = [
     "canonicalize_dtype",
     "constexpr_function",
     "get_device_key",
+    "get_full_name",
     "jit",
+    "mangle_type",
     "reinterpret",
     "type_canonicalisation_dict",
 ]
