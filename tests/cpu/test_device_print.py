@@ -185,6 +185,23 @@ def test_texts_of_stages_print_and_check_too(stage: str, tmp_path: Path, capsys:
     assert capsys.readouterr().out == "".join(f"pid (0, 0, 0) idx ({i}) x: 0.000000\n" for i in range(2))
 
 
+def test_an_interrupt_ends_a_program_that_prints_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tw.jit
+    def kernel(n):
+        for i in range(n):
+            tl.device_print("i", i)
+
+    class Interrupted(Closed):
+        def write(self, text: str) -> None:
+            if text.endswith(" i: 5\n"):
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            kernel[(1,)](1 << 30)
+
+
 PROGRAM = """
 import sys
 import numpy as np

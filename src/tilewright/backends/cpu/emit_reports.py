@@ -7,9 +7,9 @@ The word at 16 of the launch record is the address of the listener, two words th
 
 `site` is the number of the print or assertion in a table that the kernel's metadata hold; `value` is the address of the
 buffer to be printed, or the number of the element that does not hold. An assertion that fails reports, sets `stop` and
-leaves the function. Programs look at `stop` when they begin and in every turn of a `while` loop, because what such a
-loop waits for may never come; so do callers of functions. Where nobody listens, prints do nothing and an assertion
-that fails ends the process.
+leaves the function. Programs look at `stop` when they begin, after each print, because Python may have been interrupted
+there, and in every turn of a `while` loop, because what such a loop waits for may never come; so do callers of
+functions. Where nobody listens, prints do nothing and an assertion that fails ends the process.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ class Listener:
         """A print."""
         address = "0" if buffer is None else self.w.emit(f"ptrtoint ptr {buffer} to i64")
         self._report(op, address, program)
+        self.leave_when_stopped()
 
     def _report(self, op: Op, value: str, program: Mapping[str, str], *, otherwise: str | None = None) -> None:
         w = self.w

@@ -61,6 +61,8 @@ class Listener:
             raise min(self._failures, key=lambda failure: failure[0][::-1])[1]
 
     def _report(self, number: int, x: int, y: int, z: int, value: int) -> None:
+        if self._raised is not None:
+            return
         try:
             site = self._sites[number]
             if "message" in site:
