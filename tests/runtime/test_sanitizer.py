@@ -284,6 +284,13 @@ def test_stamps_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
         kernels.copy_kernel[(4000,)](x, out, 0, 256, BLOCK=128, sanitize="races")
 
 
+def test_shadows_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadows, "KEPT_BYTES", 5000)
+    for count in (100, 1000, 200, 500, 300):
+        kernels.copy_kernel[(8,)](floats(count), np.zeros(count, np.float32), 0, count, BLOCK=128, sanitize="races")
+        assert 0 < sum(plane.nbytes for plane in shadows._pool.free) <= 5000
+
+
 # ---------------------------------------------------------------------------------------------------------- uninit
 
 
@@ -304,6 +311,16 @@ def test_parts_of_marked_arrays() -> None:
     kernels.copy_kernel[(1,)](x, middle[64:], 0, 64, BLOCK=64, sanitize=ALL)
     kernels.copy_kernel[(1,)](middle[64:128], x, 0, 64, BLOCK=64, sanitize=ALL)
     assert found(kernels.copy_kernel, (1,), middle[60:], x, 0, 64, BLOCK=64).findings[0].element == (0,)
+
+
+def test_views_share_the_mark_of_their_array() -> None:
+    x, out = tw.uninitialized(np.zeros(64, np.float32)), np.zeros(64, np.float32)
+    kernels.copy_kernel[(1,)](out, x, 0, 64, BLOCK=64, sanitize=ALL)
+    tw.uninitialized(x[8:16])
+    kernels.copy_kernel[(1,)](x, out, 0, 8, BLOCK=64, sanitize=ALL)
+    assert found(kernels.copy_kernel, (1,), x, out, 0, 64, BLOCK=64).findings[0].element == (8,)
+    tw.initialized(x[:32])
+    kernels.copy_kernel[(1,)](x, out, 0, 64, BLOCK=64, sanitize=ALL)
 
 
 def test_atomics_read() -> None:

@@ -5,14 +5,17 @@ Stamps only grow from launch to launch, so memory that an earlier launch used ne
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tilewright.runtime.extents import Extent
+from tilewright.runtime.locks import fork_safe_lock
+
+Plane: TypeAlias = "np.ndarray[Any, Any]"
+"""One stamp for each element."""
 
 PLANES = 2
 FIRST = 2
@@ -38,36 +41,31 @@ class _Pool:
     """Memory that is free, and the least stamp that nobody used."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.free: list[np.ndarray[Any, Any]] = []
+        self.lock = fork_safe_lock()
+        self.free: list[Plane] = []
         self.next = FIRST
         self.generation = 0
 
     def stamps(self, count: int) -> tuple[int, int]:
         """The first of `count` new stamps, and the generation that they belong to."""
-        with self.lock:
-            if self.next + count > LARGEST:
-                self.free, self.next, self.generation = [], FIRST, self.generation + 1
-            first, self.next = self.next, self.next + count
-            return first, self.generation
+        if self.next + count > LARGEST:
+            self.free, self.next, self.generation = [], FIRST, self.generation + 1
+        first, self.next = self.next, self.next + count
+        return first, self.generation
 
-    def take(self, count: int) -> np.ndarray[Any, Any]:
-        """Memory for so many stamps."""
-        with self.lock:
-            fitting = [array for array in self.free if array.size >= count]
-            if fitting:
-                best = min(fitting, key=len)
-                self.free = [array for array in self.free if array is not best]
-                return best
-        return np.zeros(count, np.int32)
+    def take(self, count: int) -> Plane:
+        """Memory for so many stamps, in which all are less than the next one."""
+        fitting = [place for place, plane in enumerate(self.free) if plane.size >= count]
+        if not fitting:
+            return np.zeros(count, np.int32)
+        return self.free.pop(min(fitting, key=lambda place: self.free[place].size))
 
-    def give_back(self, arrays: Sequence[np.ndarray[Any, Any]], generation: int) -> None:
+    def give_back(self, planes: Sequence[Plane], generation: int) -> None:
         with self.lock:
-            if generation != self.generation:
-                return
-            self.free += arrays
-            while sum(array.nbytes for array in self.free) > KEPT_BYTES:
-                self.free.remove(max(self.free, key=len))
+            if generation == self.generation:
+                self.free = sorted([*self.free, *planes], key=len)
+            while sum(plane.nbytes for plane in self.free) > KEPT_BYTES:
+                self.free.pop()
 
 
 _pool = _Pool()
@@ -87,25 +85,35 @@ def stamps_for(extents: dict[int, Extent], stored: Sequence[int], count: int) ->
     """
     if count >= LARGEST:
         raise ValueError("the grid is too large to look for races; launch it in parts")
-    base, generation = _pool.stamps(count)
-    taken: list[np.ndarray[Any, Any]] = []
+    taken: list[Plane] = []
     addresses: dict[int, tuple[int, ...]] = {}
-    for region in _regions(extents):
-        if any(number in stored for number in region):
-            low = min(extents[number].low for number in region)
-            high = max(extents[number].high for number in region)
-            planes: dict[tuple[int, int], list[np.ndarray[Any, Any]]] = {}
-            for number in region:
-                size = extents[number].size
-                place, phase = divmod(extents[number].low - low, size)
-                if (size, phase) not in planes:
-                    planes[size, phase] = [_pool.take((high - low) // size + 1) for _ in range(PLANES)]
-                    taken += planes[size, phase]
-                addresses[number] = tuple(int(plane.ctypes.data) + 4 * place for plane in planes[size, phase])
+    with _pool.lock:  # memory that a later launch gives back has later stamps than this one
+        base, generation = _pool.stamps(count)
+        for region in _regions(extents):
+            if any(number in stored for number in region):
+                found, planes = _shadows({number: extents[number] for number in region})
+                addresses |= found
+                taken += planes
     try:
         yield Stamps(base, addresses)
     finally:
         _pool.give_back(taken, generation)
+
+
+def _shadows(region: dict[int, Extent]) -> tuple[dict[int, tuple[int, ...]], list[Plane]]:
+    """Addresses of stamps for arguments that share memory, and the memory that the stamps are in.
+
+    Arguments whose elements do not lie on each other have planes of their own.
+    """
+    low, high = min(extent.low for extent in region.values()), max(extent.high for extent in region.values())
+    planes: dict[tuple[int, int], list[Plane]] = {}
+    addresses: dict[int, tuple[int, ...]] = {}
+    for number, extent in region.items():
+        place, phase = divmod(extent.low - low, extent.size)
+        if (extent.size, phase) not in planes:
+            planes[extent.size, phase] = [_pool.take((high - low) // extent.size + 1) for _ in range(PLANES)]
+        addresses[number] = tuple(int(plane.ctypes.data) + 4 * place for plane in planes[extent.size, phase])
+    return addresses, [plane for group in planes.values() for plane in group]
 
 
 def _regions(extents: dict[int, Extent]) -> list[list[int]]:

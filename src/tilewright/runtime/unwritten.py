@@ -8,7 +8,7 @@ An array that nobody marked counts as written. Only sanitised kernels tell the m
 
 from __future__ import annotations
 
-import threading
+import itertools
 import weakref
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,9 +27,18 @@ class _Mark(NamedTuple):
     extent: Extent
     written: Any
 
+    def place(self, extent: Extent) -> slice | None:
+        """Which elements are those of `extent`; None when it is no part, or one of other elements."""
+        own = self.extent
+        inside = own.low <= extent.low and extent.high <= own.high
+        if not inside or own.size != extent.size or (extent.low - own.low) % own.size:
+            return None
+        return slice((extent.low - own.low) // own.size, (extent.high - own.low) // own.size)
 
-_marks: dict[tuple[int, int], _Mark] = {}
-_lock = threading.Lock()
+
+_marks: dict[int, _Mark] = {}
+"""By serial number. Marks go when their arrays do, at any time, so whoever looks for one goes through a copy."""
+_serials = itertools.count()
 
 
 def uninitialized(array: Array) -> Array:
@@ -44,40 +53,45 @@ def uninitialized(array: Array) -> Array:
         ArgumentError: it is no array.
     """
     extent = _extent(array)
-    key = (extent.low, extent.high)
-    with _lock:
-        _marks[key] = _Mark(extent, np.zeros((extent.high - extent.low) // extent.size, np.uint8))
-    weakref.finalize(array, _marks.pop, key, None)
+    if not _set(extent, 0):
+        serial = next(_serials)
+        _marks[serial] = _Mark(extent, np.zeros((extent.high - extent.low) // extent.size, np.uint8))
+        weakref.finalize(array, _marks.pop, serial, None)
     return array
 
 
 def initialized(array: Array) -> Array:
-    """Take the mark of `uninitialized` off: what `array` holds now is valid.
+    """Say that what `array` holds now is valid.
+
+    Args:
+        array: what was given to `uninitialized`, or a part of it; any other array is valid anyway.
 
     Returns: `array`.
 
     Raises:
         ArgumentError: it is no array.
     """
-    extent = _extent(array)
-    with _lock:
-        for mark in list(_marks.values()):
-            if mark.extent.low <= extent.low and extent.high <= mark.extent.high:
-                size = mark.extent.size
-                first, end = (edge - mark.extent.low for edge in (extent.low, extent.high))
-                mark.written[first // size : -(-end // size)] = 1
+    _set(_extent(array), 1)
     return array
 
 
 def written_of(extent: Extent) -> int:
     """The address of the byte that says whether the first element of `extent` was written; 0 if nobody marked it."""
-    with _lock:
-        for mark in _marks.values():
-            known = mark.extent
-            inside = known.low <= extent.low and extent.high <= known.high
-            if inside and known.size == extent.size and (extent.low - known.low) % known.size == 0:
-                return int(mark.written.ctypes.data) + (extent.low - known.low) // known.size
+    for mark in list(_marks.values()):
+        place = mark.place(extent)
+        if place is not None:
+            return int(mark.written.ctypes.data) + int(place.start)
     return 0
+
+
+def _set(extent: Extent, written: int) -> bool:
+    """Change what is known of the array at `extent`; whether it, or what it is a part of, was marked."""
+    for mark in list(_marks.values()):
+        place = mark.place(extent)
+        if place is not None:
+            mark.written[place] = written
+            return True
+    return False
 
 
 def _extent(array: object) -> Extent:

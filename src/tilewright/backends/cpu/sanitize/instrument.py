@@ -81,6 +81,8 @@ class Facts(NamedTuple):
 
 
 class _Instrument:
+    """The pass on one kernel."""
+
     def __init__(self, function: Op, checks: Sequence[str]) -> None:
         self.function = function
         self.checks = checks
