@@ -123,7 +123,7 @@ def test_no_backend() -> None:
 @pytest.mark.parametrize("garbage", [b"", b"garbage", bytes(1000), "text", None, 3])
 def test_garbage_is_not_loaded_and_replaced(name: str, garbage: object, tmp_path: Path) -> None:
     store(DIGEST, "add", ENTRY)
-    Shared.files[f"{KEY}/{name}"] = garbage  # type: ignore[assignment]
+    Shared.files[f"{KEY}/{name}"] = garbage
     another_machine(tmp_path)
     assert content() is None
     store(DIGEST, "add", ENTRY)

@@ -127,6 +127,11 @@ def test_nothing_reaches_the_environment_without_propagation() -> None:
     assert "TRITON_REDIS_HOST" not in os.environ
 
 
+def test_paths_become_text() -> None:
+    knobs.cache.dir = Path("/a/b")
+    assert (knobs.cache.dir, os.environ["TRITON_CACHE_DIR"]) == ("/a/b", "/a/b")
+
+
 def test_none_unsets_the_variable() -> None:
     os.environ["USE_IR_LOC"] = "ttir"
     knobs.compilation.use_ir_loc = None

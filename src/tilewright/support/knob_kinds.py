@@ -131,6 +131,8 @@ class env_base(Generic[Given, Value]):
         if isinstance(value, Env):
             group.__dict__.pop(self.name, None)
             return
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
         group.__dict__[self.name] = value
         text = toenv(value)
         if text:
