@@ -143,6 +143,14 @@ def test_pointers_from_numbers() -> None:
     assert found(kernels.from_address_kernel, (1,), elsewhere.ctypes.data, out).findings[0].access.kind == "load"
 
 
+def test_memory_of_no_argument(golden: Golden) -> None:
+    x = np.zeros(1, np.int32)
+    golden(text_of(found(kernels.poke_kernel, (1,), x.ctypes.data)), "sanitizer/no_argument.err")
+    assert x[0] == 0, "a bad store is left out"
+    kernels.poke_kernel[(1,)](x.ctypes.data, sanitize="races,uninit")
+    assert x[0] == 7, "nobody asked for bounds"
+
+
 def test_operands_of_dot(golden: Golden) -> None:
     a, b, out = floats(32, 64) / 100, floats(64, 32) / 100, np.zeros((32, 32), np.float32)
     kernels.dot_kernel[(1,)](a, b, out, 64, BLOCK=32, sanitize=ALL)

@@ -39,7 +39,7 @@ class Finding(NamedTuple):
         check: `bounds`, `races` or `uninit`.
         access: the access that was checked.
         lane: the index into its tile; () for a scalar.
-        argument: the name of the argument that it went to.
+        argument: the name of the argument that it went to; "" when the kernel has none that it may go to.
         element: the index into the argument.
         shape: of the argument.
         times: how many tiles failed this check at this place.
@@ -59,12 +59,10 @@ class Finding(NamedTuple):
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        diagnostic = _DIAGNOSTICS[self.check](
-            BEHAVIOUR[self.access.kind],
-            f"`{self.argument}`[{', '.join(map(str, self.element))}]",
-            self.shape,
-            self._program(),
-        )
+        element, shape = "memory of no argument", ""
+        if self.argument:
+            element, shape = f"`{self.argument}`[{', '.join(map(str, self.element))}]", f" of shape {self.shape}"
+        diagnostic = _DIAGNOSTICS[self.check](BEHAVIOUR[self.access.kind], element, shape, self._program())
         *text, help = render(diagnostic, self.access.span).splitlines()
         yield from text
         if self.other is not None:
@@ -90,7 +88,7 @@ class SanitizerError(TilewrightError):
     """A kernel with `sanitize` did what it must not.
 
     Attributes:
-        findings: all that was found, in the order of the kernel's lines.
+        findings: all that was found, in program order, atomics last.
     """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
@@ -106,7 +104,7 @@ class _Bad(Diagnostic):
 
     access: str
     element: str
-    shape: tuple[int, ...]
+    shape: str
     program: str
 
 
@@ -114,7 +112,7 @@ class OutOfBounds(_Bad):
     """An access outside of the arguments."""
 
     title: ClassVar[str] = "out-of-bounds {access}"
-    label: ClassVar[str] = "{element} of shape {shape}, {program}"
+    label: ClassVar[str] = "{element}{shape}, {program}"
     help: ClassVar[str] = "the access was left out; give it a mask, or pass a larger array"
 
 
@@ -130,7 +128,7 @@ class Unwritten(_Bad):
     """A load of what nobody stored."""
 
     title: ClassVar[str] = "{access} of memory that was never written"
-    label: ClassVar[str] = "{element} of shape {shape}, {program}"
+    label: ClassVar[str] = "{element}{shape}, {program}"
     help: ClassVar[str] = "store to it in a sanitised kernel first, or call tilewright.initialized(array)"
 
 

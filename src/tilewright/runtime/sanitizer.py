@@ -150,7 +150,7 @@ class _Reader:
             check=check,
             access=access,
             lane=tuple(map(int, np.unravel_index(record[layout.LANE], site.shape))) if site.shape else (),
-            argument=extent.name if extent else "?",
+            argument=extent.name if extent else "",
             element=extent.element_at(address) if extent else (),
             shape=extent.shape if extent else (),
             times=count,

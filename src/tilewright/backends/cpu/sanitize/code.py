@@ -2,8 +2,8 @@
 
     code = Code(function.regions[0].block)
     code.move_before(load)
-    bad = code.of(offset).below(size).negated & mask
-    with code.when(first_of(bad).differs(NOBODY)): …
+    bad = code.of(offset).unsigned_below(size).negated & mask
+    with code.when(code.first(bad).differs(NOBODY)): …
 
 A `Term` is a value with operators; where a tile meets a scalar or a number, the latter is repeated.
 """

@@ -153,7 +153,8 @@ class _Checks:
                 races.check(self.kind, self.number, self.place, argument, mask, good)
             if "uninit" in self.checks and self.place.size >= argument.size:
                 self._check_written(argument, mask, good)
-        self._guard(good)
+        if "bounds" in self.checks:
+            self._guard(good)
         if races is not None and self.kind == "atomic":
             races.order(self.op, self.place, self.mask)
 

@@ -1,6 +1,6 @@
 """Where an access goes: a scalar address plus a tile of element numbers, or only a tile of addresses.
 
-    addptr(splat(%p), %row) + %column : ptr<f32>        start = %p, index = %row + %column, in elements
+    addptr(addptr(splat(%p), %row), %column)        start = %p, elements = %row + %column
 
 A tile of this form stays affine, so its shadow is read and written with vectors as the memory itself.
 """
