@@ -52,11 +52,9 @@ def test_numbers_and_tuples(value: Any, expected: Any) -> None:
     assert type(found[0]) is type(expected[0])
 
 
-@pytest.mark.parametrize(
-    ("specialize_value", "align", "keys"), [(1, 1, (1, "D")), (1, 0, (1, "")), (0, 1, (None, None))]
-)
-def test_parameters_may_forbid(specialize_value: bool, align: bool, keys: Any) -> None:
-    found = [native_specialize_impl(BaseBackend, value, False, specialize_value, align) for value in (1, 16)]
+@pytest.mark.parametrize(("by_value", "align", "keys"), [(1, 1, (1, "D")), (1, 0, (1, "")), (0, 1, (None, None))])
+def test_parameters_may_forbid(by_value: bool, align: bool, keys: Any) -> None:
+    found = [native_specialize_impl(BaseBackend, value, False, by_value, align) for value in (1, 16)]
 
     assert tuple(key for _, key in found) == keys
     assert found[0][0] == ("constexpr" if by_value else "i32")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.compat.tensor_descriptor import TensorDescriptor as PlainDescriptor
+from tilewright.compat.tensor_descriptor import Descriptor
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class NVMMASharedLayout:
 
 
 @dataclass
-class TensorDescriptor(PlainDescriptor):
+class TensorDescriptor(Descriptor):
     """A tensor descriptor with the layout of its tiles."""
 
     layout: NVMMASharedLayout | None = None
 
     @staticmethod
-    def from_tensor(  # type: ignore[override]
+    def from_tensor(
         tensor: Any,
         block_shape: Sequence[int],
         layout: NVMMASharedLayout,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.backends.base import BaseBackend
-from tilewright.compat.tensor_descriptor import TensorDescriptor
+from tilewright.compat.tensor_descriptor import Descriptor
 from tilewright.compat.types import canonicalize_dtype
 from tilewright.compiler.signature import CONSTEXPR
 from tilewright.language.callable import JITCallable
@@ -31,7 +31,7 @@ def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_va
     Raises:
         ArgumentError: no kernel can take it.
     """
-    if isinstance(arg, TensorDescriptor):
+    if isinstance(arg, Descriptor):
         return _descriptor_type(arg), None
     if isinstance(arg, JITCallable):
         return CONSTEXPR, arg.cache_key
@@ -77,7 +77,7 @@ def _like(arg: tuple[Any, ...], parts: Sequence[Any]) -> tuple[Any, ...]:
     return made
 
 
-def _descriptor_type(descriptor: TensorDescriptor) -> str:
+def _descriptor_type(descriptor: Descriptor) -> str:
     layout = getattr(descriptor, "layout", None)
     suffix = "" if layout is None else f",{layout!r}"
     return f"tensordesc<{canonicalize_dtype(descriptor.base.dtype)}{list(descriptor.block_shape)}{suffix}>"

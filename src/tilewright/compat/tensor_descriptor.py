@@ -10,7 +10,7 @@ ALIGNMENT, MAX_RANK = 16, 5
 
 
 @dataclass
-class TensorDescriptor:
+class Descriptor:
     """A tensor that kernels read and write block by block.
 
     Attributes:
@@ -33,13 +33,6 @@ class TensorDescriptor:
             if not met:
                 raise AssertionError(f"{requirement}: {self}")
 
-    @staticmethod
-    def from_tensor(
-        tensor: Any, block_shape: Sequence[int], padding: str = "zero", round_f32_to_tf32: bool = False
-    ) -> TensorDescriptor:
-        """The descriptor of a whole tensor."""
-        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32)
-
     def _requirements(self) -> list[tuple[str, bool]]:
         rank, size = len(self.shape), self.base.element_size()
         return [
@@ -53,3 +46,15 @@ class TensorDescriptor:
             ("padding is zero or nan", self.padding in ("zero", "nan")),
             ("padding with nan is for floats", self.padding == "zero" or self.base.dtype.is_floating_point),
         ]
+
+
+@dataclass
+class TensorDescriptor(Descriptor):
+    """A tensor descriptor."""
+
+    @staticmethod
+    def from_tensor(
+        tensor: Any, block_shape: Sequence[int], padding: str = "zero", round_f32_to_tf32: bool = False
+    ) -> TensorDescriptor:
+        """The descriptor of a whole tensor."""
+        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32)
