@@ -1,4 +1,4 @@
-"""The examples with TTIR that Triton 3.5.1 made: its front end and passes, our loops and machine code.
+"""The examples with TTIR that Triton (3.5.1 or 3.9) made: its front end and passes, our loops and machine code.
 
 Every kernel that an example launches is compiled by Triton to TTIR text; that text is compiled here and launched in the
 place of the kernel. Each example prints how far its result is from NumPy's: as far as with our own front end.
