@@ -11,7 +11,7 @@ from dot_native import dot_text, make_spec
 from tilewright.backends.cpu.dot import Prefetch, dot_workspace_bytes, emit_dot, operand_element_type
 from tilewright.backends.cpu.dot.arithmetic import select_arithmetic
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
-from tilewright.backends.llvm.machine import emit_assembly, host_target
+from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i1, i8, i16, i32
 
@@ -134,6 +134,14 @@ def test_rows_are_packed_in_long_pieces_in_front_of_the_blocks() -> None:
     packing = next(number for number, block in enumerate(blocks) if "load" in block)
     assert packing < kernel
     assert blocks[packing].count("store <16 x float>") == 8, "512 bytes of a row per trip, into four panels"
+
+
+@pytest.mark.parametrize(("target", "pieces"), [(ZEN4, 16 * 4), (V3, 8 * 2)], ids=["whole lines", "half lines"])
+def test_transposing_reads_long_pieces(target: Target, pieces: int) -> None:
+    spec = replace(make_spec((64, 64, 32), f32, f32, b_transposed=True), b_stride="%b_stride")
+    blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], target))
+    packing = next(block for block in blocks if "load <4 x i32>" in block)
+    assert packing.count("load <4 x i32>") == pieces, "16 bytes at a time, from every row of a vector of columns"
 
 
 def test_b_is_prefetched_before_a() -> None:

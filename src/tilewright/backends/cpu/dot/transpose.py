@@ -15,6 +15,13 @@ from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 
+SPAN = 4
+"""Pieces of 16 bytes that are read from each row at a time: a cache line.
+
+Rows 4096 bytes apart share one set of the L1 cache, so what is not read of a line now is fetched again. With 16
+registers only half a line fits."""
+
+
 def transpose_words(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset) -> None:
     """Pack rows of words, one row per column and `row_bytes` apart."""
     quad = 16 // by.word_bytes
@@ -49,17 +56,24 @@ def _transpose_chunk(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, r
     packed_row = into.columns * by.word_bytes
     starts = [] if into.sums_at is None else [(vector(by.accumulator, into.lanes), by.zero(into.lanes))]
 
+    span = min(into.groups // quad, SPAN if w.target.has_avx512f or w.target.neon else SPAN // 2)
+
     def step(_: Offset, carried: list[str]) -> list[str]:
         here, at, *sums = carried
-        rows = [_gathered(w, here, row_offsets[r::quad], element, quad) for r in range(quad)]
-        for r, value in enumerate(_transposed_in_lanes(w, rows, element, into.lanes)):
-            w.store(type, value, behind(w, at, r * packed_row), align=by.element_bytes)
-            if sums:
-                words = w.convert("bitcast", value, type, operand)
-                sums = [add_columns(w, by, into.lanes, sums[0], words)]
-        return [behind(w, here, 16), behind(w, at, quad * packed_row), *sums]
+        pieces = [
+            [_gathered(w, behind(w, here, 16 * q), row_offsets[r::quad], element, quad) for q in range(span)]
+            for r in range(quad)
+        ]
+        for q in range(span):
+            rows = [row[q] for row in pieces]
+            for r, value in enumerate(_transposed_in_lanes(w, rows, element, into.lanes)):
+                w.store(type, value, behind(w, at, (q * quad + r) * packed_row), align=by.element_bytes)
+                if sums:
+                    words = w.convert("bitcast", value, type, operand)
+                    sums = [add_columns(w, by, into.lanes, sums[0], words)]
+        return [behind(w, here, 16 * span), behind(w, at, span * quad * packed_row), *sums]
 
-    _, _, *sums = repeat(w, into.groups // quad, step, [("ptr", source), ("ptr", into.pointer), *starts])
+    _, _, *sums = repeat(w, into.groups // (quad * span), step, [("ptr", source), ("ptr", into.pointer), *starts])
     if sums:
         store_sums(w, by, into, 0, sums[0])
 
