@@ -50,6 +50,7 @@ class Context:
         wraps: fast versions of ranges modulo something allow for one wrap.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches.
+        unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
         position: the lane at which the current chunk starts, an i64.
@@ -75,6 +76,7 @@ class Context:
         self.compact = False
         self.wraps = False
         self.streaming = False
+        self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, str] = {}
         self._memos: dict[tuple[bool, int, int], Memo] = {}

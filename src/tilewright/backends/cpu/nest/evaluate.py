@@ -122,7 +122,7 @@ def _load(c: Context, op: Op, index: Index) -> Lane:
 def _select(c: Context, op: Op, index: Index) -> Lane:
     """Where the mask of a load or a store chooses, the fast version knows that it is on."""
     condition, chosen, _ = op.operands
-    is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
+    is_mask = (c.fast or c.unmasked) and isinstance(condition.type, TensorType) and masks_memory(condition)
     if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
         return evaluate(c, chosen, index)
     return _elementwise(c, op, index)

@@ -39,7 +39,9 @@ def load(c: Context, op: Op, operands: list[Lane]) -> Lane:
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
-    """None when the fast version may rely on all lanes being on: the condition joins the assumptions."""
+    """None when all lanes are on, or the fast version may rely on that: the condition joins the assumptions."""
+    if c.unmasked:
+        return None
     if not c.fast or is_chunked(mask) or level_of(mask) >= c.lane_level:
         return mask
     if isinstance(mask, Uniform):

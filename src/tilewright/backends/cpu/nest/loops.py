@@ -21,6 +21,7 @@ from tilewright.backends.cpu.nest.next_program import next_rows
 from tilewright.backends.cpu.nest.overlap import copy_back, overlap
 from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.nest.scans import emit_scan
+from tilewright.backends.cpu.nest.transposed import Crossing, all_on, crossings, store_square
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
@@ -78,15 +79,50 @@ class NestEmitter:
             c.redirected = overlap(c, self.nest)
             c.extent = 1
             c.places = [w.open_section()]
-        if self.nest.mode == "rows":
-            self._outer(self.nest.outer, ())
-        else:
-            self._outer(self.nest.outer[:-1], ())
+        if not self._by_squares():
+            self._everything()
         if guarded:
             assert c.redirected is not None
             copy_back(c, guarded)
         yielded = self.nest.body.terminator.operands
         return [self._result(v) for v in yielded]
+
+    def _everything(self) -> None:
+        self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
+
+    def _by_squares(self) -> bool:
+        """Write a nest whose stores run across its loads; False: it is no such nest."""
+        c, w = self.c, self.w
+        found, lanes = crossings(self.nest, c.target, c.scalar) if not c.compact else ([], 0)
+        condition = all_on(c, self.nest) if found else None
+        if condition is None:
+            return False
+        if c.redirected is not None:
+            condition = w.emit(f"select i1 {c.redirected}, i1 false, i1 {condition}")
+        c.places = [w.open_section()]
+        with w.branch(condition) as branch:
+            with branch.then():
+                redirected, c.redirected, c.unmasked = c.redirected, None, True
+                self._squares(found, lanes, self.nest.outer, ())
+                c.redirected, c.unmasked = redirected, False
+            with branch.otherwise():
+                self._everything()
+        return True
+
+    def _squares(self, found: list[Crossing], lanes: int, extents: tuple[int, ...], index: Index) -> None:
+        c = self.c
+        if len(extents) > 1:
+            with self._level(extents[0], 1) as counter:
+                self._squares(found, lanes, extents[1:], (*index, Uniform(counter, c.depth)))
+            return
+        c.lanes, c.extent = lanes, self.nest.inner_extent(found[0].store)
+        with self._level(extents[0], lanes) as counter:
+            row = Uniform(counter, c.depth)
+            with self._level(c.extent, lanes) as c.position:
+                column = Uniform(c.position, c.depth)
+                acts = [act for crossing in found for act in store_square(c, crossing, index, row, column)]
+                for act in acts:
+                    act()
 
     def _result(self, value: Value) -> str:
         lane = evaluate(self.c, value, ())

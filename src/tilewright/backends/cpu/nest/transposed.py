@@ -1,0 +1,167 @@
+"""Tiles that are stored along another axis than they are loaded: squares are transposed in registers.
+
+    for 16 rows, for 16 columns:       16 vectors along a row each, transposed, are 16 vectors along a column each
+
+Element by element, each store to a column would touch another cache line. Where a mask is off somewhere in the tile, or
+stores are redirected, the nest runs row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tilewright.backends.cpu.alignment import Tags, operand_tags
+from tilewright.backends.cpu.costs import LOADS, is_tile
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
+from tilewright.backends.cpu.nest.overlap import conjuncts, mask_of
+from tilewright.backends.cpu.nest.stores import Act, write
+from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.spelling import element_of, vector
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import PointerType, TensorType, i1
+
+STORES = {"cpu.store", "tt.store"}
+
+
+class Crossing(NamedTuple):
+    """A store, and whether its value and its addresses have neighbours along the last outer axis, not the inner one."""
+
+    store: Op
+    value_is_outer: bool
+    store_is_outer: bool
+
+
+# ------------------------------------------------------------------ which nests
+
+
+def crossings(nest: Nest, target: Target, scalar: Callable[[Value], str]) -> tuple[list[Crossing], int]:
+    """How to handle the stores of `nest` by squares, and how many lanes a side has; ([], 0) where nothing is gained."""
+    lanes = _side(nest, target)
+    if not lanes:
+        return [], 0
+    w = LlvmWriter(target)  # what is written here tells where neighbours are, and is dropped
+    with w.function("f", []):
+        c = Context(w, scalar, len(nest.outer) + 1)
+        c.lanes, c.places = lanes, [w.open_section()]
+        found = [_crossing(c, store) for store in nest.roots]
+    gains = any(crossing.value_is_outer or crossing.store_is_outer for crossing in found)
+    return (found, lanes) if gains else ([], 0)
+
+
+def _side(nest: Nest, target: Target) -> int:
+    """W of squares, 0 where there are none."""
+    if nest.mode != "rows" or not nest.outer or not all(r.name in STORES for r in nest.roots):
+        return 0
+    values = [r.operands[1] for r in nest.roots]
+    types = [v.type for v in values if isinstance(v.type, TensorType)]
+    shape = types[0].shape
+    if len(types) < len(values) or any(t.shape != shape or not _is_word(t) for t in types) or shape[:-1] != nest.outer:
+        return 0
+    lanes = min(16, target.vector_bits // max(t.bits for t in types))
+    return lanes if min(shape[-2:]) >= lanes else 0
+
+
+def _is_word(tile: TensorType) -> bool:
+    return not isinstance(tile.element, PointerType) and tile.element is not i1 and tile.bits <= 64
+
+
+def _crossing(c: Context, store: Op) -> Crossing:
+    pointer, value = store.operands[:2]
+    inner = len(value.type.shape or ()) - 1
+    votes = {inner: 0, inner - 1: 0}
+    seen: set[tuple[Value, Tags]] = set()
+    stack: list[tuple[Value, Tags]] = [(value, tuple(range(inner + 1)))]
+    while stack:
+        v, tags = stack.pop()
+        op = v.op
+        if op is None or op.parent is not store.parent or (v, tags) in seen:
+            continue
+        seen.add((v, tags))
+        axis = _axis_of_neighbours(c, op.operands[0]) if op.name in LOADS and is_tile(v) else None
+        tag = tags[axis] if axis is not None else None
+        if tag is not None and tag in votes:
+            votes[tag] += 1
+        if op.name not in LOADS:
+            stack.extend(operand_tags(op, tags))
+    return Crossing(store, votes[inner - 1] > votes[inner], _axis_of_neighbours(c, pointer) == inner - 1)
+
+
+def _axis_of_neighbours(c: Context, pointer: Value) -> int | None:
+    """The axis along which elements are neighbours in memory; buffers are dense."""
+    shape = pointer.type.shape
+    if shape is None:
+        return -1
+    for axis in reversed(range(len(shape))):
+        c.extent = shape[axis]
+        lane = evaluate(c, pointer, tuple(LANE if a == axis else ZERO for a in range(len(shape))))
+        offset = lane.offset if isinstance(lane, Address) and shape[axis] > 1 else ZERO
+        if isinstance(offset, Affine) and offset.stride == "1":
+            return axis
+    return None
+
+
+def all_on(c: Context, nest: Nest) -> str | None:
+    """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
+    conditions = []
+    for op in nest.body:
+        mask = mask_of(op) if op.name in ("tt.load", *STORES) else None
+        for part in conjuncts(mask) if mask is not None else ():
+            shape = part.type.shape or ()
+            long = [axis for axis, extent in enumerate(shape) if extent > 1]
+            if len(long) > 1:
+                return None
+            c.extent = max(shape, default=1)
+            lane = evaluate(c, part, tuple(LANE if axis in long else ZERO for axis in range(len(shape))))
+            if isinstance(lane, Prefix) and lane.level == 0:
+                conditions.append(c.emit(0, f"icmp sge i64 {lane.below}, {c.extent}"))
+            elif isinstance(lane, Uniform) and lane.level == 0:
+                conditions.append(lane.name)
+            else:
+                return None
+    result = "true"
+    for condition in dict.fromkeys(conditions):
+        result = condition if result == "true" else c.emit(0, f"and i1 {result}, {condition}")
+    return result
+
+
+# ------------------------------------------------------------------ one square
+
+
+def store_square(c: Context, crossing: Crossing, outer: Index, row: Uniform, column: Uniform) -> list[Act]:
+    """Compute the W × W elements from (row, column) on; what is returned stores them."""
+    along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
+    across = [(*outer, Affine(row.name, "1", row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
+    pointer, value = crossing.store.operands[:2]
+    element = element_of(value.type)
+    vectors = [
+        c.as_vector(evaluate(c, value, index), element) for index in (across if crossing.value_is_outer else along)
+    ]
+    if crossing.value_is_outer != crossing.store_is_outer:
+        names = transposed(c.w, [v.name for v in vectors], vector(element, c.lanes))
+        vectors = [vectors[0]._replace(name=name, level=c.depth) for name in names]
+    places = [evaluate(c, pointer, index) for index in (across if crossing.store_is_outer else along)]
+    return [write(c, place, v, None, element) for place, v in zip(places, vectors, strict=True)]
+
+
+def _next(c: Context, start: Uniform, number: int) -> Uniform:
+    return Uniform(c.add(start.name, str(number), "i64", start.level), start.level)
+
+
+def transposed(w: LlvmWriter, rows: list[str], type: str) -> list[str]:
+    """The columns of the square matrix with these rows, a power of two of them: log2 W rounds exchange halves."""
+    count = len(rows)
+    for half in (1 << bit for bit in range(count.bit_length() - 1)):
+        low = [lane if not lane & half else lane - half + count for lane in range(count)]
+        high = [lane + half if not lane & half else lane + count for lane in range(count)]
+        exchanged = list(rows)
+        for i in range(count):
+            if not i & half:
+                a, b = rows[i], rows[i + half]
+                exchanged[i], exchanged[i + half] = w.shuffle(type, a, b, low), w.shuffle(type, a, b, high)
+        rows = exchanged
+    return rows

@@ -1,0 +1,94 @@
+"""Tiles that are stored along another axis than they are loaded go through registers in squares."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def store_across(x_ptr, bias_ptr, out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    """out[n, m] = 2 x[m, n] + bias[n] + m, or less above the diagonal."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    x = tl.load(x_ptr + m[:, None] * N + n[None, :], mask=inside, other=0)
+    bias = tl.load(bias_ptr + n, mask=n < N, other=0)
+    value = tl.where(m[:, None] < n[None, :], x, 2 * x) + bias[None, :] + m[:, None].to(x.dtype)
+    tl.store(out_ptr + n[None, :] * M + m[:, None], value, mask=inside)
+
+
+@tw.jit
+def load_across(x_ptr, bias_ptr, out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    """The same by tl.trans, stored along the inner axis."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    x = tl.load(x_ptr + m[:, None] * N + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N), other=0)
+    bias = tl.load(bias_ptr + n, mask=n < N, other=0)
+    value = tl.trans(tl.where(m[:, None] < n[None, :], x, 2 * x)) + bias[:, None] + m[None, :].to(x.dtype)
+    tl.store(out_ptr + n[:, None] * M + m[None, :], value, mask=(n[:, None] < N) & (m[None, :] < M))
+
+
+@tw.jit
+def both_across(x_ptr, bias_ptr, out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    """Everything lies along the outer axis of the tile; out is not transposed."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    inside = (m[None, :] < M) & (n[:, None] < N)
+    x = tl.load(x_ptr + m[None, :] * N + n[:, None], mask=inside, other=0)
+    bias = tl.load(bias_ptr + n, mask=n < N, other=0)
+    value = tl.where(m[None, :] < n[:, None], x, 2 * x) + bias[:, None] + m[None, :].to(x.dtype)
+    tl.store(out_ptr + m[None, :] * N + n[:, None], value, mask=inside)
+
+
+KERNELS = {"store": store_across, "load": load_across, "both": both_across}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.int8])
+@pytest.mark.parametrize(("m", "n", "tile"), [(64, 96, (32, 32)), (50, 70, (32, 16)), (33, 130, (16, 64))])
+@pytest.mark.parametrize("name", KERNELS)
+def test_transposed_sums(name, m, n, tile, dtype):
+    rng = np.random.default_rng(m)
+    x = rng.integers(-20, 20, (m, n)).astype(dtype)
+    bias = rng.integers(-20, 20, n).astype(dtype)
+    rows, columns = np.mgrid[:m, :n]
+    expected = np.where(rows < columns, x, 2 * x) + bias + rows.astype(dtype)
+    out = np.zeros((m, n) if name == "both" else (n, m), dtype)
+    KERNELS[name][(tw.cdiv(m, tile[0]), tw.cdiv(n, tile[1]))](x, bias, out, m, n, BM=tile[0], BN=tile[1])
+    np.testing.assert_array_equal(out if name == "both" else out.T, expected)
+
+
+def test_whole_squares_are_stored_as_vectors():
+    x = np.zeros((64, 64), np.float32)
+    kernel = store_across.warmup(x, x, x, 64, 64, BM=32, BN=32, grid=(1, 1))
+    assert kernel.asm["llir"].count("shufflevector") > 20
+
+
+@tw.jit
+def in_place(x_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i[:, None] * N + i[None, :])
+    tl.store(x_ptr + i[None, :] * N + i[:, None], x)
+
+
+@pytest.mark.parametrize("n", [8, 16, 64])
+def test_a_matrix_is_transposed_in_place(n):
+    x = np.arange(n * n, dtype=np.float32).reshape(n, n)
+    expected = x.T.copy()
+    in_place[(1,)](x, N=n)
+    np.testing.assert_array_equal(x, expected)
+
+
+@tw.jit
+def permute(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    a, b, c = tl.arange(0, A)[:, None, None], tl.arange(0, B)[None, :, None], tl.arange(0, C)[None, None, :]
+    x = tl.load(x_ptr + (a * B + b) * C + c)
+    tl.store(out_ptr + (a * C + c) * B + b, x)
+
+
+def test_matrices_of_a_batch_are_transposed():
+    x = np.arange(4 * 16 * 32, dtype=np.float32).reshape(4, 16, 32)
+    out = np.zeros((4, 32, 16), np.float32)
+    permute[(1,)](x, out, A=4, B=16, C=32)
+    np.testing.assert_array_equal(out, x.transpose(0, 2, 1))
