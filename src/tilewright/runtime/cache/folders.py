@@ -15,6 +15,7 @@ import re
 import stat
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -111,10 +112,11 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete temporary files of processes that ended before they could rename them."""
-    for entry in os.scandir(folder):
-        if entry.name.endswith(TEMPORARY) and _is_abandoned(entry):
-            Path(entry.path).unlink(missing_ok=True)
+    """Delete temporary files of processes that ended before they could rename them, as far as that is possible."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(TEMPORARY) and _is_abandoned(entry):
+                Path(entry.path).unlink(missing_ok=True)
 
 
 def _is_abandoned(entry: os.DirEntry[str]) -> bool:

@@ -25,7 +25,8 @@ from tilewright.runtime.cache.managers import GROUP, get_cache_manager
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
 
-_FORMAT = 2
+_FORMAT, _FILES = "cache_format", "cache_files"
+_FORMAT_NUMBER = 3
 
 
 class Entry(NamedTuple):
@@ -48,10 +49,16 @@ class StoredEntry:
         suffixes: of the files.
     """
 
-    def __init__(self, stem: str, body: Mapping[str, Any], path_of: Callable[[str], str | None]) -> None:
-        self.facts: Mapping[str, Any] = body["facts"]
-        self.suffixes = tuple(body["files"])
-        self._stem, self._digests, self._path_of = stem, body["files"], path_of
+    def __init__(
+        self,
+        stem: str,
+        facts: Mapping[str, Any],
+        digests: Mapping[str, str],
+        path_of: Callable[[str], str | None],
+    ) -> None:
+        self.facts = facts
+        self.suffixes = tuple(digests)
+        self._stem, self._digests, self._path_of = stem, digests, path_of
 
     @property
     def group(self) -> Mapping[str, str]:
@@ -123,16 +130,17 @@ def _content(path: str) -> bytes:
 
 def _entry(stem: str, index: bytes, path_of: Callable[[str], str | None]) -> StoredEntry | None:
     """The entry that an index describes, or None where it is not as it was written."""
-    body = index[_HEAD_BYTES:-1]
+    body = b"{" + index[_HEAD_BYTES:]
     if index != _index(body):
         return None
     facts = json.loads(body)
-    return StoredEntry(stem, facts, path_of) if facts["format"] == _FORMAT else None
+    digests = facts.pop(_FILES)
+    return StoredEntry(stem, facts, digests, path_of) if facts.pop(_FORMAT) == _FORMAT_NUMBER else None
 
 
 def _index(body: bytes) -> bytes:
-    """The file that describes an entry: JSON, with the digest of `body`, which is JSON too, at a fixed place."""
-    return b'{"digest": "%s", "entry": %s}' % (hash_of(body).hexdigest().encode(), body)
+    """The file that describes an entry: the JSON object `body` with its digest as a further first field."""
+    return b'{"cache_digest": "%s", %s' % (hash_of(body).hexdigest().encode(), body[1:])
 
 
 def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
@@ -148,7 +156,7 @@ def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
     """
     stem = file_stem(name)
     digests = {suffix: hash_of(content).hexdigest() for suffix, content in entry.files.items()}
-    body = {"format": _FORMAT, "facts": dict(entry.facts), "files": digests}
+    body = {**entry.facts, _FORMAT: _FORMAT_NUMBER, _FILES: digests}
     files = {f"{stem}.{suffix}": content for suffix, content in entry.files.items()}
     files[f"{stem}.json"] = _index(json.dumps(body).encode())
     try:
@@ -161,7 +169,7 @@ def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
     return group
 
 
-_HEAD_BYTES = len(_index(b"")) - 1
+_HEAD_BYTES = len(_index(b""))
 
 
 def damages(folder: Path) -> Iterator[str]:
