@@ -14,7 +14,6 @@ from tilewright.backends.cpu.dot.spec import Offset
 from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
-
 SPAN = 4
 """Pieces of 16 bytes that are read from each row at a time: a cache line.
 
