@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_identity_follows_the_sources(tmp_path: Path) -> None:
 
 def test_llvm_identity_is_known() -> None:
     assert llvm_identity() not in ("", "none")
+
+
+def test_llvm_identity_follows_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = llvm_identity.__wrapped__()
+    (tmp_path / "llvmlite").mkdir()
+    (tmp_path / "llvmlite" / "_version.py").write_text("other")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert llvm_identity.__wrapped__() != installed
+    monkeypatch.setattr(sys, "path", [])
+    assert llvm_identity.__wrapped__() == installed, "found through the module that is imported"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ Objects are always ELF, position independent and of the small code model, also o
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import threading
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
@@ -195,10 +195,13 @@ def _detected_host() -> Target:
 def _cpuinfo() -> str:
     """What Linux says of the first CPU; nothing elsewhere."""
     try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
-            return file.read(8192).partition("\n\n")[0]
+        opened = os.open("/proc/cpuinfo", os.O_RDONLY)
     except OSError:
         return ""
+    try:  # one read: Python's files would have the system write about more CPUs than the first
+        return os.read(opened, 8192).decode(errors="replace").partition("\n\n")[0]
+    finally:
+        os.close(opened)
 
 
 def _cpuinfo_words(text: str, key: str) -> set[str]:
