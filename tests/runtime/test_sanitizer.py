@@ -15,6 +15,9 @@ import pytest
 import sanitized_kernels as kernels
 
 import tilewright as tw
+import tilewright.dialects
+from tilewright.ir.parser import parse_module
+from tilewright.ir.verifier import verify
 from tilewright.runtime import shadows, unwritten
 
 Golden = Callable[[str, str], None]
@@ -431,3 +434,15 @@ def test_off_is_the_same_code() -> None:
     assert plain.asm["asm"] == off.asm["asm"]
     assert "sanitizer" not in plain.asm["ttcir"]
     assert "sanitizer" in on.asm["ttcir"]
+    for kernel in (plain, on):
+        verify(parse_module(str(kernel.asm["ttcir"])))
+
+
+def test_the_loops_of_a_sanitised_kernel_may_take_the_place_of_that_stage(tmp_path: Path) -> None:
+    x = floats(1)
+    text = str(kernels.scalar_kernel.warmup(x, x, 7, grid=(1,), sanitize="bounds").asm["ttcir"])
+    (tmp_path / "kernel.ttcir").write_text(text)
+    kernel = tw.jit(kernels.scalar_kernel.fn)
+    error = found(kernel, (1,), x, x, 7, sanitize="bounds", ir_override=str(tmp_path / "kernel.ttcir"))
+    assert error.findings[0].element == (7,)
+    assert found(kernel, (1,), x, x, 8, sanitize="", ir_override=str(tmp_path / "kernel.ttcir")).findings

@@ -49,7 +49,7 @@ class CompiledKernel:
         hash: digest of everything that the code depends on.
         signature: one entry per parameter.
         reports: the prints and assertions in it; a kernel that has some is always launched from Python.
-        checks: what it checks while it runs; such a kernel is launched from Python, too.
+        checks: what it checks while it runs, as text, "" for nothing; a kernel that does is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
         module, function: address of the machine code once it is mapped, for hooks.
@@ -80,7 +80,7 @@ class CompiledKernel:
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Site] = getattr(artifact.metadata, "reports", ())
-        self.checks: Sequence[str] = getattr(artifact.metadata, "sanitize", ())
+        self.checks: str = getattr(artifact.metadata, "sanitizer", "")
         self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
         self.module: int | None = None
@@ -195,8 +195,7 @@ class CompiledKernel:
             make_backend(self.metadata.target).launch(self, (grid[0], grid[1], grid[2]), list(values))
         elif programs and self.checks:
             late.run_checked(
-                facts=self.metadata.sanitizer,
-                checks=self.checks,
+                facts=self.checks,
                 grid=grid,
                 names=self._names,
                 values=values,

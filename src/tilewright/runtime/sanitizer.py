@@ -48,6 +48,7 @@ class _Site(NamedTuple):
 class _Facts(NamedTuple):
     """See `backends.cpu.sanitize.instrument.Facts`."""
 
+    checks: list[str]
     sites: list[_Site]
     sizes: list[int | None]
     stored: list[int]
@@ -56,23 +57,21 @@ class _Facts(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _facts(text: str) -> _Facts:
-    sites, sizes, stored, syncs = json.loads(text).values()
-    return _Facts([_Site(*site) for site in sites], sizes, stored, syncs)
+    checks, sites, sizes, stored, syncs = json.loads(text).values()
+    return _Facts(checks, [_Site(*site) for site in sites], sizes, stored, syncs)
 
 
 class Launch(NamedTuple):
     """A launch to be checked.
 
     Attributes:
-        facts: what the compiler said about the kernel, as JSON.
-        checks: what it checks.
+        facts: what the compiler said about the kernel and its checks, as JSON.
         grid: its extents.
         names, values: of the run-time arguments.
         run: runs the kernel with the table as one more argument.
     """
 
     facts: str
-    checks: Sequence[str]
     grid: Sequence[int]
     names: Sequence[str]
     values: Sequence[int | float | ArrayView]
@@ -88,7 +87,7 @@ def run_checked(launch: Launch) -> None:
     """
     facts, programs = _facts(launch.facts), prod(launch.grid)
     extents = _extents(launch)
-    in_races = {number: extent for number, extent in extents.items() if "races" in launch.checks}
+    in_races = {number: extent for number, extent in extents.items() if "races" in facts.checks}
     reports = np.zeros(len(facts.sites) * len(CHECKS) * layout.CHECK, np.int64)
     sync = np.zeros(layout.STATES + programs * layout.STATE if facts.syncs else 1, np.int64)
     waste = np.zeros(2, np.int64)

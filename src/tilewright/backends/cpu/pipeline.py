@@ -55,7 +55,7 @@ def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target
     """
     metadata["stored"] = sorted(stored_arguments(module))
     if options.sanitize:
-        metadata["sanitizer"] = sanitize(module, options)
+        sanitize(module, options)
     lower_to_loops(module, target)
     return module
 
@@ -63,6 +63,8 @@ def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target
 def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target: Target) -> str:
     """The stage `llir`: loops → LLVM IR, which begins with what a launch has to know."""
     metadata.setdefault("stored", _pointers(module))  # the text of this stage does not tell any more
+    if checks := _kernel_of(module).attributes.get("sanitizer"):
+        metadata["sanitizer"] = checks
     metadata["scratch_bytes"] = arena_bytes(module, _workspace(module, target))
     text, metadata["entry"], metadata["reports"] = emit_llvm(module, target, fuse=options.enable_fp_fusion)
     return launch_facts.text_of(metadata) + text
@@ -76,16 +78,20 @@ def make_obj(text: str, metadata: dict[str, Any], options: CpuOptions, target: T
 
 def _pointers(module: Op) -> list[int]:
     """The arguments that are pointers."""
-    function = next(function for function in functions_of(module) if is_public(function))
-    return [argument.index for argument in function.regions[0].block.args if isinstance(argument.type, PointerType)]
+    arguments = _kernel_of(module).regions[0].block.args
+    return [argument.index for argument in arguments if isinstance(argument.type, PointerType)]
 
 
-def sanitize(module: Op, options: CpuOptions) -> str:
+def _kernel_of(module: Op) -> Op:
+    return next(function for function in functions_of(module) if is_public(function))
+
+
+def sanitize(module: Op, options: CpuOptions) -> None:
     """Let the kernel check its accesses; see `sanitize/instrument.py`."""
     inline(module, every_call=True)
     refuse_unsupported(module)
     carry_offsets(module)
-    return instrument(module, options.sanitize)
+    _kernel_of(module).attributes["sanitizer"] = instrument(module, options.sanitize)
 
 
 def lower_to_loops(module: Op, target: Target) -> int:

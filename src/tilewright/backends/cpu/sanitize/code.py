@@ -27,9 +27,8 @@ class Code:
     """The place where ops are inserted; constants go to the start of the function."""
 
     def __init__(self, entry: Block) -> None:
-        assert entry.first is not None, "a function ends with a terminator"
         self._constants = ConstantPool(entry)
-        self.move_before(entry.first)
+        self.move_before(next(op for op in entry if not op.definition.constant))
 
     def move_before(self, op: Op) -> None:
         """From now on ops go in front of `op`, with its place in the source."""

@@ -68,12 +68,14 @@ class Facts(NamedTuple):
     """What the runtime needs to know of a sanitised kernel.
 
     Attributes:
+        checks: what it checks.
         sites: its accesses.
         sizes: bytes per element of each pointer argument; None for the other arguments.
         stored: which pointer arguments it may store to.
         syncs: it has atomics that order memory.
     """
 
+    checks: Sequence[str]
     sites: list[Site]
     sizes: list[int | None]
     stored: list[int]
@@ -101,7 +103,7 @@ class _Instrument:
             _Checks(op, number, table, self.checks, [table.arguments[i] for i in site.arguments]).add(races)
         stored = {i for site in sites if site.kind != "load" for i in site.arguments}
         sizes = [pointers.get(arg.index) for arg in self.inputs]
-        return Facts(sites, sizes, sorted(stored), races is not None and races.syncs)
+        return Facts(self.checks, sites, sizes, sorted(stored), races is not None and races.syncs)
 
     def _site(self, op: Op) -> Site:
         pointer = op.operands[0]
