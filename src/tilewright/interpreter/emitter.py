@@ -27,6 +27,11 @@ class EagerEmitter:
         self.location: Location = UNKNOWN
         self._recorder: Builder | None = None
 
+    @property
+    def runs_now(self) -> bool:
+        """Not while the regions of reductions and scans are recorded."""
+        return self._recorder is None
+
     def emit(
         self,
         name: str,

@@ -91,6 +91,8 @@ class Builder:
         self.location: Location = UNKNOWN
         self._constants = ConstantPool(entry if entry is not None else block)
 
+    runs_now = False
+
     def emit(
         self,
         name: str,

@@ -20,6 +20,11 @@ class Emitter(Protocol):
     location: Location
     """Where the user's program is now; the next ops get it."""
 
+    @property
+    def runs_now(self) -> bool:
+        """Whether ops are executed as they are emitted."""
+        ...
+
     def emit(
         self,
         name: str,

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.language.values import Layout, at_run_time, describe, flatten, rebuild, same_layout
 from tilewright.semantics.active import active, call_function
@@ -77,7 +76,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
         CompilationError: the value changes its type.
     """
     low, high, kind = _bounds(unwrap(lower), unwrap(upper))
-    if _runs_now():
+    if active().runs_now:
         value = init_val
         for counter in range(int(low), int(high)):
             value = _call(body_fun, (constant(counter, kind), value))
@@ -109,7 +108,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     Raises:
         CompilationError: the value changes its type.
     """
-    if _runs_now():
+    if active().runs_now:
         value = init_val
         while _call(cond_fun, (value,)):
             value = _call(body_fun, (value,))
@@ -187,17 +186,12 @@ def _call(function: Function, arguments: tuple[Any, ...]) -> Any:
     return unwrap(call_function(unwrap(function), arguments))
 
 
-def _runs_now() -> bool:
-    """Whether every value is known: in a kernel that runs in Python."""
-    return not isinstance(active(), Builder)
-
-
 def _known(test: Any) -> bool | None:
     """The truth of a condition that is known."""
     test = unwrap(test)
     if not isinstance(test, Tile):
         return bool(test)
-    return bool(test) if _runs_now() else None
+    return bool(test) if active().runs_now else None
 
 
 def _test(test: Any) -> Tile:

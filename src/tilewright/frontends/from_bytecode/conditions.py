@@ -84,7 +84,21 @@ class Conditions:
         return self._grown(self._single(start, branch), statement=statement)
 
     def _single(self, start: int, branch: int) -> Group:
-        """One branch alone. Of `is None` and `is not None` it asks what holds where the text goes on."""
+        """One branch alone, or those of `a < b < c`, whose first leaves b on the stack."""
+        group = self._branch(start, branch)
+        if not self._is_chained(branch):
+            return group
+        rest = self._single(group.then, self._flow.ending[group.then])
+        blocks = group.blocks | self._flow.popping(group.orelse)  # where b is dropped if the first does not hold
+        return _pair(True, group._replace(blocks=blocks), rest)
+
+    def _is_chained(self, branch: int) -> bool:
+        """Whether a comparison shares its right side with another one, and only its truth is wanted."""
+        ops = [(i.op, i.arg) for i in self._flow.code[max(branch - 3, 0) : branch]]
+        return len(ops) == 3 and ops[:2] == [("swap", 2), ("copy", 2)] and ops[2][0] == "binary"
+
+    def _branch(self, start: int, branch: int) -> Group:
+        """One branch. Of `is None` and `is not None` it asks what holds where the text goes on."""
         flow, instruction = self._flow, self._flow.code[branch]
         jumped = flow.going(branch, instruction.target)
         passed = flow.going(branch, branch + 1)

@@ -75,14 +75,25 @@ class Flow:
         return at
 
     def past_pops(self, at: Point) -> Point:
-        """The point behind a block that only drops what a chain of comparisons has left."""
-        while 0 <= at < self.end and at in self.ending:
-            ops = [instruction.op for instruction in self.code[at : self.ending[at] + 1]]
-            dropping = ops[:-1] if ops[-1] == "jump" else ops
-            if not dropping or set(dropping) - {"pop", "swap"}:
-                return at
+        """The point behind blocks that only drop what a chain of comparisons has left."""
+        while self._only_pops(at):
             at = self.follow(self.ending[at])
         return at
+
+    def popping(self, at: Point) -> frozenset[Point]:
+        """The blocks that `past_pops` skips."""
+        found = set()
+        while self._only_pops(at):
+            found.add(at)
+            at = self.follow(self.ending[at])
+        return frozenset(found)
+
+    def _only_pops(self, at: Point) -> bool:
+        if at not in self.ending:
+            return False
+        ops = [instruction.op for instruction in self.code[at : self.ending[at] + 1]]
+        dropping = ops[:-1] if ops[-1] == "jump" else ops
+        return bool(dropping) and not set(dropping) - {"pop", "swap"}
 
     def follow(self, number: int) -> Point:
         """The point behind an instruction that does not branch."""

@@ -1,0 +1,137 @@
+"""Random programs of the language's statements, on integers, as source text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+VARIABLES = ("a", "b", "c", "d")
+INPUTS = ("x", "y")
+CONSTANTS = ("K", "L")
+BINARY = ("+", "-", "*", "&", "|", "^")
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+MASK = 0xFFFF
+"""Variables stay below this, so that Python's integers and 32-bit ones agree."""
+
+
+class Program:
+    """One random program.
+
+    Args:
+        random: decides everything.
+        is_static: conditions and loops depend on constants only, so that it can be traced.
+    """
+
+    def __init__(self, random: Random, *, is_static: bool) -> None:
+        self._random = random
+        self._is_static = is_static
+        self._counters = 0
+        self._budget = 12
+        self._is_helper = False
+
+    def text(self) -> str:
+        """Two functions: `helper(p, q)`, which may return early, and `body(x, y, K, L)`, which returns a tuple."""
+        return "\n".join([*self._helper(), "", *self._body()]) + "\n"
+
+    def _helper(self) -> Iterator[str]:
+        yield "def helper(p, q=3):"
+        if not self._is_static:
+            yield f"    if p {self._random.choice(COMPARISONS)} q:"
+            yield f"        return (p * {self._random.randint(1, 9)}) & {MASK}"
+        yield f"    return (p {self._random.choice(BINARY)} q) & {MASK}"
+
+    def _body(self) -> Iterator[str]:
+        yield "def body(x, y, K, L):"
+        for name in VARIABLES:
+            yield f"    {name} = {self._expression(1, INPUTS)} & {MASK}"
+        yield from self._statements(1, 0)
+        yield f"    return {', '.join(VARIABLES)}"
+
+    def _statements(self, depth: int, loops: int) -> Iterator[str]:
+        for _ in range(self._random.randint(1, 4)):
+            self._budget -= 1
+            yield from self._statement(depth, loops)
+
+    def _statement(self, depth: int, loops: int) -> Iterator[str]:
+        kinds = ["assign", "assign", "augment", "unpack", "call", "choose"]
+        if self._budget > 0 and depth < 4:
+            kinds += ["if", "if", "for"] + ["while"] * (not self._is_static)
+        indent = "    " * depth
+        target = self._random.choice(VARIABLES)
+        match self._random.choice(kinds):
+            case "assign":
+                yield f"{indent}{target} = {self._expression(2)} & {MASK}"
+            case "augment":
+                yield f"{indent}{target} {self._random.choice(BINARY)}= {self._expression(1)}"
+                yield f"{indent}{target} &= {MASK}"
+            case "unpack":
+                other = self._random.choice([name for name in VARIABLES if name != target])
+                yield f"{indent}{target}, {other} = {self._masked()}, {self._masked()}"
+            case "call":
+                arguments = self._random.choice(["{}, {}", "{}", "{}, q={}", "p={}, q={}"])
+                yield f"{indent}{target} = helper({arguments.format(self._masked(), self._masked())})"
+            case "choose":
+                yield f"{indent}{target} = {self._masked()} if {self._condition(2)} else {self._masked()}"
+            case "if":
+                yield from self._if(depth, loops)
+            case "for":
+                yield from self._for(depth, loops)
+            case "while":
+                yield from self._while(depth, loops)
+
+    def _if(self, depth: int, loops: int) -> Iterator[str]:
+        indent = "    " * depth
+        yield f"{indent}if {self._condition(2)}:"
+        yield from self._statements(depth + 1, loops)
+        if self._random.random() < 0.3:
+            yield f"{indent}elif {self._condition(1)}:"
+            yield from self._statements(depth + 1, loops)
+        if self._random.random() < 0.5:
+            yield f"{indent}else:"
+            yield from self._statements(depth + 1, loops)
+
+    def _for(self, depth: int, loops: int) -> Iterator[str]:
+        indent, counter = "    " * depth, self._counter()
+        bounds = str(self._random.randint(0, 3)) if self._is_static else f"{self._random.choice(VARIABLES)} & 3"
+        if self._random.random() < 0.3:
+            bounds = f"1, {bounds}" if self._is_static else f"1, ({bounds}) + 2"
+        yield f"{indent}for {counter} in range({bounds}):"
+        yield f"{indent}    {self._random.choice(VARIABLES)} ^= {counter}"
+        yield from self._statements(depth + 1, loops + 1)
+
+    def _while(self, depth: int, loops: int) -> Iterator[str]:
+        indent, counter = "    " * depth, self._counter()
+        yield f"{indent}{counter} = {self._random.randint(0, 3)}"
+        yield f"{indent}while {counter} > 0 and ({self._condition(1)}):"
+        yield f"{indent}    {counter} -= 1"
+        yield from self._statements(depth + 1, loops + 1)
+
+    def _counter(self) -> str:
+        self._counters += 1
+        return f"i{self._counters}"
+
+    def _condition(self, depth: int) -> str:
+        if depth and self._random.random() < 0.5:
+            left, right = self._condition(depth - 1), self._condition(depth - 1)
+            form = self._random.choice(["{} and {}", "{} or {}", "({} or {})", "({} and {})", "not {1}"])
+            return form.format(left, right)
+        names = CONSTANTS if self._is_static else (*VARIABLES, *INPUTS)
+        first, second, third = (self._random.choice(names) for _ in range(3))
+        less = self._random.choice(COMPARISONS[:2])
+        return self._random.choice(
+            [
+                f"{first} {self._random.choice(COMPARISONS)} {second}",
+                f"{first} {self._random.choice(COMPARISONS)} {self._random.randint(0, 50)}",
+                f"{first} {less} {second} {less} {third}",
+            ]
+        )
+
+    def _masked(self) -> str:
+        return f"({self._expression(1)} & {MASK})"
+
+    def _expression(self, depth: int, names: tuple[str, ...] = (*VARIABLES, *INPUTS)) -> str:
+        if depth == 0 or self._random.random() < 0.2:
+            choices = [self._random.choice(names), str(self._random.randint(0, 99)), self._random.choice(CONSTANTS)]
+            return self._random.choice(choices)
+        left, right = self._expression(depth - 1, names), self._expression(depth - 1, names)
+        return f"({left} {self._random.choice(BINARY)} {right})"
