@@ -21,7 +21,6 @@ from tilewright.frontends.choice import make_ttir
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.support.diagnostics import CompilationError
 
 I32, P32 = run_time("i32"), run_time("*i32")
 STORES = "".join(f"    tl.store(out + {i}, {name})\n" for i, name in enumerate(VARIABLES))
