@@ -55,7 +55,7 @@ def test_every_name_of_all_exists() -> None:
 
 
 NAMES = {
-    "triton": "AsyncCompileMode CompilationError Config FutureKernel InterpreterError JITFunction KernelInterface "
+    "triton": "_C AsyncCompileMode CompilationError Config FutureKernel InterpreterError JITFunction KernelInterface "
     "MockTensor OutOfResources TensorWrapper TritonError aggregate autotune compile "
     "cdiv compiler constexpr_function heuristics jit knobs language must_use_result next_power_of_2 reinterpret "
     "runtime set_allocator testing tools",

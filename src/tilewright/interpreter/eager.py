@@ -8,7 +8,7 @@ Programs run one after the other. In the functions of the kernel `range` makes r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, NamedTuple
@@ -44,6 +44,13 @@ class Argument(NamedTuple):
     value: int | float
 
 
+class Made(NamedTuple):
+    """An argument that a function makes of its parts: a tuple of some class, or a tensor descriptor."""
+
+    make: Callable[[list[Any]], Any]
+    parts: Sequence[Any]
+
+
 class EagerRun(EagerEmitter):
     """The emitter of one program, which also knows how to call the functions of the kernel."""
 
@@ -77,7 +84,7 @@ def run_eagerly(
     Args:
         function: the kernel.
         grid: its extents.
-        arguments: per parameter an `Argument`, a tuple with `Argument`s inside, or a compile-time value.
+        arguments: per parameter an `Argument`, a `Made` with `Argument`s inside, or a compile-time value.
         buffers: the memory that pointers point into.
         checks_overflow: integers that overflow fail an assertion.
 
@@ -104,9 +111,8 @@ def _call_back(function: Any, arguments: Sequence[Any], keywords: Mapping[str, A
 
 
 def _value(argument: Any) -> Any:
-    if isinstance(argument, tuple) and not isinstance(argument, Argument):
-        items = [_value(item) for item in argument]
-        return type(argument)(*items) if hasattr(argument, "_fields") else type(argument)(items)
+    if isinstance(argument, Made):
+        return argument.make([_value(part) for part in argument.parts])
     if not isinstance(argument, Argument):
         return argument
     kind = argument.type.ir

@@ -134,6 +134,12 @@ def make_tensor_descriptor(
     return tensor_descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
 
 
+def host_descriptor(parts: Any) -> tensor_descriptor:
+    """The descriptor that a host passes: `parts` are its base, shape, strides, block shape and padding."""
+    base, shape, strides, block_shape, padding = parts
+    return tensor_descriptor(base, shape, strides, block_shape, padding)
+
+
 def load_tensor_descriptor(desc: tensor_descriptor, offsets: Any) -> Any:
     """`desc.load(offsets)`."""
     return desc.load(offsets)

@@ -79,7 +79,7 @@ def interpret(
     """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`."""
     from tilewright.compiler.parameters import language_type
     from tilewright.compiler.signature import CONSTEXPR, TUPLE
-    from tilewright.interpreter.eager import Argument, run_eagerly
+    from tilewright.interpreter.eager import Argument, Made, run_eagerly
     from tilewright.interpreter.memory import Buffer, buffer_of
 
     buffers: list[Buffer] = []
@@ -87,8 +87,7 @@ def interpret(
     def run_time(name: str, argument: Specialized) -> Any:
         value = argument.value
         if argument.type == TUPLE:
-            parts = [run_time(f"{name}.{i}", part) for i, part in enumerate(value.parts)]
-            return value.sequence(*parts) if hasattr(value.sequence, "_fields") else value.sequence(parts)
+            return Made(value.of, [run_time(f"{name}.{i}", part) for i, part in enumerate(value.parts)])
         if argument.type == CONSTEXPR:
             return value
         if isinstance(value, ArrayView):

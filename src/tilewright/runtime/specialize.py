@@ -10,6 +10,7 @@
     float32 array, aligned      *fp32            D
     anything for a constexpr    constexpr        the value
     a tuple                     its parts
+    a tensor descriptor         its parts: tensor, shape, strides; block shape and padding as constants
 
 Two launches with equal keys share one compiled kernel.
 """
@@ -24,6 +25,7 @@ import numpy as np
 
 from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
 from tilewright.language.callable import JITCallable
+from tilewright.language.descriptors import host_descriptor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.dependencies import value_text
@@ -55,6 +57,9 @@ class Specialized(NamedTuple):
             return CONSTEXPR, self.value
         if self.type != TUPLE:
             return self.type, self.key
+        if self.value.sequence is host_descriptor:
+            base, *_, block_shape, _ = self.value.parts
+            return f"tensordesc<{base.type.lstrip('*k')}{list(block_shape.value)}>", None
         parts = [part.as_triton() for part in self.value.parts]
         return self.value.of([kind for kind, _ in parts]), self.value.of([key for _, key in parts])
 
@@ -88,12 +93,12 @@ def argument_spec(name: str, argument: Specialized) -> ArgumentSpec:
 
 
 class TupleParts(NamedTuple):
-    """The specialised parts of a tuple argument, and its class."""
+    """The specialised parts of a tuple argument, and its class; or of a descriptor, and the function that makes one."""
 
     parts: tuple[Specialized, ...]
-    sequence: type[tuple[Any, ...]]
+    sequence: Any
 
-    def of(self, items: Sequence[Any]) -> tuple[Any, ...]:
+    def of(self, items: Sequence[Any]) -> Any:
         """A tuple of the argument's class."""
         return self.sequence(*items) if hasattr(self.sequence, "_fields") else self.sequence(items)
 
@@ -117,7 +122,19 @@ def _specialize(value: Any, param: KernelParam) -> Specialized:
     for kind, special in _BY_KIND:
         if isinstance(value, kind):
             return special(value, param)
+    if hasattr(value, "block_shape") and hasattr(value, "strides"):
+        return _descriptor(value, param)
     raise ArgumentError(f"a {type(value).__name__} cannot be passed to a kernel")
+
+
+def _descriptor(value: Any, param: KernelParam) -> Specialized:
+    """A tensor descriptor made on the host, of whatever class."""
+    shape, strides = (tuple(map(operator.index, axes)) for axes in (value.shape, value.strides))
+    constants = (tuple(map(operator.index, value.block_shape)), str(value.padding))
+    parts = [_specialize(value.base, param), _tuple(shape, param), _tuple(strides, param)]
+    parts += [Specialized(CONSTEXPR, constant_key(constant), constant) for constant in constants]
+    key = (host_descriptor, tuple((part.type, part.key) for part in parts))
+    return Specialized(TUPLE, key, TupleParts(tuple(parts), host_descriptor))
 
 
 def _none(value: None, param: KernelParam) -> Specialized:

@@ -30,7 +30,7 @@ from tilewright import (
 from tilewright import TilewrightError as TritonError
 from tilewright.compat.marks import must_use_result
 
-from triton import backends, compiler, errors, knobs, language, runtime, testing, tools
+from triton import _C, backends, compiler, errors, knobs, language, runtime, testing, tools
 
 __version__ = "3.5.1"
 
