@@ -65,6 +65,21 @@ def test_every_launch_is_in_the_trace(program: Path) -> None:
     assert [event["ts"] for event in launches] == sorted(event["ts"] for event in launches)
 
 
+def test_compilations_and_their_stages_are_in_the_trace(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(program.with_name("cache")))
+    for _ in range(2):
+        assert start(program, "1").wait(60) == 0
+    compiled, loaded = (event for event in events(program) if event["cat"] == "compile")
+    assert (compiled["name"], compiled["args"]["cache_hit"]) == ("double", False)
+    assert (loaded["name"], loaded["args"]["cache_hit"]) == ("load double", True)
+    stages = [event for event in events(program) if event["cat"] == "stage"]
+    assert stages[0]["name"] == "front end"
+    assert {"ttir", "ttcir", "llir", "obj", "link and store"} <= {event["name"] for event in stages}
+    for event in stages:
+        assert compiled["ts"] <= event["ts"]
+        assert event["ts"] + event["dur"] <= compiled["ts"] + compiled["dur"] + 1
+
+
 def test_a_crash_leaves_the_trace_whole(program: Path) -> None:
     assert start(program, "2", "crash").wait(60) == -signal.SIGKILL
     assert start(program, "1").wait(60) == 0

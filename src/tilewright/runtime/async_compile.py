@@ -11,10 +11,12 @@ On leaving, all compilations have ended; the first error is raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from concurrent.futures import Executor, Future
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:  # a tenth of the time that importing this package takes
+    from concurrent.futures import Executor, Future
 
 active_mode: ContextVar[AsyncCompileMode | None] = ContextVar("active_mode", default=None)
 

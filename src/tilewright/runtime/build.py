@@ -16,7 +16,7 @@ from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
-from tilewright.runtime import late
+from tilewright.runtime import late, trace
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
@@ -54,26 +54,27 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
     stored = None if knobs.compilation.always_compile else load(job.digest, job.name)
     found = _from_disk(stored, job) if stored else None
     kernel = found or _from_compiler(job)
-    if knobs.compilation.listener is not None:
+    if knobs.compilation.listener is not None or trace.is_on():
         _report(kernel, job, is_new=found is None)
     return kernel
 
 
 def _report(kernel: CompiledKernel, job: _Job, *, is_new: bool) -> None:
-    """Tell the listener what was done and how long it took."""
+    """Tell listener and trace what was done and how long it took."""
     steps = [(name, int(1000 * milliseconds)) for name, milliseconds in kernel.metadata.times.items()] if is_new else []
     rest = max(1, int(1e6 * (perf_counter() - job.begin)) - sum(time for _, time in steps))
     begin = steps[0][1] if steps else rest
     times = CompileTimes(begin, steps[1:], rest if is_new else 0)
-    listener = knobs.compilation.listener
-    assert listener is not None, "only called where somebody listens"
-    listener(
-        src=job.source,
-        metadata=kernel.metadata._asdict(),
-        metadata_group=dict(kernel.metadata_group),
-        times=times,
-        cache_hit=not is_new,
-    )
+    if trace.is_on():
+        trace.compilation(kernel, job.begin, times, cache_hit=not is_new)
+    if knobs.compilation.listener is not None:
+        knobs.compilation.listener(
+            src=job.source,
+            metadata=kernel.metadata._asdict(),
+            metadata_group=dict(kernel.metadata_group),
+            times=times,
+            cache_hit=not is_new,
+        )
 
 
 class _Job(NamedTuple):

@@ -23,6 +23,7 @@ from typing import Any
 
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.support import knobs
+from tilewright.support.knobs import CompileTimes
 
 _OPENING, _CLOSING = b"[\n", b"\n]\n"
 
@@ -44,20 +45,24 @@ def launch(kernel: Any, metadata: LazyDict) -> Iterator[None]:
         add(name, "launch", begin, end, {**facts, "kernel": kernel.name, "hash": kernel.hash})
 
 
-def compilation(name: str, stages: dict[str, int], end: int, args: dict[str, Any]) -> None:
-    """Record a compilation that ended now.
+def compilation(kernel: Any, begin: float, times: CompileTimes, *, cache_hit: bool) -> None:
+    """Record a compilation and, inside it, its stages.
 
     Args:
-        name: the kernel.
-        stages: nanoseconds of each stage, in order.
-        end: when it ended, by `perf_counter_ns`.
-        args: what else is known.
+        kernel: what came out.
+        begin: when it began, by `perf_counter`.
+        times: how long the parts took.
+        cache_hit: it was loaded from the cache.
     """
-    begin = end - sum(stages.values())
-    add(name, "compile", begin, end, args)
-    for stage, duration in stages.items():
-        add(f"{name} {stage}", "stage", begin, begin + duration, {})
-        begin += duration
+    start = int(1e9 * begin)
+    facts = {"kernel": kernel.name, "hash": kernel.hash, "cache_hit": cache_hit}
+    add(f"load {kernel.name}" if cache_hit else kernel.name, "compile", start, start + 1000 * times.total, facts)
+    if cache_hit:
+        return
+    steps = [("front end", times.ir_initialization), *times.lowering_stages, ("link and store", times.store_results)]
+    for name, microseconds in steps:
+        add(name, "stage", start, start + 1000 * microseconds, {"kernel": kernel.name})
+        start += 1000 * microseconds
 
 
 def add(name: str, category: str, begin: int, end: int, args: dict[str, Any]) -> None:

@@ -283,21 +283,31 @@ def compile_object(ir_text: str, target: Target, *, opt: int = 1, optimize: bool
         LlvmError: the text is not valid LLVM IR.
     """
     with _LOCK:
-        module = _parsed(ir_text)
-        machine = _prepared_for(module, target, opt)
-        if optimize:
-            _run_pipeline(module, machine)
-        object_code: bytes = _without_lsr(lambda: machine.emit_object(module))
-        return object_code
+        return _object_code(ir_text, target, opt, optimize=optimize)
 
 
 def emit_assembly(ir_text: str, target: Target, *, opt: int = 1) -> str:
     """Assembly text of what `compile_object` would emit; raises LlvmError as it does."""
     with _LOCK:
-        module = _parsed(ir_text)
-        machine = _prepared_for(module, target, opt)
-        text: str = _without_lsr(lambda: machine.emit_assembly(module))
-        return text
+        return _assembly(ir_text, target, opt)
+
+
+# Functions of their own, so that LLVM's objects are gone when the lock is free.
+
+
+def _object_code(ir_text: str, target: Target, opt: int, *, optimize: bool) -> bytes:
+    module = _parsed(ir_text)
+    machine = _prepared_for(module, target, opt)
+    if optimize:
+        _run_pipeline(module, machine)
+    code: bytes = _without_lsr(lambda: machine.emit_object(module))
+    return code
+
+
+def _assembly(ir_text: str, target: Target, opt: int) -> str:
+    module = _parsed(ir_text)
+    text: str = _without_lsr(lambda: _prepared_for(module, target, opt).emit_assembly(module))
+    return text
 
 
 def verify_ir(text: str) -> None:
@@ -306,8 +316,13 @@ def verify_ir(text: str) -> None:
         _parsed(text)
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 """LLVM's command line options and its global context are process-wide."""
+
+if hasattr(
+    os, "register_at_fork"
+):  # a fork waits until LLVM is idle: a child could not go on in the middle of its work
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 @cache

@@ -384,9 +384,14 @@ def set_num_threads(count: int) -> None:
         runtime.set_threads(count)
 
 
-@cache
 def _ready() -> NativeRuntime | None:
     """The native runtime, with `NativeKernel` made native."""
+    with _Shared.lock:
+        return _set_up()
+
+
+@cache
+def _set_up() -> NativeRuntime | None:
     runtime = native_runtime()
     slot = python_memory.slot_offset(NativeKernel, "_state")
     if runtime is None or slot is None:

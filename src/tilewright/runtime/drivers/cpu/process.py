@@ -33,6 +33,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TABLE,
     poke,
 )
+from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
 
@@ -179,9 +180,17 @@ class _Spec(ctypes.Structure):
     )
 
 
-@cache
 def native_runtime() -> NativeRuntime | None:
     """The runtime of this process, or None where native launching is not possible."""
+    with _setting_up:  # of several threads that launch first, one makes it
+        return _set_up()
+
+
+_setting_up = fork_safe_lock()
+
+
+@cache
+def _set_up() -> NativeRuntime | None:
     machine = host_machine()
     if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
         return None

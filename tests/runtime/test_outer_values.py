@@ -1,0 +1,288 @@
+"""Outer values that kernels read: whoever changes one afterwards gets an error, also from launches without Python."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.runtime.dependencies import dependencies
+
+NUMBER = tl.constexpr(1)
+KIND = tl.int32
+SHARED = tl.constexpr(0)
+CHANGED = "has changed since we compiled this kernel"
+
+
+@pytest.fixture(autouse=True)
+def values() -> Iterator[None]:
+    kept = {name: globals()[name] for name in ("NUMBER", "KIND", "SHARED")}
+    yield
+    globals().update(kept)
+
+
+def launches(kernel: Any) -> Callable[[], int]:
+    """A launch through an object that was bound before."""
+    out = np.zeros(1, np.int32)
+    bound = kernel[(1,)]
+
+    def launch() -> int:
+        bound(out)
+        return int(out[0])
+
+    for _ in range(3):
+        launch()
+    return launch
+
+
+def test_a_global_that_gets_another_value() -> None:
+    global NUMBER
+
+    @tw.jit
+    def kernel(out):
+        tl.store(out, NUMBER)
+
+    launch = launches(kernel)
+    NUMBER = tl.constexpr(2)
+    for attempt in (launch, lambda: kernel[(1,)](np.zeros(1, np.int32))):
+        with pytest.raises(RuntimeError, match=rf"NUMBER {CHANGED}.*from constexpr\[1\] to constexpr\[2\]"):
+            attempt()
+    NUMBER = tl.constexpr(1)
+    assert [launch() for _ in range(3)] == [1, 1, 1]
+    del globals()["NUMBER"]
+    with pytest.raises(RuntimeError, match="to nothing"):
+        launch()
+
+
+def test_a_global_of_a_callee() -> None:
+    global SHARED
+
+    @tw.jit
+    def callee():
+        return SHARED
+
+    @tw.jit
+    def kernel(out):
+        tl.store(out, callee())
+
+    launch = launches(kernel)
+    assert {name for name, _ in kernel.used_global_vals} == {"SHARED"}
+    SHARED = tl.constexpr(5)
+    with pytest.raises(RuntimeError, match=f"SHARED {CHANGED}"):
+        launch()
+
+
+def test_a_type_as_global() -> None:
+    global KIND
+
+    @tw.jit
+    def kernel(out):
+        tl.store(out, tl.full((), 3, KIND))
+
+    launch = launches(kernel)
+    KIND = tl.int64
+    with pytest.raises(RuntimeError, match=f"KIND {CHANGED}"):
+        launch()
+
+
+def test_a_constexpr_that_is_changed_in_place() -> None:
+    value = tl.constexpr(42)
+
+    @tw.jit
+    def closure(out):
+        tl.store(out, value)
+
+    launch = launches(closure)
+    value.value = 43
+    with pytest.raises(RuntimeError, match=rf"value {CHANGED}.*from constexpr\[42\] to constexpr\[43\]"):
+        launch()
+    value.value = 42
+    assert launch() == 42
+
+
+def test_a_captured_variable_that_gets_another_value() -> None:
+    value = tl.constexpr(1)
+
+    @tw.jit
+    def closure(out):
+        tl.store(out, value)
+
+    launch = launches(closure)
+    value = tl.constexpr(2)
+    with pytest.raises(RuntimeError, match=f"value {CHANGED}"):
+        launch()
+
+
+def test_the_value_of_a_default_is_that_of_the_definition() -> None:
+    global NUMBER
+
+    @tw.jit
+    def kernel(out, n: tl.constexpr = NUMBER):
+        tl.store(out, n)
+
+    launch = launches(kernel)
+    NUMBER = tl.constexpr(2)
+    assert launch() == 1
+    assert len(kernel.device_caches[0][0]) == 1
+
+
+def test_a_local_shadows_a_global() -> None:
+    global NUMBER
+
+    @tw.jit
+    def kernel(out):
+        _, NUMBER = 0, 7
+        tl.store(out, NUMBER)
+
+    launch = launches(kernel)
+    NUMBER = 9
+    assert launch() == 7
+    assert not kernel.used_global_vals
+
+
+def test_callees_that_saw_other_values_conflict() -> None:
+    global SHARED
+
+    @tw.jit
+    def callee():
+        return SHARED
+
+    @tw.jit
+    def early(out):
+        tl.store(out, SHARED + callee())
+
+    @tw.jit
+    def late(out):
+        tl.store(out, SHARED + callee())
+
+    launches(early)
+    SHARED = tl.constexpr(1)
+    with pytest.raises(RuntimeError, match=r"Global variable SHARED has value constexpr\[1\].*callee.*constexpr\[0\]"):
+        launches(late)
+
+
+def test_modules_functions_and_builtins_are_not_watched() -> None:
+    @tw.jit
+    def callee(x):
+        return x
+
+    @tw.jit
+    def kernel(out):
+        tl.store(out + tl.arange(0, 1), callee(max(3, 1)) + len((1, 2)))
+
+    assert launches(kernel)() == 5
+    assert not kernel.used_global_vals
+
+
+def closure_over(value: Any) -> Any:
+    @tw.jit
+    def child():
+        return value
+
+    return child
+
+
+def test_keys_do_not_depend_on_what_was_hashed_first() -> None:
+    left, right = closure_over(tl.constexpr(1)), closure_over(tl.constexpr(2))
+
+    @tw.jit
+    def parent(out):
+        tl.store(out, left() + right())
+
+    found = set()
+    for order in itertools.permutations((left, right, parent)):
+        for function in order:
+            function.hash = None
+        for function in order:
+            _ = function.cache_key
+        found.add(parent.cache_key)
+    assert len(found) == 1
+    assert left.cache_key != right.cache_key
+
+
+def test_functions_that_call_each_other_have_keys() -> None:
+    @tw.jit
+    def even(n):
+        return odd(n)
+
+    @tw.jit
+    def odd(n):
+        return even(n)
+
+    assert even.cache_key != odd.cache_key
+    assert len(even.cache_key) == 64
+
+    def ping(n):
+        return pong(n)
+
+    def pong(n):
+        return ping(n)
+
+    assert len(dependencies(ping).digest) == 64
+
+
+class Pair(NamedTuple):
+    left: Any
+
+
+def class_with(number: int) -> type:
+    class Scale:
+        factor = number
+
+        def apply(self, x: Any) -> Any:
+            return x * number
+
+    return Scale
+
+
+def test_methods_and_constants_of_classes_count() -> None:
+    def digest(kind: type) -> str:
+        return dependencies(lambda: kind).digest
+
+    assert digest(class_with(1)) == digest(class_with(1))
+    assert digest(class_with(1)) != digest(class_with(2))
+    assert len({digest(kind) for kind in (Pair, int, tw.Config)}) == 3
+
+
+class Opaque:
+    """An object that shows nothing of itself."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+def test_objects_are_told_apart_by_what_they_hold() -> None:
+    @tw.jit
+    def kernel(out, thing: tl.constexpr):
+        tl.store(out, thing.value)
+
+    out = np.zeros(1, np.int32)
+    for value in (3, 4, 3):
+        kernel[(1,)](out, Opaque(value))
+        assert out[0] == value
+
+
+def test_many_outer_values() -> None:
+    names: dict[str, Any] = {f"C{i}": tl.constexpr(i) for i in range(20)} | {"tl": tl}
+    text = "def total(out):\n    tl.store(out, " + " + ".join(f"C{i}" for i in range(20)) + ")\n"
+    source_of_exec(text, names)
+    kernel = tw.jit(names["total"])
+    launch = launches(kernel)
+    assert launch() == 190
+    for i in (0, 7, 19):
+        names[f"C{i}"] = tl.constexpr(-1)
+        with pytest.raises(RuntimeError, match=f"C{i} {CHANGED}"):
+            launch()
+        names[f"C{i}"] = tl.constexpr(i)
+    assert launch() == 190
+
+
+def source_of_exec(text: str, names: dict[str, Any]) -> None:
+    linecache.cache["<outer values>"] = (len(text), None, text.splitlines(keepends=True), "<outer values>")
+    exec(compile(text, "<outer values>", "exec"), names)
