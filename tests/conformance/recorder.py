@@ -17,6 +17,7 @@ EVERY = int(os.environ.get("CONFORMANCE_EVERY", "1"))
 LONGEST_MESSAGE = 400
 
 
+@pytest.hookimpl(trylast=True)  # behind pytest -k
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every n-th test, without those that an earlier run began."""
     begun = {line["test"] for line in map(json.loads, LOG.read_text().splitlines())} if LOG.exists() else set()
