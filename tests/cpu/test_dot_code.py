@@ -127,6 +127,15 @@ def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int]) -> Non
     assert dot_workspace_bytes(make_spec(extents, f32, f32, b_transposed=True), ZEN4) == k * n * 4
 
 
+def test_a_transposed_operand_that_many_panels_read_is_copied() -> None:
+    def workspace(columns: int, target: Target) -> int:
+        spec = make_spec((64, columns, 32), f32, f32, a_transposed=True)
+        return dot_workspace_bytes(replace(spec, a_stride="%a_stride"), target)
+
+    assert workspace(64, V3) == 64 * 32 * 4, "four panels"
+    assert workspace(32, V3) == workspace(128, ZEN4) == 0, "two panels, wide vectors"
+
+
 def test_rows_are_packed_in_long_pieces_in_front_of_the_blocks() -> None:
     spec = replace(make_spec((64, 128, 32), f32, f32), b_stride="%b_stride")
     blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], ZEN4))

@@ -30,6 +30,8 @@ from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.llvm.writer import LlvmWriter
 
 LINE = 64
+MANY_PANELS = 4
+"""So many panels make copying a transposed A pay off where vectors are narrow."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,10 @@ class Plan:
 
     @property
     def packs_a(self) -> bool:
-        return self.spec.a_transposed and self.by.group > 1
+        """A transposed A lies with each k on another cache line, and every panel reads it again."""
+        far = isinstance(self.spec.a_stride, str) and self.panels >= MANY_PANELS
+        is_narrow = self.shape.lanes * self.by.word_bytes < LINE
+        return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
 
     @property
     def adds_bias(self) -> bool:
@@ -155,9 +160,12 @@ def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
         if spec.a_transposed:
             return Rows(a, step, stride)
         return Rows(a, stride, step, plan.adds_bias)
-    lanes = min(spec.m, w.target.lanes(32))
-    into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.groups)
-    interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
+    lanes = min(spec.m, w.target.lanes(8 * by.word_bytes))
+    into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.depth)
+    if by.group > 1:
+        interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
+    else:
+        copy_rows(w, by, a, into, row_bytes=stride, step=spec.a_step)
     return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
 
 
