@@ -112,7 +112,7 @@ class Metadata:
     def __setstate__(self, facts: dict[str, Any]) -> None:
         # Programs divide by `shared` to find how many of a GPU's programs run at a time.
         whole = {"shared": max(1, facts.get("scratch_bytes", 0)), "stored": [], **facts}
-        whole = {name: list(value) if type(value) is tuple else value for name, value in whole.items()}  # as JSON has it
+        whole = {name: list(value) if type(value) is tuple else value for name, value in whole.items()}  # as in JSON
         if isinstance(whole.get("target"), dict):
             whole["target"] = GPUTarget(**whole["target"])
         object.__setattr__(self, "_facts", MappingProxyType(whole))
