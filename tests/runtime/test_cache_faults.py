@@ -249,6 +249,7 @@ def cache(folder: Path) -> Iterator[Path]:
     """A copy of the cache."""
     subprocess.run(["cp", "-a", folder / "template", folder / "cache"], check=True)
     yield folder / "cache"
+    subprocess.run(["chmod", "-R", "u+rwx", folder / "cache"], check=True)
     shutil.rmtree(folder / "cache")
 
 

@@ -320,7 +320,7 @@ def test_programs_share_kernels(redis_port: int, tmp_path: Path) -> None:
         shutil.copytree(
             Path(knobs.__file__).parents[1], tmp_path / machine / "tilewright", copy_function=shutil.copyfile
         )
-        environment["PYTHONPATH"] = str(tmp_path / machine)
+        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path / machine), os.environ.get("PYTHONPATH", "")])
         environment["TRITON_CACHE_DIR"] = str(tmp_path / machine / "cache")
         subprocess.run([sys.executable, "-W", "error", program], env=environment, check=True, timeout=120)
         names.append({path.name for path in (tmp_path / machine / "cache").glob("*/*")})
