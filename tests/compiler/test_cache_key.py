@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import importlib
 import sys
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def test_llvm_identity_is_known() -> None:
 
 
 def test_llvm_identity_follows_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("llvmlite")
     installed = llvm_identity.__wrapped__()
     (tmp_path / "llvmlite").mkdir()
     (tmp_path / "llvmlite" / "_version.py").write_text("other")
