@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import importlib
+import os
 import sys
 from pathlib import Path
 
