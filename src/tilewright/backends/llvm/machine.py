@@ -321,7 +321,7 @@ _LOCK = threading.RLock()
 
 if hasattr(
     os, "register_at_fork"
-):  # a fork waits until LLVM is idle: a child could not go on in the middle of its work
+):  # a fork waits until LLVM is idle, because a child could not go on there
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
