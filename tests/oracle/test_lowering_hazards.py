@@ -179,3 +179,20 @@ def load_then_count(x, counts, out, B: tl.constexpr):
 def test_loads_before_atomics() -> None:
     x = np.arange(64, dtype=np.int32)
     np.testing.assert_array_equal(agree(load_then_count, x, x, np.zeros_like(x), B=64)[2], x)
+
+
+@jit
+def stored_and_used_again(x, out):
+    i = tl.arange(0, 8)
+    t = tl.load(x + i)
+    t = tl.where(t > 1.0, t, t * 0.5 + 2)
+    t = t * 0.5 + tl.max(t)
+    tl.store(x + 17 + i, t)  # nothing that is loaded later
+    t = t + tl.sum(t) * 0.125
+    t = tl.where(t > 1.0, t, t * 0.5 + 2)
+    tl.store(out, tl.sum(t))
+    tl.store(out + 1, tl.max(t))
+
+
+def test_a_value_kept_for_later_is_stored_when_it_is_there() -> None:
+    agree(stored_and_used_again, random_numbers(np.float32, 32, 3), np.zeros(2, np.float32))

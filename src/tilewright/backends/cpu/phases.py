@@ -6,7 +6,8 @@ A result of a reduction exists only after the whole inner loop, so what needs it
     phase 1   loop: s += exp(x - m)
     phase 2   loop: store exp(x - m) / s
 
-A store (or a write to a buffer) runs no earlier than anything that reads that memory before it in program order.
+A store (or a write to a buffer) runs no earlier than anything that reads that memory before it in program order. What
+reads a buffer that the nest has written runs in a later phase than the write, because a phase computes before it stores.
 
 `spill_phases` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
 """
@@ -52,8 +53,12 @@ class Nest:
 
     def _phases(self) -> dict[Op, int]:
         phases: dict[Op, int] = {}
+        place = {op: number for number, op in enumerate(self.body)}
         for root in self.roots:
             phase = max((phases[o] + 1 for o in self.closures[root] if o.name in REDUCTIONS), default=0)
+            for read in (o for o in self.closures[root] if o.name == "cpu.read"):
+                written = [w for w in phases if w.name == "cpu.write" and w.operands[1] is read.operands[0]]
+                phase = max([phase, *(phases[w] + 1 for w in written if place[w] < place[read])])
             for earlier in phases:
                 if self._overwrites(root, earlier):
                     phase = max(phase, phases[earlier])
