@@ -7,7 +7,7 @@ A result of a reduction exists only after the whole inner loop, so what needs it
     phase 2   loop: store exp(x - m) / s
 
 A store (or a write to a buffer) runs no earlier than anything that reads that memory before it in program order. What
-reads a buffer that the nest has written runs in a later phase than the write, because a phase computes before it stores.
+reads a buffer that the nest has written runs in a later phase than the write: a phase computes before it stores.
 
 `spill_phases` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
 """
