@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ def asked(question: str) -> Any:
     """What a process with our `triton` answers."""
     command = [sys.executable, "-c", f"import json, sys, triton\n{question}"]
     variables = os.environ | {"PYTHONPATH": str(PACKAGE_PATH)}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -66,7 +67,7 @@ NAMES = {
     "triton.runtime._allocation": "NullAllocator",
     "triton.runtime.jit": "JITCallable JITFunction JitFunctionInfo MockTensor TensorWrapper type_canonicalisation_dict",
     "triton.runtime.build": "compile_module_from_src",
-    "triton.runtime.cache": "FileCacheManager RemoteCacheManager get_cache_manager",
+    "triton.runtime.cache": "FileCacheManager RemoteCacheManager get_cache_manager triton_key",
     "triton.runtime.errors": "AutotunerError InterpreterError OutOfResources PTXASError",
     "triton.compiler": "ASTSource CompilationError CompiledKernel IRSource compile make_backend",
     "triton.compiler.compiler": "ASTSource IRSource make_backend",
@@ -75,7 +76,9 @@ NAMES = {
     "triton.tools.mxfp": "MXFP4Tensor MXScaleTensor",
     "triton.tools.tensor_descriptor": "TensorDescriptor",
     "triton._C.libtriton.ir": "context load_dialects",
+    "triton.backends": "backends",
     "triton.backends.compiler": "BaseBackend GPUTarget",
+    "triton.runtime.autotuner": "Autotuner Config OutOfResources PTXASError",
     "triton.backends.driver": "DriverBase GPUDriver expand_signature",
     "triton._utils": "canonicalize_dtype",
 }
@@ -155,6 +158,20 @@ def test_driver_is_the_cpu() -> None:
     )
 
     assert asked(question) == ["cpu", "cpu", True]
+
+
+@pytest.mark.slow
+def test_torch_compile_finds_what_it_asks_triton_for(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile needs g++ on a CPU")
+    question = (
+        f"import os\nos.environ['TORCHINDUCTOR_CACHE_DIR'] = {str(tmp_path)!r}\nimport torch\n"
+        "x = torch.arange(9.0) - 4\ncompiled = torch.compile(lambda x: torch.relu(x) * 2)\n"
+        "print(json.dumps((compiled(x) == torch.relu(x) * 2).all().item()))"
+    )
+
+    assert asked(question) is True
 
 
 def test_package_is_not_importable_without_being_asked_for() -> None:

@@ -12,9 +12,11 @@ import os
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backends.base import GPUTarget
+from tilewright.backends.base import BaseBackend, GPUTarget
+from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.unavailable import unavailable
 from tilewright.runtime.testing.measure import do_bench
@@ -151,6 +153,19 @@ class CpuDriver(DriverBase):
     def clear_cache(self, cache: Any) -> None:
         """Drive everything out of the caches."""
         cache.zero_()
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What compiles for a kind of machine, and what runs there."""
+
+    name: str
+    compiler: type[BaseBackend]
+    driver: type[DriverBase]
+
+
+INSTALLED = {"cpu": Backend("cpu", CpuBackend, CpuDriver)}
+"""The back ends that are always there, by name."""
 
 
 class DriverConfig:

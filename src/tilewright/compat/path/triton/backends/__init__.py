@@ -1,7 +1,10 @@
 """`triton.backends`."""
 
+from tilewright.compat.driver import INSTALLED as backends
+from tilewright.compat.driver import Backend
+
 from triton.backends import compiler, driver
 from triton.backends.compiler import BaseBackend
 from triton.backends.driver import DriverBase
 
-__all__ = ["BaseBackend", "DriverBase", "compiler", "driver"]
+__all__ = ["Backend", "BaseBackend", "DriverBase", "backends", "compiler", "driver"]

@@ -1,6 +1,7 @@
 """`triton.compiler.compiler`."""
 
 from tilewright.compat.bindings import ASTSource
+from tilewright.compat.identity import triton_key
 from tilewright.backends.base import GPUTarget, Language
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import IRSource, compile, filter_traceback, get_cache_key
@@ -18,4 +19,5 @@ __all__ = [
     "filter_traceback",
     "get_cache_key",
     "make_backend",
+    "triton_key",
 ]

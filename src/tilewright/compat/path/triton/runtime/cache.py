@@ -1,5 +1,6 @@
 """`triton.runtime.cache`."""
 
+from tilewright.compat.identity import triton_key
 from tilewright.runtime.cache.managers import (
     CacheManager,
     FileCacheManager,
@@ -21,4 +22,5 @@ __all__ = [
     "get_cache_manager",
     "get_dump_manager",
     "get_override_manager",
+    "triton_key",
 ]
