@@ -13,7 +13,8 @@ from tilewright.support import knobs
 HEAD = """# Settings
 
 A setting is an environment variable and a knob in Python: `TRITON_CACHE_DIR` is `tilewright.knobs.cache.dir`. A knob
-that was set in Python wins; otherwise the environment is read when the knob is. Names are Triton's, but for the last group.
+that was set in Python wins; otherwise the environment is read when the knob is. Names are Triton's; those of the last
+group are our own.
 Flags are on with `1`, `true`, `yes`, `on` or `y`. `python -m tilewright settings` prints this page.
 """
 

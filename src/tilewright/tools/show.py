@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime.build import build, current_backend
+from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.sources import ASTSource
 from tilewright.tools.kernels import UsageError, find_kernel, parse_signature, split_signature, value_of
@@ -24,10 +25,15 @@ STAGES = ("source", "ttir", "ttcir", "llir", "asm")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
+    add_kernel_arguments(command)
+    command.add_argument("--stage", action="append", choices=STAGES, help="only this stage (may be repeated)")
+
+
+def add_kernel_arguments(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments that say which kernel, for which parameters."""
     command.add_argument("kernel", metavar="FILE.py:KERNEL", help="a file and the kernel in it")
     command.add_argument("-s", "--signature", metavar="TYPES", help='types and constants: "*fp32:16, i32, 128"')
     command.add_argument("-c", "--constant", action="append", default=[], metavar="NAME=VALUE", help="a constant")
-    command.add_argument("--stage", action="append", choices=STAGES, help="only this stage (may be repeated)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,19 +43,28 @@ def run(options: argparse.Namespace) -> int:
         UsageError: file, kernel or signature are not as they should be.
         CompilationError: the kernel is wrong.
     """
-    file, colon, name = options.kernel.rpartition(":")
-    if not colon or not Path(file).is_file():
-        raise UsageError(f"{options.kernel}: expected FILE.py:KERNEL with a file that exists")
-    kernel = find_kernel(file, name)
-    constants = dict(_named_value(text) for text in options.constant)
-    arguments = parse_signature(kernel, split_signature(options.signature or ""), constants, _guess)
-    specs = [argument.spec for argument in arguments]
+    kernel, specs = requested(options)
     compiled = build(ASTSource.of(kernel, kernel.fn.__name__, specs), current_backend(), {})
     for stage in options.stage or [name for name in STAGES if name in compiled.asm]:
         if not options.stage or len(options.stage) > 1:
             print(f"// ----- {stage} -----")
         print(compiled.asm[stage])
     return 0
+
+
+def requested(options: argparse.Namespace) -> tuple[JITFunction, list[ArgumentSpec]]:
+    """The kernel, and what it is to be compiled for.
+
+    Raises:
+        UsageError: file, kernel or signature are not as they should be.
+    """
+    file, colon, name = options.kernel.rpartition(":")
+    if not colon or not Path(file).is_file():
+        raise UsageError(f"{options.kernel}: expected FILE.py:KERNEL with a file that exists")
+    kernel = find_kernel(file, name)
+    constants = dict(_named_value(text) for text in options.constant)
+    arguments = parse_signature(kernel, split_signature(options.signature or ""), constants, _guess)
+    return kernel, [argument.spec for argument in arguments]
 
 
 def _guess(param: KernelParam) -> ArgumentSpec:

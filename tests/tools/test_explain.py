@@ -1,0 +1,138 @@
+"""`tilewright explain`: listings matched by source line, in the terminal and as a page."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.frontends import from_ast, from_bytecode, hir
+from tilewright.frontends.hir_text import listing
+from tilewright.tools.explain import Explained, explain, page
+from tilewright.tools.main import main
+
+ROOT = Path(__file__).parents[2]
+VECTOR_ADD = f"{ROOT / 'examples' / 'vector_add.py'}:add_kernel"
+SIGNATURE = "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128"
+
+
+def kernels(name: str) -> Any:
+    path = ROOT / "tests" / "kernels" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def explained() -> Explained:
+    kernel = kernels("branches").merged
+    return explain(kernel, [ArgumentSpec("x", "*i32", 16), ArgumentSpec("n", "i32")])
+
+
+def test_the_stages_of_each_front_end(explained: Explained) -> None:
+    titles = {name: [stage.title for stage in stages] for name, stages in explained.columns.items()}
+    assert titles == {
+        "ast": ["AST", "HIR", "TTIR", "machine code"],
+        "bytecode": ["bytecode", "HIR", "TTIR", "machine code"],
+        "trace": ["cannot"],
+    }
+    assert any("only known when the kernel runs" in line.text for line in explained.columns["trace"][0].lines)
+
+
+def test_lines_are_matched(explained: Explained) -> None:
+    (line,) = [line.source for line in explained.source.lines if "if n > 3" in line.text]
+    found = {
+        "AST": "Compare",
+        "HIR": "gt(",
+        "TTIR": "arith.cmpi sgt",
+    }
+    for stage in explained.columns["ast"][:3]:
+        assert any(found[stage.title] in made.text and made.source == line for made in stage.lines), stage.title
+    assert any(made.text.split()[1:2] == ["COMPARE_OP"] and made.source == line for made in _bytecode(explained))
+
+
+def _bytecode(explained: Explained) -> list[Any]:
+    return [line for line in explained.columns["bytecode"][0].lines if "COMPARE_OP" in line.text]
+
+
+def test_it_prints(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    assert main(["explain", VECTOR_ADD, "-s", SIGNATURE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (heads,) = [line for line in lines if line.startswith("--- ast: AST")]
+    assert [part.strip() for part in heads.split("|")] == ["--- ast: AST", "--- bytecode: bytecode", "--- trace: trace"]
+    assert max(map(len, lines)) <= 150
+
+
+def test_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", VECTOR_ADD]) == 1
+    assert "BLOCK" in capsys.readouterr().err
+
+
+class Page(HTMLParser):
+    """Counts lines by their source line, and sees to it that tags are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.lines: dict[str, int] = {}
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if "data-line" in given:
+            self.lines[str(given["data-line"])] = self.lines.get(str(given["data-line"]), 0) + 1
+        self.references += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole(explained: Explained) -> None:
+    parser = Page()
+    parser.feed(page(explained))
+    assert parser.open == []
+    assert parser.references == []
+    assert all(parser.lines[str(line.source)] > 1 for line in explained.source.lines if "tl." in line.text)
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_a_browser_lights_the_lines_that_belong_together(explained: Explained, tmp_path: Path) -> None:
+    (line,) = [line.source for line in explained.source.lines if "if n > 3" in line.text]
+    script = (
+        f"<script>document.querySelector('[data-line=\"{line}\"]')"
+        ".dispatchEvent(new MouseEvent('mouseover', {bubbles: true}));"
+        "document.title = 'lit ' + document.querySelectorAll('.lit').length</script></body>"
+    )
+    file = tmp_path / "page.html"
+    file.write_text(page(explained).replace("</body>", script))
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", file.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    lit = shown.count('class="lit"')
+    assert lit > 5
+    assert f"<title>lit {lit}</title>" in shown
+
+
+@pytest.mark.parametrize("name", ["conditions", "expressions", "loops", "tuples", "asserts", "returns", "raising"])
+def test_every_step_has_a_line_of_text(name: str) -> None:
+    python = getattr(kernels("forms"), name)
+    for read in (from_ast.read_function, from_bytecode.read_function):
+        function = read(python)
+        lines = list(listing(function))
+        steps = list(hir.walk(function.body))
+        assert len(lines) > len(steps)
+        assert all(line.source for line in lines)
