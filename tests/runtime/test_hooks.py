@@ -174,6 +174,14 @@ def test_compile_hooks_get_everything(add: Any) -> None:
     assert "n: i32" in before["repr"]
 
 
+def test_libraries_are_told_as_pairs(add: Any) -> None:
+    told: list[Any] = []
+    knobs.runtime.jit_post_compile_hook = lambda **facts: told.append(facts["compile"]["extern_libs"])
+    for libraries in ({}, {"libdevice": "path"}, {"libdevice": "path"}):
+        add[(2,)](X, OUT, 64, BLOCK=32, extern_libs=libraries)
+    assert told == [(), (("libdevice", "path"),)]
+
+
 def test_a_cache_hook_may_forbid(add: Any) -> None:
     knobs.runtime.jit_cache_hook = lambda **facts: True
     OUT[:] = 0

@@ -81,6 +81,8 @@ def tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
         return False
     function, options = compilation.function, _DEFAULTS | dict(compilation.options)
     told = {name: options[name] for name in _DEFAULTS}
+    if isinstance(told["extern_libs"], dict):
+        told["extern_libs"] = tuple(told["extern_libs"].items())
     source = compilation.source
     types = ", ".join(f"{name}: {kind}" for name, kind in source.signature.items())
     shown = ", ".join(f"{name}={value}" for name, value in told.items() if name != "extern_libs")

@@ -88,8 +88,8 @@ def check_unchanged(name: str, used: UsedGlobals) -> None:
         if now is not value and not same_value(now, value):
             now = "nothing" if now is ABSENT else repr(now)
             raise RuntimeError(
-                f"Global variable {variable} has changed since we compiled this kernel ({name}), "
-                f"from {value!r} to {now}; make it an argument of the kernel if it has to change"
+                f"Global variable {variable} has changed since we compiled this kernel, from {value!r} to {now}; "
+                f"make it an argument of {name} if it has to change"
             )
 
 
