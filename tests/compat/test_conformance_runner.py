@@ -87,6 +87,7 @@ def test_page_has_numbers_and_reasons(runner: ModuleType) -> None:
         "every": {"x.py": 8},
         "reasons": {"*: *words*": "other words"},
         "left_out": {"y.py": "needs a GPU"},
+        "tutorials": {"introduction": "By hand.", "01": "runs"},
     }
 
     lines = runner.page(found, plan).splitlines()
@@ -96,3 +97,4 @@ def test_page_has_numbers_and_reasons(runner: ModuleType) -> None:
     assert "| `x.py::test_a` | 2 | other words |" in lines
     assert "| `x.py::test_b` | 1 | not explained yet: odd \\| thing |" in lines
     assert "| `y.py` | needs a GPU |" in lines
+    assert lines[-5:] == ["By hand.", "", "| tutorial | what happens |", "|---|---|", "| `01` | runs |"]

@@ -140,7 +140,7 @@ def summary(tests: Iterable[Outcome]) -> str:
 
 
 def page(found: dict[str, list[Outcome]], plan: dict[str, Any]) -> str:
-    """The page: a table of files, then the failures with their reasons, then what is not run."""
+    """The page: a table of files, then the failures with their reasons, what is not run, and the tutorials."""
     lines = ["# Triton's own tests", "", plan["introduction"].strip(), ""]
     lines += ["| file | passed | failed | skipped | expected to fail |", "|---|---:|---:|---:|---:|"]
     totals: Counter[str] = Counter()
@@ -153,6 +153,16 @@ def page(found: dict[str, list[Outcome]], plan: dict[str, Any]) -> str:
     lines += [line for name, tests in found.items() for line in failures(name, tests, plan["reasons"])]
     lines += ["", "## What is not run", "", "| file | reason |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in sorted(plan["left_out"].items())]
+    lines += [
+        "",
+        "## Tutorials",
+        "",
+        plan["tutorials"].pop("introduction"),
+        "",
+        "| tutorial | what happens |",
+        "|---|---|",
+    ]
+    lines += [f"| `{name}` | {result} |" for name, result in plan["tutorials"].items()]
     return "\n".join(lines) + "\n"
 
 
