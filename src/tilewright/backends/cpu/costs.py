@@ -34,6 +34,7 @@ ROOTS = {
 }
 """Ops that need every element of their operands, so that a loop nest is made for them."""
 
+STORES = {"cpu.store", "tt.store"}
 ATOMICS = {"tt.atomic_rmw", "tt.atomic_cas", "tt.histogram"}
 CLOBBERS = {"cpu.store", "tt.atomic_cas", "tt.atomic_rmw", "tt.store"}
 """Roots that change global memory."""
@@ -82,4 +83,4 @@ def is_lazy(op: Op) -> bool:
 
 def tile_operand(root: Op) -> Value:
     """The operand whose elements `root` runs over."""
-    return root.operands[1] if root.name in ("tt.store", "cpu.store") else root.operands[0]
+    return root.operands[1] if root.name in STORES else root.operands[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.backends.cpu.costs import ATOMICS, cost
+from tilewright.backends.cpu.costs import ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
@@ -22,7 +22,6 @@ from tilewright.backends.llvm.spelling import vector
 from tilewright.ir.core import Op
 from tilewright.ir.types import TensorType
 
-STORES = {"cpu.store", "tt.store"}
 STREAMED = 128
 """Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS
+from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, STORES
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
@@ -205,7 +205,7 @@ class NestEmitter:
         c.reduced = reduced[0]
 
     def _is_row_root(self, root: Op) -> bool:
-        value = root.operands[1] if root.name in ("tt.store", "cpu.store") else root.operands[0]
+        value = root.operands[1] if root.name in STORES else root.operands[0]
         return self.nest.is_row_level(value)
 
     def _inner(self, roots: list[Op], extent: int, index: Index) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import LOADS, is_tile
+from tilewright.backends.cpu.costs import LOADS, STORES, is_tile
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
@@ -24,8 +24,6 @@ from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType, i1
-
-STORES = {"cpu.store", "tt.store"}
 
 
 class Crossing(NamedTuple):
