@@ -81,6 +81,12 @@ def test_block_shapes(m: int, n: int, target: object, shape: Shape) -> None:
     assert micro_shape(m, n, select_arithmetic(f32, f32, target), target) == shape
 
 
+@pytest.mark.parametrize(("operand", "acc"), [(bf16, f32), (i8, i32)])
+def test_blocks_of_grouped_words_are_wide(operand: Type, acc: Type) -> None:
+    assert micro_shape(128, 128, select_arithmetic(operand, acc, ZEN4), ZEN4) == Shape(4, 4, 16)
+    assert micro_shape(128, 128, select_arithmetic(i16, i32, V3), V3) == Shape(6, 2, 8)
+
+
 @pytest.mark.parametrize(
     ("type", "target", "stored"),
     [
