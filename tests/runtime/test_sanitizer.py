@@ -446,3 +446,8 @@ def test_the_loops_of_a_sanitised_kernel_may_take_the_place_of_that_stage(tmp_pa
     error = found(kernel, (1,), x, x, 7, sanitize="bounds", ir_override=str(tmp_path / "kernel.ttcir"))
     assert error.findings[0].element == (7,)
     assert found(kernel, (1,), x, x, 8, sanitize="", ir_override=str(tmp_path / "kernel.ttcir")).findings
+    from_text = tw.compile(str(tmp_path / "kernel.ttcir"))
+    with pytest.raises(tw.SanitizerError):
+        from_text[(1,)](x, x, 9)
+    from_text[(1,)](x, x, 0)
+    assert x[0] == 1

@@ -66,6 +66,8 @@ def _in_module(module: Op, file: str) -> Described:
         raise ValueError(f"{file}: expected one public tt.func, found {len(public)}")
     kernel = public[0]
     arguments = kernel.regions[0].block.args
+    if "sanitizer" in kernel.attributes:  # the runtime adds the last one
+        arguments = arguments[:-1]
     given = kernel.attributes.get("arg_attrs", ())
     attributes = list(given) if isinstance(given, tuple) and given else [{}] * len(arguments)
     specs = [

@@ -77,8 +77,11 @@ def make_obj(text: str, metadata: dict[str, Any], options: CpuOptions, target: T
 
 
 def _pointers(module: Op) -> list[int]:
-    """The arguments that are pointers."""
-    arguments = _kernel_of(module).regions[0].block.args
+    """The arguments that are pointers, without the table of the sanitizer."""
+    kernel = _kernel_of(module)
+    arguments = kernel.regions[0].block.args
+    if "sanitizer" in kernel.attributes:
+        arguments = arguments[:-1]
     return [argument.index for argument in arguments if isinstance(argument.type, PointerType)]
 
 
