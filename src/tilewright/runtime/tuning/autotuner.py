@@ -9,7 +9,6 @@ prune → on disk? → else compile all (on all CPUs) → measure → launch wit
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.arrays import view_of
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
+from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
@@ -79,7 +79,7 @@ class Autotuner(KernelWrapper):
         self.bench_time: float | None = None
         self.nargs: Arguments | None = None
         self.restore_copies: Arguments = {}
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         call = Call(args, kwargs, grid, self.named(args, kwargs))
