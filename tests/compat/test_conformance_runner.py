@@ -92,9 +92,9 @@ def test_page_has_numbers_and_reasons(runner: ModuleType) -> None:
 
     lines = runner.page(found, plan).splitlines()
 
-    assert "| `x.py`, one case in 8 | 1 | 3 | 0 | 0 |" in lines
+    assert "| x.py, one case in 8 | 1 | 3 | 0 | 0 |" in lines
     assert "| all | 1 | 3 | 0 | 0 |" in lines
-    assert "| `x.py::test_a` | 2 | other words |" in lines
-    assert "| `x.py::test_b` | 1 | not explained yet: odd \\| thing |" in lines
-    assert "| `y.py` | needs a GPU |" in lines
-    assert lines[-5:] == ["By hand.", "", "| tutorial | what happens |", "|---|---|", "| `01` | runs |"]
+    assert "| x.py::test_a | 2 | other words |" in lines
+    assert "| x.py::test_b | 1 | not explained yet: odd \\| thing |" in lines
+    assert "| y.py | needs a GPU |" in lines
+    assert lines[-5:] == ["By hand.", "", "| tutorial | what happens |", "|---|---|", "| 01 | runs |"]

@@ -148,11 +148,11 @@ def page(found: dict[str, list[Outcome]], plan: dict[str, Any]) -> str:
         counts = Counter(test.outcome for test in tests)
         totals += counts
         every = plan["every"].get(name, 1)
-        lines.append(row(f"`{name}`" + (f", one case in {every}" if every > 1 else ""), counts))
+        lines.append(row(name + (f", one case in {every}" if every > 1 else ""), counts))
     lines += [row("all", totals), "", "## What fails", "", "| test | cases | reason |", "|---|---:|---|"]
     lines += [line for name, tests in found.items() for line in failures(name, tests, plan["reasons"])]
     lines += ["", "## What is not run", "", "| file | reason |", "|---|---|"]
-    lines += [f"| `{name}` | {reason} |" for name, reason in sorted(plan["left_out"].items())]
+    lines += [f"| {name} | {reason} |" for name, reason in sorted(plan["left_out"].items())]
     lines += [
         "",
         "## Tutorials",
@@ -162,7 +162,7 @@ def page(found: dict[str, list[Outcome]], plan: dict[str, Any]) -> str:
         "| tutorial | what happens |",
         "|---|---|",
     ]
-    lines += [f"| `{name}` | {result} |" for name, result in plan["tutorials"].items()]
+    lines += [f"| {name} | {result} |" for name, result in plan["tutorials"].items()]
     return "\n".join(lines) + "\n"
 
 
@@ -175,7 +175,7 @@ def failures(file: str, tests: Sequence[Outcome], reasons: dict[str, str]) -> It
     """One line per test function that fails."""
     failed = [test for test in tests if test.outcome == "failed"]
     for (function, reason), count in Counter((t.function, reason_for(file, t, reasons)) for t in failed).items():
-        yield f"| `{file}::{function}` | {count} | {reason} |"
+        yield f"| {file}::{function} | {count} | {reason} |"
 
 
 def reason_for(file: str, test: Outcome, reasons: dict[str, str]) -> str:
