@@ -32,7 +32,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
-from tilewright.language.python_builtins import absolute, maximum, minimum
+from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
 from tilewright.language.values import describe, origin
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.errors import NoSingleTruth
@@ -94,7 +94,7 @@ class Tracer(Builder):
     def __init__(self, block: Block) -> None:
         super().__init__(block)
         self._known = set(block.args)
-        self._functions: dict[CodeType, FunctionType] = {}
+        self.prepared = Rebound(BUILTINS)
 
     @property
     def location(self) -> Location:
@@ -142,18 +142,6 @@ class Tracer(Builder):
         self._known.update(block.args)
         with super().recording(block):
             yield
-
-    def prepared(self, function: FunctionType) -> FunctionType:
-        """`function` with the built-in functions of traced kernels."""
-        found = self._functions.get(function.__code__)
-        if found is None or found.__closure__ is not function.__closure__:
-            names = {**BUILTINS, **function.__globals__}
-            found = FunctionType(
-                function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-            )
-            found.__kwdefaults__ = function.__kwdefaults__
-            self._functions[function.__code__] = found
-        return found
 
 
 @lru_cache(maxsize=4096)

@@ -25,7 +25,7 @@ from tilewright.ir.core import Block
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 from tilewright.language.loops import range as run_time_range
-from tilewright.language.python_builtins import absolute, maximum, minimum
+from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType
@@ -54,21 +54,9 @@ class Made(NamedTuple):
 class EagerRun(EagerEmitter):
     """The emitter of one program, which also knows how to call the functions of the kernel."""
 
-    def __init__(self, machine: Machine, functions: dict[CodeType, FunctionType]) -> None:
+    def __init__(self, machine: Machine, prepared: Rebound) -> None:
         super().__init__(machine)
-        self.functions = functions
-
-    def prepared(self, function: FunctionType) -> FunctionType:
-        """`function` with the built-in functions of kernels."""
-        found = self.functions.get(function.__code__)
-        if found is None or found.__closure__ is not function.__closure__:
-            names = {**BUILTINS, **function.__globals__}
-            found = FunctionType(
-                function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-            )
-            found.__kwdefaults__ = function.__kwdefaults__
-            self.functions[function.__code__] = found
-        return found
+        self.prepared = prepared
 
 
 def run_eagerly(
@@ -94,12 +82,12 @@ def run_eagerly(
         DeviceAssertError: a `tl.device_assert` does not hold.
     """
     memory = Memory(buffers)
-    functions: dict[CodeType, FunctionType] = {}
+    prepared = Rebound(BUILTINS)
     values = {name: _value(argument) for name, argument in arguments.items()}
     for program in programs(grid):
-        run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), functions)
+        run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), prepared)
         context = emitting_into(run, call=_call_back, debug=True, checks_overflow=checks_overflow)
-        with context, _explained(functions):
+        with context, _explained(prepared.functions):
             run.prepared(function)(**values)
 
 

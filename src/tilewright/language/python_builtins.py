@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
 from typing import Any
 
 from tilewright.language import math, operations
@@ -24,6 +25,26 @@ def maximum(*values: Any, **options: Any) -> Any:
 def absolute(value: Any) -> Any:
     """`abs(a)`."""
     return math.abs(value) if isinstance(value, Tile) else builtins.abs(value)
+
+
+class Rebound:
+    """Functions of a kernel with the built-in functions that kernels have; each is made once."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.functions: dict[CodeType, FunctionType] = {}
+        self._names = names
+
+    def __call__(self, function: FunctionType) -> FunctionType:
+        """`function`, which sees these names where its module does not have them."""
+        found = self.functions.get(function.__code__)
+        if found is None or found.__closure__ is not function.__closure__:
+            names = {**self._names, **function.__globals__}
+            found = FunctionType(
+                function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+            )
+            found.__kwdefaults__ = function.__kwdefaults__
+            self.functions[function.__code__] = found
+        return found
 
 
 def _fold(
