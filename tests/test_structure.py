@@ -39,7 +39,9 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 """Pairs of layers that never import each other although their ranks would allow it."""
 
 LATE_IMPORTS = {
+    "__init__.py": "names that many programs do without, with what only they need",
     "runtime/late.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/registry.py": "importlib.metadata: reading what is installed is for targets other than the CPU",

@@ -11,13 +11,13 @@ def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 """
 
+from importlib import import_module
+from typing import Any
+
 from tilewright import knobs, language
 from tilewright.backends.base import GPUTarget
-from tilewright.language.aggregates import aggregate, aggregate_replace
 from tilewright.language.standard import cdiv
-from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
-from tilewright.runtime.compile import compile
 from tilewright.runtime.errors import (
     ArgumentError,
     AutotunerError,
@@ -25,17 +25,12 @@ from tilewright.runtime.errors import (
     OutOfResources,
     ReadOnlyError,
 )
-from tilewright.runtime.findings import Finding, SanitizerError
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sizes import constexpr_function, next_power_of_2
 from tilewright.runtime.sources import ASTSource, IRSource
 from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
-from tilewright.runtime.tuning.autotuner import Autotuner, autotune
-from tilewright.runtime.tuning.config import Config
-from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
-from tilewright.runtime.unwritten import initialized, uninitialized
 from tilewright.support.diagnostics import (
     CompilationError,
     CompileTimeAssertionFailure,
@@ -46,6 +41,23 @@ from tilewright.support.diagnostics import (
 )
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "Autotuner": "runtime.tuning.autotuner",
+    "Config": "runtime.tuning.config",
+    "Finding": "runtime.findings",
+    "Heuristics": "runtime.tuning.heuristics",
+    "SanitizerError": "runtime.findings",
+    "aggregate": "language.aggregates",
+    "aggregate_replace": "language.aggregates",
+    "autotune": "runtime.tuning.autotuner",
+    "compile": "runtime.compile",
+    "heuristics": "runtime.tuning.heuristics",
+    "initialized": "runtime.unwritten",
+    "set_allocator": "runtime.allocation",
+    "uninitialized": "runtime.unwritten",
+}
+"""Where names are that many programs do without; their modules are imported when they are asked for."""
 
 __all__ = [
     "ASTSource",
@@ -90,3 +102,14 @@ __all__ = [
     "set_allocator",
     "uninitialized",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

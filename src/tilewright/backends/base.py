@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -31,7 +30,6 @@ StageFunction: TypeAlias = Callable[[Any, dict[str, Any]], Any]
 StageTable: TypeAlias = dict[str, StageFunction]
 
 
-@dataclass(frozen=True)
 class GPUTarget:
     """What to compile for, whatever its kind; the name is Triton's.
 
@@ -41,9 +39,24 @@ class GPUTarget:
         warp_size: threads that run in lockstep; 0 for CPUs.
     """
 
+    def __init__(self, backend: str, arch: int | str, warp_size: int) -> None:
+        vars(self).update(backend=backend, arch=arch, warp_size=warp_size)
+
     backend: str
     arch: int | str
     warp_size: int
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if isinstance(other, GPUTarget) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.backend, self.arch, self.warp_size))
+
+    def __repr__(self) -> str:
+        return f"GPUTarget(backend={self.backend!r}, arch={self.arch!r}, warp_size={self.warp_size!r})"
 
 
 class Language(Enum):

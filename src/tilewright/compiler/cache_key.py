@@ -10,12 +10,11 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.support.hashing import hash_of
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 class CacheKey(NamedTuple):
@@ -48,7 +47,7 @@ class CacheKey(NamedTuple):
         return hash_of(text.encode()).hexdigest()
 
 
-def source_identity(folder: Path) -> str:
+def source_identity(folder: str | os.PathLike[str]) -> str:
     """64 hexadecimal digits that differ whenever a source file below `folder` differs in name, size or date."""
     return hash_of(repr(list(_source_facts(os.fspath(folder)))).encode()).hexdigest()
 
@@ -64,7 +63,7 @@ def llvm_identity() -> str:
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:
         return "none"
-    return _version_digest(os.path.dirname(spec.origin))  # noqa: PTH120 - the path is text already
+    return _version_digest(os.path.dirname(spec.origin))
 
 
 def _version_digest(package: str) -> str:
@@ -76,11 +75,14 @@ def _version_digest(package: str) -> str:
 
 
 @cache
-def portable_identity(folder: Path = PACKAGE) -> str:
+def portable_identity(folder: str | os.PathLike[str] = PACKAGE) -> str:
     """Like `source_identity`, but the same on every machine that has these sources: it reads them all, in 15 ms."""
     total = hash_of()
-    for path in sorted(folder.rglob("*.py")):
-        total.update(f"{path.relative_to(folder)}:{path.stat().st_size}:".encode() + path.read_bytes())
+    walk = ((place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(".py"))
+    for path in sorted(os.path.join(place, name) for place, name in walk):
+        with open(path, "rb") as file:
+            content = file.read()
+        total.update(f"{os.path.relpath(path, folder)}:{len(content)}:".encode() + content)
     return total.hexdigest()
 
 
@@ -88,7 +90,7 @@ def _source_facts(folder: str) -> Iterator[object]:
     """Name, size and date of each source file. Every process needs them: names inside an open folder are fast."""
     opened = os.open(folder, os.O_RDONLY)
     try:
-        for name in sorted(os.listdir(opened)):  # noqa: PTH208 - a Path cannot stand for a descriptor
+        for name in sorted(os.listdir(opened)):
             if name.endswith(".py"):
                 stat = os.stat(name, dir_fd=opened)
                 yield name, stat.st_size, stat.st_mtime_ns

@@ -7,7 +7,6 @@ to a definition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -28,9 +27,8 @@ class Effect(Enum):
     UNKNOWN = auto()
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class OpDefinition:
-    """One op kind.
+    """One op kind; frozen. No dataclass: making that class would be a part of the time to import the package.
 
     Attributes:
         name: the full name, `arith.addi`.
@@ -76,6 +74,15 @@ class OpDefinition:
     parse: Callable[..., Any] | None = None
     print: Callable[..., None] | None = None
     meaning: Callable[..., Any] | None = None
+
+    def __init__(self, **facts: Any) -> None:
+        unknown = facts.keys() - OpDefinition.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"an op kind has no {', '.join(sorted(unknown))}")
+        vars(self).update(facts)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to field {name!r}")
 
 
 OPS: dict[str, OpDefinition] = {}

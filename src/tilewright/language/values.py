@@ -11,7 +11,6 @@ something known at compile time (numbers, types, functions, None).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -156,7 +155,7 @@ def origin(handle: Value) -> str:
     if isinstance(handle.owner, Block):
         return f", the argument `{handle.name}`," if handle.name else ""
     place = handle.owner.location
-    return f", computed at {Path(place.file).name}:{place.line}," if isinstance(place, FileLocation) else ""
+    return f", computed at {place.file.rpartition('/')[2]}:{place.line}," if isinstance(place, FileLocation) else ""
 
 
 def set_name(value: Any, name: str) -> None:

@@ -5,10 +5,10 @@ digest of the cache key → entry on disk? → else compile, link, store → Com
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -140,18 +140,19 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
 def _replacements(source: Source, backend: BaseBackend, options: Any) -> dict[str, Stage]:
     """Text that takes the place of a stage: the file that the option `ir_override` names, and the override folder."""
     named = options_facts(options).get("ir_override")
-    found: dict[str, Stage] = {Path(named).suffix.removeprefix("."): _content(Path(named))} if named else {}
+    found: dict[str, Stage] = {os.path.splitext(named)[1].removeprefix("."): _content(named)} if named else {}
     if knobs.compilation.override:
         stages: StageTable = {}
         backend.add_stages(stages, options)
         manager, stem = get_override_manager(source.hash()), file_stem(source.name.removeprefix("@"))
         paths = {stage: manager.get_file(f"{stem}.{stage}") for stage in ("ttir", *stages)}
-        found |= {stage: _content(Path(path)) for stage, path in paths.items() if path}
+        found |= {stage: _content(path) for stage, path in paths.items() if path}
     return found
 
 
-def _content(path: Path) -> Stage:
-    content = path.read_bytes()
+def _content(path: str) -> Stage:
+    with open(path, "rb") as file:
+        content = file.read()
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -8,7 +8,6 @@ Names and entries are Triton's. `specialization_data` is JSON.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -149,7 +148,7 @@ def preloaded(text: str, function: Any, functions: Mapping[str, Any]) -> Compila
 
 
 def _target() -> dict[str, Any]:
-    return dataclasses.asdict(current_target())
+    return dict(vars(current_target()))
 
 
 def _encoded(value: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tilewright.support.hashing import hash_of
 
-_DEFINITION = re.compile(r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]", re.MULTILINE)
+_DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 
 
 class FunctionSource(NamedTuple):
@@ -62,7 +62,7 @@ def read_source(fn: FunctionType) -> FunctionSource:
     except (OSError, TypeError) as error:
         raise _no_source(fn) from error
     joined = "".join(raw)
-    definition = _DEFINITION.search(joined)
+    definition = re.search(_DEFINITION, joined, re.MULTILINE)
     if definition is None:
         raise _no_source(fn)
     before = joined.count("\n", 0, definition.start())

@@ -41,6 +41,15 @@ def run_checked(**launch: Any) -> None:
     run_checked(Launch(**launch))
 
 
+def note_stored(folder: str, size: int) -> None:
+    """Count what was stored in the cache; see `runtime.cache.upkeep.note_stored`."""
+    from pathlib import Path
+
+    from tilewright.runtime.cache.upkeep import note_stored
+
+    note_stored(Path(folder), size)
+
+
 def describe_text(backend: BaseBackend, stage: str, text: Stage, file: str) -> Any:
     """The kernel in the text of a stage; see `compiler.texts.describe`."""
     from tilewright.compiler.texts import describe

@@ -7,8 +7,8 @@ IRSource("add.ttir")
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.backends.base import BaseBackend, Language
@@ -153,8 +153,9 @@ class IRSource:
             ValueError: `backend` has no such stage, or the text does not say what arguments the kernel takes.
             ParseError: the text is not what the suffix says.
         """
-        self.path, self.ext = path, Path(path).suffix.removeprefix(".")
-        content = Path(path).read_bytes()
+        self.path, self.ext = path, os.path.splitext(path)[1].removeprefix(".")
+        with open(path, "rb") as file:
+            content = file.read()
         self.src: str | bytes = content if self.ext == backend.binary_ext else content.decode()
         found = late.describe_text(backend, self.ext, self.src, path)
         self.symbol, self.specs, self.signature = found.name, found.specs, found.signature

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+from _thread import get_native_id
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_UN, flock
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -74,18 +73,18 @@ def add(name: str, category: str, begin: int, end: int, args: dict[str, Any]) ->
         "ts": begin / 1000,
         "dur": (end - begin) / 1000,
         "pid": os.getpid(),
-        "tid": threading.get_native_id(),
+        "tid": get_native_id(),
         "args": args,
     }
     path = knobs.tilewright.trace
     if path is not None:
         try:
-            _append(Path(path), json.dumps(event).encode())
+            _append(path, json.dumps(event).encode())
         except OSError:
             return
 
 
-def _append(path: Path, event: bytes) -> None:
+def _append(path: str, event: bytes) -> None:
     """Write the event and the closing bracket over the closing bracket, in one go."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tilewright.support.knob_kinds import (
@@ -65,7 +64,8 @@ class cache_knobs(base_knobs):
     """
 
     state_folder = ".tilewright"
-    home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"), "the folder that holds `.tilewright`")  # noqa: PTH111 - Triton's default ends in a slash
+    # The default ends in a slash, as Triton's does.
+    home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"), "the folder that holds `.tilewright`")
     dump_dir = env_str_callable_default(
         "TRITON_DUMP_DIR", lambda group: group.get_triton_dir("dump"), "where TRITON_KERNEL_DUMP writes"
     )
@@ -86,7 +86,7 @@ class cache_knobs(base_knobs):
 
     def get_triton_dir(self, dirname: str) -> str:
         """The folder of this name below `home_dir`."""
-        return os.fspath(Path(self.home_dir).expanduser() / self.state_folder / dirname)
+        return os.path.join(os.path.expanduser(self.home_dir), self.state_folder, dirname)
 
 
 class compilation_knobs(base_knobs):

@@ -19,9 +19,8 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 Value = TypeVar("Value")
 Given = TypeVar("Given")
@@ -348,8 +347,7 @@ class HookChain(Generic[Hook]):
             call(*args, **kwargs)
 
 
-@dataclass(frozen=True)
-class CompileTimes:
+class CompileTimes(NamedTuple):
     """How long the parts of a compilation took, in microseconds; what `compilation.listener` gets.
 
     Attributes:

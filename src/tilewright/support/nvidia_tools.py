@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.support.knob_kinds import base_knobs, env_base
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 class NvidiaTool(NamedTuple):
@@ -48,10 +49,10 @@ class env_nvidia_tool(env_base[str, NvidiaTool]):
         return self.transform("")
 
     def transform(self, value: str) -> NvidiaTool:
-        bundled = Path(__file__).parents[1] / "backends" / "nvidia" / "bin" / self.binary
+        bundled = os.path.join(_PACKAGE, "backends", "nvidia", "bin", self.binary)
         from shutil import which
 
-        for path in (value, os.fspath(bundled), which(self.binary)):
+        for path in (value, bundled, which(self.binary)):
             tool = NvidiaTool.from_path(path) if path else None
             if tool:
                 return tool

@@ -7,7 +7,6 @@ Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from
 from __future__ import annotations
 
 import linecache
-import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -63,10 +62,12 @@ def source_text(file: str) -> str:
 
 def display_width(text: str) -> int:
     """How many columns `text` takes in a terminal: wide characters take two, combining ones none."""
-    return sum(_character_width(character) for character in text)
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def _character_width(character: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-import threading
+from _thread import RLock
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -316,12 +316,10 @@ def verify_ir(text: str) -> None:
         _parsed(text)
 
 
-_LOCK = threading.RLock()
+_LOCK = RLock()
 """LLVM's command line options and its global context are process-wide."""
 
-if hasattr(
-    os, "register_at_fork"
-):  # a fork waits until LLVM is idle, because a child could not go on there
+if hasattr(os, "register_at_fork"):  # a fork waits until LLVM is idle, because a child could not go on there
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 

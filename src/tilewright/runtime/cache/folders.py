@@ -1,7 +1,7 @@
 """Folders that only we can have written to, and files that are whole or not there.
 
 is_trusted("/home/me/.tilewright/cache")             True; a folder of somebody else is refused with a warning
-write_whole(Path("/…/add.json"), b"{}")              written under another name, then renamed
+write_whole("/…/add.json", b"{}")                    written under another name, then renamed
 file_stem("../../etc/passwd")                        "______etc_passwd"
 
 A compiled kernel is machine code that this process runs, so where it comes from matters: the folder must belong to the
@@ -16,7 +16,9 @@ import stat
 import time
 import warnings
 from contextlib import suppress
-from pathlib import Path
+from typing import TypeAlias
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 TEMPORARY = ".tmp"
 MAX_STEM = 100
@@ -30,14 +32,14 @@ class UntrustedFolderError(PermissionError):
     """A folder that others may write to: nothing is read from it or written to it."""
 
 
-def is_trusted(folder: str | Path) -> bool:
+def is_trusted(folder: AnyPath) -> bool:
     """Whether the folder is there and nobody but us can have put files into it. Warns of one that is not ours.
 
     A link to a folder is good if we, or root, made the link.
     """
     try:
         link = os.lstat(folder)
-        found = os.stat(folder) if stat.S_ISLNK(link.st_mode) else link  # noqa: PTH116 - the road of a loaded kernel
+        found = os.stat(folder) if stat.S_ISLNK(link.st_mode) else link
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -60,7 +62,7 @@ def _problem(link: os.stat_result, found: os.stat_result) -> str | None:
     return "everybody may write to it" if found.st_mode & stat.S_IWOTH else None
 
 
-def make_private(folder: Path) -> None:
+def make_private(folder: AnyPath) -> None:
     """Make the folder, open to its owner only, and those above it; see that it can be trusted.
 
     Raises:
@@ -68,17 +70,18 @@ def make_private(folder: Path) -> None:
         OSError: it cannot be made.
     """
     try:
-        folder.mkdir(mode=0o700)
+        os.mkdir(folder, 0o700)
     except FileExistsError:
         pass
     except FileNotFoundError:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
     if not is_trusted(folder):
         raise UntrustedFolderError(f"{folder} is not used: others may write to it")
 
 
-def warn_once(folder: str | Path, problem: str) -> None:
+def warn_once(folder: AnyPath, problem: str) -> None:
     """Say, once per process and folder, that compiled kernels are not kept there."""
     if str(folder) not in _warned:
         _warned.add(str(folder))
@@ -93,30 +96,32 @@ def file_stem(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name[:MAX_STEM])
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: AnyPath, content: bytes) -> None:
     """Write a file so that nobody ever sees a part of it.
 
     Raises:
         OSError: the file cannot be written; nothing is left behind.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY}")
+    temporary = f"{os.fspath(path)}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY}"
     try:
         # Nothing of that name may be there, not even a link: it would lead the content elsewhere.
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
-        temporary.replace(path)
+        os.replace(temporary, path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: AnyPath) -> None:
     """Delete temporary files of processes that ended before they could rename them, as far as that is possible."""
     with suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.endswith(TEMPORARY) and _is_abandoned(entry):
-                Path(entry.path).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(entry.path)
 
 
 def _is_abandoned(entry: os.DirEntry[str]) -> bool:

@@ -16,10 +16,10 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 
+from tilewright.runtime import late
 from tilewright.runtime.cache.folders import is_trusted, make_private, remove_leftovers, warn_once, write_whole
-from tilewright.runtime.cache.upkeep import note_stored
 from tilewright.support import knobs
 
 GROUP = "__grp__"
@@ -68,7 +68,7 @@ class FileCacheManager(CacheManager):
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key)
         root = knobs.cache.dump_dir if dump else knobs.cache.override_dir if override else knobs.cache.dir
-        self._root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111 - paths of strings: a kernel is loaded in microseconds
+        self._root = os.path.abspath(os.path.expanduser(root))
         self.cache_dir = f"{self._root}{os.sep}{_plain(key)}"
         self._is_dump = dump
         self._counts = not dump and not override
@@ -82,7 +82,7 @@ class FileCacheManager(CacheManager):
         """The path of a file; None when it is not there, or when others may have put it there."""
         path = self._path(filename)
         try:
-            age = time.time() - os.stat(path).st_mtime  # noqa: PTH116 - a Path takes longer than the call
+            age = time.time() - os.stat(path).st_mtime
             if not self._is_dump and not is_trusted(self._root):
                 return None
             if age > USED_STEP:
@@ -105,10 +105,10 @@ class FileCacheManager(CacheManager):
         content = data if isinstance(data, bytes) else str(data).encode()
         self._make_folder()
         try:
-            write_whole(Path(path), content)
+            write_whole(path, content)
         except FileNotFoundError:  # another process has just evicted this key
             self._make_folder()
-            write_whole(Path(path), content)
+            write_whole(path, content)
         self._stored += len(content)
         return path
 
@@ -118,11 +118,12 @@ class FileCacheManager(CacheManager):
         if note is None:
             return None
         try:
-            children = json.loads(Path(note).read_bytes())["child_paths"].items()
-            paths = {name: os.fspath(Path(self.cache_dir, path)) for name, path in children}
+            with open(note, "rb") as file:
+                children = json.load(file)["child_paths"].items()
+            paths = {name: os.path.join(self.cache_dir, path) for name, path in children}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        return paths if all(Path(path).exists() for path in paths.values()) else None
+        return paths if all(map(os.path.exists, paths.values())) else None
 
     def put_group(self, filename: str, group: Mapping[str, str]) -> str:
         """Note which files belong together; returns the path of the note.
@@ -134,9 +135,9 @@ class FileCacheManager(CacheManager):
         """
         paths = {name: path.removeprefix(f"{self.cache_dir}{os.sep}") for name, path in group.items()}
         note = self.put(json.dumps({"child_paths": paths}), GROUP + filename)
-        remove_leftovers(Path(self.cache_dir))
+        remove_leftovers(self.cache_dir)
         if self._counts:
-            note_stored(Path(self._root), self._stored)
+            late.note_stored(self._root, self._stored)
             self._stored = 0
         return note
 
@@ -145,10 +146,11 @@ class FileCacheManager(CacheManager):
 
     def _make_folder(self) -> None:
         if self._is_dump:
-            Path(self._root).mkdir(parents=True, exist_ok=True)
+            os.makedirs(self._root, exist_ok=True)
         else:
-            make_private(Path(self._root))
-        Path(self.cache_dir).mkdir(mode=0o700, exist_ok=True)
+            make_private(self._root)
+        with suppress(FileExistsError):
+            os.mkdir(self.cache_dir, 0o700)
 
 
 def get_cache_manager(key: str) -> CacheManager:

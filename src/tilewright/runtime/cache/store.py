@@ -17,13 +17,15 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.runtime.cache.folders import file_stem, warn_once
 from tilewright.runtime.cache.managers import GROUP, get_cache_manager
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
+
+if TYPE_CHECKING:  # importing it takes as long as two launches from the cache
+    from pathlib import Path
 
 _FORMAT, _FILES = "cache_format", "cache_files"
 _FORMAT_NUMBER = 3
@@ -124,7 +126,7 @@ def load(digest: str, name: str) -> StoredEntry | None:
 
 
 def _content(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path would take longer than reading
+    with open(path, "rb", buffering=0) as file:
         return file.read()
 
 

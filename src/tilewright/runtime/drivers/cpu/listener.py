@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-import threading
+from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -41,7 +41,7 @@ class Listener:
         self._memory = ctypes.create_string_buffer(_LISTENER.pack(address, 0), _LISTENER.size)
         self._failures: list[tuple[Program, DeviceAssertError]] = []
         self._raised: BaseException | None = None
-        self._output = threading.Lock()
+        self._output = allocate_lock()
 
     @property
     def address(self) -> int:

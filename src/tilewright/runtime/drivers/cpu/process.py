@@ -13,14 +13,13 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
-from tilewright.runtime.cache.folders import is_trusted, make_private, write_whole
+from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -41,7 +40,7 @@ _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 1
 _BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
 _DIGEST_BYTES = 32
 
-RUNTIME_IDENTITY = source_identity(Path(__file__).parent / "native")
+RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 """Differs whenever the code that writes the runtime does, and with it the layout of what Python shares with it."""
 
 
@@ -195,18 +194,18 @@ def _set_up() -> NativeRuntime | None:
     if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
         return None
     try:
-        blob = runtime_blob(machine, Path(knobs.cache.dir).expanduser())
+        blob = runtime_blob(machine, os.path.expanduser(knobs.cache.dir))
         return None if blob is None else NativeRuntime(blob)
     except (OSError, ValueError):
         return None
 
 
-def runtime_blob(machine: str, folder: Path) -> Blob | None:
+def runtime_blob(machine: str, folder: AnyPath) -> Blob | None:
     """The blob of the runtime, from the cache folder if it is there, whole and current; compiled and kept otherwise.
 
     None when it has to be compiled and cannot be.
     """
-    path = folder / f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
+    path = os.path.join(folder, f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob")
     blob = _read_blob(path, machine) if is_trusted(folder) else None
     if blob is None:
         blob = late.native_runtime_blob(machine, _BASE_CPUS[machine])
@@ -215,9 +214,10 @@ def runtime_blob(machine: str, folder: Path) -> Blob | None:
     return blob
 
 
-def _read_blob(path: Path, machine: str) -> Blob | None:
+def _read_blob(path: str, machine: str) -> Blob | None:
     try:
-        data = path.read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            data = file.read()
     except OSError:
         return None
     content = data[_DIGEST_BYTES:]
@@ -228,12 +228,12 @@ def _read_blob(path: Path, machine: str) -> Blob | None:
     return Blob(machine, image, {name: int(offset) for name, offset in entries})
 
 
-def _write_blob(path: Path, blob: Blob) -> None:
+def _write_blob(path: str, blob: Blob) -> None:
     """Keeps the blob for other processes; a folder that cannot be written to is no reason to fail."""
     header = ";".join(f"{name}={offset}" for name, offset in blob.symbols.items())
     content = header.encode() + b"\0" + blob.image
     try:
-        make_private(path.parent)
+        make_private(os.path.dirname(path))
         write_whole(path, hash_of(content).digest() + content)
     except OSError:
         return
