@@ -19,10 +19,11 @@ import inspect
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.support.named_tuple import NamedTuple
 
 OWN_GROUP, TRITON_GROUP = "tilewright.backends", "triton.backends"
 _built_in: dict[str, type[BaseBackend]] = {"cpu": CpuBackend}

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.backends.base import GPUTarget
+from tilewright.support.named_tuple import NamedTuple
 
 TRITON_VERSION = "3.5.1"
 """The version of Triton whose language and metadata these are; 3.9's new names are there too."""

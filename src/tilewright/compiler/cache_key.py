@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
 from tilewright.support.hashing import hash_of
+from tilewright.support.named_tuple import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 

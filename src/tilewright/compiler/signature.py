@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from tilewright.support.named_tuple import NamedTuple
 
 CONSTEXPR: Final = "constexpr"
 TUPLE: Final = "tuple"

@@ -6,9 +6,10 @@ or a `dict` from names to attributes.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tilewright.ir.types import Type
+from tilewright.support.named_tuple import NamedTuple
 
 
 class Number(NamedTuple):

@@ -6,7 +6,7 @@ randn(seed, offsets)     normal, by Box and Muller
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.language import math, operations
 from tilewright.semantics.arithmetic import to_tensor
@@ -14,6 +14,7 @@ from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
 from tilewright.semantics.types import dtype, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
+from tilewright.support.named_tuple import NamedTuple
 
 N_ROUNDS_DEFAULT = 10
 

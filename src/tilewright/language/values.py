@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Value
@@ -21,6 +21,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType, block_type, dtype
+from tilewright.support.named_tuple import NamedTuple
 
 NUMBERS = frozenset((bool, int, float))
 

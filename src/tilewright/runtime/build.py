@@ -10,7 +10,7 @@ import platform
 from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options_facts, options_identity
 from tilewright.backends.registry import make_backend
@@ -24,6 +24,7 @@ from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.runtime.sources import Source, signature_text
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
+from tilewright.support.named_tuple import NamedTuple
 
 IMAGE = "image"
 

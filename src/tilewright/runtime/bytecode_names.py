@@ -12,7 +12,8 @@ import dis
 from collections.abc import Iterator
 from itertools import chain
 from types import CodeType
-from typing import NamedTuple
+
+from tilewright.support.named_tuple import NamedTuple
 
 
 class Read(NamedTuple):

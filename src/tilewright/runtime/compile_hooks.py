@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
@@ -18,6 +18,7 @@ from tilewright.runtime.build import current_target
 from tilewright.runtime.sources import ASTSource
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.types import dtype
+from tilewright.support.named_tuple import NamedTuple
 
 DEVICE = 0
 _DEFAULTS = {

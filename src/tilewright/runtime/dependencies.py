@@ -14,7 +14,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from enum import Enum
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.bytecode_names import Read, global_reads
@@ -22,6 +22,7 @@ from tilewright.runtime.locks import fork_safe_lock
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.types import block_type, dtype
 from tilewright.support.hashing import hash_of
+from tilewright.support.named_tuple import NamedTuple
 
 
 class Namespace(Protocol):

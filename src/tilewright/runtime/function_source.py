@@ -16,9 +16,9 @@ import linecache
 import re
 import textwrap
 from types import CodeType, FunctionType
-from typing import NamedTuple
 
 from tilewright.support.hashing import hash_of
+from tilewright.support.named_tuple import NamedTuple
 
 _DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 

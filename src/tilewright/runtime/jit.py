@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import FunctionType
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, cast, overload
 from weakref import WeakSet, WeakValueDictionary
 
 from tilewright.compiler.signature import TUPLE
@@ -42,6 +42,7 @@ from tilewright.runtime.parameters import KernelParam, bind, check_constants, ke
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, specialize
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
+from tilewright.support.named_tuple import NamedTuple
 
 Grid = Any
 Hook = Callable[..., Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
@@ -24,6 +24,7 @@ from tilewright.runtime.errors import ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
+from tilewright.support.named_tuple import NamedTuple
 
 MAX_EXTENT = 2**31 - 1
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from tilewright.semantics.types import pointer_type
 from tilewright.support.diagnostics import CompilationError, Diagnostic
+from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.source import Span
 
 MISSING = inspect.Parameter.empty

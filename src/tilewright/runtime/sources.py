@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends.base import BaseBackend, Language
 from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
@@ -18,6 +18,7 @@ from tilewright.runtime import late
 from tilewright.runtime.dependencies import value_text
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.hashing import hash_of
+from tilewright.support.named_tuple import NamedTuple
 
 Place = tuple[int, ...]
 

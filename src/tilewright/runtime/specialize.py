@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from tilewright.runtime.dependencies import value_text
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.named_tuple import NamedTuple
 
 ALIGNED = "D"
 DIVISIBILITY = 16

@@ -20,7 +20,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+
+from tilewright.support.named_tuple import NamedTuple
 
 Value = TypeVar("Value")
 Given = TypeVar("Given")

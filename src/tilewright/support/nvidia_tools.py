@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
-from typing import NamedTuple
 
 from tilewright.support.knob_kinds import base_knobs, env_base
+from tilewright.support.named_tuple import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from tilewright.support.named_tuple import NamedTuple
 
 
 class Span(NamedTuple):

@@ -7,7 +7,9 @@ enter the cache key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from tilewright.support.named_tuple import NamedTuple
 
 GPU_ONLY = frozenset(
     [

@@ -16,7 +16,9 @@ import platform
 import re
 from _thread import RLock
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from tilewright.support.named_tuple import NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
 ARM_TRIPLE = "aarch64-unknown-linux-gnu"

@@ -17,12 +17,13 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tilewright.runtime.cache.folders import file_stem, warn_once
 from tilewright.runtime.cache.managers import GROUP, get_cache_manager
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
+from tilewright.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:  # importing it takes as long as two launches from the cache
     from pathlib import Path

@@ -12,12 +12,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.runtime.dependencies import ABSENT, Captured, UsedGlobals, is_immutable
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.native.structs import GUARD
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.named_tuple import NamedTuple
 
 
 class Guards(NamedTuple):

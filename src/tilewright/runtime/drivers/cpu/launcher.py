@@ -32,7 +32,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
@@ -50,6 +50,7 @@ from tilewright.runtime.drivers.cpu.records import (
     layout_for,
 )
 from tilewright.runtime.locks import fork_safe_lock
+from tilewright.support.named_tuple import NamedTuple
 
 __all__ = [
     "NO_DEFAULT",

@@ -15,7 +15,8 @@ import os
 import platform
 import struct
 from collections.abc import Mapping as Map
-from typing import NamedTuple
+
+from tilewright.support.named_tuple import NamedTuple
 
 _READ_WRITE, _READ_EXECUTE = 3, 5
 _MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 import sys
 from types import CellType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS
+from tilewright.support.named_tuple import NamedTuple
 
 _TYPE_OFFSET = 8  # of ob_type
 _DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descriptor objects

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_BITS,
@@ -32,6 +32,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_INT32,
     TAG_INT64,
 )
+from tilewright.support.named_tuple import NamedTuple
 
 Memory = ctypes.Array[ctypes.c_char]
 """Bytes that Python owns and native code reads."""

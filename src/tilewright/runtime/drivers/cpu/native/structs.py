@@ -13,7 +13,8 @@ import ctypes
 import struct
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+
+from tilewright.support.named_tuple import NamedTuple
 
 RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
