@@ -26,7 +26,6 @@ ELEMENT_NAMES = {
     "float16": "fp16",
     "float32": "fp32",
     "float64": "fp64",
-    "float8_e4m3b11fnuz": "fp8e4b15",
     "float8_e4m3fn": "fp8e4nv",
     "float8_e4m3fnuz": "fp8e4b8",
     "float8_e5m2": "fp8e5",

@@ -71,8 +71,11 @@ class TensorWrapper:
         return address
 
     def stride(self, *dimension: int) -> Any:
-        """The base's strides, in elements."""
-        return self.base.stride(*dimension)
+        """The base's strides, in elements; of one dimension, if it is given."""
+        if hasattr(self.base, "stride"):
+            return self.base.stride(*dimension)
+        strides = tuple(step // self.base.itemsize for step in self.base.strides)
+        return strides[dimension[0]] if dimension else strides
 
     def element_size(self) -> int:
         """Bytes per element."""

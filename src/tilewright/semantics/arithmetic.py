@@ -18,7 +18,7 @@ from tilewright.semantics.errors import NegativeMeetsUnsigned, NumberOutOfRange,
 from tilewright.semantics.numbers import dtype_of_number, number_as
 from tilewright.semantics.promotion import promote
 from tilewright.semantics.tile import Tile, build, constant
-from tilewright.semantics.types import dtype, float32, int1, int64, pointer_type, shaped
+from tilewright.semantics.types import dtype, float8e4b15, float16, float32, int1, int64, pointer_type, shaped
 from tilewright.support.diagnostics import SemanticError
 
 Pair = tuple[Tile, Tile]
@@ -50,7 +50,7 @@ def common_operands(lhs: Any, rhs: Any, *, operation: str, division: bool = Fals
     left, right = lhs.type.scalar, rhs.type.scalar
     if isinstance(left, pointer_type) or isinstance(right, pointer_type):
         raise SemanticError(WrongOperandType(operation, left if left.is_ptr() else right, "numbers"))
-    if left is not right or (division and left.floating):
+    if left is not right or left is float8e4b15 or (division and left.floating):
         wanted = promote(left, right, division=division)
         lhs, rhs = cast(lhs, wanted), cast(rhs, wanted)
     return broadcast(lhs, rhs)
@@ -185,6 +185,8 @@ def minus(tile: Tile) -> Tile:
     kind = tile.type.scalar
     if isinstance(kind, pointer_type):
         raise SemanticError(WrongOperandType("-", kind, "a number"))
+    if kind is float8e4b15:
+        return minus(cast(tile, float16))
     if kind.floating:
         return build("arith.negf", [tile.handle], tile.type)
     return sub(constant(0, tile.type), tile)

@@ -11,9 +11,21 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.semantics import fp8e4b15
 from tilewright.semantics.errors import BadArgument, WrongOperandType
 from tilewright.semantics.tile import Tile, build, constant, retyped
-from tilewright.semantics.types import AnyType, dtype, float32, float64, int1, int64, pointer_type, shaped
+from tilewright.semantics.types import (
+    AnyType,
+    bfloat16,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int1,
+    int64,
+    pointer_type,
+    shaped,
+)
 from tilewright.support.diagnostics import SemanticError
 
 ROUNDINGS = ("rtne", "rtz")
@@ -85,6 +97,10 @@ def _check_rounding(source: dtype, wanted: dtype, rounding: str) -> None:
 def _from_float(tile: Tile, source: dtype, wanted: dtype, result: AnyType, rounding: str | None) -> Tile:
     if not wanted.floating:
         return _float_to_integer(tile, source, wanted, result)
+    if source.is_fp8e4b15():
+        return cast(fp8e4b15.widened(tile), wanted)
+    if wanted.is_fp8e4b15():
+        return fp8e4b15.narrowed(_half_towards_zero(tile))
     narrows = wanted.primitive_bitwidth < source.primitive_bitwidth
     if source.is_fp8() or wanted.is_fp8() or (narrows and rounding == "rtz"):
         attributes: dict[str, Attribute] = {"rounding": Keyword(rounding or "rtne")} if narrows else {}
@@ -92,6 +108,12 @@ def _from_float(tile: Tile, source: dtype, wanted: dtype, result: AnyType, round
     if source.primitive_bitwidth == 16 and wanted is not float32:
         return cast(cast(tile, float32), wanted)
     return build("arith.truncf" if narrows else "arith.extf", [tile.handle], result)
+
+
+def _half_towards_zero(tile: Tile) -> Tile:
+    source = cast(tile, float32) if tile.type.scalar is bfloat16 else tile
+    widens = source.type.scalar.primitive_bitwidth <= 16
+    return cast(source, float16, rounding=None if widens else "rtz")
 
 
 def _float_to_integer(tile: Tile, source: dtype, wanted: dtype, result: AnyType) -> Tile:

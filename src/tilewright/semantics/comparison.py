@@ -41,7 +41,7 @@ def compare(relation: str, lhs: Any, rhs: Any) -> Tile:
 def where(condition: Any, x: Any, y: Any) -> Tile:
     """`x` where `condition` holds, else `y`; all three broadcast."""
     choice = to_bool(to_tensor(condition))
-    if _has_pointers(x) or _has_pointers(y):
+    if _has_pointers(x) or _has_pointers(y) or _are_fp8e4b15(x, y):
         first, second = to_tensor(x), to_tensor(y)
         if first.type.scalar is not second.type.scalar:
             raise SemanticError(NoCommonType(first.type, second.type))
@@ -52,6 +52,11 @@ def where(condition: Any, x: Any, y: Any) -> Tile:
         choice, first = broadcast(choice, first)
         first, second = broadcast(first, second)
     return build("arith.select", [choice.handle, first.handle, second.handle], first.type)
+
+
+def _are_fp8e4b15(x: Any, y: Any) -> bool:
+    """Whether both have this type, which is not one to compute in."""
+    return all(isinstance(side, Tile) and side.type.scalar.is_fp8e4b15() for side in (x, y))
 
 
 def _has_pointers(value: Any) -> bool:

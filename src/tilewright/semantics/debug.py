@@ -15,10 +15,12 @@ from tilewright.ir.core import Block
 from tilewright.ir.types import TensorType, i32
 from tilewright.semantics.active import active, context
 from tilewright.semantics.arithmetic import logical_not, or_, to_bool, to_tensor
+from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import float16
 from tilewright.support.diagnostics import SemanticError
 
 
@@ -27,7 +29,7 @@ def device_print(prefix: Any, values: Sequence[Any], *, as_hex: bool = False) ->
     text = unwrap(prefix)
     if not isinstance(text, str) or not text.isascii() or not text.isprintable():
         raise SemanticError(BadArgument("device_print", "prefix", repr(text), "a literal of printable ASCII"))
-    tiles = [to_tensor(value) for value in values]
+    tiles = [_printable(to_tensor(value)) for value in values]
     signs = DenseArray(i32, tuple(int(tile.type.scalar.signed) for tile in tiles))
     attributes: dict[str, Attribute] = {
         "prefix": _spaced(text, has_values=bool(tiles)),
@@ -35,6 +37,10 @@ def device_print(prefix: Any, values: Sequence[Any], *, as_hex: bool = False) ->
         "isSigned": signs,
     }
     active().emit("tt.print", [tile.handle for tile in tiles], (), attributes)
+
+
+def _printable(tile: Tile) -> Tile:
+    return cast(tile, float16) if tile.type.scalar.is_fp8e4b15() else tile
 
 
 def _spaced(prefix: str, *, has_values: bool) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.semantics import fp8e4b15
 from tilewright.semantics.arithmetic import common_operands, maximum, minimum, to_tensor, typed_operands
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.errors import WrongOperandType
@@ -39,6 +40,8 @@ def absolute(value: Any) -> Tile:
     """The value without its sign."""
     tile = to_tensor(value)
     kind = tile.type.scalar
+    if kind.is_fp8e4b15():
+        return fp8e4b15.without_sign(tile)
     if kind.floating:
         return build("math.absf", [tile.handle], tile.type)
     if not kind.integer:

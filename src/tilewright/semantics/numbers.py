@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tilewright.semantics import fp8e4b15
 from tilewright.semantics.errors import NotATile, NumberOutOfRange
 from tilewright.semantics.types import dtype, float32, float64, int1, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
@@ -41,6 +42,8 @@ def number_as(value: Any, target: dtype) -> bool | int | float:
     Raises:
         SemanticError: infinity or NaN as an integer.
     """
+    if target.is_fp8e4b15():
+        return fp8e4b15.carried(float(value))
     if target.floating:
         return float(value)
     if target is int1:

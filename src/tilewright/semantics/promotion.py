@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.semantics.errors import MixedSigns, NoCommonType
-from tilewright.semantics.types import bfloat16, dtype, float16, float32, float64
+from tilewright.semantics.types import bfloat16, dtype, float8e4b15, float16, float32, float64
 from tilewright.support.diagnostics import SemanticError
 
 
@@ -30,6 +30,8 @@ def number_meets_tile(a: Side, b: Side, division: bool) -> dtype | None:
     number, tile = (a.dtype, b.dtype) if a.is_number else (b.dtype, a.dtype)
     if number.kind().value > tile.kind().value:
         return None
+    if tile is float8e4b15:
+        tile = float16
     return float32 if division and tile in (float16, bfloat16) else tile
 
 
@@ -51,10 +53,10 @@ def brain_half(a: Side, b: Side, division: bool) -> dtype | None:
 
 
 def eighth(a: Side, b: Side, division: bool) -> dtype | None:
-    """Two different fp8 formats meet in fp16."""
+    """Two different fp8 formats meet in fp16, and so does fp8e4b15 with itself: it has no arithmetic."""
     if not (a.dtype.is_fp8() and b.dtype.is_fp8()):
         return None
-    return a.dtype if a.dtype is b.dtype else float16
+    return a.dtype if a.dtype is b.dtype is not float8e4b15 else float16
 
 
 def integers(a: Side, b: Side, division: bool) -> dtype | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.backends.cpu.nest.atomics import atomic
 from tilewright.backends.cpu.nest.evaluate import memory_element
 from tilewright.backends.llvm.memory import gather, scatter
-from tilewright.backends.llvm.spelling import bits_of, element_of, literal
+from tilewright.backends.llvm.spelling import bits_of, element_of, in_registers, literal
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -18,7 +18,7 @@ def scalar_constant(op: Op) -> str:
     """The literal of a scalar arith.constant."""
     number = op.attributes["value"]
     assert isinstance(number, Number), "a scalar constant is one number"
-    return literal(number.value, element_of(op.result.type))
+    return literal(in_registers(number.value, op.result.type), element_of(op.result.type))
 
 
 def _add_pointer(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from math import copysign
 import ml_dtypes
 import numpy as np
 
+from tilewright.ir.literals import float_bits
 from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
 
 FLOAT_SPELLING = {"bf16": "bfloat", "f16": "half", "f32": "float", "f64": "double", "tf32": "float"}
@@ -64,6 +65,12 @@ def suffix(type_text: str) -> str:
 def literal(value: float | int, element: str) -> str:
     """One constant of a scalar type. Floats are rounded to nearest even and written as bits, so they are exact."""
     return _literal(value, element, copysign(1.0, value))
+
+
+def in_registers(value: float | int, type: Type) -> float | int:
+    """A number of a constant of `type` as its LLVM type has it: those of fp8 formats as their code."""
+    scalar = type.scalar
+    return float_bits(value, scalar) if isinstance(scalar, FloatType) and scalar.bits == 8 else value
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import inf, nan
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.spelling import constant, element_of, literal, vector
+from tilewright.backends.llvm.spelling import constant, element_of, in_registers, literal, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
@@ -69,7 +69,7 @@ class Combine:
             assert op is not None, "a combine region uses its arguments and constants only"
             number = op.attributes["value"]
             assert isinstance(number, Number)
-            return constant(number.value, element_of(value.type), lanes)
+            return constant(in_registers(number.value, value.type), element_of(value.type), lanes)
 
         for op in self.block:
             if op.definition.terminator or op.definition.constant:

@@ -27,7 +27,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import load, masks_memory, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
-from tilewright.backends.llvm.spelling import element_of, literal, vector
+from tilewright.backends.llvm.spelling import element_of, in_registers, literal, vector
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Op, Value
@@ -109,9 +109,10 @@ def _constant(c: Context, op: Op, index: Index) -> Lane:
     number = op.attributes["value"]
     element = element_of(op.result.type)
     if isinstance(number, Number):
-        return Uniform(literal(number.value, element), 0)
+        return Uniform(literal(in_registers(number.value, op.result.type), element), 0)
     assert isinstance(number, Dense)
-    from_table = Uniform(c.w.table(f"table{crc32(repr(number).encode())}", element, number.values), 0)
+    values = [in_registers(value, op.result.type) for value in number.values]
+    from_table = Uniform(c.w.table(f"table{crc32(repr(number).encode())}", element, values), 0)
     return read_buffer(c, from_table, op.result.type, index)
 
 
