@@ -41,6 +41,7 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 LATE_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
     "runtime/late.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "ir/literals.py": "ml_dtypes: 4 ms, needed only for numbers of floats that have no format in `struct`",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",

@@ -8,24 +8,12 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import cache
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.ir.types import FloatType, IndexType, IntType, Type, bf16, f16, f32, f64, i1
 
-_NUMPY: dict[str, np.dtype[np.generic]] = {
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f32": np.dtype(np.float32),
-    "tf32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
-    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
-    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
-}
 _PACK = {f16: ("<e", "<H"), f32: ("<f", "<I"), f64: ("<d", "<Q")}
 _DIGITS = {"f64": 17, "f32": 9, "tf32": 9, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}
 """Decimal digits that tell two neighbours apart (LLVM's estimate: 2 + precision * 59 / 196)."""
@@ -60,7 +48,7 @@ def round_float(value: float, type: FloatType) -> float:
         except OverflowError:
             return math.copysign(math.inf, value)
     with np.errstate(all="ignore"):
-        return float(np.array(value, np.float64).astype(_NUMPY[type.text]))
+        return float(np.array(value, np.float64).astype(_numpy_types()[type.text]))
 
 
 def float_bits(value: float, type: FloatType) -> int:
@@ -70,7 +58,7 @@ def float_bits(value: float, type: FloatType) -> int:
         return int(struct.unpack(unpack, struct.pack(pack, value))[0])
     if type is bf16:
         return int(struct.unpack("<I", struct.pack("<f", value))[0]) >> 16
-    return int.from_bytes(np.array(value, _NUMPY[type.text]).tobytes(), "little")
+    return int.from_bytes(np.array(value, _numpy_types()[type.text]).tobytes(), "little")
 
 
 def float_from_bits(bits: int, type: FloatType) -> float:
@@ -80,8 +68,27 @@ def float_from_bits(bits: int, type: FloatType) -> float:
         return float(struct.unpack(unpack, struct.pack(pack, bits))[0])
     if type is bf16:
         return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
-    raw = bits.to_bytes(_NUMPY[type.text].itemsize, "little")
-    return float(np.frombuffer(raw, _NUMPY[type.text])[0])
+    kind = _numpy_types()[type.text]
+    return float(np.frombuffer(bits.to_bytes(kind.itemsize, "little"), kind)[0])
+
+
+@cache
+def _numpy_types() -> dict[str, np.dtype[np.generic]]:
+    """NumPy's types by the names of ours."""
+    import ml_dtypes
+
+    return {
+        "f16": np.dtype(np.float16),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "f32": np.dtype(np.float32),
+        "tf32": np.dtype(np.float32),
+        "f64": np.dtype(np.float64),
+        "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+        "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+        "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+        "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+        "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    }
 
 
 def read_number(text: str, type: Type) -> int | float:
