@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
 from functools import cache
 
 from tilewright.support.hashing import hash_of
@@ -49,7 +48,7 @@ class CacheKey(NamedTuple):
 
 def source_identity(folder: str | os.PathLike[str]) -> str:
     """64 hexadecimal digits that differ whenever a source file below `folder` differs in name, size or date."""
-    return hash_of(repr(list(_source_facts(os.fspath(folder)))).encode()).hexdigest()
+    return hash_of(repr(_source_facts(os.fspath(folder))).encode()).hexdigest()
 
 
 @cache
@@ -86,19 +85,23 @@ def portable_identity(folder: str | os.PathLike[str] = PACKAGE) -> str:
     return total.hexdigest()
 
 
-def _source_facts(folder: str) -> Iterator[object]:
+def _source_facts(root: str) -> list[object]:
     """Name, size and date of each source file. Every process needs them: names inside an open folder are fast."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        for name in sorted(os.listdir(opened)):
-            if name.endswith(".py"):
-                stat = os.stat(name, dir_fd=opened)
-                yield name, stat.st_size, stat.st_mtime_ns
-            elif "." not in name and name != "__pycache__":
-                yield name
-                yield from _source_facts(f"{folder}/{name}")
-    finally:
-        os.close(opened)
+    facts: list[object] = []
+    folders = [root]
+    for folder in folders:  # which grows on the way
+        facts.append(folder[len(root) :])
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            for name in sorted(os.listdir(opened)):
+                if name.endswith(".py"):
+                    stat = os.stat(name, dir_fd=opened)
+                    facts += (name, stat.st_size, stat.st_mtime_ns)
+                elif "." not in name and name != "__pycache__":
+                    folders.append(f"{folder}/{name}")
+        finally:
+            os.close(opened)
+    return facts
 
 
 COMPILER_IDENTITY = source_identity(PACKAGE)

@@ -9,11 +9,12 @@ Understood are NumPy arrays, objects with `data_ptr()` and `dtype` (torch tensor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tilewright.runtime.errors import ArgumentError
+from tilewright.support.named_tuple import NamedTuple
 
 OFFERED = "float16, bfloat16, float32, float64, bool, or an integer of 8 to 64 bits"
 """What a message proposes: the element types that people use."""

@@ -18,7 +18,6 @@ from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime import late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
-from tilewright.runtime.drivers.cpu.listener import Listener, Site
 from tilewright.runtime.drivers.cpu.loader import load_kernel
 from tilewright.runtime.errors import ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
@@ -80,7 +79,7 @@ class CompiledKernel:
         self.types: tuple[str, ...] = tuple(leaf.type for spec in signature for leaf in spec.leaves())
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
-        self.reports: Sequence[Site] = getattr(artifact.metadata, "reports", ())
+        self.reports: Sequence[Mapping[str, Any]] = getattr(artifact.metadata, "reports", ())
         self.checks: str = getattr(artifact.metadata, "sanitizer", "")
         self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
@@ -206,7 +205,7 @@ class CompiledKernel:
             self._run(grid, numbers, self.types)
 
     def _run(self, grid: Sequence[int], numbers: Sequence[int | float], types: Sequence[str]) -> None:
-        listener = Listener(self.reports) if self.reports else None
+        listener = late.listener(self.reports) if self.reports else None
         record = launch_record(grid, numbers, types, listener=listener.address if listener else 0)
         run_grid(self.entry, record, prod(grid), scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
         if listener is not None:

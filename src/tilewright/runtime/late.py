@@ -1,6 +1,6 @@
-"""The one place of the runtime that imports the compiler and the linker, and only when something has to be compiled.
+"""The one place of the runtime that imports the compiler and the linker, and what few others need: when it is needed.
 
-A process whose kernels all come from the disk cache never gets here.
+A process whose kernels all come from the disk cache, and neither print nor assert, never gets here.
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ def evaluate(function: JITCallable, name: str, signature: Sequence[ArgumentSpec]
     from tilewright.compiler.compile import evaluate
 
     return evaluate(function, name, signature, options)
+
+
+def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
+    """What hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
+    from tilewright.runtime.drivers.cpu.listener import Listener
+
+    return Listener(sites)
 
 
 def run_checked(**launch: Any) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 from tilewright.semantics.errors import MixedSigns, NoCommonType
 from tilewright.semantics.types import bfloat16, dtype, float8e4b15, float16, float32, float64
 from tilewright.support.diagnostics import SemanticError
+from tilewright.support.named_tuple import NamedTuple
 
 
 class Side(NamedTuple):
