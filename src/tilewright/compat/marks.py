@@ -18,13 +18,3 @@ def builtin(fn: Function) -> Function:
 def is_builtin(fn: Any) -> bool:
     """Whether `fn` is marked so."""
     return bool(getattr(fn, BUILTIN, False))
-
-
-def must_use_result(marked: Any, used: bool = True) -> Any:
-    """Marks a function whose result must not be dropped; here that is allowed.
-
-    Args:
-        marked: the function, or the message for those who drop the result (then a decorator is returned).
-        used: accepted as Triton has it.
-    """
-    return (lambda fn: fn) if isinstance(marked, str) else marked

@@ -44,7 +44,11 @@ class Operate(NamedTuple):
 
 
 class Call(NamedTuple):
-    """result = callee(*arguments, **keywords); `starred` are the positions of `*argument`s; a keyword None is `**`."""
+    """result = callee(*arguments, **keywords).
+
+    `starred` are the positions of `*argument`s; a keyword None is `**`. Where the program drops the result, `unused` is
+    how it writes the callee.
+    """
 
     result: Register
     callee: Register
@@ -52,6 +56,7 @@ class Call(NamedTuple):
     starred: frozenset[int]
     keywords: tuple[tuple[str | None, Register], ...]
     location: FileLocation
+    unused: str = ""
 
 
 class Load(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontends import hir
+from tilewright.frontends import hir, operations
 from tilewright.ir.attributes import FileLocation
 
 
@@ -70,6 +70,22 @@ class HirWriter:
         result = self.register()
         self._steps.append(hir.Operate(result, function, operands, location))
         return result
+
+    def mark_unused(self, register: hir.Register) -> None:
+        """Note that the program drops the result `register`, if it is that of a call just put."""
+        last = self._steps[-1] if self._steps else None
+        if isinstance(last, hir.Call) and last.result == register:
+            self._steps[-1] = last._replace(unused=self._spelling(last.callee))
+
+    def _spelling(self, register: hir.Register) -> str:
+        """How the program writes a value that is a variable or an attribute of one."""
+        for step in reversed(self._steps):
+            if isinstance(step, hir.Load) and step.result == register:
+                return step.name
+            if isinstance(step, hir.Operate) and step.result == register and step.function is operations.attribute:
+                owner, name = step.operands
+                return f"{self._spelling(owner)}.{self.initial[name]}"
+        return "this call"
 
     def put_load(self, name: str, location: FileLocation) -> hir.Register:
         """Put a load of the variable `name`; the register of its value."""

@@ -1,11 +1,17 @@
-"""What the language knows of a `@jit` function: the Python function behind it.
+"""What the language knows of a `@jit` function: the Python function behind it, and whether calls may drop its result.
 
 The runtime subclasses this; the front end recognises calls of other kernels by it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
+from typing import Any, TypeVar, overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+MUST_USE = "_must_use_result"
+"""The attribute of functions whose result must be used; Triton's name, which its extensions set themselves."""
 
 
 class JITCallable:
@@ -31,3 +37,22 @@ class JITCallable:
     def cache_key(self) -> str:
         """A digest of the function and of everything that it uses."""
         raise NotImplementedError
+
+
+@overload
+def must_use_result(marked: str) -> Callable[[Function], Function]: ...
+@overload
+def must_use_result(marked: Function, used: bool | str = True) -> Function: ...
+
+
+def must_use_result(marked: Any, used: bool | str = True) -> Any:
+    """Marks a function whose result must not be dropped: a call as a statement of its own is a CompilationError.
+
+    Args:
+        marked: the function, or advice for those who drop the result (then a decorator is returned).
+        used: the advice, or False to take the mark away.
+    """
+    if isinstance(marked, str):
+        return lambda fn: must_use_result(fn, marked)
+    setattr(marked, MUST_USE, used)
+    return marked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.language.callable import must_use_result
 from tilewright.semantics import atomics, block_pointers
 from tilewright.semantics import memory as memory_semantics
 from tilewright.semantics.errors import NotOnThisTarget
@@ -67,6 +68,7 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
     return block_pointers.make_block_ptr(base, shape, strides, offsets, block_shape, order)
 
 
+@must_use_result("a block pointer does not change: give the result to a variable")
 def advance(base: Any, offsets: Any) -> Any:
     """The block pointer `base` moved by `offsets`; the result must be used, `base` stays."""
     return block_pointers.advance(base, offsets)

@@ -41,7 +41,7 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
 def read_expression_statement(reader: Reader, node: ast.Expr) -> None:
     """`f(x)`; docstrings and other constants do nothing."""
     if not isinstance(node.value, ast.Constant):
-        reader.expression(node.value)
+        reader.mark_unused(reader.expression(node.value))
 
 
 def read_delete(reader: Reader, node: ast.Delete) -> None:

@@ -225,7 +225,9 @@ def _take(machine: Machine, name: str) -> None:
 
 
 def _pop(machine: Machine, _: Any) -> None:
-    machine.pop()
+    dropped = machine.pop()
+    if not machine.stack:
+        machine.mark_unused(dropped)
 
 
 def _copy(machine: Machine, depth: int) -> None:

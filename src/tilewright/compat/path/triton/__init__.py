@@ -28,7 +28,7 @@ from tilewright import (
     set_allocator,
 )
 from tilewright import TilewrightError as TritonError
-from tilewright.compat.marks import must_use_result
+from tilewright.language.callable import must_use_result
 
 from triton import _C, backends, compiler, errors, knobs, language, runtime, testing, tools
 

@@ -1,6 +1,6 @@
 """`triton.language`."""
 
-from tilewright.compat.marks import must_use_result
+from tilewright.language.callable import must_use_result
 from tilewright.language import *
 from tilewright.language.aggregates import aggregate_replace
 from tilewright.language import __all__ as _names

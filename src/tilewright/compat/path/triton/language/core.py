@@ -1,6 +1,6 @@
 """`triton.language.core`."""
 
-from tilewright.compat.marks import must_use_result
+from tilewright.language.callable import must_use_result
 from tilewright.compat.marks import builtin, is_builtin
 from tilewright.language.aggregates import aggregate as _aggregate
 from tilewright.language.aggregates import aggregate_replace
