@@ -9,6 +9,7 @@ import pytest
 
 import tilewright.language as tl
 from tilewright.runtime.jit import jit
+from tilewright.support.diagnostics import CompilationError
 
 
 @jit
@@ -117,6 +118,21 @@ def test_dot_scaled_of_four_bit_floats() -> None:
     left = E2M1[a] * np.repeat(2.0 ** (sa.astype(float) - 127), 32, axis=1)
     right = E2M1[b] * np.repeat(2.0 ** (sb.astype(float) - 127), 32, axis=1).T
     np.testing.assert_allclose(out, left @ right, rtol=1e-5)
+
+
+@jit
+def wrongly_scaled_kernel(out: Any, ROWS: tl.constexpr, GROUPS: tl.constexpr) -> None:
+    left, right = tl.full((32, 64), 0, tl.uint8), tl.full((64, 32), 0, tl.uint8)
+    left_scale, right_scale = tl.full((ROWS, GROUPS), 127, tl.uint8), tl.full((32, 2), 127, tl.uint8)
+    i = tl.arange(0, 32)
+    product = tl.dot_scaled(left, left_scale, "e5m2", right, right_scale, "e5m2")
+    tl.store(out + i[:, None] * 32 + i[None, :], product)
+
+
+@pytest.mark.parametrize(("rows", "groups", "side"), [(32, 4, "rhs_scale"), (1, 2, "lhs_scale"), (64, 2, "lhs_scale")])
+def test_scales_of_another_shape_are_refused(rows: int, groups: int, side: str) -> None:
+    with pytest.raises(CompilationError, match=f"does not accept {side}"):
+        wrongly_scaled_kernel[(1,)](np.zeros((32, 32), np.float32), ROWS=rows, GROUPS=groups)
 
 
 @jit

@@ -16,6 +16,7 @@ from tilewright.support.diagnostics import SemanticError
 
 FORMATS = {"e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
 BF16_EXPONENT = 7
+Shape = tuple[int, ...]
 NAN_SCALE = 0xFF
 
 
@@ -53,11 +54,26 @@ def dot_scaled(
     wide = float32 if "fp16" in (left_format, right_format) else bfloat16
     left = _widened(lhs, left_format, 1 if unwrap(lhs_k_pack) else 0, wide)
     right = _widened(rhs, right_format, 0 if unwrap(rhs_k_pack) else 1, wide)
+    _check_scales(left.type.shape, unwrap(lhs_scale), right.type.shape[::-1], unwrap(rhs_scale))
     if unwrap(lhs_scale) is not None:
         left = left * _spread(lhs_scale, left.type.shape[1], wide)
     if unwrap(rhs_scale) is not None:
         right = right * shaping.trans(_spread(rhs_scale, right.type.shape[0], wide))
     return operations.dot(left, right, acc, input_precision="ieee", out_dtype=float32)
+
+
+def _check_scales(lhs: Shape, lhs_scale: Any, rhs: Shape, rhs_scale: Any) -> None:
+    """Raise unless each scale has the rows of its side and stands for as many elements along K as the other's."""
+    sides = (("lhs_scale", lhs, lhs_scale), ("rhs_scale", rhs, rhs_scale))
+    groups = None
+    for name, (rows, extent), scale in sides:
+        if scale is None:
+            continue
+        shape = scale.type.shape
+        groups = groups or shape[-1:]
+        if shape[:1] != (rows,) or shape[1:] != groups or extent % shape[1]:
+            expected = f"shape ({rows}, {extent} / n), with the n of the other side, which divides {extent}"
+            raise SemanticError(BadArgument("dot_scaled", name, shape, expected))
 
 
 def _widened(tile: Any, format: str, axis: int, wide: Any) -> Any:
