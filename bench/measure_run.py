@@ -12,16 +12,21 @@ import re
 from functools import partial
 from typing import Any
 
+import numpy as np
 import peers
 from contests import CONTESTS, NotPossibleError, Row
 from fma_peak import Peak
 from timing import clock_for, fast, race
 
+import tilewright as tw
 from tilewright.backends.llvm.machine import Target, host_target
+from tilewright.runtime.drivers.cpu.native.structs import TABLE
+from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.support import knobs
 
 THREADS_BAR = 1.85
 """How much faster two threads should be than one where computing bounds."""
+DISPATCH, DISPATCH_LIMIT, DISPATCHES = "dispatch, 2 empty programs", 1.5e-6, 1000
 
 
 def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str, Any]:
@@ -38,6 +43,35 @@ def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str,
     times = race(functions, seconds=seconds, clock=clock_for(threads), threads=threads)
     times.pop("peak", None)
     return judge(row, times, threads, target) | shares(row, contest.operations / times["ours"], rates, target)
+
+
+@tw.jit
+def empty_kernel(x: Any) -> None:
+    pass
+
+
+def dispatch() -> dict[str, Any]:
+    """What a launch of two empty programs takes when it is handed to a thread that is awake, as it never is by itself.
+
+    The other number is the same launch alone.
+    """
+    native, x = native_runtime(), np.zeros(1, np.float32)
+    assert native, "there is a native launcher"
+    empty_kernel[(2,)](x)
+    usual = {field: TABLE.read(native.table, field) for field in ("hot_ticks", "cold_ticks")}
+
+    def launches(is_shared: bool) -> None:
+        for field, ticks in usual.items():
+            native.set(field, -1 if is_shared else ticks)
+        for _ in range(DISPATCHES):
+            empty_kernel[(2,)](x)
+
+    functions = {"ours": partial(launches, True), "alone": partial(launches, False)}
+    times = race(functions, seconds=1.0, clock=clock_for(2), threads=2)
+    for field, ticks in usual.items():
+        native.set(field, ticks)
+    ours, alone = (times[name] / DISPATCHES for name in functions)
+    return {"row": DISPATCH, "ours": ours, "peers": {"alone": alone}, "limit": DISPATCH_LIMIT}
 
 
 def judge(row: Row, times: dict[str, float], threads: int, target: Target) -> dict[str, Any]:
@@ -75,6 +109,8 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-arguments.threads :])
     peers.limit_threads(arguments.threads)
     target = host_target(knobs.tilewright.cpu)
+    if arguments.threads == 2 and re.search(arguments.only, DISPATCH):
+        print(json.dumps(dispatch()), flush=True)
     for row in CONTESTS:
         if not re.search(arguments.only, row.name):
             continue

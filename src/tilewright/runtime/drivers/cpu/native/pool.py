@@ -73,16 +73,19 @@ def _now(module: Module, machine: Machine) -> None:
 
 
 def _work(module: Module) -> None:
-    """Claims chunks and runs them until none is left."""
+    """Claims chunks and runs them until none is left: one per thread of the size `first`, then smaller ones."""
     f = module.function("work", "void", {"pool": "ptr", "scratch": "ptr"})
     pool = f["pool"]
     job = f.address(POOL, pool, "job")
     entry, launch, total, chunk = (f.get(JOB, job, name) for name in ("entry", "launch", "total", "chunk"))
+    threads, first = f.get(JOB, job, "limit"), f.get(JOB, job, "first")
     with f.repeat() as loop:
-        begin = f.update("add", f.address(POOL, pool, "next"), chunk)
+        turn = f.update("add", f.address(POOL, pool, "next"), 1)
+        is_first = turn < threads
+        begin = f.choose(is_first, turn * first, threads * first + (turn - threads) * chunk)
         loop.leave_when(begin >= total)
-        rest = total - begin
-        end = begin + f.choose(rest < chunk, rest, chunk)
+        size, rest = f.choose(is_first, first, chunk), total - begin
+        end = begin + f.choose(rest < size, rest, size)
         f.call(entry, "void", launch, begin, end, f["scratch"])
     f.give()
 
@@ -170,18 +173,41 @@ def _wait_until_empty(module: Module, machine: Machine) -> None:
     f.give()
 
 
+SHARED = {
+    "entry": "ptr",
+    "launch": "ptr",
+    "total": "i64",
+    "scratch": "ptr",
+    "stride": "i64",
+    "threads": "i64",
+    "is_short": "i1",
+}
+"""What `share` is told of a job."""
+
+
+def _divide(f: Function, job: Value) -> None:
+    """The sizes of chunks. All of a short job, and half of a long one, is divided evenly beforehand.
+
+    Then most programs run where they ran the last time, and find their data in that core's cache. The other half of a
+    long job keeps all threads busy to the end.
+    """
+    total, threads = f["total"], f["threads"]
+    chunk = total // (threads * 8)
+    half = f.choose(chunk < 1, 1, total // (threads * 2))
+    f.put(JOB, job, "first", f.choose(f["is_short"], (total + threads - 1) // threads, half))
+    f.put(JOB, job, "chunk", f.choose(chunk < 1, 1, chunk))
+
+
 def _share(module: Module, machine: Machine) -> None:
     """Runs a job on up to `threads` threads; gives how many took part. The caller holds the pool's lock."""
-    arguments = {"entry": "ptr", "launch": "ptr", "total": "i64", "scratch": "ptr", "stride": "i64", "threads": "i64"}
-    f = module.function("share", "i64", {"pool": "ptr", **arguments})
+    f = module.function("share", "i64", {"pool": "ptr", **SHARED})
     pool, threads = f["pool"], f["threads"]
     f.call("start_workers", "void", pool, threads - 1)
     job = f.address(POOL, pool, "job")
     for field in ("entry", "launch", "total", "scratch", "stride"):
         f.put(JOB, job, field, f[field])
     f.put(JOB, job, "limit", threads)
-    chunk = f["total"] // (threads * 8)
-    f.put(JOB, job, "chunk", f.choose(chunk < 1, 1, chunk))
+    _divide(f, job)
     f.put(POOL, pool, "next", 0)
     f.put(POOL, pool, "seats", 1)
     gate = f.address(POOL, pool, "gate")

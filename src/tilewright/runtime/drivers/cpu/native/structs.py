@@ -141,6 +141,10 @@ TABLE = struct_of(
     gil_ticks="i64",  # more work than this releases the GIL
     hot_ticks="i64",  # more work than this is shared with threads that are awake
     cold_ticks="i64",  # … and with threads that must be woken
+    alone_ticks="i64",  # work of the latest launches that threads, had they been awake, would have shared
+    alone_ended="i64",  # when the last of them should have ended
+    lost_ticks="i64",  # by how much sharing short launches made them slower, less by how much faster
+    alone_until="i64",  # until then short launches are not shared
 )
 
 LANE = struct_of(memory="ptr", size="i64", next="ptr")
@@ -196,7 +200,7 @@ POOL = struct_of(
     generation="i32",  # counts jobs; threads sleep on it
     sleepers="i32",
     gate="i64",  # OPEN while a job can be joined, plus the number of threads inside
-    next="i64",  # first program that nobody has claimed
+    next="i64",  # first chunk that nobody has claimed
     seats="i64",  # threads that joined
     lock="i32",  # 1 while a launch uses the pool
     workers="i64",
@@ -205,7 +209,16 @@ POOL = struct_of(
     job="ptr",  # a JOB begins here
 )
 
-JOB = struct_of(entry="ptr", launch="ptr", total="i64", chunk="i64", scratch="ptr", stride="i64", limit="i64")
+JOB = struct_of(
+    entry="ptr",
+    launch="ptr",
+    total="i64",
+    first="i64",  # programs in each of the first `limit` chunks
+    chunk="i64",  # … and in later ones
+    scratch="ptr",
+    stride="i64",
+    limit="i64",
+)
 """What the threads of the pool run: one cache line, written while the gate is closed."""
 
 ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
