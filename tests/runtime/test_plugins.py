@@ -142,8 +142,8 @@ def test_a_back_end_that_only_compiles(install: Install) -> None:
         (TOY, "[tilewright.backends]\ntoy = toy_package\ntoo = toy_package\n", r"2 compatible backends .*\(toy, too\)"),
         (
             "",
-            "[triton.backends]\nnvidia = toy_package.missing\n",
-            "0 compatible backends .*; nvidia is no use here: No module",
+            "[triton.backends]\ngadget = toy_package.missing\n",
+            "0 compatible backends .*; gadget is no use here: No module",
         ),
     ],
 )
