@@ -8,28 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.runtime.parameters import ANNOTATION_TYPES
+
 _LONG_NAMES = {
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-    "bfloat16": "bf16",
+    **ANNOTATION_TYPES,
     "bool": "u1",
-    "double": "fp64",
-    "float": "fp32",
-    "float16": "fp16",
-    "float32": "fp32",
-    "float64": "fp64",
     "float8_e4m3fn": "fp8e4nv",
     "float8_e4m3fnuz": "fp8e4b8",
     "float8_e5m2": "fp8e5",
     "float8_e5m2fnuz": "fp8e5b16",
-    "float8e4b15": "fp8e4b15",
-    "float8e4b8": "fp8e4b8",
-    "float8e4nv": "fp8e4nv",
-    "float8e5": "fp8e5",
-    "float8e5b16": "fp8e5b16",
-    "half": "fp16",
     "i1": "u1",
-    "int": "i32",
     "int1": "u1",
     "uint1": "u1",
     "void": "void",

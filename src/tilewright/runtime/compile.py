@@ -81,7 +81,7 @@ def filter_traceback(error: BaseException) -> None:
     error.__traceback__ = frames[0] if frames else None
 
 
-_FRONT_END = tuple(os.path.join("tilewright", part) for part in ("frontends", "language", "semantics", "compiler"))  # noqa: PTH118
+_FRONT_END = tuple(f"tilewright{os.sep}{part}" for part in ("frontends", "language", "semantics", "compiler"))
 
 
 def _is_front_end(file: str) -> bool:

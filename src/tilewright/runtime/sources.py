@@ -222,7 +222,7 @@ def _parameter(declared: inspect.Parameter, index: int, signature: Mapping[str, 
 def _spec(name: str, path: Place, kind: Any, known: _Known) -> ArgumentSpec:
     if isinstance(kind, tuple | list):
         elements = tuple(_spec(f"{name}.{i}", (*path, i), part, known) for i, part in enumerate(kind))
-        sequence: type[tuple[Any, ...]] = type(kind) if hasattr(kind, "_fields") else tuple  # type: ignore[assignment]
+        sequence: Any = type(kind) if hasattr(kind, "_fields") else tuple
         return ArgumentSpec(name, TUPLE, elements=elements, sequence=sequence)
     if path in known.constants:
         return ArgumentSpec(name, CONSTEXPR, constant=_plain(known.constants[path]))

@@ -153,7 +153,7 @@ class env_base(Generic[Given, Value]):
 
     def default_in(self, group: base_knobs | None) -> Value:
         """The value where neither a program nor the environment sets one."""
-        return self.default  # type: ignore[no-any-return]
+        return self.default  # type: ignore[no-any-return]  # kinds declare it with their own type
 
     def parse(self, text: str) -> Value:
         """The value that a variable's text stands for."""

@@ -12,6 +12,7 @@ So the pointers of a matrix product stay base + rows + columns + one number, and
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.insertion import op_before
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType, Type, i64
@@ -38,7 +39,7 @@ def _carry_offset(loop: Op, index: int) -> None:
     assert isinstance(tile, TensorType)
     counter: Type = i64 if isinstance(tile.element, PointerType) else tile.element
 
-    loop.set_operand(index + 3, _before(loop, "arith.constant", (), counter, {"value": Number(0, counter)}))
+    loop.set_operand(index + 3, op_before(loop, "arith.constant", (), counter, {"value": Number(0, counter)}))
     shifted = _shifted(kind, start, arg, body.first, tile)
     for user in [u for u in arg.uses if u.name != "tt.splat"]:
         user.set_operands([shifted if v is arg else v for v in user.operands])
@@ -47,7 +48,7 @@ def _carry_offset(loop: Op, index: int) -> None:
     total = arg
     for shift in reversed(shifts):
         step = _as_counter(_uniform(shift.operands[1], end), counter, end)
-        total = _before(end, "arith.addi", (total, step), counter)
+        total = op_before(end, "arith.addi", (total, step), counter)
     end.set_operand(index, total)
 
     result = loop.results[index]
@@ -89,24 +90,16 @@ def _uniform(value: Value, before: Op) -> Value:
     number = op.attributes["value"]
     assert isinstance(number, Number)
     scalar = value.type.scalar
-    return _before(before, "arith.constant", (), scalar, {"value": Number(number.value, scalar)})
+    return op_before(before, "arith.constant", (), scalar, {"value": Number(number.value, scalar)})
 
 
 def _as_counter(value: Value, counter: Type, before: Op) -> Value:
     if value.type is counter:
         return value
-    return _before(before, "arith.extsi", (value,), counter)
+    return op_before(before, "arith.extsi", (value,), counter)
 
 
 def _shifted(kind: str, start: Value, offset: Value, before: Op | None, tile: TensorType) -> Value:
     assert before is not None, "a block ends with its terminator"
     shape = TensorType(tile.shape, i64 if isinstance(tile.element, PointerType) else tile.element)
-    return _before(before, kind, (start, _before(before, "tt.splat", (offset,), shape)), tile)
-
-
-def _before(
-    anchor: Op, name: str, operands: tuple[Value, ...], type: Type, attributes: dict[str, Number] | None = None
-) -> Value:
-    op = Op.create(name, operands, (type,), dict(attributes or {}), location=anchor.location)
-    assert anchor.block is not None
-    return anchor.block.insert(op, anchor).result
+    return op_before(before, kind, (start, op_before(before, "tt.splat", (offset,), shape)), tile)

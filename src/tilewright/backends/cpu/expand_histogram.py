@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.insertion import combine_region, op_before
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import TensorType, Type, i1, i32
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType, i1, i32
 
 
 def expand_histogram(module: Op) -> None:
@@ -26,12 +27,12 @@ def _expand(op: Op) -> None:
     assert values.type.shape is not None
     (bins,), (count,) = result.shape, values.type.shape
     bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(bins, i32)}
-    numbers = _before(op, "tt.make_range", [], TensorType((bins,), i32), bounds)
+    numbers = op_before(op, "tt.make_range", [], TensorType((bins,), i32), bounds)
     if element is not i32:
         cast = "arith.extsi" if element.bits > i32.bits else "arith.trunci"
-        numbers = _before(op, cast, [numbers], TensorType((bins,), element))
+        numbers = op_before(op, cast, [numbers], TensorType((bins,), element))
     shape = (count, bins)
-    equal = _before(
+    equal = op_before(
         op,
         "arith.cmpi",
         [_spread(op, values, 1, shape), _spread(op, numbers, 0, shape)],
@@ -39,34 +40,16 @@ def _expand(op: Op) -> None:
         {"predicate": Keyword("eq")},
     )
     for mask in masks:
-        equal = _before(op, "arith.andi", [equal, _spread(op, mask, 1, shape)], TensorType(shape, i1))
-    ones = _before(op, "arith.extui", [equal], TensorType(shape, i32))
-    op.replace([_before(op, "tt.reduce", [ones], result, {"axis": Number(0, i32)}, [_sum_region()])])
+        equal = op_before(op, "arith.andi", [equal, _spread(op, mask, 1, shape)], TensorType(shape, i1))
+    ones = op_before(op, "arith.extui", [equal], TensorType(shape, i32))
+    op.replace(
+        [op_before(op, "tt.reduce", [ones], result, {"axis": Number(0, i32)}, [combine_region("arith.addi", i32)])]
+    )
 
 
 def _spread(op: Op, tile: Value, axis: int, shape: tuple[int, int]) -> Value:
     """`tile` along the other axis of `shape`, repeated along `axis`."""
     element = tile.type.scalar
     thin = (shape[0], 1) if axis == 1 else (1, shape[1])
-    expanded = _before(op, "tt.expand_dims", [tile], TensorType(thin, element), {"axis": Number(axis, i32)})
-    return _before(op, "tt.broadcast", [expanded], TensorType(shape, element))
-
-
-def _sum_region() -> Region:
-    block = Block((i32, i32))
-    total = block.append(Op.create("arith.addi", block.args, (i32,)))
-    block.append(Op.create("tt.reduce.return", total.results))
-    return Region([block])
-
-
-def _before(
-    op: Op,
-    name: str,
-    operands: list[Value],
-    type: Type,
-    attributes: dict[str, Attribute] | None = None,
-    regions: list[Region] | None = None,
-) -> Value:
-    assert op.block is not None
-    new = Op.create(name, operands, (type,), attributes, regions or (), location=op.location)
-    return op.block.insert(new, op).result
+    expanded = op_before(op, "tt.expand_dims", [tile], TensorType(thin, element), {"axis": Number(axis, i32)})
+    return op_before(op, "tt.broadcast", [expanded], TensorType(shape, element))

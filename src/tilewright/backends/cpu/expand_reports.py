@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.backends.cpu.insertion import combine_region, insert, op_before
 from tilewright.dialects.cpu import buffer_type
 from tilewright.dialects.prints import print_format
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
@@ -48,7 +49,7 @@ def _expand_assert(op: Op) -> None:
     else:
         holds, first = _first_failure(op, condition)
     attributes: dict[str, Attribute] = {"message": op.attributes["message"], "shape": DenseArray(i32, shape or ())}
-    _insert(Op.create("cpu.assert", (holds, first), (), attributes, location=op.location), op)
+    insert(Op.create("cpu.assert", (holds, first), (), attributes, location=op.location), op)
     op.erase()
 
 
@@ -57,14 +58,14 @@ def _first_failure(op: Op, condition: Value) -> tuple[Value, Value]:
     assert isinstance(condition.type, TensorType)
     count = condition.type.numel
     row = TensorType((count,), i32)
-    flat = _before(op, "tt.reshape", [condition], TensorType((count,), i1))
+    flat = op_before(op, "tt.reshape", [condition], TensorType((count,), i1))
     bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(count, i32)}
-    numbers = _before(op, "tt.make_range", [], row, bounds)
+    numbers = op_before(op, "tt.make_range", [], row, bounds)
     beyond = _constant(op, count, row)
-    failing = _before(op, "arith.select", [flat, beyond, numbers], row)
-    first = _before(op, "tt.reduce", [failing], i32, {"axis": Number(0, i32)}, [_combine("arith.minsi", i32)])
+    failing = op_before(op, "arith.select", [flat, beyond, numbers], row)
+    first = op_before(op, "tt.reduce", [failing], i32, {"axis": Number(0, i32)}, [combine_region("arith.minsi", i32)])
     equal: dict[str, Attribute] = {"predicate": Keyword("eq")}
-    return _before(op, "arith.cmpi", [first, _constant(op, count, i32)], i1, equal), first
+    return op_before(op, "arith.cmpi", [first, _constant(op, count, i32)], i1, equal), first
 
 
 def _assert_results(op: Op) -> None:
@@ -78,10 +79,10 @@ def _assert_results(op: Op) -> None:
     region = Region([_combine_with_conditions(op.regions[0].block, checks)])
     types = [r.type for r in op.results] + kinds
     new = Op.create(op.name, [*op.operands, *held], types, op.attributes, [region], location=op.location)
-    _insert(new, op)
+    insert(new, op)
     for check, condition in zip(checks, new.results[len(op.results) :], strict=True):
         message: dict[str, Attribute] = {"message": check.attributes["message"]}
-        _insert(Op.create("tt.assert", (condition,), (), message, location=check.location), op)
+        insert(Op.create("tt.assert", (condition,), (), message, location=check.location), op)
     op.replace(new.results[: len(op.results)])
 
 
@@ -112,7 +113,7 @@ def _combine_with_conditions(old: Block, checks: Sequence[Op]) -> Block:
 def _expand_print(op: Op) -> None:
     prefix, as_hex = str(op.attributes["prefix"]), op.attributes.get("hex") is True
     if not op.operands:
-        _insert(Op.create("cpu.print", (), (), {"text": prefix}, location=op.location), op)
+        insert(Op.create("cpu.print", (), (), {"text": prefix}, location=op.location), op)
     signs = op.attributes.get("isSigned")
     flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(op.operands)
     for number, (value, is_signed) in enumerate(zip(op.operands, flags, strict=True)):
@@ -124,12 +125,12 @@ def _expand_print(op: Op) -> None:
             "signed": bool(is_signed) and not as_hex and not isinstance(element, PointerType),
         }
         buffer = _buffer_of(op, _plain(op, _as_tile(op, value), as_bits=as_hex))
-        _insert(Op.create("cpu.print", (buffer,), (), attributes, location=op.location), op)
+        insert(Op.create("cpu.print", (buffer,), (), attributes, location=op.location), op)
     op.erase()
 
 
 def _as_tile(op: Op, value: Value) -> Value:
-    return value if value.type.shape is not None else _before(op, "tt.splat", [value], TensorType((1,), value.type))
+    return value if value.type.shape is not None else op_before(op, "tt.splat", [value], TensorType((1,), value.type))
 
 
 def _plain(op: Op, tile: Value, *, as_bits: bool) -> Value:
@@ -137,49 +138,26 @@ def _plain(op: Op, tile: Value, *, as_bits: bool) -> Value:
     assert isinstance(tile.type, TensorType)
     element, shape = tile.type.element, tile.type.shape
     if isinstance(element, PointerType):
-        return _before(op, "tt.ptr_to_int", [tile], TensorType(shape, i64))
+        return op_before(op, "tt.ptr_to_int", [tile], TensorType(shape, i64))
     if element is i1:
-        return _before(op, "arith.extui", [tile], TensorType(shape, i8))
+        return op_before(op, "arith.extui", [tile], TensorType(shape, i8))
     if not isinstance(element, FloatType) or (element.bits >= 32 and not as_bits):
         return tile
     if as_bits:
-        return _before(op, "tt.bitcast", [tile], TensorType(shape, IntType(element.bits)))
+        return op_before(op, "tt.bitcast", [tile], TensorType(shape, IntType(element.bits)))
     widening = "arith.extf" if element.bits == 16 else "tt.fp_to_fp"
-    return _before(op, widening, [tile], TensorType(shape, FLOATS["f32"]))
+    return op_before(op, widening, [tile], TensorType(shape, FLOATS["f32"]))
 
 
 def _buffer_of(op: Op, tile: Value) -> Value:
     assert isinstance(tile.type, TensorType)
-    buffer = _before(op, "cpu.alloc", [], buffer_type(tile.type))
-    _insert(Op.create("cpu.write", (tile, buffer), location=op.location), op)
+    buffer = op_before(op, "cpu.alloc", [], buffer_type(tile.type))
+    insert(Op.create("cpu.write", (tile, buffer), location=op.location), op)
     return buffer
 
 
 # ---------------------------------------------------------------------- ops
 
 
-def _combine(name: str, element: Type) -> Region:
-    block = Block((element, element))
-    combined = block.append(Op.create(name, block.args, (element,)))
-    block.append(Op.create("tt.reduce.return", combined.results))
-    return Region([block])
-
-
 def _constant(op: Op, number: int, type: Type) -> Value:
-    return _before(op, "arith.constant", [], type, {"value": Number(number, type)})
-
-
-def _before(
-    op: Op,
-    name: str,
-    operands: list[Value],
-    type: Type,
-    attributes: dict[str, Attribute] | None = None,
-    regions: list[Region] | None = None,
-) -> Value:
-    return _insert(Op.create(name, operands, (type,), attributes, regions or (), location=op.location), op).result
-
-
-def _insert(op: Op, before: Op) -> Op:
-    assert before.block is not None
-    return before.block.insert(op, before)
+    return op_before(op, "arith.constant", [], type, {"value": Number(number, type)})
