@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tilewright.ir.attribute_parser import AttributeParser
 from tilewright.ir.attributes import Attribute, CallLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.declare import OPS, SPELLINGS
+from tilewright.ir.declare import OPS, SPELLINGS, Effect, OpDefinition
 from tilewright.ir.errors import counted
 from tilewright.ir.scanner import SPACE
 from tilewright.ir.types import Type
@@ -58,10 +58,17 @@ def parse_module(text: str, file: str = "<string>") -> Op:
 
 
 class Parser(AttributeParser):
-    """Reads ops; dialects read through it."""
+    """Reads ops; dialects read through it.
 
-    def __init__(self, text: str, file: str = "<string>") -> None:
+    Args:
+        text: MLIR text.
+        file: its name, for messages.
+        unregistered: accept ops that nobody declared, in generic form; they may do anything.
+    """
+
+    def __init__(self, text: str, file: str = "<string>", *, unregistered: bool = False) -> None:
         super().__init__(text, file)
+        self._unregistered = unregistered
         self._values: dict[str, list[Value]] = {}
         self._scope: list[str] = []
         self._forward: dict[tuple[str, int], tuple[Value, int]] = {}
@@ -211,7 +218,7 @@ class Parser(AttributeParser):
         start = self.position
         name = self.string()
         definition = OPS.get(name)
-        if definition is None:
+        if definition is None and not self._unregistered:
             raise self._unknown(name, start)
         references = self.list(self.operand, "(", ")")
         successors = self.list(self.successor, "[", "]") if self.looks_at("[") else []
@@ -223,6 +230,8 @@ class Parser(AttributeParser):
         attributes.update(self.attributes())
         signature = self.signature()
         operands = self.resolve_all(references, signature.inputs)
+        if definition is None:
+            definition = OpDefinition(name=name, effect=Effect.UNKNOWN, terminated=False, regions=len(regions))
         return Op(definition, operands, signature.outputs, attributes, regions, successors)
 
     # Regions and blocks

@@ -10,6 +10,7 @@ are merged in the entry block.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TypeAlias
 
 from tilewright.ir.attributes import Attribute, Number
@@ -146,6 +147,22 @@ class Rewriter:
             if op.definition.constant and not op.results[0].uses:
                 op.erase()
 
+    def visit(self, op: Op, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> Rule | Fold | None:
+        """Erase, fold or rewrite one op; returns the rule or fold that applied."""
+        if is_dead(op):
+            self.erase(op)
+            return None
+        fold = folds.get(op.name)
+        if fold is not None:
+            folded = fold(op)
+            if folded is not None and self.put(op, folded):
+                return fold
+        for rule in rules.get(op.name, ()):
+            if rule(op, self):
+                self.changed = True
+                return rule
+        return None
+
     def put(self, op: Op, folded: Value | Number | Sequence[Value | Number]) -> bool:
         """Replace `op` by what its fold computed; False when that is the op itself."""
         results = [folded] if isinstance(folded, (Value, Number)) else list(folded)
@@ -154,6 +171,10 @@ class Rewriter:
             return False
         self.replace(op, values)
         return True
+
+
+REWRITER: ContextVar[Callable[[Op], Rewriter]] = ContextVar("REWRITER", default=Rewriter)
+"""Makes the rewriter of a function; `ir/observe.py` puts one here that watches."""
 
 
 def apply_rules(
@@ -181,7 +202,7 @@ def apply_rules(
     """
     if not function.regions or not function.regions[0].blocks:
         return False
-    rewriter = Rewriter(function)
+    rewriter = REWRITER.get()(function)
     folds = folds or {}
     rewriter.start(function, rules.keys() if folded else rules.keys() | folds.keys())
     budget = limit * (len(rewriter._worklist) + 100)
@@ -189,22 +210,6 @@ def apply_rules(
         budget -= 1
         if budget < 0:
             raise RewriteLimitError(f"rewriting {op.name} does not come to rest")
-        _visit(op, rewriter, rules, folds)
+        rewriter.visit(op, rules, folds)
     rewriter.remove_dead_constants(function)
     return rewriter.changed
-
-
-def _visit(op: Op, rewriter: Rewriter, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> None:
-    """Erase, fold or rewrite one op."""
-    if is_dead(op):
-        rewriter.erase(op)
-        return
-    fold = folds.get(op.name)
-    if fold is not None:
-        folded = fold(op)
-        if folded is not None and rewriter.put(op, folded):
-            return
-    for rule in rules.get(op.name, ()):
-        if rule(op, rewriter):
-            rewriter.changed = True
-            return

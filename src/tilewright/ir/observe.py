@@ -1,0 +1,119 @@
+"""Watching the rewriter: which rule applied to which op, and what stands there now.
+
+    with observing(lambda firing: print(firing)):            fold_addptr
+        canonicalize(module)                                   - %p_1 = tt.addptr %p, %c0_i32 : !tt.ptr<f32>, i32
+                                                               + %p_1 is %p
+
+Nothing of this costs anything while nobody watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.naming import Names
+from tilewright.ir.printer import Printer
+from tilewright.ir.rewriter import REWRITER, Fold, Rewriter, Rule
+
+
+class Firing(NamedTuple):
+    """One use of a rule or a fold.
+
+    Attributes:
+        rule: its name.
+        before: the op it was applied to, as text.
+        after: what stands there now, line by line; empty when the op is gone without replacement.
+    """
+
+    rule: str
+    before: str
+    after: tuple[str, ...]
+
+    def __str__(self) -> str:
+        removed = [f"  - {line}" for line in self.before.splitlines()]
+        added = [f"  + {line}" for text in self.after for line in text.splitlines()]
+        return "\n".join((self.rule, *removed, *added))
+
+
+@contextmanager
+def observing(observer: Callable[[Firing], None]) -> Iterator[None]:
+    """Until the end of the `with`, `observer` gets every rule and fold that changes something."""
+    token = REWRITER.set(lambda function: _WatchedRewriter(function, observer))
+    try:
+        yield
+    finally:
+        REWRITER.reset(token)
+
+
+class _WatchedRewriter(Rewriter):
+    """A rewriter that tells an observer what happens to each op."""
+
+    def __init__(self, function: Op, observer: Callable[[Firing], None]) -> None:
+        super().__init__(function)
+        self._function, self._observer = function, observer
+        self._names: Names | None = None
+        self._made: list[Op] = []
+
+    def create(self, before: Op, name: str, *rest: Any, **named: Any) -> Op:
+        """As `Rewriter.create`, noted."""
+        op = super().create(before, name, *rest, **named)
+        self._made.append(op)
+        return op
+
+    def replace(self, op: Op, values: Sequence[Value]) -> None:
+        """As `Rewriter.replace`, noted."""
+        self._replaced.append((op.results, list(values)))
+        super().replace(op, values)
+
+    def visit(self, op: Op, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> Rule | Fold | None:
+        """As `Rewriter.visit`; then the observer is told."""
+        names = self._names = self._names or Names(self._function)
+        before = _text(op, names)
+        self._made = []
+        self._replaced: list[tuple[list[Value], list[Value]]] = []
+        applied = super().visit(op, rules, folds)
+        if applied is not None:
+            self._names = None
+            self._observer(Firing(_name(applied), before, tuple(self._after(op, names))))
+        return applied
+
+    def _after(self, op: Op, names: Names) -> Iterator[str]:
+        """What the rule made or changed, under the names from before it, and what took the place of results."""
+        left = [made for made in (*self._made, op) if made.block is not None]
+        self._name_new(left, names)
+        yield from (_text(made, names) for made in left)
+        for old, new in self._replaced:
+            for result, value in zip(old, new, strict=True):
+                if value.op not in left:
+                    yield f"{names.values[result]} is {self._described(value, names)}"
+
+    def _name_new(self, ops: Iterable[Op], names: Names) -> None:
+        """Names for values that the rule made: those of what they replace, if there is one."""
+        heirs = {new: old for olds, news in self._replaced for old, new in zip(olds, news, strict=True)}
+        for op in ops:
+            for inner in op.walk():
+                for value in (*inner.results, *(a for r in inner.regions for b in r.blocks for a in b.args)):
+                    if value not in names.values:
+                        old = heirs.get(value)
+                        names.values[value] = names.values[old] if old in names.values else f"%new{len(names.values)}"
+
+    def _described(self, value: Value, names: Names) -> str:
+        op = value.op
+        if op is not None and op.definition.constant:
+            names.values.setdefault(value, "%constant")
+            return _text(op, names).partition("= ")[2]
+        return names.values.get(value, "%?")
+
+
+def _name(rule: Callable[..., object]) -> str:
+    """What the rule is called; for one that is made from a table, where it is made."""
+    return rule.__qualname__.replace(".<locals>.", ".").lstrip("_")
+
+
+def _text(op: Op, names: Names) -> str:
+    printer = Printer(names)
+    printer.op(op)
+    return "".join(printer.pieces).rstrip("\n")

@@ -1,0 +1,193 @@
+"""The passes that `tilewright opt` knows, under our names and under Triton's flags.
+
+    find_pass("licm")                          find_pass("triton-licm")
+    find_pass("pipeline{num-stages=3}")        find_pass("tritongpu-pipeline=num-stages=3")
+
+A pass that takes options is a function of the module and a frozen dataclass, whose fields are the options. A new pass
+is one row in `PASSES`, a new report (an analysis that says something about ops) one row in `REPORTS`, a new list of
+passes one row in `PIPELINES`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import Pass
+from tilewright.tools.kernels import UsageError
+from tilewright.transforms import pipeline
+from tilewright.transforms.adopt_libraries import adopt_libraries
+from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.combine import combine
+from tilewright.transforms.cse import cse
+from tilewright.transforms.inline import inline
+from tilewright.transforms.licm import licm
+from tilewright.transforms.loop_unroll import loop_unroll
+from tilewright.transforms.reorder_broadcast import reorder_broadcast
+from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
+from tilewright.transforms.structure_control_flow import structure_control_flow
+from tilewright.transforms.symbol_dce import symbol_dce
+
+Level: TypeAlias = Literal["any", "TTIR", "TTGIR"]
+Remark: TypeAlias = tuple[Op, str]
+_REQUEST = re.compile(r"-{0,2}(?P<name>[\w.\-]+)(?:\{(?P<braced>[^{}]*)\}|=(?P<plain>.*))?", re.DOTALL)
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Row(NamedTuple):
+    """A pass.
+
+    Attributes:
+        name: what we call it.
+        function: changes a module in place; returns False if there was nothing to change.
+        flags: what Triton's `triton-opt` calls it, without dashes.
+        level: the modules it works on; TTGIR has layouts and `ttg.num-warps`.
+        options: the dataclass of its second argument, if it takes one.
+    """
+
+    name: str
+    function: Callable[..., bool | None]
+    flags: tuple[str, ...] = ()
+    level: Level = "any"
+    options: type[Any] | None = None
+
+
+class Report(NamedTuple):
+    """An analysis that says something about ops and changes nothing; fields as of `Row`."""
+
+    name: str
+    function: Callable[[Op], Iterable[Remark]]
+    flags: tuple[str, ...] = ()
+
+
+class Request(NamedTuple):
+    """A pass or a report that somebody asked for, with its options."""
+
+    row: Row | Report
+    options: Any = None
+
+    @property
+    def step(self) -> Pass:
+        """The pass, as `run_passes` takes it."""
+        row, options = self.row, self.options
+        assert isinstance(row, Row), "a report changes nothing"
+        return Pass(row.name, row.function if options is None else lambda module: row.function(module, options))
+
+
+PASSES: tuple[Row, ...] = (
+    Row("adopt_libraries", adopt_libraries),
+    Row("canonicalize", canonicalize, ("canonicalize",)),
+    Row("combine", combine, ("triton-combine",)),
+    Row("cse", cse, ("cse", "triton-loop-aware-cse")),
+    Row("inline", inline, ("inline",)),
+    Row("licm", licm, ("triton-licm",)),
+    Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
+    Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
+    Row("rewrite_tensor_pointer", rewrite_tensor_pointer, ("triton-rewrite-tensor-pointer",)),
+    Row("structure_control_flow", structure_control_flow),
+    Row("symbol_dce", symbol_dce, ("symbol-dce",)),
+)
+
+REPORTS: tuple[Report, ...] = ()
+
+PIPELINES: dict[str, Sequence[Pass]] = {
+    "ttir": pipeline.PASSES,
+    "normalize": pipeline.NORMALIZING,
+}
+"""Lists of passes under one name."""
+
+ROWS: tuple[Row | Report, ...] = PASSES + REPORTS
+
+
+def find_passes(text: str) -> list[Request]:
+    """The pass or the passes of the pipeline that `text` names.
+
+    Raises:
+        UsageError: there is none, or its options are not as they should be.
+    """
+    match = _REQUEST.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--pass {text}: expected a name such as licm or pipeline{{num-stages=3}}")
+    name, options = match["name"], match["braced"] or match["plain"] or ""
+    steps = PIPELINES.get(name)
+    if steps is not None:
+        _refuse_options(name, options)
+        return [Request(Row(step.name, step.function)) for step in steps]
+    row = _BY_NAME.get(_normal(name))
+    if row is None:
+        raise UsageError(_unknown(name))
+    if not isinstance(row, Row) or row.options is None:
+        _refuse_options(name, options)
+        return [Request(row)]
+    return [Request(row, row.options(**dict(_parsed_options(row, options))))]
+
+
+def listing() -> Iterator[str]:
+    """One line per pass, report and pipeline: its name, Triton's flags, what it does."""
+    for row in ROWS:
+        flags = " ".join(f"-{flag}" for flag in row.flags)
+        yield f"{row.name:36} {flags:48} {_purpose(row)}"
+    for name, steps in PIPELINES.items():
+        yield f"{name:36} {'':48} {', '.join(step.name for step in steps)}"
+
+
+def _purpose(row: Row | Report) -> str:
+    """The first line of the docstring of the function."""
+    return (inspect.getdoc(row.function) or "").partition("\n")[0]
+
+
+def _normal(name: str) -> str:
+    return name.replace("-", "_").lower()
+
+
+def _table() -> dict[str, Row | Report]:
+    found: dict[str, Row | Report] = {}
+    for row in ROWS:
+        for name in (row.name, *row.flags):
+            assert found.setdefault(_normal(name), row) is row, f"two passes are called {name}"
+    return found
+
+
+_BY_NAME = _table()
+
+
+def _unknown(name: str) -> str:
+    known = [*PIPELINES, *(row.name for row in ROWS), *(flag for row in ROWS for flag in row.flags)]
+    close = get_close_matches(name, known, 1) or get_close_matches(_normal(name), known, 1)
+    hint = f", did you mean {close[0]}?" if close else ""
+    return f"there is no pass {name}{hint}\n`tilewright opt --list` prints all of them"
+
+
+def _refuse_options(name: str, options: str) -> None:
+    if options.strip():
+        raise UsageError(f"--pass {name}: takes no options, found {options.strip()}")
+
+
+def _parsed_options(row: Row, text: str) -> Iterator[tuple[str, Any]]:
+    """The fields that `num-stages=3 other=true` sets."""
+    assert row.options is not None, "the pass takes options"
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(row.options)}
+    for entry in text.split():
+        name, equals, value = entry.partition("=")
+        field = name.replace("-", "_")
+        if field not in kinds:
+            known = ", ".join(kind.replace("_", "-") for kind in kinds)
+            raise UsageError(f"--pass {row.name}: there is no option {name}; it takes {known}")
+        yield field, _value(f"--pass {row.name}: {name}", kinds[field], value if equals else "true")
+
+
+def _value(option: str, kind: str, text: str) -> int | bool | str:
+    if kind == "bool":
+        if text.lower() not in _TRUTH:
+            raise UsageError(f"{option}: expected true or false, found {text}")
+        return _TRUTH[text.lower()]
+    if kind == "int":
+        if not re.fullmatch(r"-?\d+", text):
+            raise UsageError(f"{option}: expected a number, found {text}")
+        return int(text)
+    return text
