@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright.dialects
-from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.axis_info import AxisInfo, alignment_remarks, analyze_axis_info
 from tilewright.dialects.arithmetic_meaning import DIVISIONS, MEANINGS
 from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
@@ -45,7 +45,7 @@ def test_offsets_of_a_block() -> None:
         %m = arith.cmpi slt, %o, %l : tensor<64xi32>
         """,
     )
-    assert known["o"] == AxisInfo((64,), (64,), (1,), None, True)
+    assert known["o"] == AxisInfo((64,), (64,), (1,))
     assert known["q"][:3] == ((64,), (16,), (1,))
     assert known["m"].constancy == (16,)
 
@@ -87,20 +87,15 @@ def test_wrapped_offsets_need_alignment() -> None:
     assert facts("%n: i32", body.format(0, 64))["m"].contiguity == (1,)
 
 
-def test_negative_numerators_are_not_trusted() -> None:
+def test_wrapping_needs_groups_as_long_as_the_axis() -> None:
     known = facts(
-        "%n: i32 {tt.divisibility = 16 : i32}",
+        "%t: tensor<64xi32> {tt.contiguity = 8 : i32, tt.divisibility = 16 : i32}",
         """
-        %r = tt.make_range {start = 0 : i32, end = 64 : i32} : tensor<64xi32>
-        %s = tt.splat %n : i32 -> tensor<64xi32>
-        %o = arith.addi %r, %s : tensor<64xi32>
         %c = arith.constant dense<16> : tensor<64xi32>
-        %m = arith.remsi %o, %c : tensor<64xi32>
-        %q = arith.divsi %o, %c : tensor<64xi32>
+        %m = arith.remsi %t, %c : tensor<64xi32>
         """,
     )
-    assert known["m"].contiguity == (1,)
-    assert known["q"].constancy == (1,)
+    assert known["m"][:2] == ((1,), (1,))
 
 
 def test_hints_are_believed() -> None:
@@ -113,6 +108,160 @@ def test_hints_are_believed() -> None:
         """,
     )
     assert known["m"][:2] == ((64,), (16,))
+
+
+def test_hints_of_arguments() -> None:
+    known = facts(
+        "%t: tensor<8x4xi32> {tt.contiguity = dense<[8, 1]> : tensor<2xi32>, tt.divisibility = 16 : i32}, %n: i32",
+        "%u = tt.trans %t {order = array<i32: 1, 0>} : tensor<8x4xi32> -> tensor<4x8xi32>",
+    )
+    assert known["t"] == AxisInfo((8, 1), (16, 16), (1, 1))
+    assert known["u"] == AxisInfo((1, 8), (16, 16), (1, 1))
+    assert known["n"] == AxisInfo((1,), (1,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("target", "contiguity", "divisibility"),
+    [
+        ("1x16", (1, 16), (1, 4)),
+        ("4x4", (1, 4), (1, 4)),
+        ("2x8x1", (1, 8, 1), (1, 4, 1)),
+        ("16x1", (16, 1), (4, 1)),
+    ],
+)
+def test_reshaped_range(target: str, contiguity: tuple[int, ...], divisibility: tuple[int, ...]) -> None:
+    known = facts(
+        "",
+        f"""
+        %r = tt.make_range {{start = 4 : i32, end = 20 : i32}} : tensor<16xi32>
+        %s = tt.reshape %r : tensor<16xi32> -> tensor<{target}xi32>
+        %a = tt.reshape %r allow_reorder : tensor<16xi32> -> tensor<{target}xi32>
+        """,
+    )
+    assert known["s"][:2] == (contiguity, divisibility)
+    assert known["a"].contiguity == (1,) * len(contiguity)
+
+
+def test_reshaped_constancy_goes_on_along_outer_axes() -> None:
+    known = facts(
+        "%t: tensor<4x4xi32> {tt.constancy = dense<[2, 4]> : tensor<2xi32>}",
+        """
+        %a = tt.reshape %t : tensor<4x4xi32> -> tensor<16xi32>
+        %b = tt.reshape %t : tensor<4x4xi32> -> tensor<8x2xi32>
+        """,
+    )
+    assert known["a"].constancy == (8,)
+    assert known["b"].constancy == (4, 2)
+
+
+def test_constants_are_computed() -> None:
+    known = facts(
+        "%t: tensor<4xi32>",
+        """
+        %a = arith.constant dense<7> : tensor<4xi32>
+        %b = arith.constant dense<-24> : tensor<4xi32>
+        %z = arith.constant dense<0> : tensor<4xi32>
+        %sum = arith.addi %a, %b : tensor<4xi32>
+        %quotient = arith.divsi %b, %a : tensor<4xi32>
+        %rest = arith.remsi %b, %a : tensor<4xi32>
+        %most = arith.maxsi %a, %b : tensor<4xi32>
+        %less = arith.cmpi slt, %b, %a : tensor<4xi32>
+        %below = arith.cmpi ult, %b, %a : tensor<4xi32>
+        %chosen = arith.select %less, %t, %a : tensor<4xi1>, tensor<4xi32>
+        %nothing = arith.muli %t, %z : tensor<4xi32>
+        %bits = arith.xori %a, %b : tensor<4xi32>
+        """,
+    )
+    names = ("sum", "quotient", "rest", "most", "less", "below", "chosen", "nothing", "bits")
+    assert [known[name].constant for name in names] == [-17, -3, -3, 7, 1, 0, None, 0, 7 ^ -24]
+    assert known["nothing"] == AxisInfo((1,), (1 << 62,), (4,), 0)
+    assert known["chosen"] == known["t"]
+
+
+def test_equal_addresses_and_masks_hold_equal_values() -> None:
+    known = facts(
+        "%p: tensor<16x!tt.ptr<i32>> {tt.constancy = 8 : i32}, %m: tensor<16xi1> {tt.constancy = 4 : i32}",
+        """
+        %a = tt.load %p : tensor<16x!tt.ptr<i32>>
+        %b = tt.load %p, %m : tensor<16x!tt.ptr<i32>>
+        %c = tt.load %p {isVolatile = true} : tensor<16x!tt.ptr<i32>>
+        """,
+    )
+    assert [known[name].constancy for name in "abc"] == [(8,), (4,), (1,)]
+
+
+def test_a_pointer_to_larger_elements_does_not_count_up() -> None:
+    known = facts(
+        "%p: tensor<16x!tt.ptr<i1>> {tt.contiguity = 16 : i32, tt.divisibility = 16 : i32}",
+        """
+        %a = tt.bitcast %p : tensor<16x!tt.ptr<i1>> -> tensor<16x!tt.ptr<i8>>
+        %b = tt.bitcast %p : tensor<16x!tt.ptr<i1>> -> tensor<16x!tt.ptr<i32>>
+        """,
+    )
+    assert known["a"].contiguity == (16,)
+    assert known["b"][:2] == ((1,), (1,))
+
+
+def test_arguments_have_what_all_calls_pass() -> None:
+    module = parse_module("""
+        tt.func private @inner(%x: i32 {tt.divisibility = 64 : i32}, %y: i32) {
+          tt.return
+        }
+        tt.func public @outer(%a: i32 {tt.divisibility = 48 : i32}, %b: i32 {tt.divisibility = 12 : i32}) {
+          tt.call @inner(%a, %a) : (i32, i32) -> ()
+          tt.call @inner(%a, %b) : (i32, i32) -> ()
+          tt.return
+        }
+        """)
+    known = {value.name: info for value, info in analyze_axis_info(module).items() if value.name}
+    assert known["x"].divisibility == (16,)
+    assert known["y"].divisibility == (12,)
+
+
+def test_blocks_that_jumps_lead_to() -> None:
+    known = facts(
+        "%c: i1, %n: i32",
+        """
+          %x = arith.constant 16 : i32
+          %y = arith.constant 24 : i32
+          cf.cond_br %c, ^bb1(%x : i32), ^bb1(%y : i32)
+        ^bb1(%z: i32):
+          %w = arith.addi %z, %y : i32
+          cf.cond_br %c, ^bb1(%w : i32), ^bb2(%w : i32)
+        ^bb2(%v: i32):
+        """,
+    )
+    assert known["z"].divisibility == (8,)
+    assert known["v"].divisibility == (8,)
+    assert known["z"].constant is None
+
+
+def test_arms_that_are_never_taken() -> None:
+    known = facts(
+        "%n: i32",
+        """
+        %c = arith.constant false
+        %x = arith.constant 16 : i32
+        %r = scf.if %c -> (i32) {
+          %dead = arith.addi %x, %x : i32
+          scf.yield %dead : i32
+        } else {
+          scf.yield %x : i32
+        }
+        %s = arith.addi %r, %x : i32
+        """,
+    )
+    assert known["dead"] == AxisInfo((1,), (1,), (1,))
+    assert known["s"].constant == 32
+
+
+def test_remarks_read_as_tritons_do() -> None:
+    body = "%r = tt.make_range {start = 0 : i32, end = 8 : i32} : tensor<8xi32>"
+    module = function("", body).parent
+    assert module is not None
+    assert [text for _, text in alignment_remarks(module)] == [
+        "=> contiguity = [8], divisibility = [1073741824], constancy = [1], constant_value = <none>"
+    ]
 
 
 LOOP = """
@@ -133,7 +282,7 @@ def test_loops_reach_a_fixpoint(step: int, divisibility: int) -> None:
     for name in ("o", "next", "end"):
         assert known[name].contiguity == (32,)
         assert known[name].divisibility == (divisibility,)
-    assert known["i"] == AxisInfo((1,), (divisibility,), (1,), None, True)
+    assert known["i"] == AxisInfo((1,), (divisibility,), (1,))
 
 
 def test_swapped_loop_values_are_joined() -> None:
@@ -189,8 +338,6 @@ def holds(info: AxisInfo, tile: np.ndarray[Any, Any]) -> bool:
     """Whether `tile` is as `info` says."""
     if info.constant is not None and not (tile == info.constant).all():
         return False
-    if info.non_negative and (tile < 0).any():
-        return False
     for axis, (contiguity, divisibility, constancy) in enumerate(zip(*info[:3], strict=True)):
         lines = np.moveaxis(tile, axis, -1).reshape(-1, tile.shape[axis]).astype(object)
         for group, steps in ((contiguity, 1), (constancy, 0)):
@@ -239,6 +386,10 @@ def random_program(rng: random.Random) -> str:
         elif key == "t" and kind < 0.5:
             source = rng.choice("rc")
             lines.append(f"%s{n} = tt.broadcast {rng.choice(pools[source])} : {type_of(SHAPES[source])} -> {target}")
+        elif kind < 0.35 and key != "t":
+            folded = type_of((SHAPES[key][0] * SHAPES[key][1] // 4, 4))
+            lines.append(f"%h{n} = tt.reshape {rng.choice(pools[key])} : {target} -> {folded}")
+            lines.append(f"%s{n} = tt.reshape %h{n} : {folded} -> {target}")
         elif kind < 0.6:
             a, b = rng.choice(pools[key]), rng.choice(pools[key])
             predicate = rng.choice(["slt", "sle", "sgt", "sge", "ult", "uge", "ule", "ugt", "eq"])
@@ -262,6 +413,8 @@ def evaluate(op: Op, values: dict[Value, Any]) -> Any:
             return np.arange(attributes["start"].value, attributes["end"].value, dtype=np.int32)
         case "tt.expand_dims":
             return np.expand_dims(operands[0], attributes["axis"].value)
+        case "tt.reshape":
+            return operands[0].reshape(shape)
         case "tt.splat" | "tt.broadcast":
             return np.array(
                 np.broadcast_to(operands[0].reshape(-1)[0] if op.name == "tt.splat" else operands[0], shape)
@@ -271,7 +424,10 @@ def evaluate(op: Op, values: dict[Value, Any]) -> Any:
 
 
 def is_sane(op: Op, values: dict[Value, Any]) -> bool:
-    if op.name in DIVISIONS and (values[op.operands[1]] == 0).any():
+    """Whether the analysis promises anything: see the assumptions that `axis_rules` names."""
+    if op.name in DIVISIONS and ((values[op.operands[1]] == 0).any() or (values[op.operands[0]] < 0).any()):
+        return False
+    if op.name in ("arith.shrsi", "arith.shrui", "arith.shli") and (values[op.operands[1]] < 0).any():
         return False
     return bool((np.abs(values[op.result].astype(float)) < 2**40).all())
 

@@ -1,47 +1,144 @@
-"""Axis info of all values of a function: a forward data-flow analysis over regions.
+"""Axis info of all values of a function or a module: a forward data-flow analysis over regions.
 
-    %r = tt.make_range {start = 0, end = 64}     contiguity [64]  divisibility [2^62]  constancy [1]
+    %r = tt.make_range {start = 0, end = 64}     contiguity [64]  divisibility [2^30]  constancy [1]
     %s = tt.splat %base                          contiguity [1]   divisibility [16]    constancy [64]   (hint: 16)
     %o = arith.addi %s, %r                       contiguity [64]  divisibility [16]    constancy [1]
 
-Loop-carried values start with what their initial values have and are joined with what the body yields until nothing
-changes; results of `scf.if` are the join of both arms. `axis_rules` says what each op does, `axis_lattice` what the
-words mean. Hints of the program (`tt.divisibility`, `tt.contiguity`, `tt.constancy` on ops and arguments) are believed.
+Values that come together (carried by a loop, yielded by the arms of an `scf.if`, passed to a block or a function) have
+what all of them have, and loops are repeated until nothing changes. `axis_rules` says what each op does, `axis_lattice`
+what the words mean. Hints of the program (`tt.divisibility`, `tt.contiguity`, `tt.constancy` on ops and arguments) are
+believed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from tilewright.analysis.axis_lattice import AxisInfo, axes, join, nothing_known, power_of_two
-from tilewright.analysis.axis_rules import TRANSFERS, elementwise
-from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.analysis.axis_lattice import AxisInfo, axes, join, nothing_known
+from tilewright.analysis.axis_rules import TRANSFERS
+from tilewright.dialects.cf import target_operands
+from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number, Symbol
+from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type
 
-__all__ = ["AxisInfo", "analyze_axis_info"]
+__all__ = ["AxisInfo", "alignment_remarks", "analyze_axis_info"]
 
 Facts: TypeAlias = dict[Value, AxisInfo]
+Hints: TypeAlias = Mapping[str, Attribute]
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 """Names of the attributes that carry promises, in the order of AxisInfo's fields."""
 
 
-def analyze_axis_info(function: Op) -> Mapping[Value, AxisInfo]:
-    """Axis info of every value in `function` (a `tt.func`), its arguments included."""
+def analyze_axis_info(root: Op) -> Mapping[Value, AxisInfo]:
+    """Axis info of every value in `root` (a `tt.func` or a module), arguments of functions included.
+
+    In a module the arguments of functions have what all calls pass, and hints.
+    """
     facts: Facts = {}
-    arg_hints = function.attributes.get("arg_attrs") or ()
-    assert isinstance(arg_hints, tuple), "arg_attrs has one dictionary per argument"
-    for region in function.regions:
-        for block in region.blocks:
-            for value in block.args:
-                facts[value] = nothing_known(value.type)
-        for value, hints in zip(region.block.args, arg_hints, strict=False):
-            assert isinstance(hints, dict), "the attributes of an argument are a dictionary"
-            facts[value] = _believe(hints, facts[value], value.type)
-        for block in region.blocks:
-            _visit_block(block, facts)
+    functions = [root] if root.name == "tt.func" else _callers_first(root)
+    passed: dict[str, list[AxisInfo]] = {}
+    for function in functions:
+        _visit_function(function, passed.get(str(function.attributes.get("sym_name"))), facts)
+        for call in _calls(function):
+            known = [facts[value] for value in call.operands]
+            before = passed.setdefault(_callee(call), known)
+            passed[_callee(call)] = [_met(a, b) for a, b in zip(before, known, strict=True)]
     return facts
+
+
+def alignment_remarks(module: Op) -> Iterator[tuple[Op, str]]:
+    """What axis info says about each result, in the words of Triton's `-test-print-alignment`."""
+    facts = analyze_axis_info(module)
+    for function in module.regions[0].block:
+        for op in function.walk():
+            for value in op.results:
+                yield op, f"=> {facts[value].text}"
+
+
+# --- functions --------------------------------------------------------------------------------------------------
+
+
+def _callee(call: Op) -> str:
+    symbol = call.attributes["callee"]
+    assert isinstance(symbol, Symbol), "a call names its callee"
+    return symbol.name
+
+
+def _calls(function: Op) -> Iterator[Op]:
+    return (op for op in function.walk() if op.name == "tt.call")
+
+
+def _callers_first(module: Op) -> list[Op]:
+    """The functions of `module`, each after those that call it."""
+    functions = {op.attributes["sym_name"]: op for op in module.regions[0].block if op.name == "tt.func"}
+    finished: dict[Op, None] = {}
+
+    def visit(function: Op) -> None:
+        if function in finished:
+            return
+        for call in _calls(function):
+            visit(functions[_callee(call)])
+        finished[function] = None
+
+    for function in functions.values():
+        visit(function)
+    return list(reversed(finished))
+
+
+def _met(a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    return join(a, b)._replace(constant=None)
+
+
+def _visit_function(function: Op, passed: Sequence[AxisInfo] | None, facts: Facts) -> None:
+    if not function.regions or not function.regions[0].blocks:
+        return
+    arguments = function.regions[0].block.args
+    hints = function.attributes.get("arg_attrs") or ({},) * len(arguments)
+    assert isinstance(hints, tuple), "arg_attrs has one dictionary per argument"
+    for position, (value, promised) in enumerate(zip(arguments, hints, strict=True)):
+        assert isinstance(promised, dict), "the attributes of an argument are a dictionary"
+        facts[value] = _believe(promised, nothing_known(value.type), value.type)
+        if passed is not None and value.type.shape is None:
+            known = passed[position]
+            facts[value] = _met(known, _believe(promised, known, value.type))
+    _visit_region(function.regions[0], facts)
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------
+
+
+def _visit_region(region: Region, facts: Facts) -> None:
+    """Visit all blocks, the arguments of the first being known, until what they pass on no longer changes."""
+    if len(region.blocks) == 1:
+        _visit_block(region.blocks[0], facts)
+        return
+    reached = {region.blocks[0]}
+    changed = True
+    while changed:
+        changed = False
+        for block in region.blocks:
+            if block in reached:
+                _visit_block(block, facts)
+                changed |= _pass_on(block.terminator, reached, facts)
+    for block in region.blocks:
+        if block not in reached:
+            _know_nothing(block, facts)
+
+
+def _pass_on(jump: Op, reached: set[Block], facts: Facts) -> bool:
+    """Give the targets of `jump` what it passes; whether that is news."""
+    news = False
+    if not jump.successors:
+        return news
+    for block, values in zip(jump.successors, target_operands(jump), strict=True):
+        known = [facts[value] for value in values]
+        if block in reached:
+            known = _joined([facts[value] for value in block.args], known)
+        news |= block not in reached or known != [facts[value] for value in block.args]
+        reached.add(block)
+        facts.update(zip(block.args, known, strict=True))
+    return news
 
 
 def _visit_block(block: Block, facts: Facts) -> None:
@@ -57,66 +154,72 @@ def _visit_block(block: Block, facts: Facts) -> None:
 
 def _visit_op(op: Op, facts: Facts) -> None:
     transfer = TRANSFERS.get(op.name)
-    if transfer is None and op.definition.elementwise:
-        transfer = elementwise
     if transfer is None:
         _visit_regions(op, facts)
         for value in op.results:
-            facts[value] = nothing_known(value.type)
+            facts[value] = _believe(op.attributes, nothing_known(value.type), value.type)
         return
-    known = transfer(op, [facts[value] for value in op.operands])
-    facts[op.results[0]] = _believe(op.attributes, known, op.results[0].type)
+    value = op.results[0]
+    facts[value] = _believe(op.attributes, transfer(op, [facts[v] for v in op.operands]), value.type)
 
 
 def _visit_regions(op: Op, facts: Facts) -> None:
     for region in op.regions:
-        for block in region.blocks:
-            for value in block.args:
+        if region.blocks:
+            for value in region.block.args:
                 facts[value] = nothing_known(value.type)
-            _visit_block(block, facts)
+            _visit_region(region, facts)
 
 
-def _believe(hints: Mapping[str, Attribute], known: AxisInfo, type: Type) -> AxisInfo:
+def _know_nothing(block: Block, facts: Facts) -> None:
+    """Fill in a block that is never executed."""
+    for value in block.args:
+        facts[value] = nothing_known(value.type)
+    for op in block:
+        for value in op.results:
+            facts[value] = _believe(op.attributes, nothing_known(value.type), value.type)
+        for region in op.regions:
+            for inner in region.blocks:
+                _know_nothing(inner, facts)
+
+
+def _believe(hints: Hints, known: AxisInfo, type: Type) -> AxisInfo:
     """`known` with the program's promises about it."""
     if not any(name in hints for name in HINTS):
         return known
-    facts = list(known[:3])
-    for position, name in enumerate(HINTS):
-        hint = hints.get(name)
-        if hint is not None:
-            facts[position] = tuple(map(max, facts[position], _numbers(hint, len(axes(type)))))
-    return AxisInfo(facts[0], facts[1], facts[2], known.constant, known.non_negative)
+    rank = len(axes(type))
+    facts = known.contiguity, known.divisibility, known.constancy
+    promised = [_numbers(hints[name], rank) if name in hints else facts[i] for i, name in enumerate(HINTS)]
+    return AxisInfo(promised[0], promised[1], promised[2], known.constant)
 
 
-def _numbers(hint: Attribute, rank: int) -> Sequence[int]:
+def _numbers(hint: Attribute, rank: int) -> tuple[int, ...]:
     match hint:
-        case Number(value):
-            values: Sequence[float] = (value,) * rank
-        case Dense(values) | DenseArray(_, values):
-            pass
+        case Number(int(value)):
+            return (value,) * rank
+        case Dense(values) | DenseArray(_, values) if len(values) == rank:
+            return tuple(map(int, values))
         case _:
             return (1,) * rank
-    return [power_of_two(int(value)) for value in values]
 
 
 # --- control flow -----------------------------------------------------------------------------------------------
 
 
-def _joined(into: Sequence[AxisInfo], other: Sequence[AxisInfo], values: Sequence[Value]) -> list[AxisInfo]:
-    return [join(a, b, value.type) for a, b, value in zip(into, other, values, strict=True)]
+def _joined(into: Sequence[AxisInfo], other: Sequence[AxisInfo]) -> list[AxisInfo]:
+    return [join(a, b) for a, b in zip(into, other, strict=True)]
 
 
 def _visit_for(op: Op, facts: Facts) -> None:
     body = op.regions[0].block
     low, _, step, *initial = (facts[value] for value in op.operands)
     counter, *arguments = body.args
-    divisibility = min(low.divisibility[0], step.divisibility[0])
-    facts[counter] = AxisInfo((1,), (divisibility,), (1,), None, low.non_negative and step.non_negative)
+    facts[counter] = join(low, step)._replace(contiguity=(1,), constancy=(1,), constant=None)
     carried = list(initial)
     while True:
         facts.update(zip(arguments, carried, strict=True))
         _visit_block(body, facts)
-        joined = _joined(carried, [facts[value] for value in body.terminator.operands], arguments)
+        joined = _joined(carried, [facts[value] for value in body.terminator.operands])
         if joined == carried:
             break
         carried = joined
@@ -132,7 +235,7 @@ def _visit_while(op: Op, facts: Facts) -> None:
         passed = [facts[value] for value in before.terminator.operands[1:]]
         facts.update(zip(after.args, passed, strict=True))
         _visit_block(after, facts)
-        joined = _joined(carried, [facts[value] for value in after.terminator.operands], before.args)
+        joined = _joined(carried, [facts[value] for value in after.terminator.operands])
         if joined == carried:
             break
         carried = joined
@@ -140,12 +243,34 @@ def _visit_while(op: Op, facts: Facts) -> None:
 
 
 def _visit_if(op: Op, facts: Facts) -> None:
-    arms = [region.block for region in op.regions if region.blocks]
-    for arm in arms:
+    condition = facts[op.operands[0]].constant
+    arms = [region.blocks[0] if region.blocks else None for region in op.regions]
+    skipped = None if condition is None else arms.pop(0 if condition == 0 else -1) if len(arms) > 1 else None
+    if skipped is not None:
+        _know_nothing(skipped, facts)
+    for arm in filter(None, arms):
         _visit_block(arm, facts)
     if op.results:
-        yielded = [[facts[value] for value in arm.terminator.operands] for arm in arms]
-        facts.update(zip(op.results, _joined(yielded[0], yielded[1], op.results), strict=True))
+        yielded = [[facts[value] for value in arm.terminator.operands] for arm in arms if arm is not None]
+        facts.update(zip(op.results, _joined(yielded[0], yielded[-1]), strict=True))
 
 
-REGION_VISITORS = {"scf.for": _visit_for, "scf.while": _visit_while, "scf.if": _visit_if}
+def _visit_warp_specialize(op: Op, facts: Facts) -> None:
+    """Each partition gets what the op (or, in another version, the op with the partitions) captures."""
+    _visit_block(op.regions[0].block, facts)
+    partitions = op.regions[1].block.first
+    assert partitions is not None, "warp_specialize holds an op with its partitions"
+    captured = [facts[value] for value in partitions.operands or op.operands]
+    for region in partitions.regions:
+        facts.update(zip(region.block.args, captured, strict=True))
+        _visit_block(region.block, facts)
+    for value in op.results:
+        facts[value] = nothing_known(value.type)
+
+
+REGION_VISITORS = {
+    "scf.for": _visit_for,
+    "scf.while": _visit_while,
+    "scf.if": _visit_if,
+    "ttg.warp_specialize": _visit_warp_specialize,
+}

@@ -4,7 +4,8 @@
      [20, 21, 22, 23, 28, 29, 30, 31]]            divisibility [1, 2]: every group of 4 starts at a multiple of 2
                                                   constancy   [1, 1]: aligned groups of 1 are equal
 
-A pointer's contiguity counts elements, its divisibility counts bytes. Everything is a power of two.
+A pointer's contiguity counts elements, its divisibility counts bytes. Everything is a power of two, unless a program
+promises something else.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 from math import gcd
 from typing import NamedTuple
 
-from tilewright.ir.types import PointerType, Type
+from tilewright.ir.types import IntType, PointerType, Type
 
 UNBOUNDED = 1 << 62
-"""The divisibility of zero."""
+"""The divisibility of zero, and everything about a value that nobody looks at."""
 
 
 class AxisInfo(NamedTuple):
@@ -23,32 +24,34 @@ class AxisInfo(NamedTuple):
 
     Attributes:
         contiguity: per axis the length of aligned groups whose elements increase by one.
-        divisibility: per axis a power of two that divides the first element of every such group.
+        divisibility: per axis what divides the first element of every such group.
         constancy: per axis the length of aligned groups whose elements are equal.
         constant: the value, if all elements have one known value.
-        non_negative: no element is negative (as long as the program's signed arithmetic does not overflow).
     """
 
     contiguity: tuple[int, ...]
     divisibility: tuple[int, ...]
     constancy: tuple[int, ...]
     constant: int | None = None
-    non_negative: bool = False
 
-    def divisor(self, axis: int, group: int = 1, unit: int = 1) -> int:
-        """What divides the elements at multiples of `group` along `axis`; `unit` is the step inside a group."""
-        contiguity, divisibility = self.contiguity[axis], self.divisibility[axis]
-        if group % contiguity == 0:
-            return divisibility
-        return gcd(divisibility, gcd(group, contiguity) * unit)
+    @property
+    def text(self) -> str:
+        """As Triton's `-test-print-alignment` has it."""
+        constant = "<none>" if self.constant is None else self.constant
+        return (
+            f"contiguity = {list(self.contiguity)}, divisibility = {list(self.divisibility)}, "
+            f"constancy = {list(self.constancy)}, constant_value = {constant}"
+        )
 
-    def common_divisor(self, unit: int = 1) -> int:
-        """What divides every element."""
-        return max(self.divisor(axis, unit=unit) for axis in range(len(self.contiguity)))
+    def element_divisor(self, axis: int) -> int:
+        """What divides each element, as far as `axis` tells: where elements count up, only 1."""
+        return 1 if self.contiguity[axis] > 1 else self.divisibility[axis]
 
 
 def axes(type: Type) -> tuple[int, ...]:
-    """The extents of a tile; a scalar has one axis of extent 1."""
+    """The extents of a tile or of what a block pointer points to; a scalar has one axis of extent 1."""
+    if isinstance(type, PointerType):
+        type = type.pointee
     return type.shape or (1,)
 
 
@@ -63,26 +66,42 @@ def power_of_two(value: int) -> int:
     return min(value & -value, UNBOUNDED) if value else UNBOUNDED
 
 
-def nothing_known(type: Type, *, non_negative: bool = False) -> AxisInfo:
+def nothing_known(type: Type) -> AxisInfo:
+    """Any value."""
     ones = (1,) * len(axes(type))
-    return AxisInfo(ones, ones, ones, None, non_negative)
+    return AxisInfo(ones, ones, ones)
+
+
+def unused(type: Type) -> AxisInfo:
+    """A value that nobody looks at: joined with another, that other one."""
+    most = (UNBOUNDED,) * len(axes(type))
+    return AxisInfo(most, most, most)
 
 
 def of_constant(value: int, type: Type) -> AxisInfo:
-    shape = axes(type)
-    return AxisInfo((1,) * len(shape), (power_of_two(value),) * len(shape), shape, value, value >= 0)
+    """All elements are `value`, wrapped to the width of `type`."""
+    scalar, shape = type.scalar, axes(type)
+    if isinstance(scalar, IntType) and scalar.bits > 1:
+        half = 1 << (scalar.bits - 1)
+        value = (value + half) % (2 * half) - half
+    return AxisInfo((1,) * len(shape), (power_of_two(value),) * len(shape), shape, value)
 
 
-def join(a: AxisInfo, b: AxisInfo, type: Type) -> AxisInfo:
-    """What holds whichever of the two a tile of `type` is."""
+def common_divisibility(a: AxisInfo, b: AxisInfo, axis: int) -> int:
+    """What divides the first elements of the groups that both have; shorter groups start inside of longer ones."""
+    counts, starts = (a.contiguity[axis], b.contiguity[axis]), (a.divisibility[axis], b.divisibility[axis])
+    if counts[0] == counts[1] or UNBOUNDED in counts:
+        return gcd(*starts)
+    return gcd(*starts, *counts)
+
+
+def join(a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """What holds whichever of the two a tile is."""
     if a == b:
         return a
-    unit = unit_of(type)
-    contiguity = tuple(map(gcd, a.contiguity, b.contiguity))
     return AxisInfo(
-        contiguity,
-        tuple(gcd(a.divisor(axis, g, unit), b.divisor(axis, g, unit)) for axis, g in enumerate(contiguity)),
+        tuple(map(gcd, a.contiguity, b.contiguity)),
+        tuple(common_divisibility(a, b, axis) for axis in range(len(a.contiguity))),
         tuple(map(gcd, a.constancy, b.constancy)),
         a.constant if a.constant == b.constant else None,
-        a.non_negative and b.non_negative,
     )
