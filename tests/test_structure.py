@@ -21,6 +21,7 @@ MAX_FILE, MAX_FUNCTION = 500, 60
 RANKS: tuple[tuple[str, ...], ...] = (
     ("support",),
     ("ir",),
+    ("layouts",),
     ("dialects",),
     ("semantics",),
     ("language",),

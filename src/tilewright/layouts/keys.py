@@ -1,0 +1,151 @@
+"""How the keys of a layout attribute are spelled, checked and printed: `order = [1, 0]` and the field `order`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.layouts.attribute_text import Value, Written
+from tilewright.layouts.errors import LayoutError, demand
+
+Bases = tuple[tuple[int, ...], ...]
+REQUIRED = object()
+MAX_SIZE = 1 << 30
+
+
+class Key(NamedTuple):
+    """One key.
+
+    Attributes:
+        spelled: the key in the text.
+        field: the field of the encoding.
+        read: from the value in the text to the value of the field; raises LayoutError.
+        default: what the field is when the key is absent; a key with its default is not printed.
+        printed: the key is printed also with its default.
+    """
+
+    spelled: str
+    field: str
+    read: Callable[[Value, str], Any]
+    default: Any = REQUIRED
+    printed: bool = False
+
+
+def integer(value: Value, key: str) -> int:
+    """A number that is no negative one."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise LayoutError(f"{key} must be a number, not {_shown(value)}")
+    demand(0 <= value <= MAX_SIZE, f"{key} must be between 0 and 2**30, not {value}")
+    return value
+
+
+def boolean(value: Value, key: str) -> bool:
+    """`true` or `false` (or 1, 0)."""
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise LayoutError(f"{key} must be true or false, not {_shown(value)}")
+
+
+def integers(value: Value, key: str) -> tuple[int, ...]:
+    """`[1, 2]`."""
+    if not isinstance(value, list):
+        raise LayoutError(f"{key} must be a list of numbers, not {_shown(value)}")
+    return tuple(integer(item, f"every element of {key}") for item in value)
+
+
+def bases(value: Value, key: str) -> Bases:
+    """`[[0, 1], [2, 0]]`, all rows of one length."""
+    if not isinstance(value, list):
+        raise LayoutError(f"{key} must be a list of lists of numbers, not {_shown(value)}")
+    rows = tuple(integers(row, f"every element of {key}") for row in value)
+    demand(len(set(map(len, rows))) <= 1, f"all elements of {key} must have one length")
+    return rows
+
+
+CGA = Key("CGALayout", "cga", bases, ())
+
+
+def _shown(value: Value) -> str:
+    match value:
+        case Written():
+            return f"#{value.name}"
+        case bool():
+            return str(value).lower()
+        case list():
+            return "a list"
+        case dict():
+            return "a dictionary"
+    return f"{value}"
+
+
+def spelled(value: object) -> str:
+    """The text of a value of a field."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return f"[{', '.join(map(spelled, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{key} = {spelled(item)}' for key, item in value.items())}}}"
+    return getattr(value, "text", None) or str(value)
+
+
+def read_keys(written: dict[str, Value], keys: Sequence[Key], name: str) -> dict[str, Any]:
+    """The fields that `written` gives; raises LayoutError about missing, unknown and malformed keys."""
+    known = {key.spelled for key in keys}
+    for word in written:
+        demand(word in known, f"#{name} has no key {word}; it has {', '.join(k.spelled for k in keys)}")
+    fields: dict[str, Any] = {}
+    for key in keys:
+        if key.spelled in written:
+            fields[key.field] = key.read(written[key.spelled], key.spelled)
+        else:
+            demand(key.default is not REQUIRED, f"#{name} needs the key {key.spelled}")
+            fields[key.field] = key.default
+    return fields
+
+
+def print_keys(values: Iterable[tuple[str, object]]) -> str:
+    """`a = 1, b = [2]`."""
+    return ", ".join(f"{key} = {spelled(value)}" for key, value in values)
+
+
+# Rules that several kinds share.
+
+
+def power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+def demand_powers(values: Sequence[int], key: str) -> None:
+    demand(
+        all(map(power_of_two, values)), f"every element of {key} must be a power of two, not {spelled(tuple(values))}"
+    )
+
+
+def demand_order(order: Sequence[int]) -> None:
+    demand(
+        sorted(order) == list(range(len(order))),
+        f"order must name every dimension from 0 to {len(order) - 1} once, not {spelled(tuple(order))}",
+    )
+
+
+def demand_cga(cga: Bases, rank: int) -> None:
+    """Blocks are dealt out along one dimension at a time, each step once."""
+    for row in cga:
+        demand(len(row) == rank, f"every element of CGALayout must have {rank} numbers, not {len(row)}")
+    demand_permutation(cga, "CGALayout")
+
+
+def demand_permutation(rows: Sequence[Sequence[int]], key: str) -> None:
+    """Every row is zero or one power of two in one dimension; no two are alike, none is left out below the largest."""
+    used: set[tuple[int, int]] = set()
+    for row in rows:
+        steps = [(dim, step) for dim, step in enumerate(row) if step]
+        demand(len(steps) <= 1, f"{key}: {spelled(tuple(row))} moves in more than one dimension")
+        for dim, step in steps:
+            demand(power_of_two(step), f"{key}: {step} in {spelled(tuple(row))} is no power of two")
+            demand((dim, step) not in used, f"{key}: {spelled(tuple(row))} stands there twice")
+            used.add((dim, step))
+    for dim, step in used:
+        demand(step == 1 or (dim, step >> 1) in used, f"{key}: a step of {step >> 1} in dimension {dim} is missing")

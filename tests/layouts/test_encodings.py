@@ -1,0 +1,149 @@
+"""Layout attributes: both spellings are read, 3.9's is printed, equal ones are one object, wrong ones say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tilewright.layouts.encodings import Blocked, DotOperand, LayoutError, NvidiaMma, encoding
+
+BLOCKED = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>"
+MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 2], instrShape = [16, 8]}>"
+SAME = [
+    BLOCKED,
+    BLOCKED.replace("}>", ", CGALayout = [[0, 1], [0, 0], [1, 0]]}>"),
+    MMA,
+    "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], CGALayout = [[1, 0]], "
+    "instrShape = [16, 128, 16]}>",
+    f"#ttg.slice<{{dim = 1, parent = {BLOCKED}}}>",
+    f"#ttg.dot_op<{{opIdx = 0, parent = {BLOCKED}}}>",
+    f"#ttg.dot_op<{{opIdx = 1, parent = {MMA}, kWidth = 2}}>",
+    "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [16, 16, 16], isTransposed = true, "
+    "tilesPerWarp = [2, 2], elementBitWidth = 64}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0]]}}>",
+    "#ttg.amd_wmma<{version = 3, isTranspose = true, ctaLayout = {register = [[0, 1]], warp = [[0, 2], [1, 0]]}, "
+    "instrShape = [16, 16, 32]}>",
+    "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {}, rank = 3}>",
+    "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0]], "
+    "block = []}>",
+    "#ttg.generic_linear<{register = [[1, 1], [0, 1]], lane = [], warp = [], block = []}>",
+    "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>",
+    "#ttg.amd_rotating_shared<{vec = 4, perPhase = 1, maxPhase = 16, order = [1, 0]}>",
+    "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>",
+    "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = true, elementBitWidth = 8, fp4Padded = true, rank = 3}>",
+    "#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = false, elementBitWidth = 32, CGALayout = [[0, 1, 0]]}>",
+    "#ttg.padded_shared<[128:+4, 256:+8] {order = [1, 0], shape = [16, 32]}>",
+    "#ttg.padded_shared<[2:+1] {offset = [[0, 1], [2, 0], [1, 0]], block = []}>",
+    "#ttg.padded_shared<[2:+1] {order = [1, 0]}>",
+    "#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}, alignment = 16>",
+    "#ttg.shared_linear<{offset = [[0, 1], [1, 0]], block = [[2, 0]]}, alignment = 128>",
+    "#ttg.partitioned_shared<{numPartitions = 2, numGroups = 4, partitionDim = 0, partitionLayout = "
+    "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>}>",
+    "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>",
+    "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1, CGALayout = [[1, 0]], twoCTAs = true>",
+    "#ttng.tensor_memory_encoding<blockM = 64, blockN = 64, unpacked = true, CTASplitM = 2>",
+    "#ttng.tensor_memory_scales_encoding<>",
+    "#ttng.tensor_memory_scales_encoding<CGALayout = [[1, 0]]>",
+]
+CTAS = "CTAsPerCGA = [{}], CTASplitNum = [{}], CTAOrder = [{}]"
+OLD = {
+    BLOCKED.replace("}>", f", {CTAS.format('1, 1', '1, 1', '1, 0')}}}>"): BLOCKED,
+    BLOCKED.replace("}>", f", {CTAS.format('2, 4', '2, 2', '0, 1')}}}>"): BLOCKED.replace(
+        "}>", ", CGALayout = [[1, 0], [0, 1], [0, 0]]}>"
+    ),
+    "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], tilesPerWarp = [1, 1], instrShape = [32, 32], "
+    "isTransposed = true, elementType = f64}>": "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], "
+    "instrShape = [32, 32], isTransposed = true, elementBitWidth = 64}>",
+    "#ttg.amd_wmma<{version = 2, isTranspose = false, warpsPerCTA = [2, 4]}>": "#ttg.amd_wmma<{version = 2, "
+    "isTranspose = false, ctaLayout = {warp = [[0, 1], [0, 2], [1, 0]]}}>",
+    "#ttg.padded_shared<[2:+1] {offset = [[0, 1], [1, 0]], block = []}>": "#ttg.padded_shared<[2:+1] "
+    "{order = [1, 0], shape = [2, 2]}>",
+    "#ttg.swizzled_shared< { vec=1 , perPhase=1: i32,maxPhase=1,\n order=[ 0 ] } >": "#ttg.swizzled_shared<{vec = 1, "
+    "perPhase = 1, maxPhase = 1, order = [0]}>",
+}
+WRONG = [
+    "",
+    "blocked",
+    "#ttg.blocked",
+    "#ttg.blocked<{sizePerThread = [1]}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}> #x",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]",
+    "#ttg.blocked<{sizePerThread = [1, threadsPerWarp = [32]}>",
+    "#ttg.blocked<{sizePerThread = 1, threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [x], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [-1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [99999999999999999999], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [3], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [1]}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], order = [0]}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], depth = 2}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CTAsPerCGA = [2]}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[2]]}>",
+    "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1, 0]]}>",
+    "#ttg.checkered<{order = [0]}>",
+    "#mma",
+    "#ttg.slice<{dim = 2, parent = #shared}>",
+    f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>",
+    f"#ttg.slice<{{dim = 0, parent = #ttg.slice<{{dim = 0, parent = {BLOCKED}}}>}}>",
+    f"#ttg.dot_op<{{opIdx = 2, parent = {MMA}, kWidth = 2}}>",
+    f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}}}>",
+    f"#ttg.dot_op<{{opIdx = 0, parent = {BLOCKED}, kWidth = 2}}>",
+    "#ttg.amd_mfma<{version = 9, warpsPerCTA = [2, 4], instrShape = [32, 32], isTransposed = true}>",
+    "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [8, 32], isTransposed = true}>",
+    "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [32, 32], isTransposed = 7}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {}, instrShape = [16, 16, 32]}>",
+    "#ttg.linear<{register = [[0, 3]], lane = [], warp = [], block = []}>",
+    "#ttg.linear<{register = [[1, 1]], lane = [], warp = [], block = []}>",
+    "#ttg.linear<{register = [[0, 1], [0, 1]], lane = [], warp = [], block = []}>",
+    "#ttg.linear<{register = [[0, 1], [1]], lane = [], warp = [], block = []}>",
+    "#ttg.linear<{register = [], lane = [], warp = [], block = []}>",
+    "#ttg.swizzled_shared<{vec = 0, perPhase = 1, maxPhase = 8, order = [1, 0]}>",
+    "#ttg.nvmma_shared<{swizzlingByteWidth = 16, transposed = false, elementBitWidth = 16}>",
+    "#ttg.padded_shared<[3:+2] {order = [1, 0], shape = [16, 32]}>",
+    "#ttg.padded_shared<[2:+2] {order = [1, 0], shape = [32]}>",
+    "#ttg.padded_shared<{order = [1, 0], shape = [16, 32]}>",
+    "#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>",
+    "#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}, alignment = 3>",
+    "#ttng.tensor_memory_encoding<blockM = 32, blockN = 64, colStride = 1>",
+    "#ttng.tensor_memory_encoding<blockM = 64, blockN = 64>",
+    "#ttg.slice<{dim = 0, parent = " * 60,
+    "#ttg.blocked<{order = [\u00e9]}>",
+]
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_text_is_printed_as_it_was_read(text: str) -> None:
+    assert encoding(text).text == text
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_other_spellings_give_the_same_object(old: str) -> None:
+    assert encoding(old).text == OLD[old]
+    assert encoding(old) is encoding(OLD[old])
+
+
+def test_equal_layouts_are_one_object() -> None:
+    mma = NvidiaMma(2, 0, (2, 2), (16, 8))
+    assert encoding(MMA) is mma
+    assert DotOperand(0, mma, 2) is DotOperand(op_index=0, parent=mma, k_width=2)
+    assert Blocked((1, 4), (2, 16), (4, 1), (1, 0)) is encoding(BLOCKED)
+    assert encoding(f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 2}}>").parent is mma  # type: ignore[attr-defined]
+
+
+def test_layouts_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError, match="order cannot be changed"):
+        encoding(BLOCKED).order = (0, 1)  # type: ignore[attr-defined]
+
+
+def test_wrong_layouts_say_what_is_wrong(golden: Callable[[str, str], None]) -> None:
+    lines = []
+    for text in WRONG:
+        with pytest.raises(LayoutError) as caught:
+            encoding(text)
+        shown = text if len(text) < 200 else text[:40] + " …"
+        lines.append(
+            f"{shown}\n    {caught.value}" + ("" if caught.value.offset is None else f" (at {caught.value.offset})")
+        )
+    golden("\n".join(lines) + "\n", "layouts/wrong_encodings.txt")
