@@ -18,6 +18,7 @@ from tilewright import knobs, language
 from tilewright.backends.base import GPUTarget
 from tilewright.language.standard import cdiv
 from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
+from tilewright.runtime.constexpr_function import constexpr_function
 from tilewright.runtime.errors import (
     ArgumentError,
     AutotunerError,
@@ -28,7 +29,7 @@ from tilewright.runtime.errors import (
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.kernel import CompiledKernel
-from tilewright.runtime.sizes import constexpr_function, next_power_of_2
+from tilewright.runtime.sizes import next_power_of_2
 from tilewright.runtime.sources import ASTSource, IRSource
 from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
 from tilewright.support.diagnostics import (

@@ -9,11 +9,12 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.bytecode_names import global_reads
-from tilewright.runtime.dependencies import check_unchanged, dependencies
+from tilewright.runtime.dependencies import check_unchanged, dependencies, value_text
 from tilewright.semantics.constexpr import constexpr
 
 BASE = """
@@ -119,6 +120,15 @@ def test_captured_values_count() -> None:
         return lambda x: x + bound
 
     assert dependencies(make(1)).digest != dependencies(make(2)).digest
+
+
+def test_classes_of_installed_packages_count_by_name() -> None:
+    def annotated(x: Any) -> Any:
+        return x
+
+    annotated.__annotations__ = {"x": np.ndarray, "return": pytest.Module}
+    assert dependencies(annotated).digest
+    assert value_text(pytest.Module) == "_pytest.python.Module()"
 
 
 def test_functions_inside_functions_are_read_too() -> None:

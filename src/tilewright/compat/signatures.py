@@ -13,7 +13,7 @@ from tilewright.backends.base import BaseBackend
 from tilewright.compat.tensor_descriptor import Descriptor
 from tilewright.compat.types import canonicalize_dtype
 from tilewright.compiler.signature import CONSTEXPR
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.parameters import MISSING, KernelParam
 from tilewright.runtime.specialize import specialize
 
@@ -33,7 +33,7 @@ def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_va
     """
     if isinstance(arg, Descriptor):
         return _descriptor_type(arg), None
-    if isinstance(arg, JITCallable):
+    if isinstance(arg, KeyedCallable):
         return CONSTEXPR, arg.cache_key
     if isinstance(arg, tuple):
         pairs = [native_specialize_impl(backend, part, False, True, True) for part in arg]

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.semantics.constexpr import constexpr
 
 Class = TypeVar("Class", bound=type)
@@ -43,7 +43,7 @@ def aggregate(cls: Class) -> Class:
     defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
     init = vars(cls).get("__init__") or _init(cls, fields, defaults)
     members = [
-        value for _, value in inspect.getmembers(cls) if inspect.isfunction(value) or isinstance(value, JITCallable)
+        value for _, value in inspect.getmembers(cls) if inspect.isfunction(value) or isinstance(value, KeyedCallable)
     ]
     for name, value in {
         _MARK: True,

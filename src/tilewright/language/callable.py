@@ -1,6 +1,6 @@
-"""What the language knows of a `@jit` function: the Python function behind it, and whether calls may drop its result.
+"""What the language knows of the functions that kernels use, and whether calls may drop their result.
 
-The runtime subclasses this; the front end recognises calls of other kernels by it.
+The runtime subclasses these; the front end recognises calls of other kernels by `JITCallable`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,26 @@ MUST_USE = "_must_use_result"
 """The attribute of functions whose result must be used; Triton's name, which its extensions set themselves."""
 
 
-class JITCallable:
-    """A function in the tile language.
+class KeyedCallable:
+    """A function with a digest: in the tile language, or in Python for the time when kernels are compiled.
 
     Attributes:
         fn: the plain Python function.
+    """
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the function and of everything that it uses."""
+        raise NotImplementedError
+
+
+class JITCallable(KeyedCallable):
+    """A function in the tile language.
+
+    Attributes:
         noinline: calls of it stay calls.
         frontend: which front end reads it, when it is launched as a kernel; see `frontends.choice`.
     """
@@ -26,16 +41,8 @@ class JITCallable:
     noinline: bool = False
     frontend: str = "auto"
 
-    def __init__(self, fn: FunctionType) -> None:
-        self.fn = fn
-
     def listing(self) -> str:
         """The text that a front end reads."""
-        raise NotImplementedError
-
-    @property
-    def cache_key(self) -> str:
-        """A digest of the function and of everything that it uses."""
         raise NotImplementedError
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Value
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.tile import Tile
@@ -171,4 +171,4 @@ def set_name(value: Any, name: str) -> None:
 
 
 _COMPARABLE = NUMBERS | {str}
-_NOT_COMPOUND = (type, ModuleType, FunctionType, JITCallable)
+_NOT_COMPOUND = (type, ModuleType, FunctionType, KeyedCallable)

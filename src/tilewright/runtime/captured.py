@@ -15,15 +15,18 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
 from types import FunctionType
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.language.core import constexpr_type
 from tilewright.runtime.dependencies import UsedGlobals, captured_values, dependencies, hashing, is_being_hashed
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
 
 
-class CapturedFunction(JITCallable):
+class CapturedFunction(KeyedCallable):
     """A function that kernels are made of, or that they call.
+
+    Every one is kept in `functions_by_name` while it lives.
 
     Attributes:
         fn: the Python function; another one after `_unsafe_update_src`.
@@ -48,6 +51,7 @@ class CapturedFunction(JITCallable):
         self._hash: str | None = None
         update_wrapper(cast("Callable[..., Any]", self), fn)
         self.__globals__ = fn.__globals__
+        functions_by_name[f"{fn.__module__}:{fn.__qualname__}"] = self
 
     @property
     def source(self) -> FunctionSource:
@@ -177,3 +181,7 @@ class CapturedFunction(JITCallable):
 
     def __reduce__(self) -> str:
         return self._original.__qualname__  # by reference, as functions are
+
+
+functions_by_name: WeakValueDictionary[str, CapturedFunction] = WeakValueDictionary()
+"""The latest function of each name, `module:qualified name`, to find those that are arguments of kernels."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.compiler.signature import ArgumentSpec
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.build import current_target
 from tilewright.runtime.sources import ASTSource
 from tilewright.semantics.constexpr import constexpr
@@ -153,7 +153,7 @@ def _target() -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    if isinstance(value, JITCallable):
+    if isinstance(value, KeyedCallable):
         return {"jit_function": f"{value.fn.__module__}:{value.fn.__qualname__}"}
     if isinstance(value, constexpr):
         return {"constexpr": _encoded(value.value)}

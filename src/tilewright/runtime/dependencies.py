@@ -10,16 +10,17 @@ comments). A function of Tilewright itself counts by its name: the compiler's id
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from enum import Enum
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeAlias
 
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.bytecode_names import Read, global_reads
+from tilewright.runtime.foreign import is_installed, refuse_foreign
 from tilewright.runtime.locks import fork_safe_lock
-from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.types import block_type, dtype
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
@@ -129,22 +130,34 @@ def _function_text(value: FunctionType) -> str:
 
 
 def _class_text(value: type) -> str:
-    """The name of a class, with its methods and constants if it is a program's."""
+    """The name of a class, with its methods and constants if it is a program's, or has functions of kernels."""
     if _is_own(value) or value.__module__ == "builtins" or value in _classes_under_way:
         return _qualified(value)
     _classes_under_way.append(value)
+    is_program = hasattr(value, "hash_attrs") or not is_installed(value.__module__)
     try:
         members = [
-            f"{name}={value_text(member)}" for name, member in sorted(vars(value).items()) if _counts(name, member)
+            f"{name}={value_text(member)}" for name, member in _members(value) if _counts(name, member, is_program)
         ]
     finally:
         _classes_under_way.pop()
     return f"{_qualified(value)}({','.join(members)})"
 
 
-def _counts(name: str, member: Any) -> bool:
-    is_code = isinstance(member, FunctionType | JITCallable)
-    return is_code or (is_immutable(member) and not (name.startswith("__") and name.endswith("__")))
+def _members(value: type) -> Iterator[tuple[str, Any]]:
+    """What stands in a class, by name; of static methods, class methods and properties the function."""
+    for name, member in sorted(vars(value).items()):
+        if isinstance(member, property):
+            yield name, member.fget
+        else:
+            yield name, member.__func__ if isinstance(member, staticmethod | classmethod) else member
+
+
+def _counts(name: str, member: Any, is_program: bool) -> bool:
+    if isinstance(member, KeyedCallable):
+        return True
+    is_constant = is_immutable(member) and not (name.startswith("__") and name.endswith("__"))
+    return is_program and (is_constant or isinstance(member, FunctionType))
 
 
 def _is_own(value: Any) -> bool:
@@ -192,17 +205,21 @@ class _Walk:
             path.append(attribute)
             is_own = str(namespace.get("__package__", "")).partition(".")[0] == OWN_PACKAGE
         self.add(".".join(path))
-        if isinstance(value, JITCallable):
+        if isinstance(value, KeyedCallable):
             self.callee(value)
         elif value is python:
             self.add("itself")
         else:
+            refuse_foreign(value, python)
             self.add(value_text(value))
+            kind = type(unwrap(value))
+            if not (kind.__module__ == "builtins" or _is_own(kind) or is_installed(kind.__module__)):
+                self.add(value_text(kind))  # the methods of an object
             if _may_change(value) and not is_own:
                 self.remember(path[-1], value, namespace, python.__qualname__)
 
-    def callee(self, callee: JITCallable) -> None:
-        self.add(callee.cache_key, str(callee.noinline))
+    def callee(self, callee: KeyedCallable) -> None:
+        self.add(callee.cache_key, str(getattr(callee, "noinline", False)))
         for (name, _), (value, namespace) in getattr(callee, "used_global_vals", {}).items():
             self.remember(name, value, namespace, callee.fn.__qualname__)
 
@@ -277,12 +294,12 @@ def is_immutable(value: Any) -> bool:
     return value is None or isinstance(value, _IMMUTABLE)
 
 
-_DEFINITIONS = (JITCallable, FunctionType, BuiltinFunctionType, ModuleType)
+_DEFINITIONS = (KeyedCallable, FunctionType, BuiltinFunctionType, ModuleType)
 _VALUES = (type, constexpr, dtype, block_type)
 _IMMUTABLE = (int, float, str, bytes, complex, type, Enum, dtype, block_type, *_DEFINITIONS)
 _TEXTS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (constexpr, lambda value: f"constexpr({value_text(value.value)})"),
-    (JITCallable, lambda value: f"jit({value.cache_key})"),
+    (KeyedCallable, lambda value: f"jit({value.cache_key})"),
     ((tuple, list), _sequence_text),
     ((frozenset, set), _set_text),
     (dict, _dict_text),

@@ -15,13 +15,14 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from functools import cache, partial
 from types import FunctionType
 from typing import Any, cast, overload
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from tilewright.compiler.signature import TUPLE
+from tilewright.language.callable import JITCallable
 from tilewright.runtime import watching
 from tilewright.runtime.async_compile import FutureKernel, active_mode
 from tilewright.runtime.build import build, current_backend, current_target
-from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.captured import CapturedFunction, functions_by_name
 from tilewright.runtime.compile_hooks import Compilation, Specialization, preloaded, tell
 from tilewright.runtime.dependencies import check_unchanged, value_text
 from tilewright.runtime.device_caches import DeviceCaches, KernelCache
@@ -81,7 +82,7 @@ class Call(NamedTuple):
         return list(_leaves(self.arguments))
 
 
-class JITFunction(CapturedFunction, KernelInterface):
+class JITFunction(CapturedFunction, JITCallable, KernelInterface):
     """A kernel.
 
     Attributes:
@@ -134,7 +135,6 @@ class JITFunction(CapturedFunction, KernelInterface):
         self._launcher: NativeKernel | None = None
         self._compiling = fork_safe_lock()
         _functions.add(self)
-        functions_by_name[f"{fn.__module__}:{fn.__qualname__}"] = self
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
         """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
@@ -300,8 +300,6 @@ class JITFunction(CapturedFunction, KernelInterface):
 
 
 _functions: WeakSet[JITFunction] = WeakSet()
-functions_by_name: WeakValueDictionary[str, JITFunction] = WeakValueDictionary()
-"""The latest kernel of each name, `module:qualified name`, to find those that are arguments of other kernels."""
 
 
 def forget_launches() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from tilewright.semantics.constexpr import unwrap
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def next_power_of_2(n: Any) -> int:
@@ -18,8 +15,3 @@ def next_power_of_2(n: Any) -> int:
         TypeError: `n` is not a whole number.
     """
     return 1 << max(operator.index(unwrap(n)) - 1, 0).bit_length()
-
-
-def constexpr_function(fn: Function) -> Function:
-    """Marks a Python function that kernels call on constants while they are compiled; hosts call it as it is."""
-    return fn

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.language.descriptors import host_descriptor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
@@ -200,8 +200,8 @@ def constant_key(value: Any) -> Hashable:
         return float, value.hex()
     if isinstance(value, tuple | list):
         return type(value), tuple(constant_key(part) for part in value)
-    if isinstance(value, JITCallable):
-        return JITCallable, value.cache_key
+    if isinstance(value, KeyedCallable):
+        return KeyedCallable, value.cache_key
     key: Hashable = (type(value), value)
     return key
 
@@ -235,7 +235,7 @@ _BY_TYPE: dict[type, _Special] = {
 }
 _BY_KIND: tuple[tuple[type, _Special], ...] = (
     (constexpr, _constant),
-    (JITCallable, _constant),
+    (KeyedCallable, _constant),
     (bool, _bool),
     (np.bool_, _bool),
     (int, _int),

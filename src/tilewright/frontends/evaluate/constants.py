@@ -16,7 +16,7 @@ from tilewright.frontends.evaluate.builtins import BUILTINS
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.python_function import globals_of, is_python_builtin
 from tilewright.ir.attributes import FileLocation
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import KeyedCallable
 from tilewright.language.values import (
     NUMBERS,
     at_run_time,
@@ -30,7 +30,7 @@ from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import block_type, dtype
 
 _MISSING = object()
-_SAFE = (ModuleType, FunctionType, BuiltinFunctionType, type, JITCallable, dtype, block_type, constexpr, type(None))
+_SAFE = (ModuleType, FunctionType, BuiltinFunctionType, type, KeyedCallable, dtype, block_type, constexpr, type(None))
 
 
 def load(frame: Frame, step: hir.Load) -> None:

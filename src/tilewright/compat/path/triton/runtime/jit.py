@@ -4,15 +4,16 @@ from tilewright.compat.driver import get_device_key
 from tilewright.compat.signatures import get_full_name, mangle_type
 from tilewright.compat.types import canonicalize_dtype, type_canonicalisation_dict
 from tilewright.language.callable import JITCallable
+from tilewright.runtime.captured import functions_by_name as _triton_jit_function_registry
 from tilewright.runtime.compile_hooks import JitFunctionInfo
+from tilewright.runtime.constexpr_function import ConstexprFunction, constexpr_function
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
-from tilewright.runtime.jit import functions_by_name as _triton_jit_function_registry
 from tilewright.runtime.parameters import KernelParam
-from tilewright.runtime.sizes import constexpr_function
 from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
 
 __all__ = [
+    "ConstexprFunction",
     "JITCallable",
     "JITFunction",
     "JitFunctionInfo",

@@ -1,0 +1,59 @@
+"""`@constexpr_function`: Python code that kernels call while they are compiled.
+
+    @constexpr_function
+    def half(n):
+        return n // 2
+
+    half(8)                          4, on the host
+    size: tl.constexpr = half(BLOCK)     in a kernel, whose key changes with the text of `half` and with what it reads
+
+In a class it is a method, also of aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.jit import forget_launches
+from tilewright.semantics.constexpr import unwrap
+
+
+class ConstexprFunction(CapturedFunction):
+    """A Python function that runs while kernels are compiled, or on the host."""
+
+    def __init__(self, fn: FunctionType) -> None:
+        super().__init__(fn)
+        self.frontend = "constexpr"  # part of the key: the same text under @jit means something else
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the Python function; constants arrive as the values that they hold."""
+        return self.fn(*map(unwrap, args), **{name: unwrap(value) for name, value in kwargs.items()})
+
+    def __repr__(self) -> str:
+        return f"ConstexprFunction({self.__module__}:{self.__qualname__})"
+
+    def forget_code(self) -> None:
+        """The source changed: any kernel may have had the function as an argument."""
+        forget_launches()
+
+
+def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
+    """Marks a Python function that kernels call on constants while they are compiled.
+
+    Args:
+        fn: the function. What it calls has to be like it, or a plain function of the same program.
+
+    Raises:
+        TypeError: `fn` is no function.
+    """
+    if isinstance(fn, ConstexprFunction):
+        return fn
+    if not isinstance(fn, FunctionType):
+        raise TypeError(f"@constexpr_function marks Python functions, not a {type(fn).__name__}")
+    return ConstexprFunction(fn)
