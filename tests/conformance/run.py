@@ -28,6 +28,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
+LIT_HEADING = "\n# Triton's lit tests\n"
 MAX_CRASHES = 20
 ERRORS_OF_PYTEST = (2, 3, 4, 5)
 """Exit statuses that no test is the cause of."""
@@ -68,7 +69,8 @@ def main() -> int:
             lines = {name: [astuple(test) for test in tests] for name, tests in found.items()}
             options.kept.write_text(json.dumps(lines))
     if options.kept or not options.files:
-        PAGE.write_text(page({name: found[name] for name in plan["files"] if name in found}, plan))
+        _, heading, rest = PAGE.read_text().partition(LIT_HEADING)  # what lit.py wrote
+        PAGE.write_text(page({name: found[name] for name in plan["files"] if name in found}, plan) + heading + rest)
     return 0
 
 

@@ -63,13 +63,14 @@ def split_segments(text: str) -> list[Segment]:
     return segments
 
 
-def read_module(text: str, file: str, *, unregistered: bool = False) -> Op:
+def read_module(text: str, file: str, *, unregistered: bool = False, names: bool = True) -> Op:
     """The verified module in `text`.
 
     Args:
         text: MLIR text.
         file: its name, for messages.
         unregistered: accept ops that nobody declared, in generic form.
+        names: values keep their names; without, they are numbered, as MLIR does it.
 
     Raises:
         ParseError: when the text cannot be read.
@@ -77,7 +78,16 @@ def read_module(text: str, file: str, *, unregistered: bool = False) -> Op:
     """
     module = PlacingParser(text, file, unregistered=unregistered).module()
     verify(module)
+    if not names:
+        _forget_names(module)
     return module
+
+
+def _forget_names(module: Op) -> None:
+    for op in module.walk():
+        blocks = (block for region in op.regions for block in region.blocks)
+        for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+            value.name = None
 
 
 def run_requests(
