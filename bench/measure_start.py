@@ -153,6 +153,8 @@ def launching() -> Iterator[dict[str, Any]]:
     yield row | {"ours": row["ours"] - row.pop("peers")["plain grid"]}
     functions = {"ours": repeated(f"wide[(1,)](x, y, out, x, y, out, {', '.join(map(str, range(3, 16)))})", scope)}
     yield from launch_row("launch, 19 arguments", functions, 0.8e-6)
+    functions = {"ours": repeated("scaled[(1,)](x, (out, 1000, 2.5), BLOCK=1024)", {**scope, "scaled": scaled})}
+    yield from launch_row("launch, one array and a tuple of three", functions, 1.5e-6)
     if peers.torch:
         scope |= {name: peers.torch.from_numpy(scope[name]) for name in ("x", "y", "out")}
         functions = {"ours": repeated(launch, scope), "torch": repeated("torch.add(x, y, out=out)", scope)}
@@ -162,6 +164,13 @@ def launching() -> Iterator[dict[str, Any]]:
 @tw.jit
 def wide(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s):  # noqa: E741 - 19 names
     tl.store(a, g)
+
+
+@tw.jit
+def scaled(x, target, BLOCK: tl.constexpr):
+    out, n, factor = target
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, factor * tl.load(x + offsets, offsets < n), offsets < n)
 
 
 def beside_triton() -> Iterator[dict[str, Any]]:

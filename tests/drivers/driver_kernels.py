@@ -150,3 +150,22 @@ def address(value: Any) -> Any:
 
 def adder(**defaults: Any) -> Jit:
     return Jit(ADD, "x y o n BLOCK", {"x": "*fp32", "y": "*fp32", "o": "*fp32", "n": "i32"}, **defaults)
+
+
+def arrays(count: int = 3, n: int = 1000, dtype: Any = np.float32) -> list[np.ndarray[Any, Any]]:
+    """Arrays whose addresses are multiples of 64."""
+    memory = np.zeros(count * (n + 64) * 8, np.uint8)
+    start = -memory.ctypes.data % 64
+    size = -(-n * np.dtype(dtype).itemsize // 64) * 64
+    found = [memory[start + i * size :][: n * np.dtype(dtype).itemsize].view(dtype) for i in range(count)]
+    for index, array in enumerate(found):
+        array[:] = np.arange(n) % 7 + index
+    return found
+
+
+def slow_calls(kernel: Jit, grid: Any, *args: Any, **kwargs: Any) -> int:
+    """How many of two equal calls go to Python: 1 when the second is native."""
+    before = len(kernel.slow_calls)
+    for _ in range(2):
+        assert kernel.native[grid](*args, **kwargs) is kernel.result
+    return len(kernel.slow_calls) - before

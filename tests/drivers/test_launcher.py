@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import sys
 import weakref
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver_kernels import ADD, COPY_SLOTS, COUNT, Jit, adder, entry
+from driver_kernels import ADD, COPY_SLOTS, COUNT, Jit, adder, arrays, entry, slow_calls
 
 from tilewright.runtime.drivers.cpu import launcher
 from tilewright.runtime.drivers.cpu.launcher import (
@@ -24,25 +23,6 @@ from tilewright.runtime.drivers.cpu.launcher import (
 )
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
-
-
-def arrays(count: int = 3, n: int = 1000, dtype: Any = np.float32) -> list[np.ndarray[Any, Any]]:
-    """Arrays whose addresses are multiples of 64."""
-    memory = np.zeros(count * (n + 64) * 8, np.uint8)
-    start = -memory.ctypes.data % 64
-    size = -(-n * np.dtype(dtype).itemsize // 64) * 64
-    found = [memory[start + i * size :][: n * np.dtype(dtype).itemsize].view(dtype) for i in range(count)]
-    for index, array in enumerate(found):
-        array[:] = np.arange(n) % 7 + index
-    return found
-
-
-def slow_calls(kernel: Jit, grid: Any, *args: Any, **kwargs: Any) -> int:
-    """How many of two equal calls go to Python: 1 when the second is native."""
-    before = len(kernel.slow_calls)
-    for _ in range(2):
-        assert kernel.native[grid](*args, **kwargs) is kernel.result
-    return len(kernel.slow_calls) - before
 
 
 def test_the_second_call_is_native_and_right() -> None:
@@ -121,7 +101,7 @@ def test_calls_that_do_not_fit_are_left_to_python() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [(1, 2), [1], np.float32(1), np.int64(3), object(), 2**64, -(2**63) - 1, "text", b"", np.ma.zeros(3)],
+    [[1], np.float32(1), np.int64(3), object(), 2**64, -(2**63) - 1, "text", b"", np.ma.zeros(3)],
     ids=lambda value: type(value).__name__,
 )
 def test_arguments_of_other_kinds_always_go_to_python(value: Any) -> None:
@@ -434,67 +414,3 @@ def test_slots_that_cannot_be_filled_natively_are_not_installed() -> None:
     kernel[(0,)](1.5)
 
     assert len(misses) == 2
-
-
-torch = pytest.importorskip("torch") if importlib.util.find_spec("torch") else None
-needs_torch = pytest.mark.skipif(torch is None, reason="torch is not installed")
-
-
-@needs_torch
-def test_tensors() -> None:
-    assert torch is not None
-    kernel = adder()
-    x, y, out = (torch.arange(1024, dtype=torch.float32) + i for i in range(3))
-    assert slow_calls(kernel, (1,), x, y, out, 999, BLOCK=1024) == 1
-    assert slow_calls(kernel, (1,), torch.nn.Parameter(x), y, out, 999, BLOCK=1024) == 0
-    assert slow_calls(kernel, (1,), x.double(), y, out, 999, BLOCK=1024) == 1
-    assert slow_calls(kernel, (1,), x[1:], y, out, 999, BLOCK=1024) == 1
-    out.zero_()
-    kernel.native[(1,)](x, y, out, 999, BLOCK=1024)
-    assert torch.equal(out[:999], (x + y)[:999])
-
-
-@needs_torch
-def test_tensors_and_arrays_have_different_keys() -> None:
-    assert torch is not None
-    kernel, (x, y, out) = adder(), arrays()
-    assert slow_calls(kernel, (1,), x, y, out, 999, BLOCK=1024) == 1
-    assert slow_calls(kernel, (1,), torch.from_numpy(x), y, out, 999, BLOCK=1024) == 1
-
-
-@needs_torch
-def test_tensors_elsewhere_and_of_other_classes_go_to_python() -> None:
-    assert torch is not None
-
-    class Tensor(torch.Tensor):
-        pass
-
-    misses: list[Any] = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
-    kernel[(1,)](torch.empty(3))
-    kernel[(1,)](torch.empty(3, device="meta"))
-    kernel[(1,)](torch.empty(3).as_subclass(Tensor))
-    assert misses[0] is not None
-    assert misses[1:] == [None, None]
-
-
-@needs_torch
-def test_what_torch_refuses_is_raised() -> None:
-    assert torch is not None
-    kernel = create_native_kernel([Parameter("x")], lambda *_: None)
-    kernel[(1,)](torch.empty(3))
-    with pytest.raises(RuntimeError, match="storage"):
-        kernel[(1,)](torch.eye(3).to_sparse())
-
-
-@needs_torch
-def test_references_to_tensors() -> None:
-    assert torch is not None
-    kernel = adder()
-    tensors = [torch.arange(1024, dtype=torch.float32) + i for i in range(3)]
-    kernel.native[(1,)](*tensors, 999, BLOCK=1024)
-    objects = [*tensors, torch.float32, True]
-    before = [sys.getrefcount(value) for value in objects]
-    for _ in range(20_000):
-        kernel.native[(1,)](*tensors, 999, BLOCK=1024)
-    assert [sys.getrefcount(value) for value in objects] == pytest.approx(before, abs=10)

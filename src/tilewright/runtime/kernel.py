@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
-from tilewright.compiler.signature import ArgumentSpec
+from tilewright.compiler.signature import TUPLE, ArgumentSpec
 from tilewright.runtime import late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
@@ -212,8 +212,8 @@ class CompiledKernel:
             listener.finish()
 
     def native_specialization(self) -> Specialization:
-        """What the native launcher needs to launch this kernel by itself; no parameter may be a tuple."""
-        slots = tuple(Slot(i, spec.type) for i, spec in enumerate(self.signature) if not spec.is_constant)
+        """What the native launcher needs to launch this kernel by itself."""
+        slots = tuple(_slots(self.signature))
         return Specialization(self.entry, self, slots, self.scratch_bytes, self.num_threads)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
@@ -266,9 +266,18 @@ def _extent(value: Any) -> int:
         raise TypeError(f"a grid is made of whole numbers; {value!r} is a {type(value).__name__}") from None
 
 
+def _slots(specs: Sequence[ArgumentSpec], path: tuple[int, ...] = ()) -> Iterator[Slot]:
+    for index, spec in enumerate(specs):
+        place = (*path, index)
+        if spec.type == TUPLE:
+            yield from _slots(spec.elements, place)
+        elif not spec.is_constant:
+            yield Slot(place[0], spec.type, place[1:])
+
+
 def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:
     for spec, value in zip(specs, values, strict=True):
-        if spec.elements:
+        if spec.type == TUPLE:
             yield from _run_time_values(spec.elements, value)
         elif not spec.is_constant:
             yield (view_of(value) or value) if spec.is_pointer else value

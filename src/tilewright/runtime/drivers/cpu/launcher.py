@@ -19,9 +19,10 @@ What `runtime/jit.py` needs, in the order of use:
 depend on. For a NumPy array: its dtype, whether the address is a multiple of 16, whether it is writable and aligned.
 For a torch tensor on the CPU: its dtype, whether the address is a multiple of 16. For an int: whether it is 1, whether
 it is a multiple of 16, its width (i32, i64, u64). For bool, float and None: that they are. For constants and options
-(keywords that are no parameters): the value of an int or float, the identity of anything else. A later call with an
-equal key runs the installed specialisation. `miss` is None when some argument is of a kind that the native side leaves
-to Python (tuples, NumPy scalars, subclasses, foreign arrays): such calls always go to the slow path.
+(keywords that are no parameters): the value of an int or float, the identity of anything else. For a tuple: its class
+and the same of its elements. A later call with an equal key runs the installed specialisation. `miss` is None when some
+argument is of a kind that the native side leaves to Python (NumPy scalars, subclasses, foreign arrays, more than 64
+elements of tuples): such calls always go to the slow path.
 
 Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path.
 """
@@ -36,7 +37,7 @@ from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
-from tilewright.runtime.drivers.cpu.native.structs import KNOWN, RECORD, STATE, poke
+from tilewright.runtime.drivers.cpu.native.structs import RECORD, SPARE, STATE, poke
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
 from tilewright.runtime.drivers.cpu.records import (
     FLOATS,
@@ -228,11 +229,11 @@ class NativeKernel:
             return None
         runtime.know_torch()
         objects = (ctypes.py_object * len(values))(*values)
-        count = layout.bound_count
-        words, numbers = ctypes.create_string_buffer(16 * count), ctypes.create_string_buffer(8 * count)
-        if runtime.classify(layout.address, objects, words, numbers) != KNOWN:
-            return None
-        return Miss(words.raw, layout.kept(values), layout.address)
+        room = layout.bound_count + SPARE
+        words, numbers = ctypes.create_string_buffer(16 * room), ctypes.create_string_buffer(8 * room)
+        entries = runtime.classify(layout.address, objects, words, numbers)
+        kept = layout.kept(values) if entries else None
+        return None if kept is None else Miss(words.raw[: 16 * entries], kept, layout.address)
 
     def _layout(self, positional: int, names: tuple[str, ...] | None) -> Layout | None:
         for layout in self._layouts:

@@ -18,7 +18,8 @@ from tilewright.support.named_tuple import NamedTuple
 
 _TYPE_OFFSET = 8  # of ob_type
 _DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descriptor objects
-_NO_ARGUMENTS = 4  # METH_NOARGS
+_HANDLES = (16, 24)  # where tensors may have their handle
+_DTYPE_NUMBERS = {"torch.float32": 6, "torch.int64": 4}
 _CELL_CONTENT = 16  # of ob_ref
 
 
@@ -68,25 +69,44 @@ def ndarray_is_as_expected() -> bool:
 
 
 class TensorAccess(NamedTuple):
-    """How to read torch tensors: C functions of the class that all tensors share."""
+    """How to read torch tensors: where they have the handle that torch's C interface takes, and functions of that.
 
-    data_ptr: int
-    dtype_getter: int
-    dtype_closure: int
-    is_cpu_getter: int
-    is_cpu_closure: int
+    Each function gives 0, or else not what was asked for: `int32_t get_dtype(handle, int32_t *)`.
+    """
+
+    tensor_offset: int
+    get_device_type: int
+    get_dtype: int
+    get_data_ptr: int
 
 
 def tensor_access(torch: Any) -> TensorAccess | None:
-    """What the module `torch` offers."""
-    members = torch._C.TensorBase.__dict__
-    method = _definition(members.get("data_ptr"), "data_ptr", "method_descriptor")
-    dtype, is_cpu = (_definition(members.get(name), name, "getset_descriptor") for name in ("dtype", "is_cpu"))
-    if method is None or dtype is None or is_cpu is None:
+    """What the module `torch` offers; its C interface is meant for compiled models and does not change."""
+    real, whole = (torch.empty(8, dtype=dtype, device="cpu") for dtype in (torch.float32, torch.int64))
+    probes = [real, whole[3:], torch.nn.Parameter(real)]
+    fits = (place for place in _HANDLES if all(_word(id(probe) + place) == probe._cdata for probe in probes))
+    offset = next(fits, None)
+    try:
+        library = ctypes.CDLL(torch._C.__file__)
+        functions = [function_address(library, f"aoti_torch_{field}") for field in TensorAccess._fields[1:]]
+    except (OSError, ValueError):
         return None
-    if ctypes.c_int32.from_address(method + 16).value != _NO_ARGUMENTS:
+    if offset is None:
         return None
-    return TensorAccess(_word(method + 8), _word(dtype + 8), _word(dtype + 32), _word(is_cpu + 8), _word(is_cpu + 32))
+    access = TensorAccess(offset, *functions)
+    return access if all(_is_read_right(access, probe, torch) for probe in probes) else None
+
+
+def _is_read_right(access: TensorAccess, tensor: Any, torch: Any) -> bool:
+    """Do the functions say of a tensor on the CPU what its attributes say?"""
+    device, dtype, address = ctypes.c_int32(-1), ctypes.c_int32(-1), ctypes.c_uint64()
+    places = (device, dtype, address)
+    for function, place in zip(access[1:], places, strict=True):
+        call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(function)
+        if call(id(tensor) + access.tensor_offset, ctypes.addressof(place)):
+            return False
+    expected = (0, _DTYPE_NUMBERS[str(tensor.dtype)], tensor.data_ptr())
+    return (device.value, dtype.value, address.value) == expected
 
 
 def _definition(descriptor: object, name: str, kind: str) -> int | None:

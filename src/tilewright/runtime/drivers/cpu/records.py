@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -21,6 +23,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_INT_TO_FP64,
     CONVERT_TRUTH,
     FILL,
+    LAST_TAG,
     LAYOUT,
     RECORD,
     ROLE_ANY_ALIGNMENT,
@@ -31,6 +34,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_FLOAT,
     TAG_INT32,
     TAG_INT64,
+    WORD_TUPLE,
 )
 from tilewright.support.named_tuple import NamedTuple
 
@@ -59,10 +63,14 @@ class Parameter(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One argument of the machine code: the parameter that fills it, and Triton's name of its type ("*fp32", "i64")."""
+    """One argument of the machine code: the parameter that fills it, and Triton's name of its type ("*fp32", "i64").
+
+    `elements`: which element of a tuple it is, of which element of that, and so on.
+    """
 
     parameter: int
     type: str
+    elements: tuple[int, ...] = ()
 
 
 class Layout(NamedTuple):
@@ -83,11 +91,25 @@ class Layout(NamedTuple):
     def bound_count(self) -> int:
         return len(self.indices)
 
-    def kept(self, values: tuple[Any, ...]) -> tuple[object, ...]:
-        """The objects whose addresses are in a key of these arguments."""
-        bound = zip(self.parameters, self.indices, strict=True)
-        arguments = [(p.is_constant, p.default if i < 0 else values[i]) for p, i in bound]
-        return tuple(value if is_constant else getattr(value, "dtype", None) for is_constant, value in arguments)
+    def kept(self, values: tuple[Any, ...]) -> tuple[object, ...] | None:
+        """The objects whose addresses are in a key of these arguments; None for a tuple that only Python can read."""
+        kept: list[object] = []
+        for parameter, index in zip(self.parameters, self.indices, strict=True):
+            value = parameter.default if index < 0 else values[index]
+            if parameter.is_constant:
+                kept.append(value)
+            elif not _keep(value, kept):
+                return None
+        return tuple(kept)
+
+
+def _keep(value: object, kept: list[object]) -> bool:
+    """Adds what an argument's key refers to; False for a tuple whose elements are not what iterating gives."""
+    if not isinstance(value, tuple):
+        kept.append(getattr(value, "dtype", None))
+        return True
+    kept.append(type(value))
+    return type(value).__iter__ is tuple.__iter__ and all(_keep(item, kept) for item in value)
 
 
 def layout_for(parameters: tuple[Parameter, ...], positional: int, names: tuple[str, ...] | None) -> Layout | None:
@@ -136,13 +158,38 @@ def _role(parameter: Parameter) -> int:
 def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
     """How to fill the slots from arguments with this key; None when some conversion is only known to Python."""
     image = b""
+    entries = _entries(key)
     for slot in slots:
-        (tag,) = struct.unpack_from("<q", key, 16 * slot.parameter)
-        conversion = _conversion(tag, slot.type)
-        if conversion is None:
+        found = entries.get((slot.parameter, *slot.elements))
+        conversion = None if found is None else _conversion(found.tag, slot.type)
+        if found is None or conversion is None:
             return None
-        image += FILL.pack(parameter=slot.parameter, conversion=conversion)
+        image += FILL.pack(entry=found.number, conversion=conversion)
     return ctypes.create_string_buffer(image, max(1, len(image)))
+
+
+class _Entry(NamedTuple):
+    number: int
+    tag: int
+    word: int
+
+
+def _entries(key: bytes) -> dict[tuple[int, ...], _Entry]:
+    """Where a key has what is no tuple: under (2, 0) the first element of argument 2."""
+    words = struct.unpack(f"<{len(key) // 8}q", key)
+    ahead = map(_Entry, count(), words[::2], words[1::2])
+    found: dict[tuple[int, ...], _Entry] = {}
+    for argument, entry in enumerate(ahead):
+        _find((argument,), entry, ahead, found)
+    return found
+
+
+def _find(path: tuple[int, ...], entry: _Entry, ahead: Iterator[_Entry], found: dict[tuple[int, ...], _Entry]) -> None:
+    if entry.tag <= LAST_TAG or not entry.word & WORD_TUPLE:
+        found[path] = entry
+        return
+    for index in range(entry.word - WORD_TUPLE):
+        _find((*path, index), next(ahead), ahead, found)
 
 
 def _conversion(tag: int, kind: str) -> int | None:

@@ -1,12 +1,14 @@
-"""From the arguments of a call to a key of two words per parameter, and from keys to specialisations.
+"""From the arguments of a call to a key, entries of two words each, and from keys to specialisations.
 
     argument                          words                                        value
     NumPy array                       dtype object, flags (+1: multiple of 16)     address
-    torch tensor on the CPU           dtype object, 65536 (+1: multiple of 16)     address
+    torch tensor on the CPU           number of dtype, 65536 (+1: mult. of 16)     address
     int                               i32 / i64 / u64, 1: multiple of 16, 2: is 1  number
     float, bool, None                 kind, 0                                      bits, 0 or 1, 0
     constant or option: int, float    kind, the number                             –
     constant or option: others        object, its address                          –
+    tuple of such, or of a class      class, 131072 + length                       –
+      its elements follow             as above                                     as above
 
 Anything else has no key. All of this runs with the GIL held.
 """
@@ -22,12 +24,12 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     NDARRAY_DTYPE,
     NDARRAY_FLAGS,
     NDARRAY_KEY_FLAGS,
-    RAISED,
     RECORD,
     ROLE_ANY_ALIGNMENT,
     ROLE_ANY_VALUE,
     ROLE_CONSTANT,
     SOURCE,
+    SPARE,
     STATE,
     TABLE,
     TAG_BOOL,
@@ -36,11 +38,14 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_INT64,
     TAG_NONE,
     TAG_OBJECT,
+    TAG_TENSOR,
     TAG_UINT64,
+    TUPLE_SUBCLASS,
     UNKNOWN,
     WORD_MULTIPLE,
     WORD_ONE,
     WORD_TENSOR,
+    WORD_TUPLE,
 )
 
 _HASH_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio
@@ -52,6 +57,7 @@ def add_arguments(module: Module) -> None:
     _number(module)
     _tensor(module)
     _argument(module)
+    _tuple(module)
     _classify(module)
     _same_words(module)
     _key_hash(module)
@@ -117,32 +123,25 @@ def _number(module: Module) -> None:
 
 
 def _tensor(module: Module) -> None:
-    """A torch tensor: its own C functions, without looking up attributes."""
+    """A torch tensor, read by torch's functions for C programs; what they refuse is left to Python."""
     f = module.function("tensor", "i32", {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"})
-    table, argument = runtime(f), f["argument"]
-    getter = f.get(TABLE, table, "is_cpu_getter")
-    is_cpu = f.call(getter, "ptr", argument, f.get(TABLE, table, "is_cpu_closure"))
-    with f.when(is_cpu.equals(0)):
-        f.give(RAISED)
-    release(f, is_cpu)
-    with f.when(is_cpu.differs(f.get(TABLE, table, "true"))):
+    table = runtime(f)
+    tensor = f.at(f["argument"], f.get(TABLE, table, "tensor_offset"))
+    device, dtype, address = f.stack("i32"), f.stack("i32"), f.stack("i64")
+    for name, place in (("get_device_type", device), ("get_dtype", dtype), ("get_data_ptr", address)):
+        with f.when(f.call(f.get(TABLE, table, name), "i32", tensor, place).differs(0)):
+            f.give(UNKNOWN)
+    with f.when(f.load("i32", device).differs(0)):  # 0: the CPU
         f.give(UNKNOWN)
-    dtype = f.call(f.get(TABLE, table, "dtype_getter"), "ptr", argument, f.get(TABLE, table, "dtype_closure"))
-    with f.when(dtype.equals(0)):
-        f.give(RAISED)
-    release(f, dtype)
-    pointer = f.call(f.get(TABLE, table, "data_ptr"), "ptr", argument, f.constant("ptr", 0))
-    with f.when(pointer.equals(0)):
-        f.give(RAISED)
-    address = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", pointer).to("i64")
-    release(f, pointer)
-    _give_key(f, dtype.to("i64"), _multiple(f, address, f["role"]) | WORD_TENSOR, address)
+    found = f.load("i64", address)
+    tag = f.load("i32", dtype).widened("i64") + TAG_TENSOR
+    _give_key(f, tag, _multiple(f, found, f["role"]) | WORD_TENSOR, found)
 
 
 def _argument(module: Module) -> None:
-    """Key and value of one argument."""
+    """Key and value of one argument that is no tuple."""
     parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"}
-    f = module.function("argument", "i32", parameters)
+    f = module.function("argument", "i32", parameters, inlined=True)
     table, argument, role = runtime(f), f["argument"], f["role"]
     kind = type_of(f, argument)
     is_constant = (role & ROLE_CONSTANT).differs(0)
@@ -152,6 +151,8 @@ def _argument(module: Module) -> None:
         number = f.call(system(f, "PyFloat_AsDouble"), "double", argument).to("i64")
         _give_key(f, TAG_FLOAT, f.choose(is_constant, number, 0), number)
     with f.when(is_constant):
+        with f.when(kind.equals(f.get(TABLE, table, "type_tuple"))):
+            f.give(UNKNOWN)
         _give_key(f, TAG_OBJECT, argument.to("i64"), 0)
     with f.when(kind.equals(f.get(TABLE, table, "type_ndarray"))):
         address = f.load("i64", argument, NDARRAY_DATA)
@@ -167,22 +168,77 @@ def _argument(module: Module) -> None:
     f.give(UNKNOWN)
 
 
+def _tuple(module: Module) -> None:
+    """A tuple: its own entry, then those of its elements, at most `room` in all; gives how many, or UNKNOWN."""
+    parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr", "room": "i64"}
+    f = module.function("tuple", "i32", parameters)
+    argument, role, room = f["argument"], f["role"], f["room"]
+    kind = type_of(f, argument)
+    with f.when((f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).equals(0)):
+        f.give(UNKNOWN)
+    size = f.call(system(f, "PyTuple_Size"), "i64", argument)
+    entries = f.variable("i64", 1)
+    with f.counted(size) as index:
+        place = entries.value
+        with f.when(place >= room):
+            _give_object_or_nothing(f)
+        item = f.call(system(f, "PyTuple_GetItem"), "ptr", argument, index)
+        places = (f.at(f["key"], place * 16), f.at(f["value"], place * 8))
+        found = f.call("entries", "i32", item, role, *places, room - place)
+        with f.when(found.equals(UNKNOWN)):
+            _give_object_or_nothing(f)
+        entries.set(place + found.to("i64"))
+    f.store(kind.to("i64"), f["key"])
+    f.store(size | WORD_TUPLE, f["key"], 8)
+    f.store(f.constant("i64", 0), f["value"])
+    f.give(entries.value.to("i32"))
+    _entries(module)
+
+
+def _give_object_or_nothing(f: Function) -> None:
+    """A constant that has too much in it is known by its address."""
+    with f.when((f["role"] & ROLE_CONSTANT).differs(0)):
+        _give_key(f, TAG_OBJECT, f["argument"].to("i64"), 0)
+    f.give(UNKNOWN)
+
+
+def _entries(module: Module) -> None:
+    """Any argument: gives how many entries it took, or UNKNOWN."""
+    parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"}
+    f = module.function("entries", "i32", {**parameters, "room": "i64"})
+    arguments = [f[name] for name in parameters]
+    found = f.call("argument", "i32", *arguments)
+    with f.when(found.differs(UNKNOWN)):
+        f.give(found)
+    f.give(f.call("tuple", "i32", *arguments, f["room"]))
+
+
 def _classify(module: Module) -> None:
-    """Keys and values of all arguments of a call; `values` are the Python objects, positional ones first."""
+    """Keys and values of all arguments of a call; `objects` are positional ones first.
+
+    Gives how many entries there are, at most the layout's count and SPARE, or UNKNOWN.
+    """
     f = module.function(
         "classify", "i32", {"layout": "ptr", "objects": "ptr", "words": "ptr", "values": "ptr"}, exported=True
     )
     layout = f["layout"]
     sources = f.at(layout, LAYOUT.size)
+    spare = f.variable("i64", 0)  # entries used for elements of tuples
     with f.counted(f.get(LAYOUT, layout, "count")) as index:
         source = f.at(sources, index * SOURCE.size)
         argument = f.call("source", "ptr", source, f["objects"])
         role = f.get(SOURCE, source, "role").to("i64")
-        key, value = f.at(f["words"], index * 16), f.at(f["values"], index * 8)
+        used = spare.value
+        place = index + used
+        key, value = f.at(f["words"], place * 16), f.at(f["values"], place * 8)
         found = f.call("argument", "i32", argument, role, key, value)
         with f.when(found.differs(KNOWN)):
-            f.give(found)
-    f.give(KNOWN)
+            room = f.constant("i64", SPARE + 1) - used
+            taken = f.call("tuple", "i32", argument, role, key, value, room)
+            with f.when(taken.equals(UNKNOWN)):
+                f.give(UNKNOWN)
+            spare.set(used + taken.to("i64") - 1)
+    f.give((f.get(LAYOUT, layout, "count") + spare.value).to("i32"))
 
 
 def _same_words(module: Module) -> None:
@@ -205,12 +261,11 @@ def _key_hash(module: Module) -> None:
 
 def _find_record(module: Module) -> None:
     """The RECORD with this layout and key, or null: the last hit first, then the hash table."""
-    f = module.function("find_record", "ptr", {"state": "ptr", "layout": "ptr", "words": "ptr"})
-    state, layout, words = f["state"], f["layout"], f["words"]
-    count = f.get(LAYOUT, layout, "count") * 2
+    f = module.function("find_record", "ptr", {"state": "ptr", "layout": "ptr", "words": "ptr", "count": "i64"})
+    state, layout, words, count = f["state"], f["layout"], f["words"], f["count"]
     last = f.get(STATE, state, "last")
     with f.when(last.differs(0)):
-        _give_if_equal(f, last, count)
+        _give_if_equal(f, last)
     code = f.call("key_hash", "i64", layout, words, count)
     mask, table = f.get(STATE, state, "mask"), f.get(STATE, state, "table")
     with f.when(table.equals(0)):
@@ -220,14 +275,16 @@ def _find_record(module: Module) -> None:
         record = f.load("ptr", table, index.value * 8)
         loop.leave_when(record.equals(0))
         with f.when(f.get(RECORD, record, "hash").equals(code)):
-            _give_if_equal(f, record, count)
+            _give_if_equal(f, record)
         index.set((index.value + 1) & mask)
     f.give(0)
 
 
-def _give_if_equal(f: Function, record: Value, count: Value) -> None:
+def _give_if_equal(f: Function, record: Value) -> None:
     same_layout = f.get(RECORD, record, "layout").equals(f["layout"])
-    with f.when(same_layout), f.when(f.call("same_words", "i1", f.get(RECORD, record, "words"), f["words"], count)):
+    same_count = f.get(RECORD, record, "word_count").equals(f["count"])
+    words = f.get(RECORD, record, "words")
+    with f.when(same_layout & same_count), f.when(f.call("same_words", "i1", words, f["words"], f["count"])):
         f.put(STATE, f["state"], "last", record)
         f.give(record)
 

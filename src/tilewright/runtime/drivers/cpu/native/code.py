@@ -161,9 +161,11 @@ class Module:
         self.declarations: list[str] = []
         self.functions: list[Function] = []
 
-    def function(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool = False) -> Function:
+    def function(
+        self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool = False, inlined: bool = False
+    ) -> Function:
         """A new function; `parameters` are names and types. An exported one can be found in the blob."""
-        made = Function(name, result, parameters, exported=exported)
+        made = Function(name, result, parameters, exported=exported, inlined=inlined)
         self.functions.append(made)
         return made
 
@@ -174,12 +176,13 @@ class Module:
 class Function:
     """One LLVM function; statements append to its current block."""
 
-    def __init__(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool) -> None:
+    def __init__(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool, inlined: bool) -> None:
         self.name, self.result = name, result
         self.lines: list[str] = []
         self._slots: list[str] = []
         self._count = 0
         self._linkage = "" if exported else "internal "
+        self._attributes = "alwaysinline nounwind" if inlined else "nounwind"
         self._parameters = parameters
         self._arguments = {key: Value(self, kind, f"%{key}") for key, kind in parameters.items()}
 
@@ -190,7 +193,7 @@ class Function:
     def text(self) -> str:
         parameters = ", ".join(f"{kind} %{name}" for name, kind in self._parameters.items())
         body = "\n".join(["start:", *self._slots, *self.lines, " unreachable"])
-        return f"define {self._linkage}{self.result} @{self.name}({parameters}) nounwind {{\n{body}\n}}"
+        return f"define {self._linkage}{self.result} @{self.name}({parameters}) {self._attributes} {{\n{body}\n}}"
 
     # Values
 

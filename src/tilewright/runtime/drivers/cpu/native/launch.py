@@ -19,15 +19,15 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_INT_TO_FP64,
     FILL,
     GUARD,
-    KNOWN,
     LAUNCH_LISTENER,
     LAUNCH_SLOTS,
     LAYOUT,
-    RAISED,
     RECORD,
     SOURCE,
+    SPARE,
     STATE,
     TABLE,
+    UNKNOWN,
 )
 
 _MAX_EXTENT = 2**31 - 1
@@ -175,9 +175,9 @@ def _fill_slots(module: Module) -> None:
     slots = f.get(RECORD, record, "slots")
     with f.counted(f.get(RECORD, record, "slot_count")) as index:
         fill = f.at(slots, index * FILL.size)
-        parameter = f.get(FILL, fill, "parameter").to("i64")
+        entry = f.get(FILL, fill, "entry").to("i64")
         conversion = f.get(FILL, fill, "conversion")
-        value = f.load("i64", f["values"], parameter * 8)
+        value = f.load("i64", f["values"], entry * 8)
         f.store(_converted(f, conversion, value), f["launch"], index * 8 + LAUNCH_SLOTS)
     f.give()
 
@@ -269,13 +269,11 @@ def _call_bound(module: Module) -> None:
         f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
     layout = f.call("find_layout", "ptr", state, positional, names)
     with f.when(layout.differs(0)):
-        count = f.get(LAYOUT, layout, "count")
-        words, values = f.stack_words(count * 2), f.stack_words(count)
+        room = f.get(LAYOUT, layout, "count") + SPARE
+        words, values = f.stack_words(room * 2), f.stack_words(room)
         found = f.call("classify", "i32", layout, objects, words, values)
-        with f.when(found.equals(RAISED)):
-            f.give(0)
-        with f.when(found.equals(KNOWN)):
-            record = f.call("find_record", "ptr", state, layout, words)
+        with f.when(found.differs(UNKNOWN)):
+            record = f.call("find_record", "ptr", state, layout, words, found.to("i64") * 2)
             with f.when(record.differs(0)):
                 launch = f.stack_words(f.get(RECORD, record, "slot_count") + LAUNCH_SLOTS // 8)
                 total = f.call("extents", "i64", grid, launch)

@@ -19,8 +19,11 @@ from tilewright.support.named_tuple import NamedTuple
 RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
 
-KNOWN, UNKNOWN, RAISED = 1, 0, -1
-"""What `classify` gives: a key, no key, a Python exception."""
+KNOWN, UNKNOWN = 1, 0
+"""What is known of an argument: one entry of a key, or none. Tuples have several."""
+
+SPARE = 64
+"""How many entries elements of tuples may take, in one call."""
 
 _SIZES = {"i32": 4, "i64": 8, "ptr": 8}
 _CODES = {"i32": "<i", "i64": "<q", "ptr": "<Q"}
@@ -98,6 +101,7 @@ C_FUNCTIONS = (
     "PyTuple_New",
     "PyTuple_SetItem",
     "PyTuple_Size",
+    "PyType_GetFlags",
     "Py_DecRef",
     "Py_IncRef",
     "_PyObject_New",
@@ -130,11 +134,10 @@ TABLE = struct_of(
     owner_fallback="ptr",  # Python: JITFunction.__getitem__ before it was replaced
     owner_slot="i64",  # where a JITFunction keeps its kernel
     state_slot="i64",  # where a kernel keeps the address of its STATE, as an int
-    data_ptr="ptr",  # torch: PyCFunctions and getters, called directly
-    dtype_getter="ptr",
-    dtype_closure="ptr",
-    is_cpu_getter="ptr",
-    is_cpu_closure="ptr",
+    tensor_offset="i64",  # where a torch tensor has what torch's C functions take
+    get_device_type="ptr",
+    get_dtype="ptr",
+    get_data_ptr="ptr",
     watched="i64",  # not 0: all launches go through Python, where hooks are called
     lanes="ptr",  # free LANEs
     pool="ptr",
@@ -192,8 +195,8 @@ RECORD = struct_of(
 )
 """A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch."""
 
-FILL = struct_of(apart=4, parameter="i32", conversion="i32")
-"""How an argument slot of the machine code is filled."""
+FILL = struct_of(apart=4, entry="i32", conversion="i32")
+"""How an argument slot of the machine code is filled: from which entry's value."""
 
 POOL = struct_of(
     apart=128,
@@ -223,7 +226,10 @@ JOB = struct_of(
 
 ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
 TAG_OBJECT, TAG_INT32, TAG_INT64, TAG_UINT64, TAG_BOOL, TAG_FLOAT, TAG_NONE = 1, 2, 3, 4, 5, 6, 7
-WORD_MULTIPLE, WORD_ONE, WORD_TENSOR = 1, 2, 1 << 16
+TAG_TENSOR = 64  # and torch's number of the dtype
+LAST_TAG = 4095  # no object has so small an address
+WORD_MULTIPLE, WORD_ONE, WORD_TENSOR, WORD_TUPLE = 1, 2, 1 << 16, 1 << 17
+TUPLE_SUBCLASS = 1 << 26  # in the flags of a class
 NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
 CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4
 LAUNCH_GRID, LAUNCH_LISTENER, LAUNCH_SLOTS = 0, 16, 24

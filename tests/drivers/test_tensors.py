@@ -1,0 +1,79 @@
+"""torch tensors as arguments of native launches: their keys, and which of them are left to Python."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from driver_kernels import adder, arrays, slow_calls
+
+from tilewright.runtime.drivers.cpu.launcher import Parameter, create_native_kernel, is_native
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
+
+
+def test_tensors() -> None:
+    kernel = adder()
+    x, y, out = (torch.arange(1024, dtype=torch.float32) + i for i in range(3))
+    assert slow_calls(kernel, (1,), x, y, out, 999, BLOCK=1024) == 1
+    assert slow_calls(kernel, (1,), torch.nn.Parameter(x), y, out, 999, BLOCK=1024) == 0
+    assert slow_calls(kernel, (1,), x.double(), y, out, 999, BLOCK=1024) == 1
+    assert slow_calls(kernel, (1,), x[1:], y, out, 999, BLOCK=1024) == 1
+    out.zero_()
+    kernel.native[(1,)](x, y, out, 999, BLOCK=1024)
+    assert torch.equal(out[:999], (x + y)[:999])
+
+
+def test_tensors_and_arrays_have_different_keys() -> None:
+    kernel, (x, y, out) = adder(), arrays()
+    assert slow_calls(kernel, (1,), x, y, out, 999, BLOCK=1024) == 1
+    assert slow_calls(kernel, (1,), torch.from_numpy(x), y, out, 999, BLOCK=1024) == 1
+
+
+def test_tensors_elsewhere_and_of_other_classes_go_to_python() -> None:
+
+    class Tensor(torch.Tensor):
+        pass
+
+    misses: list[Any] = []
+    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel[(1,)](torch.empty(3))
+    kernel[(1,)](torch.empty(3, device="meta"))
+    kernel[(1,)](torch.empty(3).as_subclass(Tensor))
+    assert misses[0] is not None
+    assert misses[1:] == [None, None]
+
+
+def test_what_torch_refuses_goes_to_python() -> None:
+    misses: list[Any] = []
+    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel[(1,)](torch.eye(3).to_sparse())
+    torch.func.vmap(lambda row: kernel[(1,)](row) or row)(torch.eye(3))
+    assert misses == [None, None]
+
+
+def test_tensors_by_dtype_view_and_copy_on_write() -> None:
+    kernel, x = adder(), torch.arange(1024, dtype=torch.float32)
+    out = torch.zeros(2048)[1024:]
+    assert slow_calls(kernel, (1,), x, x, out, 1000, BLOCK=1024) == 1
+    assert slow_calls(kernel, (1,), x[1:], x, out, 1000, BLOCK=1024) == 1
+    assert slow_calls(kernel, (1,), x.to(torch.int32), x, out, 1000, BLOCK=1024) == 1
+    clone = torch._lazy_clone(out)
+    assert slow_calls(kernel, (1,), x, x, clone, 9, BLOCK=1024) == 0
+    out.zero_()
+    kernel.native[(1,)](x, x, clone, 1000, BLOCK=1024)
+    assert torch.equal(clone[:1000], (x + x)[:1000])
+    assert not out.any()
+
+
+def test_references_to_tensors() -> None:
+    kernel = adder()
+    tensors = [torch.arange(1024, dtype=torch.float32) + i for i in range(3)]
+    kernel.native[(1,)](*tensors, 999, BLOCK=1024)
+    objects = [*tensors, torch.float32, True]
+    before = [sys.getrefcount(value) for value in objects]
+    for _ in range(20_000):
+        kernel.native[(1,)](*tensors, 999, BLOCK=1024)
+    assert [sys.getrefcount(value) for value in objects] == pytest.approx(before, abs=10)
