@@ -8,10 +8,9 @@ into a store or an atomic marks the argument. So the answer may name too many ar
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Mapping
 
+from tilewright.analysis.value_flow import propagate
 from tilewright.ir.attributes import Attribute, Symbol
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType
@@ -53,55 +52,10 @@ def _stored_by_call(call: Op, functions: Mapping[Attribute, Op], callers: tuple[
 
 def pointer_origins(function: Op) -> dict[Value, set[int]]:
     """For each value of `function` the pointer arguments that it may be an address from."""
-    origins: dict[Value, set[int]] = defaultdict(set)
-    for argument in function.regions[0].block.args:
-        if isinstance(argument.type, PointerType):
-            origins[argument].add(argument.index)
-    while _flow(function, origins):
-        pass
-    return origins
+    arguments = function.regions[0].block.args
+    start = {argument: {argument.index} for argument in arguments if isinstance(argument.type, PointerType)}
+    return propagate((op for op in function.walk() if op.name not in ENDS), start)
 
 
 def _is_public(function: Op) -> bool:
     return function.attributes.get("sym_visibility", "public") == "public"
-
-
-def _flow(function: Op, origins: dict[Value, set[int]]) -> bool:
-    """One round of propagation; whether it found anything new."""
-    changed = False
-    for op in function.walk():
-        if op.name in ENDS:
-            continue
-        for source, target in _edges(op):
-            if source in origins and not origins[source] <= origins[target]:
-                origins[target] |= origins[source]
-                changed = True
-    return changed
-
-
-def _edges(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of an operand and a value that it may turn up in."""
-    parent = op.parent
-    if op.name == "scf.for":
-        yield from zip(op.operands[3:], op.regions[0].block.args[1:], strict=True)
-        yield from zip(op.operands[3:], op.results, strict=True)
-    elif op.name == "scf.while":
-        yield from zip(op.operands, op.regions[0].block.args, strict=True)
-    elif op.name == "scf.condition" and parent is not None:
-        yield from zip(op.operands[1:], parent.results, strict=True)
-        yield from zip(op.operands[1:], parent.regions[1].block.args, strict=True)
-    elif op.name == "scf.yield" and parent is not None:
-        yield from _yield_edges(op, parent)
-    else:
-        inner = [argument for region in op.regions for block in region.blocks[:1] for argument in block.args]
-        after = [argument for block in op.successors for argument in block.args]
-        yield from product(op.operands, [*op.results, *inner, *after])
-
-
-def _yield_edges(op: Op, parent: Op) -> Iterator[tuple[Value, Value]]:
-    if parent.name == "scf.while":
-        yield from zip(op.operands, parent.regions[0].block.args, strict=True)
-        return
-    yield from zip(op.operands, parent.results, strict=True)
-    if parent.name == "scf.for":
-        yield from zip(op.operands, parent.regions[0].block.args[1:], strict=True)
