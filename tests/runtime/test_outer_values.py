@@ -286,3 +286,117 @@ def test_many_outer_values() -> None:
 def source_of_exec(text: str, names: dict[str, Any]) -> None:
     linecache.cache["<outer values>"] = (len(text), None, text.splitlines(keepends=True), "<outer values>")
     exec(compile(text, "<outer values>", "exec"), names)
+
+
+HIDDEN = tl.constexpr(7)
+PLAIN = 7
+
+
+def reads_then_stores(out, flag):
+    first = HIDDEN  # noqa: F823
+    HIDDEN = first + 1  # noqa: F841
+    tl.store(out, first)
+
+
+def stores_then_reads(out, flag):
+    _, HIDDEN = 0, 5
+    tl.store(out, HIDDEN)
+
+
+def reads_in_a_loop(out, flag):
+    for _ in tl.static_range(2):
+        tl.store(out, HIDDEN)  # noqa: F823
+        HIDDEN = 9  # noqa: F841
+
+
+def has_it_as_parameter(HIDDEN, flag):
+    tl.store(HIDDEN, 7)
+    HIDDEN += 0
+
+
+@pytest.fixture
+def hidden() -> Iterator[None]:
+    yield
+    globals()["HIDDEN"] = tl.constexpr(7)
+
+
+@pytest.mark.parametrize("frontend", ["ast", "bytecode"])
+@pytest.mark.parametrize(
+    ("function", "expected", "sees_changes"),
+    [
+        (reads_then_stores, 7, True),
+        (reads_in_a_loop, 9, True),
+        (stores_then_reads, 5, False),
+        (has_it_as_parameter, 7, False),
+    ],
+)
+def test_a_constant_read_before_a_variable_of_its_name_is_set(
+    hidden: None, function: Any, expected: int, sees_changes: bool, frontend: str
+) -> None:
+    global HIDDEN
+    kernel = tw.jit(function, frontend=frontend)
+    out = np.zeros(1, np.int32)
+    kernel[(1,)](out, 0)
+    assert out[0] == expected
+    HIDDEN = tl.constexpr(8)
+    if sees_changes:
+        with pytest.raises(RuntimeError, match=f"HIDDEN {CHANGED}"):
+            kernel[(1,)](out, 0)
+    else:
+        kernel[(1,)](out, 0)
+    key = kernel.cache_key
+    kernel.hash = None
+    assert (kernel.cache_key != key) or not sees_changes
+
+
+def reads_on_one_path(out, flag: tl.constexpr):
+    if flag:
+        HIDDEN = 5
+    else:
+        tl.store(out, HIDDEN)
+        HIDDEN = 6
+    tl.store(out + 1, HIDDEN)
+
+
+def test_a_constant_read_on_one_path_only(hidden: None) -> None:
+    global HIDDEN
+    kernel = tw.jit(reads_on_one_path)
+    out = np.zeros(2, np.int32)
+    kernel[(1,)](out, 0)
+    assert out.tolist() == [7, 6]
+    key = kernel.cache_key
+    HIDDEN = tl.constexpr(8)
+    kernel.hash = None
+    assert kernel.cache_key != key
+
+
+def reads_ordinary(out, n):
+    tl.store(out, PLAIN)  # noqa: F823
+    PLAIN = 1  # noqa: F841
+
+
+def reads_what_was_lost(out, n):
+    tl.store(out, HIDDEN)  # noqa: F823
+    if n > 3:
+        HIDDEN = 5
+    tl.store(out, HIDDEN)
+
+
+def reads_in_a_run_time_loop(out, n):
+    for i in range(n):
+        tl.store(out, HIDDEN)  # noqa: F823
+        HIDDEN = i  # noqa: F841
+
+
+@pytest.mark.parametrize("frontend", ["ast", "bytecode"])
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (reads_ordinary, "gets its value later"),
+        (reads_what_was_lost, "HIDDEN"),
+        (reads_in_a_run_time_loop, "gets its value later"),
+    ],
+)
+def test_variables_that_no_global_stands_for(function: Any, reason: str, frontend: str) -> None:
+    with pytest.raises(tw.CompilationError, match=reason):
+        tw.jit(function, frontend=frontend)[(1,)](np.zeros(1, np.int32), 5)

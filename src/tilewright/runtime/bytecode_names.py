@@ -9,7 +9,8 @@ file here that knows how CPython spells these reads.
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from itertools import chain
 from types import CodeType
 
@@ -53,6 +54,20 @@ def global_reads(code: CodeType) -> Iterator[Read]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from global_reads(constant)
+
+
+def early_reads(code: CodeType, names: Container[str]) -> set[str]:
+    """Those of the function's variables `names` that it reads before, in the order of the text, it stores to them."""
+    stored: set[str] = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    early = set()
+    for instruction in dis.get_instructions(code):
+        variables = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        for access, name in zip(re.findall("LOAD_FAST|STORE_FAST", instruction.opname), variables, strict=False):
+            if access == "STORE_FAST":
+                stored.add(name)
+            elif name in names and name not in stored and "CLEAR" not in instruction.opname:
+                early.add(name)
+    return early
 
 
 def _instructions(bytecode: bytes) -> Iterator[tuple[int, int]]:

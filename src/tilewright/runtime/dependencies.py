@@ -17,7 +17,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleT
 from typing import Any, Protocol, TypeAlias
 
 from tilewright.language.callable import KeyedCallable
-from tilewright.runtime.bytecode_names import Read, global_reads
+from tilewright.runtime.bytecode_names import Read, early_reads, global_reads
 from tilewright.runtime.foreign import is_installed, refuse_foreign
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.semantics.constexpr import constexpr, unwrap
@@ -190,6 +190,20 @@ class _Walk:
         for read in sorted(set(global_reads(python.__code__))):
             if read.name.isidentifier():  # others are of tools that rewrite code, as pytest does with `assert`
                 self.read(read, python)
+        self.shadowed(python)
+
+    def shadowed(self, python: FunctionType) -> None:
+        """Constants of the module that have the name of a variable, which has their value until it gets its own.
+
+        Whether that ever happens is not certain before the function is evaluated; what is read early in the text is.
+        """
+        module, variables = python.__globals__, python.__code__.co_varnames
+        names = [name for name in variables if isinstance(module.get(name), constexpr)]
+        early = early_reads(python.__code__, names) if names else ()
+        for name in names:
+            self.add(name, value_text(module[name]))
+            if name in early:
+                self.remember(name, module[name], module, python.__qualname__)
 
     def read(self, read: Read, python: FunctionType) -> None:
         namespace = _captured(python, read.name) if read.captured else python.__globals__

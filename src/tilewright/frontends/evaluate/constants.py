@@ -1,7 +1,8 @@
 """Variables, and the world around the function: closure, globals, built-ins.
 
 A kernel may read a global only if changing it later makes no difference: modules, functions, classes, types, and
-values marked as `tl.constexpr`.
+values marked as `tl.constexpr`. As in Triton, a variable that has no value yet reads such a global of the same name,
+where Python raises UnboundLocalError; but not in run-time loops and branches, where a later round would find another.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def load(frame: Frame, step: hir.Load) -> None:
     if value is _MISSING:
         value = frame.outer.get(step.name, _MISSING)
         if value is _MISSING:
-            value = frame.outer[step.name] = _look_outside(frame, step.name, step.location)
+            value = _look_outside(frame, step.name, step.location)
     frame.values[step.result] = value
 
 
@@ -100,14 +101,17 @@ def _look_outside(frame: Frame, name: str, location: FileLocation) -> Any:
     """The value of a name that is no variable of the function (now)."""
     if name in frame.lost:
         raise frame.fail(UndefinedName(name, frame.lost[name], "give it a value on every path to here"), location)
-    if name in frame.function.python.__code__.co_varnames:
-        raise frame.fail(UndefinedName(name, "it gets its value later, or not at all"), location)
     captured, module = globals_of(frame.function.python)
+    if name in frame.function.python.__code__.co_varnames:
+        if isinstance(module.get(name), constexpr) and not frame.regions:
+            return module[name].value
+        raise frame.fail(UndefinedName(name, "it gets its value later, or not at all"), location)
     for scope in (captured, module):
         value = scope.get(name, _MISSING)
         if value is not _MISSING:
             _check_constant(frame, name, value, location)
-            return unwrapped(value)
+            frame.outer[name] = unwrapped(value)
+            return frame.outer[name]
     if name in BUILTINS:
         return BUILTINS[name]
     raise frame.fail(_undefined(frame, name, {**captured, **module}), location)
