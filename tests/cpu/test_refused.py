@@ -60,13 +60,17 @@ NOT_LOWERED = {
     "tt.print": "expand_reports makes cpu.print of it",
     "tt.unsplat": "expand_unsplat makes a reduction of it",
 }
+NOT_LOWERED_DIALECTS = {
+    "ttg": "tiles with layouts, of GPUs: the CPU pipeline lowers TTIR",
+    "ttng": "what NVIDIA's GPUs have: the CPU pipeline lowers TTIR",
+}
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES)
 
 
 def test_every_op_is_lowered_or_refused_or_listed() -> None:
     known = set().union(*LOWERED)
     without = {name for name, definition in OPS.items() if name not in known and not definition.terminator}
-    assert without == NOT_LOWERED.keys()
+    assert {name for name in without if name.split(".")[0] not in NOT_LOWERED_DIALECTS} == NOT_LOWERED.keys()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])

@@ -16,6 +16,7 @@ from tilewright.ir.verifier import verify
 HERE = Path(__file__).parent
 TRITON_TEXTS = sorted((HERE / "triton_text").iterdir())
 EVERY_OP = (HERE / "every_op.ttir").read_text()
+EVERY_GPU_OP = (HERE / "every_gpu_op.ttgir").read_text()
 
 
 @pytest.mark.parametrize("path", TRITON_TEXTS, ids=lambda path: path.name)
@@ -33,14 +34,15 @@ def test_text_without_locations_is_stable(path: Path) -> None:
     assert print_op(parse_module(once)) == once
 
 
-def test_every_op_prints_as_it_was() -> None:
-    module = parse_module(EVERY_OP)
+@pytest.mark.parametrize("text", [EVERY_OP, EVERY_GPU_OP], ids=["every_op", "every_gpu_op"])
+def test_every_op_prints_as_it_was(text: str) -> None:
+    module = parse_module(text)
     verify(module)
-    assert print_op(module) == EVERY_OP
+    assert print_op(module) == text
 
 
 def test_every_op_has_a_sample() -> None:
-    shown = {op.name for op in parse_module(EVERY_OP).walk()} | {"arith.constant"}
+    shown = {op.name for text in (EVERY_OP, EVERY_GPU_OP) for op in parse_module(text).walk()} | {"arith.constant"}
     ours = {name for name in OPS if not name.startswith("cpu.")}
     assert ours - shown == set()
 
@@ -53,7 +55,7 @@ def test_spellings_of_triton_3_9_are_read() -> None:
   tt.return
 }"""  # noqa: E501 - one line of IR
     assert print_op(parse_module(text)).splitlines()[2:5] == [
-        "    gpu.barrier",
+        "    ttg.barrier global_read|global_write",
         "    %x = tt.load %p cacheModifier = ca evictionPolicy = evict_first {isVolatile = true} : !tt.ptr<f32>",
         "    %y = tt.descriptor_load %d[%k] cacheModifier = cg : !tt.tensordesc<tensor<8xf32>> -> tensor<8xf32>",
     ]

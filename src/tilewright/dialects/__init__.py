@@ -1,6 +1,7 @@
 """All op kinds. Importing this package declares them; nothing else does.
 
-Each module declares the ops of one dialect, or of one topic of the tile dialect `tt`: name, facts, rules, text.
+Each module declares the ops of one dialect, or of one topic of a larger one (`tt`, for GPUs `ttg` and `ttng`):
+name, facts, rules, text.
 """
 
 from __future__ import annotations
@@ -21,6 +22,15 @@ from tilewright.dialects import (
     tt_program,
     tt_reduce,
     tt_shape,
+    ttg_async,
+    ttg_attributes,
+    ttg_memory,
+    ttg_program,
+    ttg_warp_specialize,
+    ttng_barriers,
+    ttng_descriptors,
+    ttng_products,
+    ttng_tensor_memory,
 )
 
 __all__ = [
@@ -39,4 +49,13 @@ __all__ = [
     "tt_program",
     "tt_reduce",
     "tt_shape",
+    "ttg_async",
+    "ttg_attributes",
+    "ttg_memory",
+    "ttg_program",
+    "ttg_warp_specialize",
+    "ttng_barriers",
+    "ttng_descriptors",
+    "ttng_products",
+    "ttng_tensor_memory",
 ]

@@ -10,7 +10,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser
-from tilewright.ir.printer import Printer, attribute_text
+from tilewright.ir.printer import Printer
 from tilewright.ir.types import FloatType, IndexType, IntType, TensorType, i1, with_element
 
 CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -64,7 +64,7 @@ def _parse_constant(parser: Parser, definition: OpDefinition) -> Op:
 
 
 def _print_constant(printer: Printer, op: Op) -> None:
-    printer.write(f"{printer.attributes(op.attributes, ('value',))} {attribute_text(op.attributes['value'])}")
+    printer.write(f"{printer.attributes(op.attributes, ('value',))} {printer.attribute(op.attributes['value'])}")
 
 
 def _verify_constant(op: Op) -> None:
@@ -91,9 +91,9 @@ def _parse_select(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_select(printer: Printer, op: Op) -> None:
     condition = op.operands[0].type
-    first = "" if condition is i1 else f"{condition.text}, "
+    first = "" if condition is i1 else f"{printer.type(condition)}, "
     attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.values(op.operands)}{attributes} : {first}{op.results[0].type.text}")
+    printer.write(f" {printer.values(op.operands)}{attributes} : {first}{printer.type(op.results[0].type)}")
 
 
 def _verify_select(op: Op) -> None:

@@ -11,10 +11,6 @@ from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer, symbol_text
 from tilewright.ir.types import i1
 
-BARRIER_SCOPES = ("all", "local", "global_read", "global_write", "tensor_read", "tensor_write")
-"""What Triton 3.9 says a barrier orders; ours order everything."""
-
-
 # module [@name] [attributes {…}] { … }
 
 
@@ -57,20 +53,11 @@ def _parse_assume(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_assume(printer: Printer, op: Op) -> None:
     (condition,) = op.operands
-    printer.write(f" {printer.value(condition)}{printer.attributes(op.attributes)} : {condition.type.text}")
+    printer.write(f" {printer.value(condition)}{printer.attributes(op.attributes)} : {printer.type(condition.type)}")
 
 
 def _verify_assume(op: Op) -> None:
     require(op.operands[0].type is i1, op, "the condition must be i1")
-
-
-# gpu.barrier {…}                                          Triton 3.9: ttg.barrier all
-
-
-def _parse_barrier(parser: Parser, definition: OpDefinition) -> Op:
-    while parser.keyword(*BARRIER_SCOPES):
-        parser.optional("|")
-    return Op(definition, (), (), parser.attributes())
 
 
 declare(
@@ -101,7 +88,5 @@ declare(
     operands=(0, 0),
     results=0,
     effect=Effect.READ_WRITE,
-    other_spellings=("ttg.barrier",),
-    parse=_parse_barrier,
-    print=BARE["print"],
+    **BARE,
 )

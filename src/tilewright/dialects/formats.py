@@ -62,7 +62,7 @@ def _parse_elementwise(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_elementwise(printer: Printer, op: Op) -> None:
     extra = f"{flags_text(op)}{printer.attributes(op.attributes, _FLAG_ATTRIBUTES)}" if op.attributes else ""
-    printer.write(f" {printer.values(op.operands)}{extra} : {op.results[0].type.text}")
+    printer.write(f" {printer.values(op.operands)}{extra} : {printer.type(op.results[0].type)}")
 
 
 ELEMENTWISE = Format(parse=_parse_elementwise, print=_print_elementwise)
@@ -86,7 +86,7 @@ def conversion(word: str) -> Format:
     def print(printer: Printer, op: Op) -> None:
         (operand,) = op.operands
         extra = f"{flags_text(op)}{printer.attributes(op.attributes, _FLAG_ATTRIBUTES)}" if op.attributes else ""
-        types = f"{operand.type.text} {word} {op.results[0].type.text}"
+        types = f"{printer.type(operand.type)} {word} {printer.type(op.results[0].type)}"
         printer.write(f" {printer.value(operand)}{extra} : {types}")
 
     return Format(parse=parse, print=print)
@@ -115,7 +115,7 @@ def comparison(predicates: Sequence[str]) -> Format:
     def print(printer: Printer, op: Op) -> None:
         extra = f"{flags_text(op)}{printer.attributes(op.attributes, {'predicate', *_FLAG_ATTRIBUTES})}"
         predicate = keyword_text(op, "predicate")
-        printer.write(f" {predicate}, {printer.values(op.operands)}{extra} : {op.operands[0].type.text}")
+        printer.write(f" {predicate}, {printer.values(op.operands)}{extra} : {printer.type(op.operands[0].type)}")
 
     return Format(parse=parse, print=print)
 
@@ -148,7 +148,7 @@ def _parse_typed(parser: Parser, definition: OpDefinition) -> Op:
 
 
 def _print_typed(printer: Printer, op: Op) -> None:
-    printer.write(f"{printer.attributes(op.attributes)} : {op.results[0].type.text}")
+    printer.write(f"{printer.attributes(op.attributes)} : {printer.type(op.results[0].type)}")
 
 
 TYPED = Format(parse=_parse_typed, print=_print_typed)

@@ -72,7 +72,7 @@ def _print_for(printer: Printer, op: Op) -> None:
     if initial:
         pairs = _initial_text(printer, arguments, op.operands[3:])
         printer.write(f" iter_args({pairs}) -> ({printer.types(arguments)})")
-    printer.write(" " if induction.type is index else f"  : {induction.type.text} ")
+    printer.write(" " if induction.type is index else f"  : {printer.type(induction.type)} ")
     printer.region(op.regions[0], entry_arguments=False, terminator=bool(initial))
     printer.write(printer.attributes(op.attributes))
 

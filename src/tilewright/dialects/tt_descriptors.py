@@ -43,12 +43,10 @@ def _parse_make(parser: Parser, definition: OpDefinition) -> Op:
 def _print_make(printer: Printer, op: Op) -> None:
     base, *rest = op.operands
     rank = len(rest) // 2
-    pointer, result = base.type, op.results[0].type
-    assert isinstance(pointer, PointerType), "a descriptor is made of a pointer"
-    assert isinstance(result, TensorDescType), "the result is a descriptor"
     lists = f"[{printer.values(rest[:rank])}], [{printer.values(rest[rank:])}]"
     attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.value(base)}, {lists}{attributes} : {pointer.body}, {result.body}")
+    types = f"{printer.type_body(base.type)}, {printer.type_body(op.results[0].type)}"
+    printer.write(f" {printer.value(base)}, {lists}{attributes} : {types}")
 
 
 def _verify_make(op: Op) -> None:
@@ -85,7 +83,7 @@ def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
 def _print_load(printer: Printer, op: Op) -> None:
     place = _place_text(printer, op, len(op.operands) - 1)
     attributes = printer.attributes(op.attributes, ("cache", "evict"))
-    types = f"{op.operands[0].type.text} -> {op.results[0].type.text}"
+    types = f"{printer.type(op.operands[0].type)} -> {printer.type(op.results[0].type)}"
     printer.write(f" {place}{cache_text(op)}{attributes} : {types}")
 
 
@@ -115,7 +113,7 @@ def _print_store(printer: Printer, op: Op) -> None:
     kind = f" {keyword_text(op, 'kind')}," if "kind" in op.attributes else ""
     source = op.operands[-1]
     attributes = printer.attributes(op.attributes, ("kind",))
-    types = f"{op.operands[0].type.text}, {source.type.text}"
+    types = f"{printer.type(op.operands[0].type)}, {printer.type(source.type)}"
     place = _place_text(printer, op, len(op.operands) - 2)
     printer.write(f"{kind} {place}, {printer.value(source)}{attributes} : {types}")
 

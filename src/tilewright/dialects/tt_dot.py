@@ -38,7 +38,7 @@ def _parse_dot(parser: Parser, definition: OpDefinition) -> Op:
 
 
 def _print_dot(printer: Printer, op: Op) -> None:
-    a, b, c = (value.type.text for value in op.operands)
+    a, b, c = (printer.type(value.type) for value in op.operands)
     skip = ["inputPrecision"]
     precision = ""
     if "inputPrecision" in op.attributes and (word := keyword_text(op, "inputPrecision")) != "ieee":
@@ -100,11 +100,11 @@ def _print_dot_scaled(printer: Printer, op: Op) -> None:
     for factor, scaled in zip((a, b), present, strict=True):
         scale = rest.pop(0) if scaled else None
         names.append(printer.value(factor) + (f" scale {printer.value(scale)}" if scale else ""))
-        types.append(factor.type.text + (f", {scale.type.text}" if scale else ""))
+        types.append(printer.type(factor.type) + (f", {printer.type(scale.type)}" if scale else ""))
     kinds = f"lhs = {keyword_text(op, 'a_elem_type')} rhs = {keyword_text(op, 'b_elem_type')}"
     attributes = printer.attributes(op.attributes, ("a_elem_type", "b_elem_type", "has_scales"))
     operands = f"{names[0]}, {names[1]}, {printer.value(c)}"
-    printer.write(f" {operands} {kinds}{attributes} : {types[0]} * {types[1]} -> {c.type.text}")
+    printer.write(f" {operands} {kinds}{attributes} : {types[0]} * {types[1]} -> {printer.type(c.type)}")
 
 
 def _verify_dot_scaled(op: Op) -> None:

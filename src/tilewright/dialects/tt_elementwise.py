@@ -37,7 +37,7 @@ def _parse_clampf(parser: Parser, definition: OpDefinition) -> Op:
 def _print_clampf(printer: Printer, op: Op) -> None:
     nan = keyword_text(op, "propagateNan")
     attributes = printer.attributes(op.attributes, ("propagateNan",))
-    type = op.results[0].type.text
+    type = printer.type(op.results[0].type)
     printer.write(f" {printer.values(op.operands)}, propagateNan = {nan}{attributes} : {type}")
 
 
@@ -65,7 +65,7 @@ def _print_fp_to_fp(printer: Printer, op: Op) -> None:
     rounding = f", rounding = {keyword_text(op, 'rounding')}" if "rounding" in op.attributes else ""
     attributes = printer.attributes(op.attributes, ("rounding",))
     (operand,) = op.operands
-    types = f"{operand.type.text} -> {op.results[0].type.text}"
+    types = f"{printer.type(operand.type)} -> {printer.type(op.results[0].type)}"
     printer.write(f" {printer.value(operand)}{attributes}{rounding} : {types}")
 
 

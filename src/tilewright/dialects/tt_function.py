@@ -94,7 +94,7 @@ def _parameter_texts(printer: Printer, op: Op) -> list[str]:
     inputs = function_type(op).inputs
     details = _details(op, "arg_attrs", len(inputs))
     if not op.regions[0].blocks:
-        return [f"{type.text}{printer.attributes(own)}" for type, own in zip(inputs, details, strict=True)]
+        return [f"{printer.type(type)}{printer.attributes(own)}" for type, own in zip(inputs, details, strict=True)]
     arguments = zip(op.regions[0].block.args, details, strict=True)
     return [printer.argument(value, printer.attributes(own)) for value, own in arguments]
 
@@ -102,7 +102,7 @@ def _parameter_texts(printer: Printer, op: Op) -> list[str]:
 def _results_text(printer: Printer, op: Op) -> str:
     outputs = function_type(op).outputs
     details = _details(op, "res_attrs", len(outputs))
-    texts = [f"{type.text}{printer.attributes(own)}" for type, own in zip(outputs, details, strict=True)]
+    texts = [f"{printer.type(type)}{printer.attributes(own)}" for type, own in zip(outputs, details, strict=True)]
     if not texts:
         return ""
     return f" -> {texts[0]}" if len(texts) == 1 and not details[0] else f" -> ({', '.join(texts)})"

@@ -90,7 +90,7 @@ def _memory_text(printer: Printer, op: Op) -> str:
 
 
 def _print_access(printer: Printer, op: Op) -> None:
-    printer.write(f" {printer.values(op.operands)}{_memory_text(printer, op)} : {op.operands[0].type.text}")
+    printer.write(f" {printer.values(op.operands)}{_memory_text(printer, op)} : {printer.type(op.operands[0].type)}")
 
 
 # tt.load %p [, %mask [, %other]] options {…} : P
@@ -205,7 +205,7 @@ def _print_make_tensor_ptr(printer: Printer, op: Op) -> None:
     rank = len(rest) // 3
     lists = ", ".join(f"[{printer.values(rest[i : i + rank])}]" for i in range(0, 3 * rank, rank))
     attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.value(base)}, {lists}{attributes} : {_block_pointer_text(op)}")
+    printer.write(f" {printer.value(base)}, {lists}{attributes} : {printer.type_body(op.results[0].type)}")
 
 
 def _parse_block_pointer(parser: Parser) -> PointerType:
@@ -216,12 +216,6 @@ def _parse_block_pointer(parser: Parser) -> PointerType:
     if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
         raise parser.error("a pointer to a tensor", start)
     return type
-
-
-def _block_pointer_text(op: Op) -> str:
-    type = op.results[0].type
-    assert isinstance(type, PointerType), "the result is a block pointer"
-    return type.body
 
 
 def block_type(op: Op, type: Type) -> TensorType:
@@ -258,7 +252,9 @@ def _parse_advance(parser: Parser, definition: OpDefinition) -> Op:
 def _print_advance(printer: Printer, op: Op) -> None:
     base, *offsets = op.operands
     attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.value(base)}, [{printer.values(offsets)}]{attributes} : {_block_pointer_text(op)}")
+    printer.write(
+        f" {printer.value(base)}, [{printer.values(offsets)}]{attributes} : {printer.type_body(op.results[0].type)}"
+    )
 
 
 def _verify_advance(op: Op) -> None:

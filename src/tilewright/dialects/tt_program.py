@@ -28,7 +28,7 @@ def _parse_axis(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_axis(printer: Printer, op: Op) -> None:
     attributes = printer.attributes(op.attributes, ("axis",))
-    printer.write(f" {keyword_text(op, 'axis')}{attributes} : {op.results[0].type.text}")
+    printer.write(f" {keyword_text(op, 'axis')}{attributes} : {printer.type(op.results[0].type)}")
 
 
 def _verify_axis(op: Op) -> None:
@@ -74,7 +74,7 @@ def _print_assert(printer: Printer, op: Op) -> None:
     (condition,) = op.operands
     message = quoted(str(op.attributes["message"]))
     attributes = printer.attributes(op.attributes, ("message",))
-    printer.write(f" {printer.value(condition)}, {message}{attributes} : {condition.type.text}")
+    printer.write(f" {printer.value(condition)}, {message}{attributes} : {printer.type(condition.type)}")
 
 
 def _verify_assert(op: Op) -> None:

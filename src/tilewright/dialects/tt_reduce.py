@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import VALUES
+from tilewright.dialects.layout_text import slice_text
 from tilewright.dialects.rules import axis_of, ends_with, tensor, types_match
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, declare
 from tilewright.ir.errors import require
-from tilewright.ir.types import Type, with_shape
+from tilewright.ir.types import TensorType, Type, with_shape
 
 
 def _verify_combine(op: Op, terminator: str) -> int:
@@ -25,11 +26,16 @@ def _verify_combine(op: Op, terminator: str) -> int:
 
 def _verify_reduce(op: Op) -> None:
     axis = _verify_combine(op, "tt.reduce.return")
-    wanted: list[Type] = []
-    for value in op.operands:
-        shape = value.type.shape or ()
-        wanted.append(with_shape(value.type, (*shape[:axis], *shape[axis + 1 :])))
-    types_match(op, op.results, wanted, "results")
+    types_match(op, op.results, [reduced_type(value.type, axis) for value in op.operands], "results")
+
+
+def reduced_type(type: Type, axis: int) -> Type:
+    """The type of `type` without one axis; its layout is the slice of the operand's."""
+    shape = type.shape or ()
+    left = (*shape[:axis], *shape[axis + 1 :])
+    if not left or not isinstance(type, TensorType) or type.encoding is None:
+        return with_shape(type, left)
+    return TensorType(left, type.element, slice_text(axis, type.encoding))
 
 
 def _verify_scan(op: Op) -> None:

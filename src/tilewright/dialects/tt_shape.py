@@ -125,7 +125,7 @@ def _parse_uniform(parser: Parser, definition: OpDefinition) -> Op:
 
 
 def _print_uniform(printer: Printer, op: Op) -> None:
-    types = f"{op.operands[0].type.text} -> {op.results[0].type.text}"
+    types = f"{printer.type(op.operands[0].type)} -> {printer.type(op.results[0].type)}"
     printer.write(f" {printer.values(op.operands)}{printer.attributes(op.attributes)} : {types}")
 
 
@@ -141,7 +141,7 @@ def _parse_unsplat(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_unsplat(printer: Printer, op: Op) -> None:
     (operand,) = op.operands
-    printer.write(f" {printer.value(operand)}{printer.attributes(op.attributes)} : {operand.type.text}")
+    printer.write(f" {printer.value(operand)}{printer.attributes(op.attributes)} : {printer.type(operand.type)}")
 
 
 # tt.histogram %a [, %mask] {…} : T -> U                   the mask has the operand's shape
@@ -174,7 +174,7 @@ def _parse_reshape(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_reshape(printer: Printer, op: Op) -> None:
     words = "".join(f" {word}" for word in _RESHAPE_WORDS if op.attributes.get(word))
-    types = f"{op.operands[0].type.text} -> {op.results[0].type.text}"
+    types = f"{printer.type(op.operands[0].type)} -> {printer.type(op.results[0].type)}"
     attributes = printer.attributes(op.attributes, _RESHAPE_WORDS)
     printer.write(f" {printer.value(op.operands[0])}{words}{attributes} : {types}")
 

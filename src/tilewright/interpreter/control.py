@@ -65,6 +65,6 @@ def _num_programs(machine: Machine, op: Op, operands: list[Any], frame: Frame) -
     return (np.int32(machine.grid[_axis(op)]),)
 
 
-@executes("llvm.intr.assume", "gpu.barrier")
+@executes("llvm.intr.assume", "gpu.barrier", "ttg.barrier")
 def _nothing(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     return ()

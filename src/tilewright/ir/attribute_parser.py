@@ -27,6 +27,7 @@ from tilewright.ir.attributes import (
     Opaque,
     Symbol,
 )
+from tilewright.ir.brackets import closing
 from tilewright.ir.errors import counted
 from tilewright.ir.literals import read_number
 from tilewright.ir.scanner import SPACE, Scanner
@@ -34,10 +35,13 @@ from tilewright.ir.types import (
     FLOATS,
     FunctionType,
     IntType,
+    MemDescType,
+    OpaqueType,
     PointerType,
     TensorDescType,
     TensorType,
     Type,
+    async_token,
     f64,
     i64,
     index,
@@ -49,12 +53,18 @@ Nested: TypeAlias = "str | list[Nested]"
 _ALIAS = re.compile(r"^([#!][\w.$]+)[ \t]*=[ \t]*", re.MULTILINE | re.ASCII)
 _REFERENCE = re.compile(r"(#[\w.$]+)" + SPACE, re.ASCII)
 _TYPE_HEAD = re.compile(r"!?[A-Za-z_][\w$.]*", re.ASCII)
-_BRACKETS = re.compile(r"[<>]|->")
 _EXTENT = re.compile(r"(\d+)x")
+_EXTENTS = re.compile(r"(\d+(?:x\d+)*)" + SPACE)
+_HASH = re.compile(r"#[\w.$]+", re.ASCII)
+_WHITE = re.compile(r"\s+")
 _INTEGER_NAME = re.compile(r"i(\d+)")
 _KEYWORD = re.compile(r"(?!(?:tensor|i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
 """A word that is no type."""
-_PLAIN: dict[str, Type] = {"index": index, "none": none, **FLOATS}
+_PLAIN: dict[str, Type] = {"index": index, "none": none, "!ttg.async.token": async_token, **FLOATS}
+_CARRIED = frozenset(("vector", "memref"))
+"""Types that no op of ours looks into."""
+ATTRIBUTE_SPELLINGS: dict[str, Callable[[str], str]] = {}
+"""Per kind of attribute (`#ttg.blocked`) a function to the one spelling of its text. Dialects fill it."""
 
 
 class AttributeParser(Scanner):
@@ -64,14 +74,15 @@ class AttributeParser(Scanner):
         super().__init__(text, file)
         self._types: dict[str, Type] = {}
         self._locations: dict[str, Location] = {}
+        self._attributes: dict[str, Attribute] = {}
         self._aliases = {match[1]: match.end() for match in _ALIAS.finditer(text)}
 
     def skip_aliases(self) -> None:
         """Go past definitions of aliases (`#loc1 = …`), which were found at the start."""
         while match := _ALIAS.match(self.text, self.position):
-            end = self.text.find("\n", match.end())
-            self.position = end if end >= 0 else len(self.text)
-            self.skip_space()
+            self.position = match.end()
+            if self.location() is None:
+                self.type() if match[1][0] == "!" else self.attribute()
 
     # Types
 
@@ -129,26 +140,20 @@ class AttributeParser(Scanner):
 
     def _closing(self, start: int) -> int:
         """The position behind the bracket that closes the one at `start`."""
-        depth = 0
-        for match in _BRACKETS.finditer(self.text, start):
-            if match[0] == "<":
-                depth += 1
-            elif match[0] == ">":
-                depth -= 1
-                if depth == 0:
-                    return match.end()
-        raise self.problem("this '<' is not closed", start)
+        end = closing(self.text, start)
+        if end < 0:
+            raise self.problem("this '<' is not closed", start)
+        return end
 
     def _type_after(self, head: str, start: int) -> Type:
         """The type that starts with the word `head` at `start`; the position is behind it."""
         if head in _PLAIN:
             return _PLAIN[head]
-        if head == "tensor":
-            return self._tensor_body()
-        if head == "!tt.ptr":
-            return self._pointer_body()
-        if head == "!tt.tensordesc":
-            return self._descriptor_body()
+        body = _TYPE_BODIES.get(head)
+        if body is not None:
+            return body(self)
+        if head[0] == "!" or head in _CARRIED:
+            return self._other_type(head, start)
         width = _INTEGER_NAME.fullmatch(head)
         if width is None:
             raise self.error("a type", start)
@@ -157,16 +162,57 @@ class AttributeParser(Scanner):
     def _tensor_body(self) -> TensorType:
         """`<4x8xf32, #layout>`."""
         self.expect("<")
+        shape, element = self._extents(), self.type()
+        encoding = self._layout() if self.optional(",") else None
+        self.expect(">")
+        return TensorType(shape, element, encoding)
+
+    def _extents(self) -> tuple[int, ...]:
+        """`4x8x`."""
         shape: list[int] = []
         while extent := self.match(_EXTENT):
             shape.append(int(extent[1]))
-        element = self.type()
-        encoding = None
-        if self.optional(","):
-            layout = self.attribute()
-            encoding = layout.text if isinstance(layout, Opaque) else str(layout)
+        return tuple(shape)
+
+    def _layout(self) -> str:
+        """The text of the attribute that stands here."""
+        start = self.position
+        layout = self.attribute()
+        if not isinstance(layout, Opaque):
+            raise self.error("a layout", start)
+        return layout.text
+
+    def _memory_body(self) -> MemDescType:
+        """`<4x8xf16, #shared, #smem, mutable, 2x4x8>`."""
+        self.expect("<")
+        shape, element = self._extents(), self.type()
+        self.expect(",")
+        encoding = self._layout()
+        self.expect(",")
+        space = self._layout()
+        mutable, alloc_shape = False, shape
+        while self.optional(","):
+            if self.keyword("mutable"):
+                mutable = True
+            else:
+                extents = self.demand(_EXTENTS, "the shape of the allocation")[1]
+                alloc_shape = tuple(map(int, extents.split("x")))
         self.expect(">")
-        return TensorType(tuple(shape), element, encoding)
+        return MemDescType(shape, element, encoding, space, mutable, alloc_shape)
+
+    def _other_type(self, head: str, start: int) -> Type:
+        """An alias, or a type that is only carried along."""
+        target = self._aliases.get(head)
+        if target is not None:
+            behind, self.position = self.position, target
+            found = self.type()
+            self.position = behind
+            return found
+        if self.looks_at("<"):
+            self.position = self._closing(self.position)
+        text = self.text[start : self.position].rstrip()
+        self.skip_space()
+        return OpaqueType(_WHITE.sub(" ", text))
 
     def _pointer_body(self) -> PointerType:
         """`<f32>`, `<f32, 3>`."""
@@ -226,17 +272,36 @@ class AttributeParser(Scanner):
         """`#name`, an alias, or `#dialect.name<…>`, kept as text."""
         start = self.position
         reference = self.demand(_REFERENCE, "an attribute")
-        target = self._aliases.get(reference[1])
-        if target is not None:
-            behind, self.position = self.position, target
-            found = self.attribute()
-            self.position = behind
-            return found
+        if reference[1] in self._aliases:
+            return self._aliased(reference[1])
         end = reference.end(1)
         if self.text.startswith("<", end):
             self.position = end = self._closing(end)
             self.skip_space()
-        return Opaque(self.text[start:end])
+        return Opaque(self._canonical(reference[1], self.text[start:end], start))
+
+    def _aliased(self, name: str) -> Attribute:
+        """The attribute that the alias `name` stands for."""
+        found = self._attributes.get(name)
+        if found is None:
+            behind, self.position = self.position, self._aliases[name]
+            found = self._attributes[name] = self.attribute()
+            self.position = behind
+        return found
+
+    def _canonical(self, name: str, text: str, start: int) -> str:
+        """`text` of the attribute `name` with the aliases in it resolved, as its dialect spells it."""
+
+        def resolved(match: re.Match[str]) -> str:
+            found = self._aliased(match[0]) if match[0] in self._aliases else None
+            return found.text if isinstance(found, Opaque) else match[0]
+
+        full = name + _WHITE.sub(" ", _HASH.sub(resolved, text[len(name) :]))
+        spelling = ATTRIBUTE_SPELLINGS.get(name)
+        try:
+            return spelling(full) if spelling else full
+        except ValueError as error:
+            raise self.problem(str(error), start) from None
 
     def _number(self) -> Number:
         start = self.position
@@ -370,6 +435,14 @@ _BY_FIRST_CHARACTER: dict[str, Callable[[AttributeParser], Attribute]] = {
     "{": AttributeParser.attributes,
     "@": lambda parser: Symbol(parser.symbol()),
     "#": AttributeParser._dialect_attribute,
+}
+
+
+_TYPE_BODIES: dict[str, Callable[[AttributeParser], Type]] = {
+    "tensor": AttributeParser._tensor_body,
+    "!tt.ptr": AttributeParser._pointer_body,
+    "!tt.tensordesc": AttributeParser._descriptor_body,
+    "!ttg.memdesc": AttributeParser._memory_body,
 }
 
 

@@ -22,6 +22,8 @@ class Effect(Enum):
     READ = auto()
     WRITE = auto()
     READ_WRITE = auto()
+    ALLOCATE = auto()
+    """It gives memory of its own: removable when unused, never merged with another."""
     RECURSIVE = auto()
     """As its regions do."""
     UNKNOWN = auto()
@@ -42,8 +44,9 @@ class OpDefinition:
         terminated: its blocks end with a terminator.
         operands: the least and the greatest number of operands.
         results: the number of results; None: any.
+        operand_names: names of the operands (see `ir.operands`); empty: they have none.
         result_names: names for each of several results, which then are named one by one in text.
-        regions: the number of regions.
+        regions: the number of regions; None: any.
         required: attributes that are always there.
         spelling: how the custom text format spells the name where it differs (`module`).
         other_spellings: names that other versions of Triton use, read but never printed.
@@ -64,8 +67,9 @@ class OpDefinition:
     terminated: bool = True
     operands: tuple[int, int] = (0, ANY)
     results: int | None = None
+    operand_names: tuple[str, ...] = ()
     result_names: tuple[str, ...] = ()
-    regions: int = 0
+    regions: int | None = 0
     required: tuple[str, ...] = ()
     spelling: str = ""
     other_spellings: tuple[str, ...] = ()

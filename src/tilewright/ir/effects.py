@@ -34,7 +34,11 @@ def writes_memory(op: Op) -> bool:
 def is_removable(op: Op) -> bool:
     """Whether nobody would miss `op` if nobody used its results."""
     definition = op.definition
-    return not definition.terminator and not definition.symbol and effect_of(op) in (Effect.NONE, Effect.READ)
+    return (
+        not definition.terminator
+        and not definition.symbol
+        and effect_of(op) in (Effect.NONE, Effect.READ, Effect.ALLOCATE)
+    )
 
 
 def is_dead(op: Op) -> bool:
@@ -58,7 +62,7 @@ def _effect_inside(op: Op) -> Effect:
                         reads = True
                     case Effect.WRITE:
                         writes = True
-                    case Effect.READ_WRITE:
+                    case Effect.READ_WRITE | Effect.ALLOCATE:
                         reads = writes = True
     if writes:
         return Effect.READ_WRITE if reads else Effect.WRITE

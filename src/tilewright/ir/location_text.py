@@ -6,6 +6,7 @@ the module, the others after it.
 
 from __future__ import annotations
 
+from tilewright.ir.aliases import AliasLine
 from tilewright.ir.attributes import UNKNOWN, CallLocation, FileLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.quoting import quoted
 
@@ -45,6 +46,7 @@ class LocationAliases:
 
     def __init__(self, collector: LocationCollector) -> None:
         self._early = collector.early
+        self._depths = collector.depths
         ordered = sorted(collector.depths, key=collector.depths.__getitem__)
         self._names = {location: f"#loc{i or ''}" for i, location in enumerate(ordered)}
 
@@ -59,9 +61,10 @@ class LocationAliases:
         """` loc("x"(#loc3))`, as it follows a block argument."""
         return f" loc({self._text(location or UNKNOWN)})"
 
-    def leading_text(self) -> str:
+    def leading_lines(self) -> list[AliasLine]:
         """The lines before the op."""
-        return "".join(self._line(location) for location in self._names if location in self._early)
+        early = [location for location in self._names if location in self._early]
+        return [AliasLine(self._depths[location], "loc", self._line(location)) for location in early]
 
     def trailing_text(self) -> str:
         """The lines after the op."""

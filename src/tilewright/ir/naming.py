@@ -16,19 +16,20 @@ _UNSAFE = re.compile(r"[^\w$.\-]", re.ASCII)
 
 
 class Names:
-    """Names of all values and blocks under one op."""
+    """Names of all values and blocks under one op; without one, no names."""
 
     __slots__ = ("_argument", "_conflict", "_number", "_taken", "_used", "blocks", "values")
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: Op | None = None) -> None:
         self.values: dict[Value, str] = {}
         self.blocks: dict[Block, str] = {}
         self._used: set[str] = set()
         self._taken: list[str] = []
         self._number = self._argument = self._conflict = 0
-        self._name_results(op)
-        for region in op.regions:
-            self._name_region(region)
+        if op is not None:
+            self._name_results(op)
+            for region in op.regions:
+                self._name_region(region)
 
     def _name_region(self, region: Region) -> None:
         """Name what the region defines, then, each from the same counters, the regions inside."""

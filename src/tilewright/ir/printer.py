@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from tilewright.ir.aliases import AttributeAliases, alias_text
 from tilewright.ir.attributes import (
     UNIT,
     Attribute,
@@ -31,7 +32,7 @@ from tilewright.ir.literals import number_text
 from tilewright.ir.location_text import LocationAliases, LocationCollector
 from tilewright.ir.naming import Names
 from tilewright.ir.quoting import quoted
-from tilewright.ir.types import TensorType, Type, f64, function_type_text, i1, i64
+from tilewright.ir.types import FunctionType, Spell, TensorType, Type, f64, i1, i64
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)
@@ -45,29 +46,42 @@ def print_op(op: Op, *, locations: bool = False) -> str:
         locations: also print where every op comes from.
     """
     names = Names(op)
+    aliases = AttributeAliases()
     if not locations:
-        return _text(op, names, None)
+        lines, text = aliases.resolve(_text(op, names, aliases, None))
+        return alias_text(lines) + text
     collector = LocationCollector()
-    _text(op, names, collector)
-    aliases = LocationAliases(collector)
-    return aliases.leading_text() + _text(op, names, aliases) + aliases.trailing_text()
+    _text(op, names, AttributeAliases(), collector)
+    places = LocationAliases(collector)
+    lines, text = aliases.resolve(_text(op, names, aliases, places))
+    return alias_text([*lines, *places.leading_lines()]) + text + places.trailing_text()
 
 
-def _text(op: Op, names: Names, aliases: LocationAliases | LocationCollector | None) -> str:
-    printer = Printer(names, aliases)
+def _text(op: Op, names: Names, aliases: AttributeAliases, places: LocationAliases | LocationCollector | None) -> str:
+    printer = Printer(names, places, aliases.mark)
     printer.op(op)
     return "".join(printer.pieces)
 
 
 class Printer:
-    """Collects text; dialects write through it."""
+    """Collects text; dialects write through it.
 
-    def __init__(self, names: Names, aliases: LocationAliases | LocationCollector | None = None) -> None:
+    Args:
+        names: of values and blocks.
+        places: how to print locations; None: not at all.
+        spell: how to write the text of an attribute; by default as it is.
+    """
+
+    def __init__(
+        self, names: Names, places: LocationAliases | LocationCollector | None = None, spell: Spell = str
+    ) -> None:
         self.pieces: list[str] = []
         self.write = self.pieces.append
         self._values = names.values
         self._blocks = names.blocks
-        self._aliases = aliases
+        self._places = places
+        self._spell = spell
+        self._type_texts: dict[Type, str] = {}
         self._indent = ""
 
     # Values and types
@@ -83,11 +97,27 @@ class Printer:
 
     def types(self, values: Iterable[Value]) -> str:
         """The types of values: `i32, f32`."""
-        return ", ".join([value.type.text for value in values])
+        return ", ".join([self.type(value.type) for value in values])
+
+    def type(self, type: Type) -> str:
+        """The text of a type."""
+        found = self._type_texts.get(type)
+        if found is None:
+            found = self._type_texts[type] = type.spelled(self._spell)
+        return found
+
+    def type_body(self, type: Type) -> str:
+        """The text of a type from its first `<` on, as some formats abbreviate it."""
+        text = self.type(type)
+        return text[text.index("<") :]
 
     def signature(self, op: Op) -> str:
+        """`(i32, f32) -> f32`: the types of operands and results."""
+        return self.function([v.type for v in op.operands], [r.type for r in op.results])
+
+    def function(self, inputs: Iterable[Type], outputs: Iterable[Type]) -> str:
         """`(i32, f32) -> f32`."""
-        return function_type_text(tuple(v.type for v in op.operands), tuple(r.type for r in op.results))
+        return self.type(FunctionType(tuple(inputs), tuple(outputs)))
 
     def successors(self, blocks: Iterable[Block]) -> str:
         return ", ".join(self.block_name(block) for block in blocks)
@@ -102,15 +132,50 @@ class Printer:
         if not attributes:
             return ""
         left = {name: a for name, a in attributes.items() if name not in skip} if skip else attributes
-        return f" {{{attribute_entries(left)}}}" if left else ""
+        return f" {{{self.entries(left)}}}" if left else ""
+
+    def entries(self, attributes: Mapping[str, Attribute]) -> str:
+        """`a = 1 : i32, b`, sorted by name."""
+        return ", ".join(
+            attribute_name(name) if attribute is UNIT else f"{attribute_name(name)} = {self.attribute(attribute)}"
+            for name, attribute in sorted(attributes.items())
+        )
+
+    def attribute(self, attribute: Attribute, *, elide: bool = False) -> str:
+        """MLIR's text of an attribute; `elide` leaves out the types i64 and f64, as arrays do."""
+        if isinstance(attribute, Type):
+            return self.type(attribute)
+        if isinstance(attribute, Number):
+            return self._number(attribute, elide)
+        return _ATTRIBUTE_TEXT[attribute.__class__](self, attribute)
+
+    def opaque(self, attribute: Opaque) -> str:
+        """`#dialect.name<…>`, or its alias."""
+        return self._spell(attribute.text)
+
+    def dense(self, dense: Dense) -> str:
+        """`dense<[0, 1]> : tensor<2xi32>`."""
+        return f"dense<{_nested_text(dense.values, dense.type)}> : {self.type(dense.type)}"
+
+    def _number(self, number: Number, elide: bool) -> str:
+        value, type = number
+        if type.shape is not None:
+            return f"dense<{number_text(value, type)}> : {self.type(type)}"
+        if type is i1 or (elide and (type is i64 or type is f64)):
+            return number_text(value, type)
+        return f"{number_text(value, type)} : {type.text}"
 
     # Structure
+
+    def line(self, text: str) -> None:
+        """Go on in a new line, with `text`."""
+        self.write(f"\n{self._indent}{text}")
 
     def op(self, op: Op) -> None:
         """One line (or more, with regions) for `op`."""
         write = self.write
-        if self._aliases is not None:
-            self._aliases.begin(op.location)
+        if self._places is not None:
+            self._places.begin(op.location)
         write(self._indent)
         results = op.results
         if results:
@@ -123,8 +188,8 @@ class Printer:
             op.definition.print(self, op)
         else:
             self.generic(op)
-        if self._aliases is not None:
-            write(self._aliases.trailing(op.location))
+        if self._places is not None:
+            write(self._places.trailing(op.location))
         write("\n")
 
     def _result_names(self, op: Op) -> str:
@@ -141,7 +206,7 @@ class Printer:
             write(f"[{self.successors(op.successors)}]")
         own = {name: a for name, a in op.attributes.items() if "." not in name}
         if own:
-            write(f" <{{{attribute_entries(own)}}}>")
+            write(f" <{{{self.entries(own)}}}>")
         if op.regions:
             write(" (")
             for position, region in enumerate(op.regions):
@@ -154,9 +219,9 @@ class Printer:
     def argument(self, value: Value, extra: str = "") -> str:
         """`%x: i32`, with its location when those are printed."""
         location = ""
-        if self._aliases is not None:
-            location = self._aliases.inline(value.location)
-        return f"{self._values[value]}: {value.type.text}{extra}{location}"
+        if self._places is not None:
+            location = self._places.inline(value.location)
+        return f"{self._values[value]}: {self.type(value.type)}{extra}{location}"
 
     def region(self, region: Region, *, entry_arguments: bool = True, terminator: bool = True) -> None:
         """`{ … }`.
@@ -191,12 +256,9 @@ class Printer:
         return f"{self.block_name(block)}{arguments}:{note}\n"
 
 
-def attribute_entries(attributes: Mapping[str, Attribute]) -> str:
-    """`a = 1 : i32, b`, sorted by name."""
-    return ", ".join(
-        attribute_name(name) if attribute is UNIT else f"{attribute_name(name)} = {attribute_text(attribute)}"
-        for name, attribute in sorted(attributes.items())
-    )
+def attribute_text(attribute: Attribute) -> str:
+    """MLIR's text of an attribute on its own, without aliases."""
+    return Printer(Names()).attribute(attribute)
 
 
 def attribute_name(name: str) -> str:
@@ -208,35 +270,9 @@ def symbol_text(name: str) -> str:
     return f"@{name}" if _BARE_SYMBOL.fullmatch(name) else f"@{quoted(name)}"
 
 
-def attribute_text(attribute: Attribute, *, elide: bool = False) -> str:
-    """MLIR's text of an attribute; `elide` leaves out the types i64 and f64, as arrays do."""
-    if isinstance(attribute, Type):
-        return attribute.text
-    if isinstance(attribute, Number):
-        return _number_attribute_text(attribute, elide)
-    return _ATTRIBUTE_TEXT[attribute.__class__](attribute)
-
-
 def _dense_array_text(array: DenseArray) -> str:
     values = ", ".join(number_text(value, array.element) for value in array.values)
     return f"array<{array.element.text}: {values}>" if values else f"array<{array.element.text}>"
-
-
-def _dense_text(dense: Dense) -> str:
-    return f"dense<{_nested_text(dense.values, dense.type)}> : {dense.type.text}"
-
-
-def _array_text(parts: tuple[Attribute, ...]) -> str:
-    return f"[{', '.join(attribute_text(part, elide=True) for part in parts)}]"
-
-
-def _number_attribute_text(number: Number, elide: bool) -> str:
-    value, type = number
-    if type.shape is not None:
-        return f"dense<{number_text(value, type)}> : {type.text}"
-    if type is i1 or (elide and (type is i64 or type is f64)):
-        return number_text(value, type)
-    return f"{number_text(value, type)} : {type.text}"
 
 
 def _nested_text(values: Sequence[int | float], type: Type) -> str:
@@ -251,15 +287,15 @@ def _nested_text(values: Sequence[int | float], type: Type) -> str:
     return nest(values, type.shape)
 
 
-_ATTRIBUTE_TEXT: dict[type, Callable[[Any], str]] = {
-    bool: lambda flag: "true" if flag else "false",
-    str: quoted,
-    Keyword: lambda keyword: str(keyword.name),
-    Opaque: lambda opaque: str(opaque.text),
-    Symbol: lambda symbol: symbol_text(symbol.name),
-    Unit: lambda unit: "unit",
-    Dense: _dense_text,
-    DenseArray: _dense_array_text,
-    dict: lambda entries: f"{{{attribute_entries(entries)}}}",
-    tuple: _array_text,
+_ATTRIBUTE_TEXT: dict[type, Callable[[Printer, Any], str]] = {
+    bool: lambda printer, flag: "true" if flag else "false",
+    str: lambda printer, text: quoted(text),
+    Keyword: lambda printer, keyword: str(keyword.name),
+    Opaque: Printer.opaque,
+    Symbol: lambda printer, symbol: symbol_text(symbol.name),
+    Unit: lambda printer, unit: "unit",
+    Dense: Printer.dense,
+    DenseArray: lambda printer, array: _dense_array_text(array),
+    dict: lambda printer, entries: f"{{{printer.entries(entries)}}}",
+    tuple: lambda printer, parts: f"[{', '.join(printer.attribute(part, elide=True) for part in parts)}]",
 }

@@ -5,8 +5,12 @@ The text of a type is MLIR's: `i32`, `f32`, `!tt.ptr<f32>`, `tensor<128x64xf32>`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
+
+Spell: TypeAlias = Callable[[str], str]
+"""From the full text of an attribute inside a type to how it is to be written, such as an alias."""
 
 
 class Type:
@@ -14,6 +18,10 @@ class Type:
 
     __slots__ = ("text",)
     text: str
+
+    def spelled(self, spell: Spell) -> str:
+        """The text with every attribute in it written as `spell` says."""
+        return self.text
 
     @property
     def scalar(self) -> Type:
@@ -118,13 +126,12 @@ class PointerType(Type):
         if found is None:
             found = cls._interned[pointee, space] = object.__new__(cls)
             found.pointee, found.space = pointee, space
-            found.text = "!tt.ptr" + found.body
+            found.text = found.spelled(str)
         return found
 
-    @property
-    def body(self) -> str:
-        """The part between `!tt.ptr` and the end, as op formats abbreviate it."""
-        return f"<{self.pointee.text}>" if self.space == 1 else f"<{self.pointee.text}, {self.space}>"
+    def spelled(self, spell: Spell) -> str:
+        space = "" if self.space == 1 else f", {self.space}"
+        return f"!tt.ptr<{self.pointee.spelled(spell)}{space}>"
 
     @property
     def bits(self) -> int:
@@ -147,15 +154,12 @@ class TensorType(Type):
         if found is None:
             found = cls._interned[key] = object.__new__(cls)
             found._shape, found.element, found.encoding, found.numel = shape, element, encoding, prod(shape)
-            found.text = "tensor" + found.body
+            found.text = found.spelled(str)
         return found
 
-    @property
-    def body(self) -> str:
-        """The part after `tensor`."""
-        extents = "".join(f"{extent}x" for extent in self._shape)
-        layout = f", {self.encoding}" if self.encoding else ""
-        return f"<{extents}{self.element.text}{layout}>"
+    def spelled(self, spell: Spell) -> str:
+        layout = f", {spell(self.encoding)}" if self.encoding else ""
+        return f"tensor<{extents_text(self._shape)}{self.element.spelled(spell)}{layout}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -181,13 +185,101 @@ class TensorDescType(Type):
         found = cls._interned.get(block)
         if found is None:
             found = cls._interned[block] = object.__new__(cls)
-            found.block, found.text = block, f"!tt.tensordesc<{block.text}>"
+            found.block = block
+            found.text = found.spelled(str)
+        return found
+
+    def spelled(self, spell: Spell) -> str:
+        return f"!tt.tensordesc<{self.block.spelled(spell)}>"
+
+
+class MemDescType(Type):
+    """A view of shared (or tensor) memory.
+
+    Attributes:
+        shape: extents per axis.
+        element: the type of the elements.
+        encoding: the layout attribute's full text: `#ttg.swizzled_shared<{…}>`.
+        space: the memory's attribute: `#ttg.shared_memory`.
+        mutable: whether it may be written more than once.
+        alloc_shape: the extents of the allocation of which this is a part; equal to `shape` unless the text says so.
+    """
+
+    __slots__ = ("_shape", "alloc_shape", "element", "encoding", "mutable", "numel", "space")
+    _interned: ClassVar[dict[tuple[object, ...], MemDescType]] = {}
+    _shape: tuple[int, ...]
+    element: Type
+    encoding: str
+    space: str
+    mutable: bool
+    alloc_shape: tuple[int, ...]
+    numel: int
+
+    def __new__(
+        cls,
+        shape: tuple[int, ...],
+        element: Type,
+        encoding: str,
+        space: str = "#ttg.shared_memory",
+        mutable: bool = False,
+        alloc_shape: tuple[int, ...] = (),
+    ) -> MemDescType:
+        alloc_shape = alloc_shape or shape
+        key = (shape, element, encoding, space, mutable, alloc_shape)
+        found = cls._interned.get(key)
+        if found is None:
+            found = cls._interned[key] = object.__new__(cls)
+            found._shape, found.element, found.encoding, found.space, found.mutable, found.alloc_shape = key
+            found.numel = prod(shape)
+            found.text = found.spelled(str)
         return found
 
     @property
-    def body(self) -> str:
-        """The part after `!tt.tensordesc`, as op formats abbreviate it."""
-        return f"<{self.block.text}>"
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def scalar(self) -> Type:
+        return self.element
+
+    @property
+    def bits(self) -> int:
+        return self.element.bits
+
+    def spelled(self, spell: Spell) -> str:
+        mutable = ", mutable" if self.mutable else ""
+        alloc = ""
+        if self.alloc_shape != self._shape:
+            alloc = ", " + "x".join(map(str, self.alloc_shape))
+        body = f"{extents_text(self._shape)}{self.element.spelled(spell)}"
+        return f"!ttg.memdesc<{body}, {spell(self.encoding)}, {spell(self.space)}{mutable}{alloc}>"
+
+
+class AsyncTokenType(Type):
+    """What ties an asynchronous copy to the op that waits for it."""
+
+    __slots__ = ()
+    _only: ClassVar[AsyncTokenType | None] = None
+
+    def __new__(cls) -> AsyncTokenType:
+        if cls._only is None:
+            cls._only = object.__new__(cls)
+            cls._only.text = "!ttg.async.token"
+        return cls._only
+
+
+class OpaqueType(Type):
+    """A type of a dialect that only carries it, as text: `!llvm.ptr<3>`, `vector<4xf32>`."""
+
+    __slots__ = ()
+    _interned: ClassVar[dict[str, OpaqueType]] = {}
+
+    def __new__(cls, text: str) -> OpaqueType:
+        found = cls._interned.get(text)
+        if found is None:
+            found = cls._interned[text] = object.__new__(cls)
+            found.text = text
+        return found
 
 
 class FunctionType(Type):
@@ -203,20 +295,25 @@ class FunctionType(Type):
         if found is None:
             found = cls._interned[inputs, outputs] = object.__new__(cls)
             found.inputs, found.outputs = inputs, outputs
-            found.text = function_type_text(inputs, outputs)
+            found.text = found.spelled(str)
         return found
 
+    def spelled(self, spell: Spell) -> str:
+        """`(i32, f32) -> f32`; several results stand in parentheses."""
+        results = ", ".join(t.spelled(spell) for t in self.outputs)
+        if len(self.outputs) != 1 or isinstance(self.outputs[0], FunctionType):
+            results = f"({results})"
+        return f"({', '.join(t.spelled(spell) for t in self.inputs)}) -> {results}"
 
-def function_type_text(inputs: tuple[Type, ...], outputs: tuple[Type, ...]) -> str:
-    """`(i32, f32) -> f32`; several results stand in parentheses."""
-    results = ", ".join(t.text for t in outputs)
-    if len(outputs) != 1 or isinstance(outputs[0], FunctionType):
-        results = f"({results})"
-    return f"({', '.join(t.text for t in inputs)}) -> {results}"
+
+def extents_text(shape: tuple[int, ...]) -> str:
+    """`4x8x`."""
+    return "".join(f"{extent}x" for extent in shape)
 
 
 i1, i8, i16, i32, i64 = (IntType(bits) for bits in (1, 8, 16, 32, 64))
 index = IndexType()
+async_token = AsyncTokenType()
 none = NoneType()
 f16, bf16, f32, f64 = FloatType("f16", 16), FloatType("bf16", 16), FloatType("f32", 32), FloatType("f64", 64)
 FLOATS: dict[str, FloatType] = {

@@ -37,7 +37,7 @@ def _verify_op(op: Op, visible: set[Value]) -> None:
     for name in definition.required:
         if name not in op.attributes:
             raise VerificationError(op, f"attribute {name} is missing")
-    if len(op.regions) != definition.regions:
+    if definition.regions is not None and len(op.regions) != definition.regions:
         raise VerificationError(op, _count_rule("region", definition.regions, definition.regions, len(op.regions)))
     for region in op.regions:
         _verify_region(region, op, set() if definition.isolated else visible)

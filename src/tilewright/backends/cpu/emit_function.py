@@ -421,6 +421,7 @@ class FunctionEmitter:
         "cpu.nest": _nest,
         "cpu.print": _print,
         "gpu.barrier": _nothing,
+        "ttg.barrier": _nothing,
         "llvm.intr.assume": _nothing,
         "scf.for": _for,
         "scf.if": _if,

@@ -1,0 +1,70 @@
+"""Asynchronous copies to shared memory: `ttg.async_copy_global_to_local`, `ttg.async_commit_group`, `ttg.async_wait`.
+
+%c = ttg.async_copy_global_to_local %ptrs, %buffer mask %m other %z : tensor<…> -> <64x64xf16, #shared, #smem, mutable>
+%g = ttg.async_commit_group tokens %c
+%w = ttg.async_wait %g {num = 2 : i32}
+"""
+
+from __future__ import annotations
+
+from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
+from tilewright.dialects.tt_memory import cache_text, parse_cache_options, pointee_type
+from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.core import Op
+from tilewright.ir.declare import Effect, declare
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import Type, async_token, i1, i32, with_element
+
+
+def _read_cache_options(parser: Parser, reading: Reading) -> None:
+    parse_cache_options(parser, reading.attributes)
+
+
+def _write_cache_options(printer: Printer, op: Op, groups: Groups) -> str:
+    return cache_text(op)
+
+
+CACHE_OPTIONS = Piece(_read_cache_options, _write_cache_options, inline=("cache", "evict"))
+"""` cacheModifier = ca evictionPolicy = evict_first`, and the attributes behind them."""
+CACHE_DEFAULTS: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(1, i32)}
+
+
+def _pointee(reading: Reading) -> Type:
+    return pointee_type(reading.type("src"))
+
+
+declare(
+    "ttg.async_copy_global_to_local",
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %src, %result?( mask %mask)?( other %other)$cache{} : !src -> ~result",
+        "src result mask? other?",
+        "token",
+        types={
+            "mask": lambda reading: with_element(reading.type("src"), i1),
+            "other": _pointee,
+            "token": async_token,
+        },
+        defaults=CACHE_DEFAULTS,
+        custom={"cache": CACHE_OPTIONS},
+    ),
+)
+declare(
+    "ttg.async_commit_group",
+    effect=Effect.READ_WRITE,
+    **assembly(
+        "?( tokens %inputTokens*){}",
+        "inputTokens*",
+        "asyncToken",
+        types={"inputTokens": async_token, "asyncToken": async_token},
+    ),
+)
+declare(
+    "ttg.async_wait",
+    effect=Effect.READ_WRITE,
+    required=("num",),
+    **assembly(
+        "?( %asyncToken*){}", "asyncToken*", "retToken", types={"asyncToken": async_token, "retToken": async_token}
+    ),
+)

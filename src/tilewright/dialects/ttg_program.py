@@ -1,0 +1,100 @@
+"""What all threads of a program do together, and small ops of `ttg`: `ttg.convert_layout`, `ttg.barrier`, …"""
+
+from __future__ import annotations
+
+from tilewright.dialects.assembly import assembly
+from tilewright.dialects.formats import VALUES
+from tilewright.dialects.rules import same_shape, tensor
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Op
+from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import i32
+
+BARRIER_SCOPES = ("none", "local", "global_read", "global_write", "tensor_read", "tensor_write", "all")
+"""What a barrier orders."""
+
+
+def _verify_convert_layout(op: Op) -> None:
+    same_shape(op)
+    source, result = tensor(op, op.operands[0]), tensor(op, op.results[0])
+    require(source.element is result.element, op, f"element types differ: {source.element} and {result.element}")
+
+
+# ttg.barrier local|global_read {…}
+
+
+def _parse_barrier(parser: Parser, definition: OpDefinition) -> Op:
+    scopes = [Keyword(parser.one_of(BARRIER_SCOPES, "a scope"))]
+    while parser.optional("|"):
+        scopes.append(Keyword(parser.one_of(BARRIER_SCOPES, "a scope")))
+    attributes: dict[str, Attribute] = {"addrSpace": tuple(scopes), **parser.attributes()}
+    return Op(definition, (), (), attributes)
+
+
+def _print_barrier(printer: Printer, op: Op) -> None:
+    words = "|".join(_scopes(op))
+    printer.write(f" {words}{printer.attributes(op.attributes, ('addrSpace',))}")
+
+
+def _scopes(op: Op) -> list[str]:
+    scopes = op.attributes.get("addrSpace")
+    if not isinstance(scopes, tuple):
+        raise VerificationError(op, "attribute addrSpace must be a list of keywords")
+    return [scope.name for scope in scopes if isinstance(scope, Keyword)]
+
+
+def _verify_barrier(op: Op) -> None:
+    scopes = _scopes(op)
+    require(scopes and set(scopes) <= set(BARRIER_SCOPES), op, "addrSpace names something that no barrier orders")
+    require("none" not in scopes or len(scopes) == 1, op, "none stands alone")
+
+
+def _effect_unless_pure(op: Op) -> Effect:
+    return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
+
+
+declare(
+    "ttg.convert_layout",
+    verify=_verify_convert_layout,
+    meaning=lambda op, tile: tile,
+    **assembly(" %src{} : !src -> !result", "src", "result"),
+)
+declare(
+    "ttg.barrier",
+    operands=(0, 0),
+    results=0,
+    required=("addrSpace",),
+    effect=Effect.READ_WRITE,
+    parse=_parse_barrier,
+    print=_print_barrier,
+    verify=_verify_barrier,
+)
+declare("ttg.warp_id", **assembly("{}", "", "result", types={"result": i32}))
+declare(
+    "ttg.predicate_stage",
+    required=("maxStage", "stage"),
+    **assembly(
+        " %iv, %ub, %step maxStage #maxStage stage #stage{} : !iv -> !result",
+        "iv ub step",
+        "result",
+        types={"ub": lambda reading: reading.type("iv"), "step": lambda reading: reading.type("iv")},
+    ),
+)
+declare("ttg.mask", operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
+declare("ttg.mask.return", results=0, operands=(0, ANY), terminator=True, **VALUES)
+declare("ttg.fp4_to_fp", required=("axis",), **assembly(" %src{} : !src -> !result", "src", "result"))
+declare(
+    "ttg.global_scratch_alloc",
+    required=("nbytes", "alignment"),
+    effect=Effect.ALLOCATE,
+    **assembly("{} : !result", "", "result"),
+)
+declare(
+    "ttg.inline_asm",
+    required=("asm_string", "constraints", "pure"),
+    effect_of=_effect_unless_pure,
+    **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),
+)

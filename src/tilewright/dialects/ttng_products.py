@@ -1,0 +1,123 @@
+"""Matrix products of warp groups and of fifth-generation tensor cores: `ttng.warp_group_dot`, `ttng.tc_gen5_mma`, …"""
+
+from __future__ import annotations
+
+from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.declare import Effect, declare
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import Printer
+from tilewright.ir.types import async_token, i1, i32
+
+IEEE = 2
+"""The number of the input precision `ieee`."""
+
+
+def _dot_effect(op: Op) -> Effect:
+    """One that does not run on by itself is as good as a value; others read shared memory while they run."""
+    return Effect.READ_WRITE if op.attributes.get("isAsync") is True else Effect.READ
+
+
+declare(
+    "ttng.warp_group_dot",
+    effect=Effect.READ_WRITE,
+    effect_of=_dot_effect,
+    **assembly(
+        " %a, %b, %c?(, %useC){} : !a * !b -> !d",
+        "a b c useC?",
+        "d",
+        types={"c": lambda reading: reading.type("d"), "useC": i1},
+        defaults={"inputPrecision": Number(IEEE, i32), "maxNumImpreciseAcc": Number(0, i32), "isAsync": False},
+    ),
+)
+declare(
+    "ttng.warp_group_dot_wait",
+    effect=Effect.READ_WRITE,
+    required=("pendings",),
+    **assembly(
+        " %inputs*{} : !inputs*", "inputs*", "outputs*", types={"outputs": lambda reading: reading.types["inputs"]}
+    ),
+)
+
+
+# [%token], or [] where only a token is given
+
+
+def token_piece(operand: str, result: str) -> Piece:
+    """The token that an op takes in `operand`, if any, and whether it gives one as `result`."""
+
+    def read(parser: Parser, reading: Reading) -> None:
+        reading.types[result] = []
+        if parser.optional("["):
+            reading.types[result] = [async_token]
+            if not parser.optional("]"):
+                reading.operands[operand] = [parser.operand()]
+                reading.types[operand] = [async_token]
+                parser.expect("]")
+
+    def write(printer: Printer, op: Op, groups: Groups) -> str:
+        return f"[{printer.values(groups[operand])}]" if groups.get(result) else ""
+
+    return Piece(read, write)
+
+
+# , %barrier[%predicate], …
+
+
+def _read_barriers(parser: Parser, reading: Reading) -> None:
+    barriers = reading.operands["barriers"] = []
+    predicates = reading.operands["barrier_preds"] = []
+    while parser.optional(","):
+        barriers.append(parser.operand())
+        parser.expect("[")
+        predicates.append(parser.operand())
+        parser.expect("]")
+    reading.types["barrier_preds"] = [i1] * len(predicates)
+
+
+def _write_barriers(printer: Printer, op: Op, groups: Groups) -> str:
+    pairs = zip(groups["barriers"], groups["barrier_preds"], strict=True)
+    return "".join(f", {printer.value(barrier)}[{printer.value(predicate)}]" for barrier, predicate in pairs)
+
+
+_PIECES = {"token": token_piece("acc_dep", "token"), "barriers": Piece(_read_barriers, _write_barriers)}
+
+declare(
+    "ttng.tc_gen5_mma",
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %a, %b, %d$token, %useD, %pred$barriers{} : !a, !b, !d?(, !barriers*)",
+        "a b d acc_dep? useD pred barriers* barrier_preds*",
+        "token?",
+        types={"useD": i1, "pred": i1},
+        custom=_PIECES,
+    ),
+)
+declare(
+    "ttng.tc_gen5_mma_scaled",
+    effect=Effect.READ_WRITE,
+    required=("a_type", "b_type"),
+    **assembly(
+        " %a, %b, %d$token, %a_scale, %b_scale, %useD, %pred lhs = @a_type rhs = @b_type$barriers{}"
+        " : !a, !b, !d, !a_scale, !b_scale?(, !barriers*)",
+        "a b d acc_dep? a_scale b_scale useD pred barriers* barrier_preds*",
+        "token?",
+        types={"useD": i1, "pred": i1},
+        custom=_PIECES,
+    ),
+)
+declare(
+    "ttng.tc_gen5_commit",
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %barrier?(, %pred)?( descs %descs*){} : !barrier?(, !descs*)",
+        "barrier pred? descs*",
+        types={"pred": i1},
+    ),
+)
+declare(
+    "ttng.packed_arith",
+    required=("op_kind",),
+    **assembly(" @op_kind %operands*{} : =>", "operands*", "result"),
+)

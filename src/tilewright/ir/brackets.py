@@ -1,0 +1,20 @@
+"""Angle brackets in the text of attributes and types."""
+
+from __future__ import annotations
+
+import re
+
+_BRACKETS = re.compile(r'[<>]|->|"(?:[^"\\\n]|\\.)*"')
+
+
+def closing(text: str, start: int) -> int:
+    """The position behind the `>` that closes the `<` at `start`; -1 if there is none."""
+    depth = 0
+    for match in _BRACKETS.finditer(text, start):
+        if match[0] == "<":
+            depth += 1
+        elif match[0] == ">":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return -1

@@ -1,0 +1,78 @@
+"""Operands by name, for op kinds that name them.
+
+    declare("ttg.local_load", operand_names=("src", "token?"), …)
+    operand(op, "token")           the value, or None where the op has none
+
+A name with `?` may be absent, one with `*` stands for any number. Where several may, the op says how many there are of
+each in the attribute `operandSegmentSizes`, as in MLIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from tilewright.ir.attributes import DenseArray
+from tilewright.ir.core import Op, Value
+from tilewright.ir.errors import VerificationError
+from tilewright.ir.types import i32
+
+SEGMENTS = "operandSegmentSizes"
+
+
+def operand(op: Op, name: str) -> Value | None:
+    """The operand `name` of `op`; None where it has none."""
+    found = operand_group(op, name)
+    return found[0] if found else None
+
+
+def operand_group(op: Op, name: str) -> list[Value]:
+    """The operands that `name` stands for."""
+    return operand_groups(op)[name]
+
+
+def operand_groups(op: Op) -> dict[str, list[Value]]:
+    """All operands of `op` by name.
+
+    Raises:
+        VerificationError: when their number does not fit.
+    """
+    names, varying = _names(op.definition.operand_names)
+    operands = op.operands
+    if not varying:
+        sizes: Sequence[int] = (1,) * len(names)
+    elif len(varying) == 1:
+        sizes = [1] * len(names)
+        sizes[varying[0]] = len(operands) - len(names) + 1
+    else:
+        segments = op.attributes.get(SEGMENTS)
+        sizes = segments.values if isinstance(segments, DenseArray) else ()
+    if len(sizes) != len(names) or sum(sizes) != len(operands):
+        raise VerificationError(op, f"its operands do not divide into {', '.join(op.definition.operand_names)}")
+    groups: dict[str, list[Value]] = {}
+    first = 0
+    for name, size in zip(names, sizes, strict=True):
+        groups[name] = operands[first : first + size]
+        first += size
+    return groups
+
+
+def set_operand_groups(op: Op, groups: dict[str, Sequence[Value]]) -> None:
+    """Replace the operands of `op`; names that are missing keep what they stand for."""
+    merged: dict[str, Sequence[Value]] = {**operand_groups(op), **groups}
+    op.set_operands(value for group in merged.values() for value in group)
+    op.attributes.update(segment_attribute(op.definition.operand_names, [len(group) for group in merged.values()]))
+
+
+def segment_attribute(operand_names: tuple[str, ...], sizes: Sequence[int]) -> dict[str, DenseArray]:
+    """The attribute that an op with such operands needs; none where the sizes can be computed."""
+    if len(_names(operand_names)[1]) < 2:
+        return {}
+    return {SEGMENTS: DenseArray(i32, tuple(sizes))}
+
+
+@cache
+def _names(operand_names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The names without their signs, and the positions of those with one."""
+    varying = tuple(i for i, name in enumerate(operand_names) if name[-1] in "?*")
+    return tuple(name.rstrip("?*") for name in operand_names), varying
