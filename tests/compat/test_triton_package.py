@@ -65,7 +65,8 @@ NAMES = {
     "triton.language.extra.libdevice": "exp tanh fast_dividef",
     "triton.runtime": "Autotuner Config JITFunction RedisRemoteCacheBackend TensorWrapper driver jit reinterpret",
     "triton.runtime._allocation": "NullAllocator",
-    "triton.runtime.jit": "JITCallable JITFunction JitFunctionInfo MockTensor TensorWrapper type_canonicalisation_dict",
+    "triton.runtime.jit": "DependenciesFinder JITCallable JITFunction JitFunctionInfo MockTensor TensorWrapper "
+    "compute_cache_key create_function_from_signature native_specialize_impl type_canonicalisation_dict",
     "triton.runtime.build": "compile_module_from_src",
     "triton.runtime.cache": "FileCacheManager RemoteCacheManager get_cache_manager triton_key",
     "triton.runtime.errors": "AutotunerError InterpreterError OutOfResources PTXASError",

@@ -1,4 +1,4 @@
-"""Functions marked `must_use_result`: a statement that drops their result is a mistake, for both front ends."""
+"""Functions marked `must_use_result`: a statement that drops their result is a mistake, for all front ends."""
 
 from __future__ import annotations
 
@@ -74,3 +74,29 @@ def test_used_results(frontend: str) -> None:
     x = np.zeros(1, np.float32)
     tw.jit(uses, frontend=frontend)[(1,)](x)
     assert x[0] == 72.0
+
+
+@must_use_result
+@tw.constexpr_function
+def two() -> int:
+    return 2
+
+
+def drops_a_constant(x: Any) -> None:
+    two()
+
+
+def uses_a_constant(x: Any) -> None:
+    tl.store(x, cube(two()))
+
+
+@pytest.mark.parametrize("options", [{"frontend": "trace"}, {"interpret": True}], ids=["traced", "interpreted"])
+def test_kernels_that_run_in_python(options: dict[str, Any]) -> None:
+    for kernel, callee in ((drops_in_a_loop, "cube"), (drops_a_constant, "two")):
+        with pytest.raises(tw.CompilationError, match=f"The result of {callee} is not being used") as caught:
+            tw.jit(kernel, **options)[(1,)](np.zeros(1, np.float32))
+        assert caught.value.span is not None
+        assert caught.value.span.line == kernel.__code__.co_firstlineno + (2 if callee == "cube" else 1)
+    x = np.zeros(1, np.float32)
+    tw.jit(uses_a_constant, **options)[(1,)](x)
+    assert x[0] == 8.0

@@ -6,6 +6,7 @@ mangle_type(torch.zeros(4))                                       # "*fp32"
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tilewright.compat.tensor_descriptor import Descriptor
 from tilewright.compat.types import canonicalize_dtype
 from tilewright.compiler.signature import CONSTEXPR
 from tilewright.language.callable import KeyedCallable
-from tilewright.runtime.parameters import MISSING, KernelParam
+from tilewright.runtime.parameters import MISSING, KernelParam, bind
 from tilewright.runtime.specialize import specialize
 
 
@@ -50,6 +51,39 @@ def mangle_type(arg: Any, specialize: bool = False) -> Any:
     """
     kind, _ = native_specialize_impl(BaseBackend, arg, False, specialize, True)
     return kind
+
+
+def create_function_from_signature(sig: inspect.Signature, kparams: Sequence[KernelParam], backend: Any) -> Any:
+    """A function that binds a call's arguments: (them by name, (type, key) of each, the other keywords).
+
+    Args:
+        sig: not asked, the parameters say it all.
+        kparams: the parameters of a kernel.
+        backend: not asked, as in `native_specialize_impl`.
+    """
+
+    def bound(*args: Any, **options: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]], dict[str, Any]]:
+        values, rest = bind("kernel", kparams, args, options)
+        types = [specialize(value, param).as_triton() for value, param in zip(values, kparams, strict=True)]
+        return {param.name: value for param, value in zip(kparams, values, strict=True)}, types, rest
+
+    return bound
+
+
+def compute_cache_key(kernel_key_cache: dict[Any, str], specialization: Sequence[Any], options: Any) -> str:
+    """The key under which a kernel is kept in memory: types, keys and options as text; functions by their digests."""
+    asked = tuple(specialization), str(options)
+    if asked not in kernel_key_cache:
+        kernel_key_cache[asked] = f"{_with_digests(list(specialization))}{options}"
+    return kernel_key_cache[asked]
+
+
+def _with_digests(value: Any) -> Any:
+    if isinstance(value, KeyedCallable):
+        return value.cache_key
+    if isinstance(value, tuple):
+        return _like(value, list(map(_with_digests, value)))
+    return list(map(_with_digests, value)) if isinstance(value, list) else value
 
 
 def get_full_name(fn: Any) -> str:

@@ -222,16 +222,6 @@ class NoinlineNeedsScalars(Limit):
     type: str
 
 
-class ResultUnused(Diagnostic):
-    """A call of a function marked `must_use_result` is a statement of its own."""
-
-    title: ClassVar[str] = "The result of {function} is not being used"
-    label: ClassVar[str] = "the call does nothing else"
-    help: ClassVar[str] = "{advice}"
-    function: str
-    advice: str
-
-
 class ConstantRedefined(Diagnostic):
     """`name: tl.constexpr = …` for a variable that holds a run-time value."""
 

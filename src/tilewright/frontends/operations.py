@@ -9,7 +9,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tilewright.language.callable import JITCallable
+from tilewright.language.tuples import type_of_tuple
+from tilewright.language.values import is_compile_time
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.constexpr import constexpr_type
 
 
 class Method(NamedTuple):
@@ -24,8 +27,12 @@ def attribute(owner: Any, name: str) -> Any:
     if owner.__class__ in _PLAIN:
         if name == "value":
             return owner
+        if name == "type":
+            return constexpr_type(owner)
         if owner.__class__ is not str and not hasattr(owner, name):
             return getattr(to_tensor(owner), name)
+    if name == "type" and isinstance(owner, tuple) and not hasattr(owner, name):
+        return constexpr_type(owner) if is_compile_time(owner) else type_of_tuple(owner)
     found = getattr(owner, name)
     if not isinstance(found, JITCallable):
         return found

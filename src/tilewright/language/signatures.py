@@ -5,7 +5,7 @@ from __future__ import annotations
 from builtins import slice
 from typing import Any
 
-from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.constexpr import constexpr_type
 from tilewright.semantics.types import AnyType, dtype, float32, float64, int1, int32, pointer_type
 
 __all__ = ["const", "constexpr_type", "pi32_t", "slice", "str_to_ty", "tuple_type"]
@@ -15,26 +15,6 @@ pi32_t = pointer_type(int32)
 
 class const:  # noqa: N801 - Triton's name
     """Annotation of a pointer parameter through which nothing is written."""
-
-
-class constexpr_type:  # noqa: N801 - Triton's name
-    """The type of a compile-time value: the value itself."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = unwrap(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, constexpr_type) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __repr__(self) -> str:
-        return f"constexpr_type[{self.value}]"
-
-    def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this value."""
-        return f"c{self.value}"
 
 
 class tuple_type:  # noqa: N801 - Triton's name

@@ -6,7 +6,14 @@ import builtins
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
-from tilewright.semantics.constexpr import constexpr, unwrap
+from tilewright.language.signatures import tuple_type
+from tilewright.semantics.constexpr import constexpr_type, unwrap
+
+
+def type_of_tuple(values: builtins.tuple[Any, ...]) -> tuple_type:
+    """The types of the values in a tuple; that of a constant is its value."""
+    types = [getattr(value, "type", None) or constexpr_type(value) for value in values]
+    return tuple_type(types, getattr(values, "_fields", None))
 
 
 class tuple(builtins.tuple[Any, ...]):  # noqa: N801 - Triton's name
@@ -22,9 +29,9 @@ class tuple(builtins.tuple[Any, ...]):  # noqa: N801 - Triton's name
         return list(self)
 
     @property
-    def type(self) -> tuple:
+    def type(self) -> tuple_type:
         """The types of the values."""
-        return tuple(getattr(value, "type", None) or constexpr(unwrap(value)) for value in self)
+        return type_of_tuple(self)
 
     def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(unwrap(index))

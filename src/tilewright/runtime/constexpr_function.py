@@ -18,6 +18,7 @@ from typing import Any
 
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.jit import forget_launches
+from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.constexpr import unwrap
 
 
@@ -33,6 +34,7 @@ class ConstexprFunction(CapturedFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the Python function; constants arrive as the values that they hold."""
+        check_used(self)
         return self.fn(*map(unwrap, args), **{name: unwrap(value) for name, value in kwargs.items()})
 
     def __repr__(self) -> str:

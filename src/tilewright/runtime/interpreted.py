@@ -18,6 +18,7 @@ from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.kernel import grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, specialize
+from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.active import call_function
 from tilewright.support import knobs
 
@@ -57,6 +58,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from another interpreted kernel."""
+        check_used(self)
         return call_function(self, args, kwargs)
 
     def __repr__(self) -> str:

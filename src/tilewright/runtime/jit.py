@@ -41,6 +41,7 @@ from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.parameters import KernelParam, bind, check_constants, kernel_params
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, specialize
+from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
@@ -193,6 +194,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         """Call the function from a kernel that runs in Python."""
         if not is_running():
             raise RuntimeError("Cannot call @jit'd outside of the scope of a kernel: launch it with kernel[grid](...)")
+        check_used(self)
         return call_function(self, args, kwargs)
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ where(c, x, y)       arith.select
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tilewright.ir.attributes import Keyword
@@ -40,7 +41,12 @@ def compare(relation: str, lhs: Any, rhs: Any) -> Tile:
 
 def where(condition: Any, x: Any, y: Any) -> Tile:
     """`x` where `condition` holds, else `y`; all three broadcast."""
-    choice = to_bool(to_tensor(condition))
+    asked = to_tensor(condition)
+    if asked.type.scalar is not int1:
+        warnings.warn(
+            f"tl.where with a condition of {asked.type.scalar} instead of booleans is deprecated", stacklevel=3
+        )
+    choice = to_bool(asked)
     if _has_pointers(x) or _has_pointers(y) or _are_fp8e4b15(x, y):
         first, second = to_tensor(x), to_tensor(y)
         if first.type.scalar is not second.type.scalar:

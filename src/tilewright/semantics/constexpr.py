@@ -27,6 +27,26 @@ def unwrap_all(values: Any) -> Any:
     return tuple(unwrap_all(v) for v in values) if isinstance(values, (list, tuple)) else values
 
 
+class constexpr_type:  # noqa: N801 - Triton's name
+    """The type of a compile-time value: the value itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = unwrap(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, constexpr_type) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"constexpr_type[{self.value}]"
+
+    def mangle(self) -> str:
+        """The piece of a mangled function name that stands for this value."""
+        return f"c{self.value}"
+
+
 def _binary(compute: Callable[[Any, Any], Any]) -> Operator:
     def method(self: constexpr, other: Any) -> Any:
         if isinstance(other, Tile):
@@ -50,6 +70,11 @@ class constexpr:  # noqa: N801 - Triton's name
 
     def __init__(self, value: Any) -> None:
         self.value = unwrap(value)
+
+    @property
+    def type(self) -> constexpr_type:
+        """The value, as a type."""
+        return constexpr_type(self.value)
 
     def __repr__(self) -> str:
         return f"constexpr[{self.value}]"
@@ -86,7 +111,7 @@ class constexpr:  # noqa: N801 - Triton's name
             raise AttributeError(name)
         return getattr(self.value, name)
 
-    def __reduce__(self) -> tuple[type[constexpr], tuple[Any]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any]]:
         return constexpr, (self.value,)
 
     __add__, __radd__ = _binary(operator.add), _reflected(operator.add)

@@ -138,6 +138,21 @@ class NoSingleTruth(Diagnostic):
     origin: str = ""
 
 
+class ResultUnused(Diagnostic):
+    """A call of a function marked `must_use_result` is a statement of its own."""
+
+    title = "The result of {function} is not being used"
+    label = "the call does nothing else"
+    help = "{advice}"
+    function: str
+    advice: str
+
+    @classmethod
+    def of(cls, function: str, words: Any) -> ResultUnused:
+        """What the mark says: the advice, or True."""
+        return cls(function, words if isinstance(words, str) else "assign it to a variable, or leave the call out")
+
+
 class CarryChanges(Diagnostic):
     """A loop function returns another type than it got."""
 

@@ -6,12 +6,13 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import NotAKernelFunction, NotCallable, ResultUnused
+from tilewright.frontends.errors import NotAKernelFunction, NotCallable
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.operations import Method
 from tilewright.language.callable import MUST_USE, JITCallable
 from tilewright.language.values import describe, is_compile_time, unwrapped
+from tilewright.semantics.errors import ResultUnused
 
 
 def call(frame: Frame, step: hir.Call) -> None:
@@ -31,8 +32,7 @@ def call(frame: Frame, step: hir.Call) -> None:
         arguments.insert(0, callee.owner)
         callee = callee.function
     if step.unused and (words := getattr(callee, MUST_USE, False)):
-        advice = words if isinstance(words, str) else "assign it to a variable, or leave the call out"
-        raise frame.fail(ResultUnused(step.unused, advice), step.location)
+        raise frame.fail(ResultUnused.of(step.unused, words), step.location)
     if isinstance(callee, JITCallable):
         values[step.result] = call_kernel_function(frame, callee, arguments, keywords, step.location)
         return

@@ -1,7 +1,14 @@
 """`triton.runtime.jit`."""
 
+from tilewright.compat.dependencies import DependenciesFinder
 from tilewright.compat.driver import get_device_key
-from tilewright.compat.signatures import get_full_name, mangle_type
+from tilewright.compat.signatures import (
+    compute_cache_key,
+    create_function_from_signature,
+    get_full_name,
+    mangle_type,
+    native_specialize_impl,
+)
 from tilewright.compat.types import canonicalize_dtype, type_canonicalisation_dict
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.captured import functions_by_name as _triton_jit_function_registry
@@ -14,6 +21,7 @@ from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
 
 __all__ = [
     "ConstexprFunction",
+    "DependenciesFinder",
     "JITCallable",
     "JITFunction",
     "JitFunctionInfo",
@@ -22,11 +30,14 @@ __all__ = [
     "MockTensor",
     "TensorWrapper",
     "canonicalize_dtype",
+    "compute_cache_key",
     "constexpr_function",
+    "create_function_from_signature",
     "get_device_key",
     "get_full_name",
     "jit",
     "mangle_type",
+    "native_specialize_impl",
     "reinterpret",
     "type_canonicalisation_dict",
 ]
