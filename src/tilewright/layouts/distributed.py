@@ -246,11 +246,12 @@ class AmdWmma(Distributed):
     @classmethod
     def from_written(cls, written: Written) -> Encoding:
         fields = read_keys(written.keys, cls.keys, cls.name)
-        layout_keys = Key("register", "registers", bases, ()), Key("warp", "warps", bases)
+        layout_keys = Key("register", "registers", bases, ()), Key("warp", "warps", bases, ())
         given = fields.pop("cta_layout")
         rank = fields["tile_rank"] if "rank" in written.keys else 0
-        demand(isinstance(given, dict), "ctaLayout must be a dictionary {register = […], warp = […]}")
-        fields |= read_keys(given or {"warp": []}, layout_keys, "ctaLayout")
+        if not isinstance(given, dict):
+            raise LayoutError("ctaLayout must be a dictionary {register = […], warp = […]}")
+        fields |= read_keys(given, layout_keys, "ctaLayout")
         first = next((row for row in (*fields["registers"], *fields["warps"])), None)
         if first is not None:
             demand(rank in (0, len(first)), "rank is not the length of the rows of ctaLayout")

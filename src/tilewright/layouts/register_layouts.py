@@ -1,0 +1,92 @@
+"""The linear layouts of tiles in registers: blocked, linear, and what NVIDIA's matrix instructions take and give."""
+
+from __future__ import annotations
+
+from tilewright.layouts.distributed import Blocked, DotOperand, Linear, NvidiaMma
+from tilewright.layouts.errors import demand
+from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.walk import REGISTERS, Walk, column_major, operand_order, row_major, without_steps_along
+
+
+def blocked_layout(layout: Blocked, shape: tuple[int, ...]) -> LinearLayout:
+    walk = Walk(len(shape))
+    for name, counts in zip(
+        REGISTERS, (layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta), strict=True
+    ):
+        walk.along_all(name, counts, layout.order)
+    return walk.fitted(shape, layout.cga, layout.order, drop_copies=True)
+
+
+def _mma_tile(walk: Walk, rows: int, columns: int, width: int, axes: tuple[int, int]) -> None:
+    """What one NVIDIA instruction gives or takes: four lanes of `width` registers in a row, eight rows of lanes."""
+    outer, inner = axes
+    walk.along("register", inner, width)
+    walk.along("lane", inner, 4)
+    walk.along("lane", outer, 8)
+    walk.along("register", outer, rows // 8)
+    walk.along("register", inner, columns // (width * 4))
+
+
+def demand_known(layout: NvidiaMma) -> None:
+    """There are linear layouts of versions 2 and 3; `wgmma` has no batches."""
+    demand(layout.version_major in (2, 3), f"nvidia_mma version {layout.version_major} has no linear layout")
+    demand(layout.version_major == 2 or layout.rank == 2, "nvidia_mma version 3 is for 2 dimensions")
+
+
+def nvidia_mma_layout(layout: NvidiaMma, shape: tuple[int, ...]) -> LinearLayout:
+    rank = len(shape)
+    demand_known(layout)
+    walk = Walk(rank)
+    rows, columns = layout.instr_shape[-2:] if layout.version_major == 2 else layout.instr_shape[:2]
+    demand(
+        rows % 8 == 0 and columns % 8 == 0, f"nvidia_mma has no instruction for the shape {list(layout.instr_shape)}"
+    )
+    _mma_tile(walk, rows, columns, 2, (rank - 2, rank - 1))
+    walk.along_all("warp", layout.warps_per_cta, _warp_order(layout))
+    return walk.fitted(shape, layout.cga, row_major(rank))
+
+
+def _warp_order(layout: NvidiaMma) -> tuple[int, ...]:
+    """`wgmma` deals out its four warps along the rows, so there rows come first."""
+    return column_major(layout.rank) if layout.version_major == 3 else row_major(layout.rank)
+
+
+def nvidia_operand_layout(layout: DotOperand, parent: NvidiaMma, shape: tuple[int, ...]) -> LinearLayout:
+    demand_known(parent)
+    rank, width = len(shape), layout.k_width
+    inner, outer = operand_order(layout.op_index, rank)[:2]
+    rows = parent.instr_shape[-2 if parent.version_major == 2 else 0]
+    # The instruction for f64 has eight rows, and takes half of what the others do along k.
+    steps = 4 if rows == 8 else 8
+    walk = Walk(rank)
+    _mma_tile(walk, rows if layout.op_index == 0 else 8, width * steps, width, (outer, inner))
+    walk.along_all("warp", parent.warps_per_cta, _warp_order(parent), copies_along=inner)
+    return walk.fitted(shape, without_steps_along(parent.cga, inner), operand_order(layout.op_index, rank))
+
+
+def blocked_operand_layout(layout: DotOperand, parent: Blocked, shape: tuple[int, ...]) -> LinearLayout:
+    """Every thread has all of what is summed over."""
+    inner = operand_order(layout.op_index, len(shape))[0]
+    walk = Walk(len(shape))
+    sizes = [shape[axis] if axis == inner else size for axis, size in enumerate(parent.size_per_thread)]
+    walk.along_all("register", sizes, parent.order)
+    walk.along_all("lane", parent.threads_per_warp, parent.order, copies_along=inner)
+    walk.along_all("warp", parent.warps_per_cta, parent.order, copies_along=inner)
+    return walk.fitted(shape, without_steps_along(parent.cga, inner), parent.order)
+
+
+def linear_layout(layout: Linear, shape: tuple[int, ...]) -> LinearLayout:
+    walk = Walk(len(shape))
+    for name, rows in zip(REGISTERS, (layout.register, layout.lane, layout.warp), strict=True):
+        walk.rows[name] += rows
+    walk.rows["block"] = list(layout.block)
+    walk.size = [
+        2 ** max(row[axis].bit_length() for rows in layout.all_bases for row in rows) for axis in range(len(shape))
+    ]
+    return walk.fitted(shape, (), _repeat_order(layout), drop_copies=True)
+
+
+def _repeat_order(layout: Linear) -> tuple[int, ...]:
+    """The dimensions in the order in which registers, then lanes and warps, first walk them; then the rest."""
+    seen = [axis for rows in layout.all_bases[:1] for row in rows for axis, step in enumerate(row) if step]
+    return tuple(dict.fromkeys((*seen, *row_major(layout.rank))))

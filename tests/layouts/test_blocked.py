@@ -1,0 +1,55 @@
+"""Blocked layouts chosen for shapes, and those next to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.layouts.blocked import Workers, default_blocked, fill, shape_per_cta
+from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma, Slice
+from tilewright.layouts.neighbours import cga_of, is_split_by_thread, joined, split, transposed, with_dim
+
+
+@pytest.mark.parametrize(
+    ("shape", "workers", "expected"),
+    [
+        ((64,), Workers(4), Blocked((1,), (32,), (4,), (0,))),
+        ((64, 64), Workers(4), Blocked((1, 1), (1, 32), (2, 2), (1, 0))),
+        ((64, 1), Workers(4), Blocked((1, 1), (32, 1), (4, 1), (1, 0))),
+        ((4, 4, 4), Workers(4), Blocked((1, 1, 1), (2, 4, 4), (4, 1, 1), (2, 1, 0))),
+        ((1, 1), Workers(8), Blocked((1, 1), (32, 1), (8, 1), (1, 0))),
+        ((64,), Workers(4, 64), Blocked((1,), (64,), (4,), (0,))),
+        ((64, 2), Workers(2, ctas=4), Blocked((1, 1), (16, 2), (2, 1), (1, 0), ((1, 0), (2, 0)))),
+        ((2,), Workers(2, ctas=4), Blocked((1,), (32,), (2,), (0,), ((1,), (0,)))),
+    ],
+)
+def test_default(shape: tuple[int, ...], workers: Workers, expected: Blocked) -> None:
+    assert default_blocked(shape, workers) is expected
+
+
+def test_filling_starts_with_the_fastest_dimension() -> None:
+    assert fill((64, 64), (1, 8), (1, 0), Workers(4)) is Blocked((1, 8), (4, 8), (4, 1), (1, 0))
+    assert fill((64, 64), (4, 1), (0, 1), Workers(4)) is Blocked((4, 1), (16, 2), (1, 4), (0, 1))
+
+
+def test_part_of_a_cta() -> None:
+    assert shape_per_cta((64, 2), ((1, 0), (2, 0), (0, 0))) == (16, 2)
+    assert shape_per_cta((1, 2), ((1, 0),)) == (1, 2)
+
+
+def test_neighbours() -> None:
+    layout = Blocked((1, 4), (2, 16), (4, 1), (1, 0), ((1, 0),))
+    assert split(joined(layout)) is layout
+    assert is_split_by_thread(joined(layout))
+    assert not is_split_by_thread(layout)
+    assert transposed(layout, (1, 0)) is Blocked((4, 1), (16, 2), (1, 4), (0, 1), ((0, 1),))
+    assert transposed(transposed(layout, (1, 0)), (1, 0)) is layout
+    assert with_dim(layout, 1) is Blocked((1, 1, 4), (2, 1, 16), (4, 1, 1), (0, 1, 2), ((1, 0, 0),))
+
+
+def test_cga_of_derived_layouts() -> None:
+    layout = Blocked((1, 4), (2, 16), (4, 1), (1, 0), ((1, 0), (0, 1)))
+    assert cga_of(layout) == ((1, 0), (0, 1))
+    assert cga_of(Slice(0, layout)) == ((0,), (1,))
+    assert cga_of(DotOperand(0, layout)) == ((1, 0), (0, 0))
+    assert cga_of(Linear(((1,),), ((2,),), ((4,),), ((8,),))) == ((8,),)
+    assert cga_of(NvidiaMma(2, 0, (2, 2), (16, 8))) == ()
