@@ -43,6 +43,7 @@ def test_refused_by_name() -> None:
 NOT_LOWERED = {
     "arith.index_castui": "nothing emits it",
     "builtin.module": "a container",
+    "builtin.unrealized_conversion_cast": "nothing makes it",
     "tt.advance": "rewrite_tensor_pointer takes it away",
     "tt.descriptor_gather": "the language emits loads of tiles of pointers",
     "tt.descriptor_load": "the language emits loads through block pointers",
@@ -63,6 +64,9 @@ NOT_LOWERED = {
 NOT_LOWERED_DIALECTS = {
     "ttg": "tiles with layouts, of GPUs: the CPU pipeline lowers TTIR",
     "ttng": "what NVIDIA's GPUs have: the CPU pipeline lowers TTIR",
+    "amdg": "what AMD's GPUs have: nothing makes it",
+    "amdgpu": "what AMD's GPUs have: nothing makes it",
+    "tti": "Triton's sanitizers: nothing makes it",
 }
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES)
 

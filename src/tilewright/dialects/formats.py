@@ -99,11 +99,21 @@ ARROW = conversion("->")
 # predicate, %a, %b flags {…} : T
 
 
+def _predicate(parser: Parser, predicates: Sequence[str]) -> str:
+    """A predicate, possibly in quotes."""
+    if parser.looks_at('"'):
+        start, word = parser.position, parser.string()
+        if word in predicates:
+            return word
+        raise parser.error(f"a predicate ({', '.join(predicates)})", start)
+    return parser.one_of(predicates, "a predicate")
+
+
 def comparison(predicates: Sequence[str]) -> Format:
     """Two operands of type T compared by one of `predicates`; the result has element type i1."""
 
     def parse(parser: Parser, definition: OpDefinition) -> Op:
-        attributes: dict[str, Attribute] = {"predicate": Keyword(parser.one_of(predicates, "a predicate"))}
+        attributes: dict[str, Attribute] = {"predicate": Keyword(_predicate(parser, predicates))}
         parser.expect(",")
         references = parser.operands()
         parse_flags(parser, attributes)

@@ -57,7 +57,7 @@ def _parse_for(parser: Parser, definition: OpDefinition) -> Op:
     if parser.keyword("iter_args"):
         names, initial = _parse_initial(parser)
         parser.expect("->")
-        carried = parser.list(parser.type, "(", ")")
+        carried = parser.result_types()
     type = parser.type() if parser.optional(":") else index
     operands = parser.resolve_all(bounds + initial, [type] * 3 + carried)
     arguments = [Argument(name, t) for name, t in zip([induction, *names], [type, *carried], strict=True)]
@@ -95,7 +95,7 @@ def _verify_for(op: Op) -> None:
 
 def _parse_if(parser: Parser, definition: OpDefinition) -> Op:
     condition = parser.resolve(parser.operand(), i1)
-    results = parser.list(parser.type, "(", ")") if parser.optional("->") else []
+    results = parser.result_types() if parser.optional("->") else []
     then = _closed(parser.region())
     otherwise = _closed(parser.region()) if parser.keyword("else") else Region()
     return Op(definition, [condition], results, parser.attributes(), [then, otherwise])

@@ -33,9 +33,9 @@ def _parse_make(parser: Parser, definition: OpDefinition) -> Op:
     strides = parser.list(parser.operand, "[", "]")
     attributes = parser.attributes()
     parser.expect(":")
-    pointer = parser.type_body("!tt.ptr")
+    pointer = parser.type_body("!tt.ptr") if parser.looks_at("<") else parser.type()
     parser.expect(",")
-    result = parser.type_body("!tt.tensordesc")
+    result = parser.type_body("!tt.tensordesc") if parser.looks_at("<") else parser.type()
     types: list[Type] = [pointer, *(i32,) * len(shape), *(i64,) * len(strides)]
     return Op(definition, parser.resolve_all([base, *shape, *strides], types), (result,), attributes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, same_shape
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
-from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
@@ -16,6 +16,7 @@ from tilewright.ir.types import FloatType, PointerType
 
 PROPAGATE_NAN = ("none", "all")
 ROUNDINGS = ("rtz", "rtne")
+"""By their numbers in MLIR."""
 
 
 # tt.clampf %x, %min, %max, propagateNan = none {…} : T
@@ -52,6 +53,9 @@ def _verify_clampf(op: Op) -> None:
 def _parse_fp_to_fp(parser: Parser, definition: OpDefinition) -> Op:
     reference = parser.operand()
     attributes = parser.attributes()
+    rounding = attributes.get("rounding")
+    if isinstance(rounding, Number) and rounding.value in (0, 1):
+        attributes["rounding"] = Keyword(ROUNDINGS[int(rounding.value)])
     if parser.optional(","):
         parser.expect("rounding")
         parser.expect("=")

@@ -52,8 +52,9 @@ def parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> Non
         name, values = ("cache", CACHE_MODIFIERS) if word == "cacheModifier" else ("evict", EVICTION_POLICIES)
         attributes[name] = Keyword(parser.one_of(values, f"a {word}"))
     attributes.update(parser.attributes())
-    policy = attributes.pop("cachePolicy", None)
-    if isinstance(policy, Opaque):
+    policy = attributes.get("cachePolicy")
+    if isinstance(policy, Opaque) and policy.text.startswith("#tt."):
+        del attributes["cachePolicy"]
         attributes.update({_POLICY_FIELDS[name]: Keyword(word) for name, word in _POLICY.findall(policy.text)})
 
 
@@ -97,7 +98,9 @@ def _print_access(printer: Printer, op: Op) -> None:
 
 
 def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
-    references = parser.operands()
+    references = [parser.operand()]
+    while parser.optional(",") and parser.looks_at("%"):
+        references.append(parser.operand())
     attributes = _memory_attributes(parser)
     type, result = _parse_pointers(parser)
     wanted = (type, _mask_type(result), result)

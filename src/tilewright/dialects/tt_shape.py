@@ -26,7 +26,7 @@ def _one_element_type(op: Op) -> None:
 
 def _verify_splat(op: Op) -> None:
     _one_element_type(op)
-    require(op.operands[0].type.shape is None, op, f"needs a scalar, not {op.operands[0].type}")
+    require(not op.operands[0].type.shape, op, f"needs a scalar, not {op.operands[0].type}")
     tensor(op, op.results[0])
 
 

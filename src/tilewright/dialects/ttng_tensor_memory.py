@@ -7,11 +7,19 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
+from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_memory import allocation_effect
 from tilewright.dialects.ttng_products import token_piece
 from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.types import i1, i32
+
+
+def _verify_subslice(op: Op) -> None:
+    """Triton 3.5 calls it `N`."""
+    number(op, "N" if "N" in op.attributes else "offset")
+
 
 _TOKEN = {"token": token_piece("dep", "token")}
 
@@ -39,7 +47,7 @@ declare(
 )
 declare(
     "ttng.tmem_subslice",
-    required=("offset",),
+    verify=_verify_subslice,
     **assembly(" %src{} : !src -> !result", "src", "result", defaults={"dim": Number(1, i32)}),
 )
 declare(

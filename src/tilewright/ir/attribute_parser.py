@@ -56,9 +56,11 @@ _TYPE_HEAD = re.compile(r"!?[A-Za-z_][\w$.]*", re.ASCII)
 _EXTENT = re.compile(r"(\d+)x")
 _EXTENTS = re.compile(r"(\d+(?:x\d+)*)" + SPACE)
 _HASH = re.compile(r"#[\w.$]+", re.ASCII)
+_RESOURCES = re.compile(r"\{-#.*?#-\}" + SPACE, re.DOTALL)
+"""Data beside the module, which no op of ours uses."""
 _WHITE = re.compile(r"\s+")
-_INTEGER_NAME = re.compile(r"i(\d+)")
-_KEYWORD = re.compile(r"(?!(?:tensor|i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
+_INTEGER_NAME = re.compile(r"([su]?)i(\d+)")
+_KEYWORD = re.compile(r"(?!(?:tensor|[su]?i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
 """A word that is no type."""
 _PLAIN: dict[str, Type] = {"index": index, "none": none, "!ttg.async.token": async_token, **FLOATS}
 _CARRIED = frozenset(("vector", "memref"))
@@ -78,11 +80,14 @@ class AttributeParser(Scanner):
         self._aliases = {match[1]: match.end() for match in _ALIAS.finditer(text)}
 
     def skip_aliases(self) -> None:
-        """Go past definitions of aliases (`#loc1 = …`), which were found at the start."""
+        """Go past definitions of aliases (`#loc1 = …`), which were found at the start, and resources."""
         while match := _ALIAS.match(self.text, self.position):
             self.position = match.end()
             if self.location() is None:
                 self.type() if match[1][0] == "!" else self.attribute()
+        resources = self.match(_RESOURCES)
+        if resources is not None:
+            self.skip_aliases()
 
     # Types
 
@@ -130,8 +135,11 @@ class AttributeParser(Scanner):
         """`(T, U) -> V`."""
         inputs = self.list(self.type, "(", ")")
         self.expect("->")
-        outputs = self.list(self.type, "(", ")") if self.looks_at("(") else [self.type()]
-        return FunctionType(tuple(inputs), tuple(outputs))
+        return FunctionType(tuple(inputs), tuple(self.result_types()))
+
+    def result_types(self) -> list[Type]:
+        """`(T, U)`, or one type without parentheses."""
+        return self.list(self.type, "(", ")") if self.looks_at("(") else [self.type()]
 
     def signature(self) -> FunctionType:
         """`: (T, U) -> V`."""
@@ -157,7 +165,7 @@ class AttributeParser(Scanner):
         width = _INTEGER_NAME.fullmatch(head)
         if width is None:
             raise self.error("a type", start)
-        return IntType(int(width[1]))
+        return IntType(int(width[2]), width[1])
 
     def _tensor_body(self) -> TensorType:
         """`<4x8xf32, #layout>`."""

@@ -46,17 +46,18 @@ class Type:
 
 
 class IntType(Type):
-    """A signless integer of `bits` bits; `i1` is the truth value."""
+    """An integer of `bits` bits; `i1` is the truth value. Only blocks of descriptors tell a `sign` (s, u)."""
 
-    __slots__ = ("_bits",)
-    _interned: ClassVar[dict[int, IntType]] = {}
+    __slots__ = ("_bits", "sign")
+    _interned: ClassVar[dict[tuple[int, str], IntType]] = {}
     _bits: int
+    sign: str
 
-    def __new__(cls, bits: int) -> IntType:
-        found = cls._interned.get(bits)
+    def __new__(cls, bits: int, sign: str = "") -> IntType:
+        found = cls._interned.get((bits, sign))
         if found is None:
-            found = cls._interned[bits] = object.__new__(cls)
-            found._bits, found.text = bits, f"i{bits}"
+            found = cls._interned[bits, sign] = object.__new__(cls)
+            found._bits, found.sign, found.text = bits, sign, f"{sign}i{bits}"
         return found
 
     @property
