@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import tilewright as tw
+import tilewright.language as tl
 from tilewright.backends.base import BaseBackend
 from tilewright.compat.gluon import NVMMASharedLayout
 from tilewright.compat.gluon import TensorDescriptor as GluonDescriptor
+from tilewright.compat.interpreter import implicit_cvt
 from tilewright.compat.signatures import get_full_name, mangle_type, native_specialize_impl
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 
@@ -78,6 +80,15 @@ def test_descriptors() -> None:
 def test_what_no_kernel_can_take_is_refused() -> None:
     with pytest.raises(tw.ArgumentError, match="a dict cannot be passed"):
         mangle_type({})
+
+
+def test_what_the_interpreter_makes_of_arguments() -> None:
+    flag, (number, array, text) = implicit_cvt((True, (2**40, torch.zeros(4), "text")))
+
+    assert (flag.dtype, flag.handle.data.dtype, flag.handle.data.tolist()) == (tl.int1, bool, [True])
+    assert (number.dtype, number.handle.data.tolist()) == (tl.int64, [2**40])
+    assert array.dtype == tl.pointer_type(tl.float32)
+    assert text == "text"
 
 
 def test_number_one_is_a_number_unless_asked_otherwise() -> None:
