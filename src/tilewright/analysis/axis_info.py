@@ -70,20 +70,21 @@ def _calls(function: Op) -> Iterator[Op]:
 
 
 def _callers_first(module: Op) -> list[Op]:
-    """The functions of `module`, each after those that call it."""
+    """The functions of `module`, each after those that call it, as far as there is no recursion."""
     functions = {op.attributes["sym_name"]: op for op in module.regions[0].block if op.name == "tt.func"}
-    finished: dict[Op, None] = {}
+    entered: set[Op] = set()
+    finished: list[Op] = []
 
     def visit(function: Op) -> None:
-        if function in finished:
-            return
-        for call in _calls(function):
-            visit(functions[_callee(call)])
-        finished[function] = None
+        if function not in entered:
+            entered.add(function)
+            for call in _calls(function):
+                visit(functions[_callee(call)])
+            finished.append(function)
 
     for function in functions.values():
         visit(function)
-    return list(reversed(finished))
+    return finished[::-1]
 
 
 def _met(a: AxisInfo, b: AxisInfo) -> AxisInfo:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tilewright.analysis.axis_info import alignment_remarks
+from tilewright.analysis.shared_memory import allocation_remarks
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass
 from tilewright.tools.kernels import UsageError
@@ -25,6 +27,9 @@ from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
 from tilewright.transforms.cse import cse
+from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm
 from tilewright.transforms.loop_unroll import loop_unroll
@@ -82,7 +87,9 @@ class Request(NamedTuple):
 PASSES: tuple[Row, ...] = (
     Row("adopt_libraries", adopt_libraries),
     Row("canonicalize", canonicalize, ("canonicalize",)),
+    Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
     Row("combine", combine, ("triton-combine",)),
+    Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
     Row("cse", cse, ("cse", "triton-loop-aware-cse")),
     Row("inline", inline, ("inline",)),
     Row("licm", licm, ("triton-licm",)),
@@ -93,11 +100,15 @@ PASSES: tuple[Row, ...] = (
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
 )
 
-REPORTS: tuple[Report, ...] = ()
+REPORTS: tuple[Report, ...] = (
+    Report("alignment", alignment_remarks, ("test-print-alignment",)),
+    Report("allocation", allocation_remarks, ("test-print-allocation",)),
+)
 
 PIPELINES: dict[str, Sequence[Pass]] = {
     "ttir": pipeline.PASSES,
     "normalize": pipeline.NORMALIZING,
+    **{f"ttgir-{capability}": ttgir_passes(TtgirOptions(capability)) for capability in CAPABILITIES},
 }
 """Lists of passes under one name."""
 

@@ -1,0 +1,203 @@
+"""Coalesce: loads, stores and atomics get the layout that makes the fewest memory transactions.
+
+    %v = tt.load %p : tensor<64x64x!tt.ptr<f16>, #blocked>          (rows of 64 elements that count up, 16-byte aligned)
+
+    %q = ttg.convert_layout %p : … -> tensor<64x64x!tt.ptr<f16>, #blocked1>     sizePerThread = [1, 8], order = [1, 0]
+    %w = tt.load %q : tensor<64x64x!tt.ptr<f16>, #blocked1>
+    %v = ttg.convert_layout %w : tensor<64x64xf16, #blocked1> -> tensor<64x64xf16, #blocked>
+
+Threads lie along the axis with the longest contiguous groups, and each takes as many neighbours as one instruction can
+access: 16 bytes, if alignment permits. Accesses of tiles with one shape that depend on each other should agree, so
+each takes the largest number among them; only loads may exceed what one instruction of theirs takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import FloatType, PointerType, TensorType, f64
+from tilewright.layouts.blocked import Workers, fill_cta, shape_per_cta
+from tilewright.layouts.encodings import Blocked
+from tilewright.layouts.neighbours import cga_of
+from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, layout_of_type, with_layout
+from tilewright.transforms.gpu.workers import capability_of, target_of, workers_of
+
+ACCESSES = frozenset(("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "ttg.async_copy_global_to_local"))
+"""Ops whose first operand is the address."""
+DESCRIPTOR_LOADS = frozenset(("tt.descriptor_load", "tt.descriptor_gather"))
+DESCRIPTOR_STORES = frozenset(("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"))
+"""Ops whose last operand is a tile to write through a descriptor."""
+INDEX_OPERANDS = {"tt.descriptor_gather": 1, "tt.descriptor_scatter": 1}
+"""Operands that have a layout of their own."""
+WIDEST_ACCESS = 128
+"""In bits."""
+
+
+def coalesce(module: Op) -> bool:
+    """Choose layouts for all memory accesses of `module`."""
+    facts = analyze_axis_info(module)
+    accesses = Accesses(facts, module)
+    chosen: dict[Op, Blocked] = {}
+    for op in module.walk():
+        if is_tile_access(op):
+            chosen[op] = accesses.layout(op)
+        elif (tile := descriptor_tile(op)) is not None:
+            chosen[op] = descriptor_layout(tile, workers_of(op))
+    for op, layout in chosen.items():
+        relayout(op, layout)
+    return bool(chosen)
+
+
+def is_tile_access(op: Op) -> bool:
+    """Whether `op` accesses memory through a tile of pointers."""
+    return op.name in ACCESSES and op.operands[0].type.shape is not None
+
+
+def relayout(op: Op, layout: Blocked) -> None:
+    """Let `op` take and give tiles with `layout`; others see no difference."""
+    for index, value in enumerate(op.operands):
+        if isinstance(value.type, TensorType) and INDEX_OPERANDS.get(op.name) != index:
+            convert_operand(op, index, layout)
+    for value in op.results:
+        if isinstance(value.type, TensorType):
+            before, value.type = value.type, with_layout(value.type, layout)
+            convert_result(value, before)
+
+
+# --- pointers -----------------------------------------------------------------------------------------------------
+
+
+def order_of(info: AxisInfo) -> tuple[int, ...]:
+    """The axes, those with the longest contiguous groups first; row-major where they are equal."""
+    return tuple(sorted(range(len(info.contiguity)), key=lambda axis: (-info.contiguity[axis], -axis)))
+
+
+class Accesses:
+    """The memory accesses of a module.
+
+    Args:
+        facts: axis info of the pointers.
+        module: what the accesses are in.
+    """
+
+    def __init__(self, facts: Mapping[Value, AxisInfo], module: Op) -> None:
+        self.facts = facts
+        self.module = module
+        self._alike: dict[tuple[object, ...], list[Op]] = {}
+        for op in module.walk():
+            if is_tile_access(op):
+                self._alike.setdefault(self._kind(op), []).append(op)
+
+    def layout(self, op: Op) -> Blocked:
+        """The layout for the access `op`."""
+        pointer = op.operands[0]
+        shape, cga = pointer.type.shape, cga_of(layout_of(pointer))
+        assert shape is not None, "a tile of pointers"
+        order, workers = order_of(self.facts[pointer]), workers_of(op)
+        extents = shape_per_cta(shape, cga)
+        own = self.elements_per_thread(op, extents)
+        count = max([own, *(self.elements_per_thread(other, extents) for other in self._partners(op))])
+        count = min(count, max(1, prod(extents) // (workers.warps * workers.lanes)))
+        if op.name != "tt.load":
+            count = min(count, own)
+        sizes = tuple(count if axis == order[0] else 1 for axis in range(len(shape)))
+        return fill_cta(shape, sizes, order, workers, cga)
+
+    def elements_per_thread(self, op: Op, extents: tuple[int, ...]) -> int:
+        """How many elements along the fastest axis one instruction of `op` can access."""
+        info, bits = self.facts[op.operands[0]], element_bits(op)
+        axis = order_of(info)[0]
+        aligned = max(1, info.divisibility[axis] // max(1, bits // 8))
+        return min(aligned, info.contiguity[axis], extents[axis], self._most(op, bits))
+
+    def _most(self, op: Op, bits: int) -> int:
+        limit = WIDEST_ACCESS // bits
+        atomic = atomic_elements(op, self.module)
+        return limit if atomic is None else min(limit, atomic)
+
+    def _kind(self, op: Op) -> tuple[object, ...]:
+        pointer = op.operands[0]
+        return pointer.type.shape, order_of(self.facts[pointer])
+
+    def _partners(self, op: Op) -> list[Op]:
+        """Accesses of the same shape and order that what `op` computes with flows into, or comes from."""
+        alike = self._alike[self._kind(op)]
+        if len(alike) == 1 or op.operands[0].op is None:
+            return []
+        connected = connected_ops(op)
+        return [other for other in alike if other in connected and other is not op]
+
+
+def element_bits(op: Op) -> int:
+    """The width of what the pointers of the access `op` point to."""
+    pointer = op.operands[0].type.scalar
+    assert isinstance(pointer, PointerType), "an access takes pointers"
+    return pointer.pointee.bits
+
+
+def atomic_elements(op: Op, module: Op) -> int | None:
+    """How many elements an atomic instruction updates at most; None: as many as a store writes."""
+    if op.name == "tt.atomic_cas":
+        return 1
+    if op.name != "tt.atomic_rmw":
+        return None
+    element, kind = op.operands[1].type.scalar, op.attributes["atomic_rmw_op"]
+    assert isinstance(kind, Keyword), "an atomic op says what it does"
+    if not isinstance(element, FloatType) or element is f64:
+        return 1
+    if target_of(module).startswith("hip:"):
+        return max(1, 32 // element.bits)
+    if kind.name != "fadd" or capability_of(module) not in range(1, 90):
+        return None
+    return {"f32": 1, "bf16": 1, "f16": 2}.get(element.text)
+
+
+def connected_ops(op: Op) -> set[Op]:
+    """All ops that values flow between, directly or not, starting at `op`; arguments of functions connect nothing."""
+    found, waiting = {op}, [op]
+    while waiting:
+        for neighbour in _neighbours(waiting.pop()):
+            if neighbour not in found:
+                found.add(neighbour)
+                waiting.append(neighbour)
+    return found
+
+
+def _neighbours(op: Op) -> Iterator[Op]:
+    for value in op.operands:
+        owner = value.owner
+        if isinstance(owner, Op):
+            yield owner
+        elif owner.region is not None and (parent := owner.region.op) is not None and not parent.definition.isolated:
+            yield parent
+    for value in op.results:
+        yield from value.uses
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block
+
+
+# --- descriptors --------------------------------------------------------------------------------------------------
+
+
+def descriptor_tile(op: Op) -> TensorType | None:
+    """The tile that `op` reads or writes through a descriptor."""
+    type = None
+    if op.name in DESCRIPTOR_LOADS:
+        type = op.result.type
+    elif op.name in DESCRIPTOR_STORES:
+        type = op.operands[-1].type
+    return type if isinstance(type, TensorType) else None
+
+
+def descriptor_layout(tile: TensorType, workers: Workers) -> Blocked:
+    """Row-major, as many neighbours per thread as one access to shared memory takes."""
+    cga = cga_of(layout_of_type(tile))
+    share = prod(shape_per_cta(tile.shape, cga)) // (workers.warps * workers.lanes)
+    count = min(max(1, share), WIDEST_ACCESS // tile.bits)
+    rank = len(tile.shape)
+    return fill_cta(tile.shape, (*(1,) * (rank - 1), count), tuple(reversed(range(rank))), workers, cga)

@@ -1,0 +1,236 @@
+"""TTIR → TTGIR: every tile gets a layout.
+
+    %r = tt.make_range {…} : tensor<64xi32>       %r = tt.make_range {…} : tensor<64xi32, #blocked>
+    %c = tt.expand_dims %r {axis = 1} : …         %s = ttg.convert_layout %r : … -> tensor<64xi32, #slice>
+                                                  %t = tt.expand_dims %s {axis = 1} : … -> tensor<64x1xi32, #blocked1>
+                                                  %c = ttg.convert_layout %t : … -> tensor<64x1xi32, #blocked2>
+
+Each shape has one default layout, which all ops take and give. Ops that need a certain layout get their operands
+converted; ops whose result's layout follows from their operands' get it converted back. Most of these conversions are
+gone again after `coalesce` and `remove_layout_conversions`. Types that have a layout already are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import FunctionType, TensorType, Type, i32
+from tilewright.layouts.blocked import Workers, default_blocked, fill
+from tilewright.layouts.encodings import Blocked, DotOperand, Encoding, Slice
+from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
+from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, with_layout
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """Whom the kernel is for.
+
+    Attributes:
+        target: the device, as `cuda:80`.
+        num_warps: how many warps a CTA has.
+        threads_per_warp: how many threads a warp has.
+        num_ctas: how many CTAs share each tile.
+    """
+
+    target: str
+    num_warps: int = 4
+    threads_per_warp: int = 32
+    num_ctas: int = 1
+
+
+def convert_to_ttgir(module: Op, options: ConvertOptions) -> bool:
+    """Give every tile of `module` a layout, and the module the attributes of TTGIR."""
+    conversion = Conversion(Workers(options.num_warps, options.threads_per_warp, options.num_ctas))
+    facts: dict[str, Attribute] = {
+        "ttg.num-ctas": Number(options.num_ctas, i32),
+        "ttg.num-warps": Number(options.num_warps, i32),
+        "ttg.target": options.target,
+        "ttg.threads-per-warp": Number(options.threads_per_warp, i32),
+    }
+    module.attributes = dict(sorted({**module.attributes, **facts}.items()))
+    for op in list(module.walk()):
+        conversion.visit(op)
+    return True
+
+
+class Conversion:
+    """The state of one run: the default layout of each type.
+
+    Args:
+        workers: who computes the kernel.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        self._defaults: dict[Type, Type] = {}
+
+    def visit(self, op: Op) -> None:
+        """Give the values that `op` defines their types; its operands have theirs."""
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.args:
+                    value.type = self.default(value.type)
+        kinds = [value.type for value in op.results]
+        if op.name == "tt.dot" or any(isinstance(kind, TensorType) and not kind.encoding for kind in kinds):
+            RULES.get(op.name, _typed)(op, self)
+            for value, kind in zip(op.results, kinds, strict=True):
+                convert_result(value, self.default(kind))
+        elif op.name in INDEX_OPERANDS:
+            _take_indices(op, self)
+        elif op.name == "tt.func":
+            _retype_function(op, self)
+
+    def default(self, type: Type) -> Type:
+        """`type` with the default layout of its shape, if it is a tile without one."""
+        found = self._defaults.get(type)
+        if found is None:
+            found = type
+            if isinstance(type, TensorType) and type.encoding is None:
+                found = with_layout(type, default_blocked(type.shape, self.workers))
+            self._defaults[type] = found
+        return found
+
+
+# --- rules: what an op takes, and the types of its results --------------------------------------------------------
+
+
+def _typed(op: Op, conversion: Conversion) -> None:
+    """Most ops take and give default layouts."""
+    for value in op.results:
+        value.type = conversion.default(value.type)
+
+
+def _blocked(value: Value) -> Blocked:
+    layout = layout_of(value)
+    assert isinstance(layout, Blocked), "ops take tiles with default layouts"
+    return layout
+
+
+def _constant(op: Op, conversion: Conversion) -> None:
+    _typed(op, conversion)
+    value = op.attributes["value"]
+    if isinstance(value, Number | Dense):
+        op.attributes = {**op.attributes, "value": value._replace(type=op.result.type)}
+
+
+def _give(op: Op, layout: Encoding) -> None:
+    for value in op.results:
+        value.type = with_layout(value.type, layout)
+
+
+def _expand_dims(op: Op, conversion: Conversion) -> None:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "expand_dims has an axis"
+    layout = with_dim(_blocked(op.operands[0]), int(axis.value))
+    convert_operand(op, 0, Slice(int(axis.value), layout))
+    _give(op, layout)
+
+
+def _as_operand(op: Op, conversion: Conversion) -> None:
+    """Broadcasts and scans keep the layout of what they are applied to."""
+    for value, source in zip(op.results, op.operands, strict=False):
+        value.type = with_layout(value.type, layout_of(source))
+
+
+def _reduce(op: Op, conversion: Conversion) -> None:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "a reduction has an axis"
+    for value, source in zip(op.results, op.operands, strict=True):
+        value.type = with_layout(value.type, Slice(int(axis.value), _blocked(source)))
+
+
+def _trans(op: Op, conversion: Conversion) -> None:
+    order = op.attributes["order"]
+    assert isinstance(order, DenseArray), "trans has an order"
+    _give(op, transposed(_blocked(op.operands[0]), order.values))
+
+
+def _join(op: Op, conversion: Conversion) -> None:
+    _give(op, joined(_blocked(op.operands[0])))
+
+
+def _split(op: Op, conversion: Conversion) -> None:
+    source = _blocked(op.operands[0])
+    if not is_split_by_thread(source):
+        source = joined(default_blocked(op.result.type.shape or (), conversion.workers))
+        convert_operand(op, 0, source)
+    _give(op, split(source))
+
+
+def _elements_per_thread(layout: Blocked, shape: tuple[int, ...]) -> int:
+    """How many elements of a tile a thread has, duplicates included."""
+    count = 1
+    for dim, extent in enumerate(shape):
+        block = layout.size_per_thread[dim] * layout.threads_per_warp[dim] * layout.warps_per_cta[dim]
+        count *= layout.size_per_thread[dim] * max(1, -(-extent // block))
+    return count
+
+
+def _cat(op: Op, conversion: Conversion) -> None:
+    """A thread of the result has place for all elements it has of the operands."""
+    _typed(op, conversion)
+    layout = _blocked(op.result)
+    parts = [(_blocked(value), value.type.shape or ()) for value in op.operands]
+    needed = sum(_elements_per_thread(*part) for part in parts)
+    place = _elements_per_thread(layout, op.result.type.shape or ())
+    factor = (1 << (needed - 1).bit_length()) // place
+    sizes = list(layout.size_per_thread)
+    sizes[layout.order[0]] *= max(1, factor)
+    _give(op, Blocked(tuple(sizes), layout.threads_per_warp, layout.warps_per_cta, layout.order, layout.cga))
+
+
+def _dot(op: Op, conversion: Conversion) -> None:
+    """The result is held in squares as large as there are elements for; the operands in the order it needs them in."""
+    shape, workers = op.result.type.shape or (), conversion.workers
+    assert len(shape) >= 2, "a dot is a matrix"
+    share = op.result.type.numel // (workers.warps * workers.lanes) if isinstance(op.result.type, TensorType) else 1
+    side = 4 if share >= 16 else 2 if share >= 4 else 1
+    sizes = (*(1,) * (len(shape) - 2), *(min(side, extent) for extent in shape[-2:]))
+    layout = fill(shape, sizes, tuple(reversed(range(len(shape)))), workers)
+    for index in (0, 1):
+        if not isinstance(layout_of(op.operands[index]), DotOperand):
+            convert_operand(op, index, DotOperand(index, layout))
+    convert_operand(op, 2, layout)
+    _give(op, layout)
+
+
+INDEX_OPERANDS = {"tt.descriptor_gather": 1, "tt.descriptor_scatter": 1}
+"""Ops on descriptors that take a list of rows, and the operand that is it."""
+
+
+def _take_indices(op: Op, conversion: Conversion) -> None:
+    """One instruction takes four rows, so a thread has four in a row, and all warps have all of them."""
+    workers = conversion.workers
+    cga = fill((1, workers.ctas), (1, 1), (1, 0), workers).cga
+    parent = Blocked((1, 4), (workers.lanes, 1), (1, workers.warps), (1, 0), cga)
+    convert_operand(op, INDEX_OPERANDS[op.name], Slice(0, parent))
+
+
+def _gather_rows(op: Op, conversion: Conversion) -> None:
+    _take_indices(op, conversion)
+    _typed(op, conversion)
+
+
+def _retype_function(op: Op, conversion: Conversion) -> None:
+    type = op.attributes["function_type"]
+    assert isinstance(type, FunctionType), "a function has a function type"
+    inputs, outputs = (tuple(map(conversion.default, kinds)) for kinds in (type.inputs, type.outputs))
+    op.attributes = {**op.attributes, "function_type": FunctionType(inputs, outputs)}
+
+
+RULES: dict[str, Callable[[Op, Conversion], None]] = {
+    "arith.constant": _constant,
+    "tt.broadcast": _as_operand,
+    "tt.cat": _cat,
+    "tt.descriptor_gather": _gather_rows,
+    "tt.dot": _dot,
+    "tt.expand_dims": _expand_dims,
+    "tt.join": _join,
+    "tt.reduce": _reduce,
+    "tt.scan": _as_operand,
+    "tt.split": _split,
+    "tt.trans": _trans,
+}

@@ -1,0 +1,99 @@
+"""The road from TTIR to TTGIR as code for an NVIDIA GPU is made from it.
+
+The order is that of Triton 3.9 for compute capabilities 8.x, 9.x, 10.x and 12.x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.cse import cse
+from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.licm import licm
+from tilewright.transforms.symbol_dce import symbol_dce
+
+CAPABILITIES = (80, 90, 100, 120)
+"""One of each family of devices; others are treated as the family's."""
+
+
+@dataclass(frozen=True)
+class TtgirOptions:
+    """Whom a kernel is compiled for, and how.
+
+    Attributes:
+        capability: the compute capability of the device: 80, 90, 100, ….
+        num_warps: how many warps a CTA has.
+        num_ctas: how many CTAs share each tile.
+    """
+
+    capability: int
+    num_warps: int = 4
+    num_ctas: int = 1
+
+
+def ttgir_passes(options: TtgirOptions) -> tuple[Pass, ...]:
+    """The passes that turn TTIR into TTGIR, in order."""
+    return (
+        *_layouts(options),
+        *_loops(options),
+        *_finish(options),
+    )
+
+
+def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Who holds what: memory decides first, then matrix instructions."""
+    device = ConvertOptions(f"cuda:{options.capability}", options.num_warps, 32, options.num_ctas)
+    return (
+        Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
+        Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
+        Pass("cse", cse),  # equal conversions
+    )
+
+
+def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Memory accesses of a loop's next iterations overlap with the arithmetic of this one."""
+    return (
+        Pass("licm", licm),
+        Pass("canonicalize", canonicalize),
+        Pass("cse", cse),
+    )
+
+
+def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Instructions in their final form and order."""
+    return (
+        Pass("symbol_dce", symbol_dce),
+        Pass("cse", cse),
+        Pass("canonicalize", canonicalize),
+    )
+
+
+def optimize_ttgir(
+    module: Op,
+    options: TtgirOptions,
+    *,
+    dump: Callable[[str, Op], None] | None = None,
+    timings: dict[str, float] | None = None,
+) -> Op:
+    """Turn `module` from TTIR into TTGIR, in place.
+
+    Args:
+        module: optimised TTIR.
+        options: whom it is for.
+        dump: called with the pass's name and the module after every pass.
+        timings: gets the seconds each pass took.
+
+    Returns:
+        the module.
+
+    Raises:
+        VerificationError: when a pass leaves malformed IR behind.
+    """
+    run_passes(module, ttgir_passes(options), dump=dump, timings=timings)
+    return module
