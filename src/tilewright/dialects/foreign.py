@@ -8,6 +8,7 @@ from tilewright.ir.declare import Effect, declare
 declare(
     "builtin.unrealized_conversion_cast", **assembly("?( %inputs* : !inputs*) to !outputs*{}", "inputs*", "outputs*")
 )
+declare("llvm.mlir.undef", **assembly("{} : !result", "", "result"))
 declare("tti.experimental_fpsan_embed", **assembly(" %val{} : =>", "val", "result"))
 declare("tti.experimental_fpsan_unembed", **assembly(" %val{} : =>", "val", "result"))
 declare("tti.experimental_cluster_cta_id", **assembly("{} : !result", "", "result"))
