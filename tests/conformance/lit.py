@@ -160,9 +160,9 @@ class Runner:
         with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
             file.write(wanted)
             file.flush()
-            command = [self.filecheck, *(line.check or ()), "--allow-unused-prefixes", file.name]
+            command = [self.filecheck, *(line.check or ()), "--allow-unused-prefixes", "--dump-input=never", file.name]
             done = subprocess.run(command, input=printed, text=True, capture_output=True, check=False)
-        return done.stderr.replace(file.name, "check") if done.returncode else ""
+        return done.stderr.replace(file.name, "check") + printed if done.returncode else ""
 
     def _check_diagnostics(
         self, segment: Segment, found: list[Function], name: str, line: RunLine, expected: list[Expectation]

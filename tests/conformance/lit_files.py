@@ -142,7 +142,7 @@ def _run_line(command: str) -> RunLine:
         if program == "triton-opt":
             opts.append(_opt_command(arguments))
         elif program == "FileCheck":
-            check = tuple(argument for argument in arguments if argument != "%s")
+            check = tuple(argument for argument in arguments if argument != "%s" and "dump-input" not in argument)
         else:
             return RunLine(tuple(opts), None, program or part.strip())
     return RunLine(tuple(opts), check)

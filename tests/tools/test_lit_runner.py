@@ -59,8 +59,8 @@ FILECHECK = """#!{python}
 import re, sys
 printed = sys.stdin.read()
 for wanted in re.findall("CHECK(?:-LABEL)?: (.*)", open(sys.argv[-1]).read()):
-    pattern = "".join(re.escape(p) if i % 2 == 0 else ".*" for i, p in enumerate(re.split(r"(\\[\\[.*?\\]\\])", wanted)))
-    if not re.search(pattern, printed):
+    parts = re.split(r"(\\[\\[.*?\\]\\])", wanted)
+    if not re.search("".join(".*" if i % 2 else re.escape(part) for i, part in enumerate(parts)), printed):
         sys.exit("no " + wanted)
 """
 
@@ -105,8 +105,9 @@ def test_files_that_are_not_there(runner: object) -> None:
 
 
 def test_run_lines(lit: ModuleType) -> None:
-    text = "// RUN: triton-opt %s -a='b=c d=2' \\\n// RUN: -verify-diagnostics=only-expected --c | FileCheck %s --check-prefixes=A,B"
-    (line,) = lit.run_lines(text)
+    first = "// RUN: triton-opt %s -a='b=c d=2' \\\n"
+    second = "// RUN: -verify-diagnostics=only-expected --c | FileCheck %s --check-prefixes=A,B"
+    (line,) = lit.run_lines(first + second)
     assert line.commands[0].passes == ("-a=b=c d=2", "--c")
     assert line.commands[0].verify == "only-expected"
     assert line.prefixes == ["A", "B"]

@@ -141,5 +141,5 @@ def test_every_pass_has_a_purpose_and_runs_on_ttir(capsys: pytest.CaptureFixture
 
 
 def test_flags_of_triton() -> None:
-    for text in ("-triton-licm", "--triton-licm", "triton-licm", "licm"):
-        assert [request.row.name for request in find_passes(text)] == ["licm"]
+    for text in ("-triton-combine", "--triton-combine", "triton-combine", "combine"):
+        assert [request.row.name for request in find_passes(text)] == ["combine"]

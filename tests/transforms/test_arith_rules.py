@@ -329,3 +329,13 @@ def test_tiles_fold_like_scalars() -> None:
 def test_truncation_wraps() -> None:
     body = "%c = arith.constant 300 : i32\n%r = arith.trunci %c : i32 to i8\ntt.return %r : i8"
     assert folded(body) == 44
+
+
+@pytest.mark.parametrize(
+    ("zero", "type", "result"),
+    [("0.0", "f8E4M3FN", "0.0"), ("-0.0", "f8E4M3FN", "-0.0"), ("-0.0", "f8E4M3FNUZ", "0.0"), ("1.0", "f16", None)],
+)
+def test_zeros_in_other_formats(zero: str, type: str, result: str | None) -> None:
+    back = f"tt.return %r : {type}"
+    before = f"%z = arith.constant {zero} : f32\n%r = tt.fp_to_fp %z, rounding = rtne : f32 -> {type}\n{back}"
+    check(canonicalize, "", before, result and f"%r = arith.constant {result} : {type}\n{back}")

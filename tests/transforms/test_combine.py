@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting_cases import check
 
-from tilewright.transforms.combine import combine
+from tilewright.transforms.combine import combine, combine_keeping_bases
 
 M = "tensor<16x16x{}>"
 DOT = """
@@ -142,3 +142,35 @@ def test_reshape_before_reduce() -> None:
     signature = "%x: tensor<4x8xi32>"
     check(combine, signature, RESHAPE.format("", SUM), RESHAPE.format(" allow_reorder", SUM))
     check(combine, signature, RESHAPE.format("", "tt.return %a : tensor<32xi32>"), None)
+
+
+def test_sum_with_scaled_dot() -> None:
+    block, scale = "tensor<32x32xf8E5M2>", "tensor<32x1xi8>"
+    signature = f"%a: {block}, %b: {block}, %s: {scale}, %c: tensor<32x32xf32>"
+    dot = "%{0} = tt.dot_scaled %a scale %s, %b scale %s, %{1} lhs = e5m2 rhs = e5m2 {{fastMath = false}}"
+    dot += f" : {block}, {scale} * {block}, {scale} -> tensor<32x32xf32>\n"
+    zero, end = "%z = arith.constant dense<0.0> : tensor<32x32xf32>\n", "tt.return %r : tensor<32x32xf32>"
+    sum = "%r = arith.addf %d, %c : tensor<32x32xf32>\n"
+    check(combine, signature, zero + dot.format("d", "z") + sum + end, dot.format("r", "c") + end)
+
+
+def test_wide_offsets_are_added_first() -> None:
+    signature = "%p: !tt.ptr<f32>, %i: {0}, %j: {0}"
+    before = "%q = tt.addptr %p, %i : !tt.ptr<f32>, {0}\n%r = tt.addptr %q, %j{1} : !tt.ptr<f32>, {0}\n"
+    after = "%k = arith.addi %i, %j : i64\n%r = tt.addptr %p, %k {tt.divisibility = 16 : i32} : !tt.ptr<f32>, i64\n"
+    end = "tt.return %r : !tt.ptr<f32>"
+    facts = " {tt.divisibility = 16 : i32, tt.other}"
+    check(combine, signature.format("i64"), before.format("i64", facts) + end, after + end)
+    check(combine, signature.format("i32"), before.format("i32", facts) + end, None)
+    check(combine_keeping_bases, signature.format("i64"), before.format("i64", facts) + end, None)
+
+
+@pytest.mark.parametrize(("loaded", "shape", "combines"), [("1x1x32", "32", True), ("2x16", "32", False)])
+def test_reshaped_descriptor_loads(loaded: str, shape: str, combines: bool) -> None:
+    signature = f"%d: !tt.tensordesc<tensor<{loaded}xf32>>, %i: i32"
+    place = f"%d[{', '.join(['%i'] * (loaded.count('x') + 1))}] : !tt.tensordesc<tensor<{loaded}xf32>>"
+    before = f"%x = tt.descriptor_load {place} -> tensor<{loaded}xf32>\n"
+    before += f"%r = tt.reshape %x : tensor<{loaded}xf32> -> tensor<{shape}xf32>\n"
+    after = f"%r = tt.descriptor_load {place} -> tensor<{shape}xf32>\n"
+    end = f"tt.return %r : tensor<{shape}xf32>"
+    check(combine, signature, before + end, after + end if combines else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting_cases import check
 
-from tilewright.transforms.cse import cse
+from tilewright.transforms.cse import cse, loop_aware_cse
 
 XY = "%x: i32, %y: i32, %p: !tt.ptr<i32>, %q: !tt.ptr<i32>, %c: i1"
 END = "\ntt.store %p, %a : !tt.ptr<i32>\ntt.store %q, %b : !tt.ptr<i32>\ntt.return"
@@ -137,8 +137,59 @@ def test_loop_values_that_step_alike() -> None:
         scf.yield %s : i32
       }
       tt.return %r, %r : i32, i32"""
-    check(cse, XY, ALIKE.format("%y", "addi", "%x"), after)
-    check(cse, XY, ALIKE.format("%x", "addi", "%x"), None)
-    check(cse, XY, ALIKE.format("%y", "muli", "%x"), None)
-    check(cse, XY, ALIKE.format("%y", "addi", "%i"), None)
-    check(cse, XY, ALIKE.format("%y", "addi", "%a"), None)
+    check(loop_aware_cse, XY, ALIKE.format("%y", "addi", "%x"), after)
+    check(loop_aware_cse, XY, ALIKE.format("%x", "addi", "%x"), None)
+    check(loop_aware_cse, XY, ALIKE.format("%y", "muli", "%x"), None)
+    check(loop_aware_cse, XY, ALIKE.format("%y", "addi", "%i"), None)
+    check(loop_aware_cse, XY, ALIKE.format("%y", "addi", "%a"), None)
+    check(cse, XY, ALIKE.format("%y", "addi", "%x"), None)
+
+
+def test_loop_values_that_depend_on_each_other() -> None:
+    """Two pairs of a counter and a phase: each phase flips when its counter wraps."""
+    before = """
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c3 = arith.constant 3 : i32
+      %r:4 = scf.for %i = %c0 to %x step %c1 iter_args(%m = %c0, %f = %y, %n = %c0, %g = %y)
+          -> (i32, i32, i32, i32) : i32 {
+        %m1 = arith.addi %m, %c1 : i32
+        %d = arith.cmpi eq, %m1, %c3 : i32
+        %f1 = arith.xori %f, %c1 : i32
+        %m2 = arith.select %d, %c0, %m1 : i32
+        %f2 = arith.select %d, %f1, %f : i32
+        %n1 = arith.addi %n, %c1 : i32
+        %e = arith.cmpi eq, %n1, %c3 : i32
+        %g1 = arith.xori %g, %c1 : i32
+        %n2 = arith.select %e, {0}, %n1 : i32
+        %g2 = arith.select %e, %g1, %g : i32
+        scf.yield %m2, %f2, %n2, %g2 : i32, i32, i32, i32
+      }
+      tt.return %r#1, %r#3 : i32, i32"""
+    after = """
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c3 = arith.constant 3 : i32
+      %r:2 = scf.for %i = %c0 to %x step %c1 iter_args(%m = %c0, %f = %y) -> (i32, i32) : i32 {
+        %m1 = arith.addi %m, %c1 : i32
+        %d = arith.cmpi eq, %m1, %c3 : i32
+        %f1 = arith.xori %f, %c1 : i32
+        %m2 = arith.select %d, %c0, %m1 : i32
+        %f2 = arith.select %d, %f1, %f : i32
+        scf.yield %m2, %f2 : i32, i32
+      }
+      tt.return %r#1, %r#1 : i32, i32"""
+    check(loop_aware_cse, XY, before.replace("{0}", "%c0"), after)
+    check(loop_aware_cse, XY, before.replace("{0}", "%c1"), None)
+
+
+def test_inside_reductions() -> None:
+    body = """%a = "tt.reduce"(%t) <{{axis = 0 : i32}}> ({{
+      ^bb0(%l: i32, %s: i32):
+        %u = arith.addi %l, %s : i32
+        {}
+        tt.reduce.return %w : i32
+      }}) : (tensor<8xi32>) -> i32
+      tt.return %a : i32"""
+    twice = "%v = arith.addi %s, %l : i32\n%w = arith.muli %u, %v : i32"
+    check(cse, "%t: tensor<8xi32>", body.format(twice), body.format("%w = arith.muli %u, %u : i32"))

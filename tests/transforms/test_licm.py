@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting_cases import check
 
-from tilewright.transforms.licm import licm
+from tilewright.transforms.licm import licm, licm_with_loads
 
 SIGNATURE = "%n: i32, %x: i32, %p: !tt.ptr<i32>"
 LOOP = """
@@ -91,3 +91,27 @@ def test_while_loops() -> None:
     signature = "%n: i32, %x: i32, %m2: i32"
     line = "%m = arith.muli %n, %n : i32"
     check(licm, signature, body.format("", line), body.format(line, ""))
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_loads_move_under_the_condition_that_there_is_a_step(mask: bool) -> None:
+    loop = """
+      %c1 = arith.constant 1 : i32
+      %z = arith.constant dense<0> : tensor<8xi32>
+      {0}
+      %r = scf.for %i = %x to %n step %c1 iter_args(%s = %z) -> (tensor<8xi32>) : i32 {{
+        {1}
+        %b = arith.addi %s, %a : tensor<8xi32>
+        {2}
+        scf.yield %b : tensor<8xi32>
+      }}
+      tt.return %r : tensor<8xi32>"""
+    signature = "%n: i32, %x: i32, %t: tensor<8x!tt.ptr<i32>>, %m: tensor<8xi1>"
+    load = f"%a = tt.load %t{', %m' if mask else ''} : tensor<8x!tt.ptr<i32>>"
+    guard = "%c = arith.cmpi slt, %x, %n : i32\n%g = tt.splat %c : i1 -> tensor<8xi1>\n"
+    guard += "%h = arith.andi %g, %m : tensor<8xi1>\n" if mask else ""
+    guarded = f"{guard}%a = tt.load %t, {'%h' if mask else '%g'} : tensor<8x!tt.ptr<i32>>"
+    store = "tt.store %t, %b : tensor<8x!tt.ptr<i32>>"
+    check(licm_with_loads, signature, loop.format("", load, ""), loop.format(guarded, "", ""))
+    check(licm_with_loads, signature, loop.format("", load, store), None)
+    check(licm, signature, loop.format("", load, ""), None)

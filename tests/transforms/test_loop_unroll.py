@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting_cases import check, function
 
-from tilewright.transforms.loop_unroll import loop_unroll
+from tilewright.transforms.loop_unroll import unroll_and_tidy
 
 LOOP = """
   %lo = arith.constant 0 : i32
@@ -32,18 +32,18 @@ def test_whole_groups() -> None:
         scf.yield %m : i32
       }
       tt.return %r : i32"""
-    check(loop_unroll, "%x: i32", LOOP.format(8, FACTOR(2)), after)
+    check(unroll_and_tidy, "%x: i32", LOOP.format(8, FACTOR(2)), after)
 
 
 @pytest.mark.parametrize("attributes", ["", FACTOR(1)])
 def test_nothing_to_unroll(attributes: str) -> None:
-    check(loop_unroll, "%x: i32", LOOP.format(8, attributes), LOOP.format(8, ""))
+    check(unroll_and_tidy, "%x: i32", LOOP.format(8, attributes), LOOP.format(8, ""))
 
 
 def run(body: str, **arguments: int) -> int:
     """A tiny evaluator of loops of adds and multiplications, to see that every step runs once and in order."""
     module = function("%x: i32, %n: i32", body)
-    loop_unroll(module)
+    unroll_and_tidy(module)
     block = module.regions[0].block.terminator.regions[0].block
     values = dict(zip(block.args, arguments.values(), strict=True))
 

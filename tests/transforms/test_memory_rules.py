@@ -63,7 +63,23 @@ def test_pointers_as_integers_and_back() -> None:
     before = "%a = tt.ptr_to_int %p : !tt.ptr<f32> -> {0}\n%r = tt.int_to_ptr %a : {0} -> !tt.ptr<{1}>" + end
     check(canonicalize, "%p: !tt.ptr<f32>", before.format("i64", "f32"), "tt.return %p : !tt.ptr<f32>")
     check(canonicalize, "%p: !tt.ptr<f32>", before.format("i32", "f32"), None)
-    check(canonicalize, "%p: !tt.ptr<f32>", before.format("i64", "f16"), None)
+    cast = "%r = tt.bitcast %p : !tt.ptr<f32> -> !tt.ptr<f16>\ntt.return %r : !tt.ptr<f16>"
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format("i64", "f16"), cast)
+
+
+@pytest.mark.parametrize(("bytes", "elements"), [(16, 4), (-8, -2), (6, None)])
+def test_sums_of_addresses(bytes: int, elements: int | None) -> None:
+    before = """
+      %c = arith.constant dense<{0}> : tensor<8xi64>
+      %s = arith.addi %x, %c : tensor<8xi64>
+      %r = tt.int_to_ptr %s : tensor<8xi64> -> tensor<8x!tt.ptr<f32>>
+      tt.return %r : tensor<8x!tt.ptr<f32>>"""
+    after = """
+      %c = arith.constant dense<{0}> : tensor<8xi64>
+      %p = tt.int_to_ptr %x : tensor<8xi64> -> tensor<8x!tt.ptr<f32>>
+      %r = tt.addptr %p, %c : tensor<8x!tt.ptr<f32>>, tensor<8xi64>
+      tt.return %r : tensor<8x!tt.ptr<f32>>"""
+    check(canonicalize, "%x: tensor<8xi64>", before.format(bytes), elements and after.format(elements))
 
 
 def test_bitcasts() -> None:

@@ -110,3 +110,26 @@ def test_join_and_split() -> None:
 def test_unsplat_of_splat() -> None:
     before = f"%a = tt.splat %x : f32 -> {T('1x1')}\n%r = tt.unsplat %a : {T('1x1')}\ntt.return %r : f32"
     check(canonicalize, "%x: f32", before, "tt.return %x : f32")
+
+
+@pytest.mark.parametrize(("start", "end", "known"), [(3, 4, True), (0, 2, False)])
+def test_ranges_of_one_number(start: int, end: int, known: bool) -> None:
+    shape = end - start
+    line = f"%r = tt.make_range {{end = {end} : i32, start = {start} : i32}} : tensor<{shape}xi32>\n"
+    constant = f"%r = arith.constant dense<{start}> : tensor<{shape}xi32>\n"
+    back = f"tt.return %r : tensor<{shape}xi32>"
+    check(canonicalize, "", line + back, constant + back if known else None)
+
+
+def test_layouts_are_kept() -> None:
+    blocked = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [1, 1], order = [0, 1]}>"
+    slice = f"#ttg.slice<{{dim = 1, parent = {blocked}}}>"
+    before = f"""
+      %a = tt.broadcast %x : tensor<1xf32, {slice}> -> tensor<32xf32, {slice}>
+      %r = tt.expand_dims %a {{axis = 1 : i32}} : tensor<32xf32, {slice}> -> tensor<32x1xf32, {blocked}>
+      tt.return %r : tensor<32x1xf32, {blocked}>"""
+    after = f"""
+      %a = tt.expand_dims %x {{axis = 1 : i32}} : tensor<1xf32, {slice}> -> tensor<1x1xf32, {blocked}>
+      %r = tt.broadcast %a : tensor<1x1xf32, {blocked}> -> tensor<32x1xf32, {blocked}>
+      tt.return %r : tensor<32x1xf32, {blocked}>"""
+    check(canonicalize, f"%x: tensor<1xf32, {slice}>", before, after)

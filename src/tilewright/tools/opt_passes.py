@@ -26,12 +26,13 @@ from tilewright.transforms import pipeline
 from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
-from tilewright.transforms.cse import cse
+from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.inline import inline
-from tilewright.transforms.licm import licm
+from tilewright.transforms.licm import licm, licm_with_loads
+from tilewright.transforms.loop_peeling import peel_marked_loops
 from tilewright.transforms.loop_unroll import loop_unroll
 from tilewright.transforms.reorder_broadcast import reorder_broadcast
 from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
@@ -90,9 +91,12 @@ PASSES: tuple[Row, ...] = (
     Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
     Row("combine", combine, ("triton-combine",)),
     Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
-    Row("cse", cse, ("cse", "triton-loop-aware-cse")),
+    Row("cse", cse, ("cse",)),
     Row("inline", inline, ("inline",)),
-    Row("licm", licm, ("triton-licm",)),
+    Row("licm", licm),
+    Row("licm_with_loads", licm_with_loads, ("triton-licm",)),
+    Row("loop_aware_cse", loop_aware_cse, ("triton-loop-aware-cse",)),
+    Row("loop_peeling", peel_marked_loops, ("triton-test-loop-peeling",)),
     Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
     Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
     Row("rewrite_tensor_pointer", rewrite_tensor_pointer, ("triton-rewrite-tensor-pointer",)),

@@ -27,29 +27,64 @@ def drop_arguments(block: Block, dropped: Collection[int]) -> None:
         value.index = i
 
 
-def merge_alike(loop: Op) -> None:
-    """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b, in an `scf.for`"""
+def merge_alike(loop: Op) -> bool:
+    """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b, in an `scf.for`.
+
+    Returns:
+        whether there were such values.
+    """
     block = loop.regions[0].block
-    first: dict[Value, int] = {}
+    by_start: dict[Value, list[int]] = {}
     merged = []
     for i, value in enumerate(loop.operands[3:]):
-        earlier = first.setdefault(value, i)
-        if earlier != i and _step_alike(block, earlier, i):
+        alike = by_start.setdefault(value, [])
+        earlier = next((j for j in alike if _stay_equal(loop, j, i)), None)
+        if earlier is None:
+            alike.append(i)
+        else:
+            merged.append(i)
             block.args[i + 1].replace_by(block.args[earlier + 1])
             loop.results[i].replace_by(loop.results[earlier])
-            merged.append(i)
     if merged:
         terminator = block.terminator
         terminator.set_operands(without(terminator.operands, merged))
         loop.set_operands(without(loop.operands, [i + 3 for i in merged]))
         drop_arguments(block, [i + 1 for i in merged])
         drop_results(loop, merged)
+    return bool(merged)
 
 
-def _step_alike(block: Block, i: int, j: int) -> bool:
-    """Whether carried values i and j get their next values in the same way, each from itself."""
-    a, b = block.args[i + 1], block.args[j + 1]
-    x, y = (block.terminator.operands[k].op for k in (i, j))
-    if x is None or y is None or x.name != y.name or x.regions or not is_pure(x) or x.attributes != y.attributes:
+def _stay_equal(loop: Op, i: int, j: int) -> bool:
+    """Whether carried values i and j, which start equal, are equal in every step.
+
+    They are, if from the assumption that they are equal it follows that their next values are; values it needs on the
+    way may be carried ones too, which then start equal and are assumed to be equal as well.
+    """
+    block, initial = loop.regions[0].block, loop.operands[3:]
+    following = block.terminator.operands
+    pending, assumed = [(following[i], following[j])], {(block.args[i + 1], block.args[j + 1])}
+    while pending:
+        a, b = pending.pop()
+        if a is b or (a, b) in assumed:
+            continue
+        assumed.add((a, b))
+        x, y = a.owner, b.owner
+        if x is block and y is block:
+            m, n = a.index - 1, b.index - 1
+            if m < 0 or n < 0 or initial[m] is not initial[n]:
+                return False
+            pending.append((following[m], following[n]))
+        elif isinstance(x, Op) and isinstance(y, Op) and a.index == b.index and _compute_alike(x, y, block):
+            pending += zip(x.operands, y.operands, strict=True)
+        else:
+            return False
+    return True
+
+
+def _compute_alike(x: Op, y: Op, block: Block) -> bool:
+    """Whether two ops of `block` compute the same if their operands are equal."""
+    if x.name != y.name or x.block is not block or y.block is not block or x.regions or y.regions:
         return False
-    return len(x.results) == 1 and x.operands == [a if value is b else value for value in y.operands]
+    if not is_pure(x) or x.attributes != y.attributes or len(x.operands) != len(y.operands):
+        return False
+    return all(a.type is b.type for a, b in zip(x.results, y.results, strict=True))

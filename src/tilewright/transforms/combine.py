@@ -21,18 +21,24 @@ from tilewright.ir.types import f32, f64, i32
 from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.matching import has_one_use, integer_of, is_zero
 
+DOTS = ("tt.dot", "tt.dot_scaled")
+FACTS_OF_POINTERS = frozenset(("tt.divisibility", "tt.contiguity", "tt.constancy", "tt.pointee_type"))
+"""Attributes that hold for a pointer however it is computed."""
 SMALLEST_DOT = 16
 """Below this extent a dot does not pay."""
 
 
 def sum_with_dot(op: Op, rewriter: Rewriter) -> bool:
-    """dot(a, b, 0) + d, d + dot(a, b, 0)  ->  dot(a, b, d)"""
+    """dot(a, b, 0) + d, d + dot(a, b, 0)  ->  dot(a, b, d); likewise dot_scaled"""
     for value, d in (op.operands, op.operands[::-1]):
-        dot = defining_op(value, "tt.dot")
-        if dot is None or not has_one_use(value) or not is_zero(dot.operands[2]) or not _accumulates_precisely(dot):
+        dot = value.op
+        if dot is None or dot.name not in DOTS or not has_one_use(value) or not is_zero(dot.operands[2]):
             continue
-        a, b, _ = dot.operands
-        rewriter.replace(op, rewriter.create(op, "tt.dot", (a, b, d), (op.result.type,), dict(dot.attributes)).results)
+        if not _accumulates_precisely(dot):
+            continue
+        a, b, _, *scales = dot.operands
+        operands, attributes = (a, b, d, *scales), dict(dot.attributes)
+        rewriter.replace(op, rewriter.create(op, dot.name, operands, (op.result.type,), attributes).results)
         return True
     return False
 
@@ -51,8 +57,24 @@ def addptr_of_addptr(op: Op, rewriter: Rewriter) -> bool:
     type = op.operands[1].type
     if c is None or d is None or not -(1 << type.bits - 1) <= c + d < 1 << type.bits - 1:
         return False
-    rewriter.set_operands(op, (inner.operands[0], rewriter.constant(c + d, type)))
+    _set_address(op, inner.operands[0], rewriter.constant(c + d, type), rewriter)
     return True
+
+
+def addptr_of_wide_addptr(op: Op, rewriter: Rewriter) -> bool:
+    """(p + i) + j  ->  p + (i + j) for 64-bit offsets"""
+    inner, type = defining_op(op.operands[0], "tt.addptr"), op.operands[1].type
+    if inner is None or inner.operands[1].type is not type or type.bits != 64:
+        return False
+    sum = rewriter.create(op, "arith.addi", (inner.operands[1], op.operands[1]), (type,))
+    _set_address(op, inner.operands[0], sum.result, rewriter)
+    return True
+
+
+def _set_address(op: Op, pointer: Value, offset: Value, rewriter: Rewriter) -> None:
+    for name in op.attributes.keys() - FACTS_OF_POINTERS:
+        del op.attributes[name]
+    rewriter.set_operands(op, (pointer, offset))
 
 
 def select_of_masked_load(op: Op, rewriter: Rewriter) -> bool:
@@ -137,16 +159,42 @@ def reshape_before_reduce(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
+def descriptor_load_of_fewer_axes(op: Op, rewriter: Rewriter) -> bool:
+    """reshape(descriptor_load(…) : 1xMxN) to MxN  ->  descriptor_load(…) : MxN"""
+    load = defining_op(op.operands[0], "tt.descriptor_load")
+    if load is None or not has_one_use(load.result):
+        return False
+    old, new = load.result.type.shape or (), op.result.type.shape or ()
+    dropped = len(old) - len(new)
+    if dropped <= 0 or old[:dropped] != (1,) * dropped or old[dropped:] != new:
+        return False
+    operands, attributes = load.operands, dict(load.attributes)
+    rewriter.replace(op, rewriter.create(load, load.name, operands, (op.result.type,), attributes).results)
+    return True
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
     "arith.addi": (sum_with_dot,),
     "arith.addf": (sum_with_dot,),
-    "tt.addptr": (addptr_of_addptr,),
+    "tt.addptr": (addptr_of_addptr, addptr_of_wide_addptr),
     "arith.select": (select_of_masked_load,),
     "tt.reduce": (sum_of_products,),
-    "tt.reshape": (reshape_before_reduce,),
+    "tt.reshape": (descriptor_load_of_fewer_axes, reshape_before_reduce),
 }
+
+
+RULES_KEEPING_BASES: dict[str, tuple[Rule, ...]] = {**RULES, "tt.addptr": (addptr_of_addptr,)}
 
 
 def combine(module: Op) -> bool:
     """Apply the rules above to every function of `module`; returns whether anything changed."""
     return rewrite_functions(module, RULES)
+
+
+def combine_keeping_bases(module: Op) -> bool:
+    """As `combine`, but sums of offsets that are no constants stay: what a loop does not change is added before it.
+
+    Returns:
+        whether anything changed.
+    """
+    return rewrite_functions(module, RULES_KEEPING_BASES)

@@ -6,7 +6,7 @@
     tt.store %q, %b
 
 The earlier op must come first on every path, so it is looked for in the same block and in the blocks around it.
-Values that go round a loop are merged when they start equal and step alike.
+`loop_aware_cse` also merges values that go round a loop, when they start equal and step alike.
 Loads are merged as long as nothing is written in between; a loop that writes forgets them before it starts.
 """
 
@@ -18,18 +18,37 @@ from tilewright.ir.builder import constant_key
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.effects import effect_of, is_dead
+from tilewright.ir.rewriter import Rule, apply_rules
+from tilewright.transforms import control_flow_rules
 from tilewright.transforms.carried_values import merge_alike
 from tilewright.transforms.functions import functions_of
 
 KEPT = ("scf.if", "scf.for", "scf.while")
 """Ops with control flow inside are not compared."""
+LOOP_RULES: dict[str, tuple[Rule, ...]] = {"scf.for": control_flow_rules.RULES["scf.for"]}
 
 
 def cse(module: Op) -> None:
     """Merge equal computations in every function of `module`."""
     for function in functions_of(module):
-        for block in function.regions[0].blocks:
-            _merge_in_block(block, {}, {})
+        _merge_in_function(function)
+
+
+def loop_aware_cse(module: Op) -> None:
+    """Merge equal computations in every function of `module`, and values that go round a loop in step."""
+    for function in functions_of(module):
+        _merge_in_function(function)
+        loops = [op for op in function.walk() if op.name == "scf.for"]
+        merged = [merge_alike(loop) for loop in reversed(loops)]
+        if any(merged):
+            _merge_in_function(function)
+        if loops:
+            apply_rules(function, LOOP_RULES)
+
+
+def _merge_in_function(function: Op) -> None:
+    for block in function.regions[0].blocks:
+        _merge_in_block(block, {}, {})
 
 
 def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
@@ -42,34 +61,30 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
             op.erase()
             continue
         effect = effect_of(op)
-        if op.name in KEPT:
+        if op.regions:
             _merge_in_regions(op, effect, known, loaded)
-        elif effect is Effect.NONE:
-            key = _key(op)
-            if key not in known:
+        if op.name in KEPT or effect not in (Effect.NONE, Effect.READ):
+            if effect not in (Effect.NONE, Effect.READ):
+                loaded.clear()
+            continue
+        key, table = _key(op), known if effect is Effect.NONE else loaded
+        if key in table:
+            _merge(op, table[key])
+        else:
+            table[key] = op
+            if effect is Effect.NONE:
                 added.append(key)
-                known[key] = op
-            else:
-                _merge(op, known[key])
-        elif effect is Effect.READ:
-            key = _key(op)
-            if key not in loaded:
-                loaded[key] = op
-            else:
-                _merge(op, loaded[key])
-        if effect not in (Effect.NONE, Effect.READ):
-            loaded.clear()
     for key in added:
         del known[key]
 
 
 def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
-    if op.name == "scf.for":
-        merge_alike(op)
+    """Merge in the regions of `op`; those of reductions and the like use nothing from outside."""
+    sees_outside = op.name in KEPT
     loop_writes = op.name != "scf.if" and effect not in (Effect.NONE, Effect.READ)
     for region in op.regions:
         for block in region.blocks:
-            _merge_in_block(block, known, {} if loop_writes else dict(loaded))
+            _merge_in_block(block, known if sees_outside else {}, {} if loop_writes else dict(loaded))
 
 
 def _merge(op: Op, earlier: Op) -> None:

@@ -216,10 +216,22 @@ def fold_unary(op: Op) -> Value | Number | None:
     return undone if undone is not None else evaluate(op)
 
 
+def fold_fp_to_fp(op: Op) -> Value | Number | None:
+    """fp_to_fp(x) to x's own type  ->  x;   fp_to_fp(0.0)  ->  0.0, also -0.0 where the format has it"""
+    x, type = op.operands[0], op.result.type
+    if x.type is type:
+        return x
+    zero = constant_of(x)
+    if zero != 0:
+        return None
+    return Number(0.0 if type.scalar.text.endswith("UZ") else zero, type)
+
+
 FOLDS: dict[str, Fold] = {
     **dict.fromkeys(MEANINGS, evaluate),
     **{name: _binary_fold(identities) for name, identities in IDENTITIES.items()},
     **dict.fromkeys((*UNDONE_BY, "arith.extsi", "arith.extui", "arith.extf"), fold_unary),
     "arith.cmpi": fold_cmpi,
     "arith.select": fold_select,
+    "tt.fp_to_fp": fold_fp_to_fp,
 }

@@ -15,31 +15,34 @@ from __future__ import annotations
 
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.rewriter import apply_rules
-from tilewright.ir.types import Type
-from tilewright.transforms.canonicalize import FOLDS, RULES
-from tilewright.transforms.functions import functions_of
+from tilewright.ir.types import Type, i32
+from tilewright.transforms.canonicalize import canonicalize
 
 FACTOR = "tt.loop_unroll_factor"
+STAGES = "tt.num_stages"
 
 
 def loop_unroll(module: Op) -> bool:
-    """Unroll the loops of `module` that carry a factor, inner loops first, and tidy up.
+    """Unroll the loops of `module` that carry a factor, inner loops first.
 
     Returns:
         whether there were any.
     """
-    changed = False
-    for function in functions_of(module):
-        loops = [op for op in function.walk() if op.name == "scf.for" and FACTOR in op.attributes]
-        for loop in reversed(loops):
-            factor = loop.attributes.pop(FACTOR)
-            if isinstance(factor, Number) and factor.value > 1:
-                _unroll(loop, int(factor.value))
-        if loops:
-            apply_rules(function, RULES, folds=FOLDS)
-            changed = True
-    return changed
+    loops = [op for op in module.walk() if op.name == "scf.for" and FACTOR in op.attributes]
+    for loop in reversed(loops):
+        factor = loop.attributes.pop(FACTOR)
+        if isinstance(factor, Number) and factor.value > 1:
+            _unroll(loop, int(factor.value))
+    return bool(loops)
+
+
+def unroll_and_tidy(module: Op) -> bool:
+    """Unroll the loops of `module` that carry a factor, and bring what that leaves into canonical form.
+
+    Returns:
+        whether there were any.
+    """
+    return loop_unroll(module) and (canonicalize(module) or True)
 
 
 def _unroll(loop: Op, factor: int) -> None:
@@ -47,6 +50,7 @@ def _unroll(loop: Op, factor: int) -> None:
     low, high, step, *initial = loop.operands
     assert loop.block is not None, "a loop is in a block"
     rest = loop.clone()
+    rest.attributes[STAGES] = Number(1, i32)  # a few steps are not worth a pipeline
     loop.block.insert(rest, loop.next)
     for old, new in zip(loop.results, rest.results, strict=True):
         old.replace_by(new)

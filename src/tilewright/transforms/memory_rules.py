@@ -10,8 +10,8 @@ from __future__ import annotations
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, defining_op
 from tilewright.ir.rewriter import Fold, Rewriter, Rule
-from tilewright.ir.types import i64
-from tilewright.transforms.matching import constant_of
+from tilewright.ir.types import PointerType, i64
+from tilewright.transforms.matching import constant_of, integer_of
 
 # --- folds --------------------------------------------------------------------------------------------------------
 
@@ -35,14 +35,6 @@ def fold_masked_load(op: Op) -> Value | None:
     return op.operands[2]
 
 
-def fold_int_to_ptr(op: Op) -> Value | Number | None:
-    """int_to_ptr(ptr_to_int(p) : i64)  ->  p"""
-    inner = defining_op(op.operands[0], "tt.ptr_to_int")
-    if inner is None or inner.result.type.scalar is not i64 or inner.operands[0].type is not op.result.type:
-        return None
-    return inner.operands[0]
-
-
 def fold_ptr_to_int(op: Op) -> Value | Number | None:
     """ptr_to_int(int_to_ptr(x : i64)) : i64  ->  x"""
     inner = defining_op(op.operands[0], "tt.int_to_ptr")
@@ -64,7 +56,6 @@ FOLDS: dict[str, Fold] = {
     "tt.addptr": fold_addptr,
     "tt.advance": fold_advance,
     "tt.load": fold_masked_load,
-    "tt.int_to_ptr": fold_int_to_ptr,
     "tt.ptr_to_int": fold_ptr_to_int,
     "tt.bitcast": fold_bitcast,
 }
@@ -116,7 +107,35 @@ def held_assertion(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
+def int_to_ptr_of_ptr_to_int(op: Op, rewriter: Rewriter) -> bool:
+    """int_to_ptr(ptr_to_int(p) : i64)  ->  p, or bitcast(p) if p points at something else"""
+    inner = defining_op(op.operands[0], "tt.ptr_to_int")
+    if inner is None or inner.result.type.scalar is not i64:
+        return False
+    pointer = inner.operands[0]
+    if pointer.type is not op.result.type:
+        pointer = rewriter.create(op, "tt.bitcast", (pointer,), (op.result.type,)).result
+    rewriter.replace(op, (pointer,))
+    return True
+
+
+def int_to_ptr_of_sum(op: Op, rewriter: Rewriter) -> bool:
+    """int_to_ptr(x + c)  ->  int_to_ptr(x) + c / size, if c is a multiple of the size of what is pointed at"""
+    sum, type = defining_op(op.operands[0], "arith.addi"), op.result.type.scalar
+    bytes_added = None if sum is None else integer_of(sum.operands[1])
+    if sum is None or bytes_added is None or not isinstance(type, PointerType):
+        return False
+    size = max(1, type.pointee.bits // 8)
+    if bytes_added % size:
+        return False
+    base = rewriter.create(op, "tt.int_to_ptr", sum.operands[:1], (op.result.type,))
+    offset = rewriter.constant(bytes_added // size, sum.operands[1].type)
+    rewriter.replace(op, rewriter.create(op, "tt.addptr", (base.result, offset), (op.result.type,)).results)
+    return True
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
+    "tt.int_to_ptr": (int_to_ptr_of_ptr_to_int, int_to_ptr_of_sum),
     "tt.load": (unmasked_load,),
     "tt.store": (known_mask_of_store,),
     "tt.atomic_rmw": (unmasked_atomic, unreached_atomic),

@@ -12,11 +12,11 @@ from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.combine import combine
-from tilewright.transforms.cse import cse
+from tilewright.transforms.combine import combine_keeping_bases
+from tilewright.transforms.cse import loop_aware_cse
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm
-from tilewright.transforms.loop_unroll import loop_unroll
+from tilewright.transforms.loop_unroll import unroll_and_tidy
 from tilewright.transforms.reorder_broadcast import reorder_broadcast
 from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
 from tilewright.transforms.structure_control_flow import structure_control_flow
@@ -27,12 +27,12 @@ PASSES = (
     Pass("inline", inline),  # later passes see one function, with its constants
     Pass("rewrite_tensor_pointer", rewrite_tensor_pointer),  # before folding: block offsets are ordinary arithmetic
     Pass("canonicalize", canonicalize),  # the patterns of later passes need not know equivalent spellings
-    Pass("combine", combine),  # accumulating dots, masked loads with their default
+    Pass("combine", combine_keeping_bases),  # accumulating dots, masked loads with their default
     Pass("reorder_broadcast", reorder_broadcast),  # arithmetic on scalars and columns instead of whole tiles
     Pass("licm", licm),  # before cse, which then merges what several loops computed
-    Pass("cse", cse),  # once everything has its final spelling and place, equal things look equal
+    Pass("cse", loop_aware_cse),  # once everything has its final spelling and place, equal things look equal
     Pass("symbol_dce", symbol_dce),  # functions whose last call was folded away
-    Pass("loop_unroll", loop_unroll),  # last: copies of a small body
+    Pass("loop_unroll", unroll_and_tidy),  # last: copies of a small body
 )
 
 NORMALIZING = (

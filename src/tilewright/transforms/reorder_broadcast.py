@@ -16,7 +16,7 @@ from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import TensorType, Type
-from tilewright.transforms import shape_rules
+from tilewright.transforms import arith_rules, shape_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.matching import number_of
@@ -25,10 +25,9 @@ from tilewright.transforms.matching import number_of
 def elementwise_of_splats(op: Op, rewriter: Rewriter) -> bool:
     """f(splat(a), splat(b))  ->  splat(f(a, b)); constants count as splats"""
     type = op.result.type
-    if not isinstance(type, TensorType) or not is_pure(op):
+    if not isinstance(type, TensorType) or not is_pure(op) or not op.operands:
         return False
-    splats = [defining_op(value, "tt.splat") for value in op.operands]
-    if not any(splats) or not all(map(_is_uniform, op.operands)):
+    if not all(map(_is_uniform, op.operands)):
         return False
     operands = [_scalar_of(value, rewriter) for value in op.operands]
     scalar = rewriter.create(op, op.name, operands, (type.element,), dict(op.attributes))
@@ -95,9 +94,14 @@ def _reshaped(type: Type, shape: tuple[int, ...]) -> TensorType:
     return TensorType(shape, type.element, type.encoding)
 
 
+def _swaps(name: str) -> tuple[Rule, ...]:
+    return (arith_rules.constant_to_the_right,) if name in arith_rules.COMMUTATIVE else ()
+
+
+RULES_OF_ELEMENTWISE = (elementwise_of_splats, elementwise_of_broadcasts)
 assert dialects.__all__, "importing the dialects declares the ops"
 RULES: dict[str, tuple[Rule, ...]] = {
-    **{name: (elementwise_of_splats, elementwise_of_broadcasts) for name, kind in OPS.items() if kind.elementwise},
+    **{name: (*_swaps(name), *RULES_OF_ELEMENTWISE) for name, kind in OPS.items() if kind.elementwise},
     **shape_rules.RULES,
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Op, Value, defining_op
 from tilewright.ir.rewriter import Fold, Rewriter, Rule
-from tilewright.ir.types import i32, with_shape
+from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.matching import number_of
 
 # --- folds --------------------------------------------------------------------------------------------------------
@@ -24,6 +24,20 @@ def fold_of_constant(op: Op) -> Value | Number | None:
         return x
     number = number_of(x)
     return None if number is None else Number(number.value, op.result.type)
+
+
+def fold_make_range(op: Op) -> Number | None:
+    """make_range(n, n + 1)  ->  n"""
+    start = op.attributes["start"]
+    assert isinstance(start, Number), "a range has a start"
+    return Number(start.value, op.result.type) if op.result.type.shape == (1,) else None
+
+
+def fold_reshape(op: Op) -> Value | Number | None:
+    """reshape(x) to x's own type  ->  x, unless the order is free;   reshape(constant)  ->  constant"""
+    if op.operands[0].type is op.result.type and op.attributes.get("allow_reorder"):
+        return None
+    return fold_of_constant(op)
 
 
 def fold_trans(op: Op) -> Value | Number | None:
@@ -64,7 +78,8 @@ FOLDS: dict[str, Fold] = {
     "tt.splat": fold_of_constant,
     "tt.broadcast": fold_of_constant,
     "tt.expand_dims": fold_of_constant,
-    "tt.reshape": fold_of_constant,
+    "tt.make_range": fold_make_range,
+    "tt.reshape": fold_reshape,
     "tt.trans": fold_trans,
     "tt.unsplat": fold_unsplat,
     "tt.split": fold_split,
@@ -107,7 +122,10 @@ def expand_dims_of_broadcast(op: Op, rewriter: Rewriter) -> bool:
     assert isinstance(axis, Number), "expand_dims has an axis"
     x, at = broadcast.operands[0], int(axis.value)
     assert x.type.shape is not None, "only tiles are broadcast"
-    expanded_type = with_shape(x.type, (*x.type.shape[:at], 1, *x.type.shape[at:]))
+    result_type = op.result.type
+    assert isinstance(result_type, TensorType), "expand_dims gives a tile"
+    shape = (*x.type.shape[:at], 1, *x.type.shape[at:])
+    expanded_type = TensorType(shape, result_type.element, result_type.encoding)
     expanded = rewriter.create(op, "tt.expand_dims", (x,), (expanded_type,), {"axis": axis})
     rewriter.replace(op, rewriter.create(op, "tt.broadcast", expanded.results, (op.result.type,)).results)
     return True
@@ -116,7 +134,7 @@ def expand_dims_of_broadcast(op: Op, rewriter: Rewriter) -> bool:
 def reshape_of_reshape(op: Op, rewriter: Rewriter) -> bool:
     """reshape(reshape(x))  ->  reshape(x), free in its order if either was"""
     inner = defining_op(op.operands[0], "tt.reshape")
-    if inner is None:
+    if inner is None or op.attributes.get("efficient_layout"):
         return False
     attributes = dict(op.attributes)
     if inner.attributes.get("allow_reorder"):
