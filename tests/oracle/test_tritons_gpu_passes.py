@@ -1,0 +1,102 @@
+"""TTIR → TTGIR as Triton 3.9 does it: our passes and its own give one text, up to the names of values.
+
+The modules are the kernels of the examples and those that the front end's tests have, after our passes on TTIR.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright.dialects
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.runtime import jit
+from tilewright.transforms.cse import cse
+from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.pipeline import optimize_ttir
+
+assert tilewright.dialects.__all__
+
+TESTS = Path(__file__).parents[1]
+EXAMPLES = sorted(path.stem for path in (TESTS.parent / "examples").glob("*.py") if path.stem not in ("arrays", "demo"))
+MODULES = sorted([*(TESTS / "transforms/modules").glob("*.ttir"), *(TESTS / "goldens/frontends").glob("**/*.ttir")])
+TARGETS = (("cuda:80", 4), ("cuda:90", 8))
+ALIAS = re.compile(r"^(#\w+) = (.*)\n", re.MULTILINE)
+USE = re.compile(r"#(?!ttg\.|tt\.)\w+")
+FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
+VALUE = re.compile(r"%\w+(?:[#:]\d+)?")
+HINT = re.compile(r" \{tt\.constancy = 1 : i64, tt\.contiguity = 1 : i64, tt\.divisibility = 1 : i64\}")
+"""What Triton's axis info notes about an argument of which it knows nothing."""
+
+
+def canonical(text: str) -> list[str]:
+    """The lines of `text` with layouts in full, nameless values, and floats to six digits."""
+    aliases = {name: ALIAS.sub("", meaning) for name, meaning in ALIAS.findall(text)}
+    text = HINT.sub("", ALIAS.sub("", text))
+    for _ in range(3):  # layouts in layouts
+        text = USE.sub(lambda match: aliases.get(match[0], match[0]), text)
+    text = FLOAT.sub(lambda match: f"{float(match[0]):.5e}", text)
+    lines = (re.sub(r" +", " ", VALUE.sub("%", line.partition("//")[0])).strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def ours(text: str, target: str, warps: int) -> str:
+    module = parse_module(text)
+    convert_to_ttgir(module, ConvertOptions(target, warps))
+    cse(module)
+    coalesce(module)
+    return print_op(module, triton="3.9")
+
+
+def theirs(requests: list[tuple[str, str, int]]) -> list[str]:
+    python = os.environ.get("TRITON_PYTHON")
+    if not python:
+        pytest.skip("TRITON_PYTHON names no interpreter with Triton 3.9")
+    steps = ["convert_to_ttgir", "cse", "coalesce"]  # 3.9 converts a value anew for each of its users
+    lines = "\n".join(json.dumps([*request, steps]) for request in requests)
+    script = str(TESTS / "oracle/tritons_gpu_passes.py")
+    done = subprocess.run([python, script], input=lines, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check(modules: list[Op]) -> None:
+    texts = [print_op(optimize_ttir(module), triton="3.9") for module in modules]
+    requests = [(text, target, warps) for text in texts for target, warps in TARGETS]
+    for request, expected in zip(requests, theirs(requests), strict=True):
+        assert canonical(ours(*request)) == canonical(expected)
+
+
+@pytest.mark.slow
+def test_modules() -> None:
+    check([parse_module(path.read_text(), str(path)) for path in MODULES])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts: list[str] = []
+    build: Callable[..., Any] = jit.build
+
+    def kept(*args: Any) -> Any:
+        kernel = build(*args)
+        texts.append(kernel.asm["ttir"])
+        return kernel
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "build", kept)
+    monkeypatch.syspath_prepend(str(TESTS.parent / "examples"))
+    importlib.reload(importlib.import_module(example)).main()
+    assert texts
+    check(list(map(parse_module, texts)))
