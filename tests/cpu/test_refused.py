@@ -67,6 +67,7 @@ NOT_LOWERED_DIALECTS = {
     "amdg": "what AMD's GPUs have: nothing makes it",
     "amdgpu": "what AMD's GPUs have: nothing makes it",
     "tti": "Triton's sanitizers: nothing makes it",
+    "llvm": "nothing makes it",
 }
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOTS, SCALARS, FUNCTION_RULES)
 

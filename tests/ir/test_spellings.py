@@ -82,3 +82,25 @@ tt.func @f(%x: tensor<8xi32, #row>)
 def test_a_layout_that_cannot_be_read(attribute: str, problem: str) -> None:
     with pytest.raises(ParseError, match=problem):
         parse_module(f"tt.func @f(tensor<8xi32, {attribute}>)")
+
+
+BY_VERSION = {
+    "3.5": ("tt.load %p cacheModifier = ca : !tt.ptr<f32>", "!tt.tensordesc<tensor<8xf32>>"),
+    "3.7": ("tt.load %p cacheModifier = ca : !tt.ptr<f32>", "!tt.tensordesc<8xf32>"),
+    "3.9": (
+        "tt.load %p {cachePolicy = #tt.cache_policy<cache_modifier = ca, eviction_policy = evict_normal>}"
+        " : !tt.ptr<f32>",
+        "!tt.tensordesc<8xf32>",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", BY_VERSION)
+def test_printed_for_a_version(version: str) -> None:
+    """Every version reads every other's text, and prints its own."""
+    load, descriptor = BY_VERSION[version]
+    text = f"tt.func @f(%p: !tt.ptr<f32>, %d: {descriptor}) {{\n %x = {load}\n tt.return\n}}"
+    for other, (other_load, other_descriptor) in BY_VERSION.items():
+        printed = print_op(parse_module(text), triton=other)
+        assert f"%d: {other_descriptor}" in printed
+        assert f"%x = {other_load}\n" in printed

@@ -66,6 +66,7 @@ class Piece:
         starts: Callable[[Parser], bool] | None = None,
         shown: Callable[[Op, Groups], bool] | None = None,
         inline: Sequence[str] = (),
+        extra: Callable[[Printer, Op], dict[str, Attribute]] | None = None,
     ) -> None:
         self.read = read
         self.write = write
@@ -73,6 +74,8 @@ class Piece:
         self.shown = shown
         self.inline = inline
         """Attributes that it shows."""
+        self.extra = extra
+        """Attributes to print with the others instead."""
 
 
 def mask_like(name: str) -> Callable[[Reading], Type]:
@@ -138,6 +141,7 @@ class _Form:
         self.pieces = pieces
         self.types = types
         self.defaults = defaults
+        self.extras = [piece.extra for piece in pieces if piece.extra is not None]
         self.inline = {SEGMENTS, RESULT_SEGMENTS, *(name for piece in pieces for name in piece.inline)}
 
     def parse(self, parser: Parser, definition: OpDefinition) -> Op:
@@ -207,6 +211,8 @@ class _Form:
         if self.defaults:
             defaults = self.defaults
             attributes = {name: a for name, a in attributes.items() if name not in defaults or defaults[name] != a}
+        for extra in self.extras:
+            attributes = {**attributes, **extra(printer, op)}
         return printer.attributes(attributes, self.inline)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import functional, keyword_text
 from tilewright.dialects.rules import keyword_in, types_match
-from tilewright.dialects.tt_memory import cache_text, parse_cache_options
+from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_options
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
@@ -82,9 +82,9 @@ def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
 
 def _print_load(printer: Printer, op: Op) -> None:
     place = _place_text(printer, op, len(op.operands) - 1)
-    attributes = printer.attributes(op.attributes, ("cache", "evict"))
+    attributes = printer.attributes({**op.attributes, **cache_policy(printer, op)}, ("cache", "evict"))
     types = f"{printer.type(op.operands[0].type)} -> {printer.type(op.results[0].type)}"
-    printer.write(f" {place}{cache_text(op)}{attributes} : {types}")
+    printer.write(f" {place}{cache_text(printer, op)}{attributes} : {types}")
 
 
 def _verify_load(op: Op) -> None:

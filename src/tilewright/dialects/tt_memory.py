@@ -58,8 +58,21 @@ def parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> Non
         attributes.update({_POLICY_FIELDS[name]: Keyword(word) for name, word in _POLICY.findall(policy.text)})
 
 
-def cache_text(op: Op) -> str:
-    """The cache options with a space in front; defaults are left out."""
+def cache_policy(printer: Printer, op: Op) -> dict[str, Attribute]:
+    """The cache options as the one attribute that Triton 3.9 has for them, if the text is for it and there are any."""
+    if not printer.version.cache_policy or not ("cache" in op.attributes or "evict" in op.attributes):
+        return {}
+    cache = keyword_text(op, "cache") if "cache" in op.attributes else "none"
+    evict = keyword_text(op, "evict") if "evict" in op.attributes else "evict_normal"
+    if (cache, evict) == ("none", "evict_normal"):
+        return {}
+    return {"cachePolicy": Opaque(f"#tt.cache_policy<cache_modifier = {cache}, eviction_policy = {evict}>")}
+
+
+def cache_text(printer: Printer, op: Op) -> str:
+    """The cache options with a space in front, if they are no attribute; defaults are left out."""
+    if printer.version.cache_policy:
+        return ""
     text = ""
     if "cache" in op.attributes and (cache := keyword_text(op, "cache")) != "none":
         text += f" cacheModifier = {cache}"
@@ -81,13 +94,16 @@ def _memory_text(printer: Printer, op: Op) -> str:
     """Options and attributes of a load or store; defaults are left out."""
     if not op.attributes:
         return ""
-    shown = {name: a for name, a in op.attributes.items() if name not in ("cache", "evict") and a is not False}
+    shown: dict[str, Attribute] = {
+        name: a for name, a in op.attributes.items() if name not in ("cache", "evict") and a is not False
+    }
     if isinstance(check := shown.get("boundaryCheck"), DenseArray) and not check.values:
         del shown["boundaryCheck"]
     if isinstance(padding := shown.get("padding"), Keyword):
         number = next(number for number, word in PADDINGS.items() if word == padding.name)
         shown["padding"] = Number(number, i32)
-    return cache_text(op) + printer.attributes(shown)
+    shown.update(cache_policy(printer, op))
+    return cache_text(printer, op) + printer.attributes(shown)
 
 
 def _print_access(printer: Printer, op: Op) -> None:

@@ -120,7 +120,7 @@ def number_text(value: int | float, type: Type) -> str:
 def float_text(value: float, type: FloatType) -> str:
     """Six digits (and a zero) if they are exact; else as many as needed; else, as for infinities and NaN, the bits."""
     if math.isfinite(value):
-        short = f"{value:.5e}".replace("e", "0e")
+        short = _six_digits(value)
         if round_float(float(short), type) == value:
             return short
         plain = _plain_text(value, _DIGITS.get(type.text, 3))
@@ -129,11 +129,35 @@ def float_text(value: float, type: FloatType) -> str:
     return f"0x{float_bits(value, type):0{type.bits // 4}X}"
 
 
+def _six_digits(value: float) -> str:
+    """`1.500000e+00`."""
+    digits, power = _leading_digits(value, 6)
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    return f"{sign}{digits[0]}.{digits[1:]:0<6}e{'-' if power < 0 else '+'}{abs(power):02}"
+
+
+def _leading_digits(value: float, count: int) -> tuple[str, int]:
+    """At most `count` digits without zeros at the end, and the power of ten of the first one.
+
+    As LLVM finds them: digits beyond what `count` digits have in bits are cut off, only then it is rounded.
+    """
+    numerator, denominator = abs(value).as_integer_ratio()
+    twos = denominator.bit_length() - 1
+    exact = numerator * 5**twos
+    excess = max((exact.bit_length() - (count * 196 + 58) // 59) * 59 // 196, 0)
+    kept = exact // 10**excess
+    text = str(kept)
+    power = excess - twos + len(text) - 1
+    if len(text) > count:
+        rounded = str(int(text[:count]) + (text[count] >= "5"))
+        power += len(rounded) - count
+        text = rounded
+    return text.rstrip("0") or "0", power
+
+
 def _plain_text(value: float, digits: int) -> str:
     """LLVM's shortest form: positional with at most three padding zeros, otherwise scientific with `E`."""
-    mantissa, _, power = f"{abs(value):.{digits - 1}e}".partition("e")
-    significant = (mantissa[0] + mantissa[2:]).rstrip("0") or "0"
-    lead = int(power)
+    significant, lead = _leading_digits(value, digits)
     last = lead - len(significant) + 1
     sign = "-" if value < 0 else ""
     scientific = (last > 3 or lead + 1 > digits) if last >= 0 else lead < -3

@@ -32,33 +32,36 @@ from tilewright.ir.literals import number_text
 from tilewright.ir.location_text import LocationAliases, LocationCollector
 from tilewright.ir.naming import Names
 from tilewright.ir.quoting import quoted
-from tilewright.ir.types import FunctionType, Spell, TensorType, Type, f64, i1, i64
+from tilewright.ir.types import FunctionType, Spelling, TensorType, Type, f64, i1, i64
+from tilewright.ir.versions import VERSIONS, Version
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)
 
 
-def print_op(op: Op, *, locations: bool = False) -> str:
+def print_op(op: Op, *, locations: bool = False, triton: str = "3.5") -> str:
     """The text of `op` and everything in it, ending with a line break.
 
     Args:
         op: usually a module.
         locations: also print where every op comes from.
+        triton: the version of Triton whose spelling to use, a key of `VERSIONS`.
     """
     names = Names(op)
     aliases = AttributeAliases()
+    spelling = Spelling(aliases.mark, VERSIONS[triton])
     if not locations:
-        lines, text = aliases.resolve(_text(op, names, aliases, None))
+        lines, text = aliases.resolve(_text(op, names, spelling, None))
         return alias_text(lines) + text
     collector = LocationCollector()
-    _text(op, names, AttributeAliases(), collector)
+    _text(op, names, spelling, collector)
     places = LocationAliases(collector)
-    lines, text = aliases.resolve(_text(op, names, aliases, places))
+    lines, text = aliases.resolve(_text(op, names, spelling, places))
     return alias_text([*lines, *places.leading_lines()]) + text + places.trailing_text()
 
 
-def _text(op: Op, names: Names, aliases: AttributeAliases, places: LocationAliases | LocationCollector | None) -> str:
-    printer = Printer(names, places, aliases.mark)
+def _text(op: Op, names: Names, spelling: Spelling, places: LocationAliases | LocationCollector | None) -> str:
+    printer = Printer(names, places, spelling)
     printer.op(op)
     return "".join(printer.pieces)
 
@@ -69,20 +72,28 @@ class Printer:
     Args:
         names: of values and blocks.
         places: how to print locations; None: not at all.
-        spell: how to write the text of an attribute; by default as it is.
+        spelling: how to write types; by default in full.
     """
 
     def __init__(
-        self, names: Names, places: LocationAliases | LocationCollector | None = None, spell: Spell = str
+        self,
+        names: Names,
+        places: LocationAliases | LocationCollector | None = None,
+        spelling: Spelling | None = None,
     ) -> None:
         self.pieces: list[str] = []
         self.write = self.pieces.append
         self._values = names.values
         self._blocks = names.blocks
         self._places = places
-        self._spell = spell
+        self._spelling = spelling or Spelling()
         self._type_texts: dict[Type, str] = {}
         self._indent = ""
+
+    @property
+    def version(self) -> Version:
+        """The version of Triton for which the text is."""
+        return self._spelling.version
 
     # Values and types
 
@@ -103,7 +114,7 @@ class Printer:
         """The text of a type."""
         found = self._type_texts.get(type)
         if found is None:
-            found = self._type_texts[type] = type.spelled(self._spell)
+            found = self._type_texts[type] = type.spelled(self._spelling)
         return found
 
     def type_body(self, type: Type) -> str:
@@ -151,7 +162,7 @@ class Printer:
 
     def opaque(self, attribute: Opaque) -> str:
         """`#dialect.name<…>`, or its alias."""
-        return self._spell(attribute.text)
+        return self._spelling.attribute(attribute.text)
 
     def dense(self, dense: Dense) -> str:
         """`dense<[0, 1]> : tensor<2xi32>`."""

@@ -7,10 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
-Spell: TypeAlias = Callable[[str], str]
-"""From the full text of an attribute inside a type to how it is to be written, such as an alias."""
+from tilewright.ir.versions import OURS, Version
+
+
+class Spelling:
+    """How to write what is inside a type.
+
+    Attributes:
+        attribute: from the full text of an attribute to how it is to be written, such as an alias.
+        version: the version of Triton for which the text is.
+    """
+
+    __slots__ = ("attribute", "version")
+
+    def __init__(self, attribute: Callable[[str], str] = str, version: Version = OURS) -> None:
+        self.attribute = attribute
+        self.version = version
+
+
+_FULL = Spelling()
 
 
 class Type:
@@ -19,8 +36,8 @@ class Type:
     __slots__ = ("text",)
     text: str
 
-    def spelled(self, spell: Spell) -> str:
-        """The text with every attribute in it written as `spell` says."""
+    def spelled(self, spelling: Spelling) -> str:
+        """The text with every attribute in it written as `spelling` says."""
         return self.text
 
     @property
@@ -127,12 +144,12 @@ class PointerType(Type):
         if found is None:
             found = cls._interned[pointee, space] = object.__new__(cls)
             found.pointee, found.space = pointee, space
-            found.text = found.spelled(str)
+            found.text = found.spelled(_FULL)
         return found
 
-    def spelled(self, spell: Spell) -> str:
+    def spelled(self, spelling: Spelling) -> str:
         space = "" if self.space == 1 else f", {self.space}"
-        return f"!tt.ptr<{self.pointee.spelled(spell)}{space}>"
+        return f"!tt.ptr<{self.pointee.spelled(spelling)}{space}>"
 
     @property
     def bits(self) -> int:
@@ -155,12 +172,12 @@ class TensorType(Type):
         if found is None:
             found = cls._interned[key] = object.__new__(cls)
             found._shape, found.element, found.encoding, found.numel = shape, element, encoding, prod(shape)
-            found.text = found.spelled(str)
+            found.text = found.spelled(_FULL)
         return found
 
-    def spelled(self, spell: Spell) -> str:
-        layout = f", {spell(self.encoding)}" if self.encoding else ""
-        return f"tensor<{extents_text(self._shape)}{self.element.spelled(spell)}{layout}>"
+    def spelled(self, spelling: Spelling) -> str:
+        layout = f", {spelling.attribute(self.encoding)}" if self.encoding else ""
+        return f"tensor<{extents_text(self._shape)}{self.element.spelled(spelling)}{layout}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -187,11 +204,16 @@ class TensorDescType(Type):
         if found is None:
             found = cls._interned[block] = object.__new__(cls)
             found.block = block
-            found.text = found.spelled(str)
+            found.text = found.spelled(_FULL)
         return found
 
-    def spelled(self, spell: Spell) -> str:
-        return f"!tt.tensordesc<{self.block.spelled(spell)}>"
+    def spelled(self, spelling: Spelling) -> str:
+        block = self.block.spelled(spelling)
+        return (
+            f"!tt.tensordesc<{block}>"
+            if spelling.version.tensor_in_descriptor
+            else f"!tt.tensordesc{block.removeprefix('tensor')}"
+        )
 
 
 class MemDescType(Type):
@@ -232,7 +254,7 @@ class MemDescType(Type):
             found = cls._interned[key] = object.__new__(cls)
             found._shape, found.element, found.encoding, found.space, found.mutable, found.alloc_shape = key
             found.numel = prod(shape)
-            found.text = found.spelled(str)
+            found.text = found.spelled(_FULL)
         return found
 
     @property
@@ -247,13 +269,14 @@ class MemDescType(Type):
     def bits(self) -> int:
         return self.element.bits
 
-    def spelled(self, spell: Spell) -> str:
+    def spelled(self, spelling: Spelling) -> str:
         mutable = ", mutable" if self.mutable else ""
         alloc = ""
         if self.alloc_shape != self._shape:
             alloc = ", " + "x".join(map(str, self.alloc_shape))
-        body = f"{extents_text(self._shape)}{self.element.spelled(spell)}"
-        return f"!ttg.memdesc<{body}, {spell(self.encoding)}, {spell(self.space)}{mutable}{alloc}>"
+        body = f"{extents_text(self._shape)}{self.element.spelled(spelling)}"
+        layout, space = spelling.attribute(self.encoding), spelling.attribute(self.space)
+        return f"!ttg.memdesc<{body}, {layout}, {space}{mutable}{alloc}>"
 
 
 class AsyncTokenType(Type):
@@ -296,15 +319,15 @@ class FunctionType(Type):
         if found is None:
             found = cls._interned[inputs, outputs] = object.__new__(cls)
             found.inputs, found.outputs = inputs, outputs
-            found.text = found.spelled(str)
+            found.text = found.spelled(_FULL)
         return found
 
-    def spelled(self, spell: Spell) -> str:
+    def spelled(self, spelling: Spelling) -> str:
         """`(i32, f32) -> f32`; several results stand in parentheses."""
-        results = ", ".join(t.spelled(spell) for t in self.outputs)
+        results = ", ".join(t.spelled(spelling) for t in self.outputs)
         if len(self.outputs) != 1 or isinstance(self.outputs[0], FunctionType):
             results = f"({results})"
-        return f"({', '.join(t.spelled(spell) for t in self.inputs)}) -> {results}"
+        return f"({', '.join(t.spelled(spelling) for t in self.inputs)}) -> {results}"
 
 
 def extents_text(shape: tuple[int, ...]) -> str:
