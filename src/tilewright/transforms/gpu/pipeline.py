@@ -14,6 +14,7 @@ from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
 from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
 from tilewright.transforms.licm import licm
 from tilewright.transforms.symbol_dce import symbol_dce
@@ -61,6 +62,7 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     return (
         Pass("licm", licm),
         Pass("canonicalize", canonicalize),
+        Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
         Pass("cse", cse),
     )
 
