@@ -1,0 +1,315 @@
+"""What passes ask about layouts: order of dimensions, elements per thread, threads per warp, the part of one block.
+
+    layout = Blocked((1, 8), (8, 4), (4, 1), (1, 0))
+    order(layout, (64, 128))                  # (1, 0)
+    elements_per_thread(layout, (64, 128))    # (2, 32)
+    contiguous_per_thread(layout, (64, 128))  # (1, 8)
+    threads_per_warp(layout, (64, 128))       # (8, 4)
+
+Answers are per dimension, unless they say otherwise. They come from the linear layout, so they count what is there in a
+tile of this shape: a dimension that is shorter than the layout has fewer threads than `threadsPerWarp` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from math import prod
+
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.distributed import Blocked, DotOperand, Linear, NvidiaMma, Slice
+from tilewright.layouts.encoding import Distributed, Encoding, Shared
+from tilewright.layouts.errors import LayoutError, demand
+from tilewright.layouts.keys import Bases
+from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.shared import (
+    NvmmaShared,
+    PaddedShared,
+    PartitionedShared,
+    SharedLinear,
+    SwizzledShared,
+    TensorMemory,
+    TensorMemoryScales,
+)
+from tilewright.layouts.walk import column_major, operand_order, row_major, without_steps_along
+
+Shape = tuple[int, ...]
+
+
+def moving_dimension(row: Sequence[int]) -> int | None:
+    """The dimension in which a step moves; None for one that does not move.
+
+    Raises:
+        LayoutError: it moves in several dimensions.
+    """
+    moving = [dim for dim, step in enumerate(row) if step]
+    demand(len(moving) <= 1, f"{list(row)} moves in more than one dimension")
+    return moving[0] if moving else None
+
+
+def extents_of(rows: Iterable[Sequence[int]], rank: int, *, with_copies: bool = False) -> Shape:
+    """How many values the bits with these steps have along each dimension.
+
+    With copies, a bit that does not move counts for the dimension of the bit before it.
+    """
+    extents, last = [1] * rank, 0
+    for row in rows:
+        dim = moving_dimension(row)
+        if dim is not None:
+            last = dim
+        if dim is not None or with_copies:
+            extents[last] *= 2
+    return tuple(extents)
+
+
+def order_of(rows: Iterable[Sequence[int]], default: Sequence[int]) -> Shape:
+    """The dimensions in the order in which these steps first move in them; the others as in `default`."""
+    moving = (moving_dimension(row) for row in rows)
+    return tuple(dict.fromkeys((*(dim for dim in moving if dim is not None), *default)))
+
+
+# Registers, lanes and warps of a tile
+
+
+@cache
+def order(layout: Distributed, shape: Shape) -> Shape:
+    """The dimensions, the one that registers walk first first."""
+    return order_of(to_linear_layout(layout, shape).bases["register"], row_major(len(shape)))
+
+
+@cache
+def thread_order(layout: Distributed, shape: Shape) -> Shape:
+    """The dimensions, the one that lanes walk first first."""
+    return order_of(to_linear_layout(layout, shape).bases["lane"], order(layout, shape))
+
+
+@cache
+def warp_order(layout: Distributed, shape: Shape) -> Shape:
+    """The dimensions, the one that warps walk first first."""
+    return order_of(to_linear_layout(layout, shape).bases["warp"], order(layout, shape))
+
+
+@cache
+def memory_order(layout: Distributed, shape: Shape) -> Shape:
+    """The order in which a buffer for the tile should be: that of the threads, where one has one element of a row."""
+    threads = thread_order(layout, shape)
+    return threads if elements_per_thread(layout, shape)[threads[0]] == 1 else order(layout, shape)
+
+
+def repeat_order(layout: Distributed) -> Shape:
+    """The order in which registers walk a tile that is larger than the layout."""
+    match layout:
+        case Blocked():
+            return layout.order
+        case Slice(dim=dim, parent=parent):
+            return tuple(axis - (axis > dim) for axis in repeat_order(parent) if axis != dim)
+        case DotOperand(parent=Blocked() as parent):
+            return parent.order
+        case DotOperand(op_index=index):
+            return operand_order(index, layout.rank)
+        case Linear():
+            return order_of(layout.register, row_major(layout.rank))
+    return row_major(layout.rank)
+
+
+@cache
+def elements_per_thread(layout: Distributed, shape: Shape) -> Shape:
+    """Registers of one thread, with copies."""
+    return extents_of(to_linear_layout(layout, shape).bases["register"], len(shape), with_copies=True)
+
+
+def total_elements_per_thread(layout: Distributed, shape: Shape) -> int:
+    """Registers of one thread in all dimensions, with copies."""
+    return to_linear_layout(layout, shape).in_size("register")
+
+
+def unique_elements_per_thread(layout: Distributed, shape: Shape) -> int:
+    """Registers of one thread in all dimensions, without bits that change nothing."""
+    return to_linear_layout(layout, shape).without_zeros("register").in_size("register")
+
+
+@cache
+def contiguous_per_thread(layout: Distributed, shape: Shape) -> Shape:
+    """How many neighbours along each dimension a thread has in registers that follow one another."""
+    rows = to_linear_layout(layout, shape).bases["register"]
+    return _contiguous(rows, (1,) * len(shape), order(layout, shape))
+
+
+@cache
+def contiguous_per_warp(layout: Distributed, shape: Shape) -> Shape:
+    """How many neighbours along each dimension lanes that follow one another have."""
+    rows = to_linear_layout(layout, shape).bases["lane"]
+    return _contiguous(rows, contiguous_per_thread(layout, shape), order(layout, shape))
+
+
+def _contiguous(rows: Sequence[Sequence[int]], start: Shape, dims: Shape) -> Shape:
+    extents, index = list(start), 0
+    for dim in dims:
+        while index < len(rows) and all(
+            step == (extents[dim] if at == dim else 0) for at, step in enumerate(rows[index])
+        ):
+            extents[dim] *= 2
+            index += 1
+    return tuple(extents)
+
+
+@cache
+def threads_per_warp(layout: Distributed, shape: Shape) -> Shape:
+    """Lanes along each dimension that have different elements."""
+    return extents_of(to_linear_layout(layout, shape).bases["lane"], len(shape))
+
+
+@cache
+def warps_per_cta(layout: Distributed, shape: Shape) -> Shape:
+    """Warps along each dimension that have different elements."""
+    return extents_of(to_linear_layout(layout, shape).bases["warp"], len(shape))
+
+
+@cache
+def size_per_thread(layout: Distributed, shape: Shape) -> Shape:
+    """Registers along each dimension, before the layout repeats itself to fill the tile."""
+    rows = list(to_linear_layout(layout, shape).bases["register"])
+    inside, repeated = list(shape_per_cta(layout, shape)), []
+    while rows:
+        dim = moving_dimension(rows[-1])
+        if dim is None:
+            break
+        if dim not in repeated:
+            repeated.append(dim)
+        # Repetitions walk one dimension to its end before the next; anything else belongs to the layout.
+        if dim != repeated[-1] or 2 * rows[-1][dim] != inside[dim]:
+            break
+        inside[dim] //= 2
+        rows.pop()
+    return extents_of(rows, len(shape))
+
+
+def num_warps(layout: Distributed) -> int:
+    """How many warps a block has."""
+    match layout:
+        case Slice(parent=parent) | DotOperand(parent=parent):
+            return num_warps(parent)
+        case Linear():
+            return 1 << len(layout.warp)
+    warps = getattr(layout, "warps_per_cta", None)
+    return prod(warps) if warps is not None else 1 << len(getattr(layout, "warps", ()))
+
+
+# Blocks
+
+
+@cache
+def block_steps(layout: Encoding) -> Bases:
+    """The step of each bit of the block: in elements for linear layouts, in parts of the tile for all others."""
+    found: Bases
+    match layout:
+        case Slice(dim=dim, parent=parent):
+            found = tuple(row[:dim] + row[dim + 1 :] for row in block_steps(parent))
+        case DotOperand(op_index=index, parent=parent):
+            found = without_steps_along(block_steps(parent), operand_order(index, layout.rank)[0])
+        case PartitionedShared(partition_layout=inner):
+            found = block_steps(inner)
+        case Linear(block=block) | SharedLinear(block=block) | PaddedShared(block=block):
+            found = block
+        case _:
+            found = getattr(layout, "cga", ())
+    return found
+
+
+@cache
+def cga_layout(layout: Encoding) -> Bases:
+    """How a tile is dealt out to the blocks of a cluster: the step of each bit of the block, in parts of the tile."""
+    steps = block_steps(layout)
+    # In a linear layout the smallest step along a dimension is one part: blocks have parts that follow one another.
+    part = [min((row[axis] for row in steps if row[axis]), default=1) for axis in range(layout.rank)]
+    return tuple(tuple(step // size for step, size in zip(row, part, strict=True)) for row in steps)
+
+
+def num_ctas(layout: Encoding) -> int:
+    """How many blocks share a tile, or have copies of it."""
+    return 1 << len(block_steps(layout))
+
+
+def cta_split(layout: Encoding) -> Shape:
+    """Among how many blocks each dimension is divided."""
+    if isinstance(layout, TensorMemory | TensorMemoryScales) and not layout.cga:
+        return (layout.split_m, layout.split_n)
+    return extents_of(block_steps(layout), layout.rank)
+
+
+def ctas_per_cga(layout: Encoding) -> Shape:
+    """Blocks along each dimension, with those that have copies."""
+    return extents_of(block_steps(layout), layout.rank, with_copies=True)
+
+
+def cta_order(layout: Encoding) -> Shape:
+    """The dimensions, the one that blocks walk first first."""
+    return order_of(block_steps(layout), range(layout.rank))
+
+
+def shape_per_cta(layout: Encoding, shape: Sequence[int]) -> Shape:
+    """The part of a tile that one block has.
+
+    The shape may have other leading dimensions than the layout, as that of a buffer with one slot for each stage has.
+    """
+    split = cta_split(layout)
+    missing = len(shape) - len(split)
+    split = (1,) * missing + split if missing >= 0 else split[-missing:]
+    return tuple(size // min(size, parts) for size, parts in zip(shape, split, strict=True))
+
+
+# Buffers
+
+
+def buffer_order(layout: Shared) -> Shape:
+    """The dimensions of a buffer, the one that changes fastest first."""
+    match layout:
+        case SwizzledShared():
+            return layout.order
+        case PaddedShared():
+            return layout.dimensions
+        case NvmmaShared(transposed=transposed):
+            return column_major(layout.rank) if transposed else row_major(layout.rank)
+        case SharedLinear(offset=offset):
+            return order_of(offset, row_major(layout.rank))
+        case PartitionedShared(partition_layout=inner):
+            return buffer_order(inner)
+    raise LayoutError(f"#{layout.name} has no order")
+
+
+# Two layouts
+
+
+def equivalent(left: Encoding, right: Encoding, shape: Shape) -> bool:
+    """Every element of a tile of this shape lies in the same places in both layouts.
+
+    Buffers are compared by what they are called when their kind has no linear layout.
+    """
+    if left is right:
+        return True
+    try:
+        return to_linear_layout(left, shape) == to_linear_layout(right, shape)
+    except LayoutError:
+        return False
+
+
+def is_expensive_view(source: Distributed, source_shape: Shape, result: Distributed, result_shape: Shape) -> bool:
+    """A reshape that may reorder elements would still have to move some between these layouts."""
+    before, after = to_linear_layout(source, source_shape), to_linear_layout(result, result_shape)
+    return before.free_masks() != after.free_masks() or before.in_size("register") != after.in_size("register")
+
+
+def is_legal_cat(operand: Distributed, operand_shape: Shape, result: Distributed, result_shape: Shape) -> bool:
+    """`tt.cat` can put the registers of its operands one behind the other."""
+    wanted = unique_elements_per_thread(operand, operand_shape) * 2
+    return wanted == unique_elements_per_thread(result, result_shape)
+
+
+def is_mma_v3(layout: Encoding) -> bool:
+    """The result of `wgmma`."""
+    return isinstance(layout, NvidiaMma) and layout.version_major == 3
+
+
+def within_block(layout: LinearLayout) -> LinearLayout:
+    """The layout of the first block alone."""
+    return layout.with_columns(block=())
