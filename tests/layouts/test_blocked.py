@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewright.layouts.blocked import Workers, default_blocked, fill, shape_per_cta
-from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma, Slice
-from tilewright.layouts.neighbours import cga_of, is_split_by_thread, joined, split, transposed, with_dim
+from tilewright.layouts.encodings import Blocked
+from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,3 @@ def test_neighbours() -> None:
     assert transposed(layout, (1, 0)) is Blocked((4, 1), (16, 2), (1, 4), (0, 1), ((0, 1),))
     assert transposed(transposed(layout, (1, 0)), (1, 0)) is layout
     assert with_dim(layout, 1) is Blocked((1, 1, 4), (2, 1, 16), (4, 1, 1), (0, 1, 2), ((1, 0, 0),))
-
-
-def test_cga_of_derived_layouts() -> None:
-    layout = Blocked((1, 4), (2, 16), (4, 1), (1, 0), ((1, 0), (0, 1)))
-    assert cga_of(layout) == ((1, 0), (0, 1))
-    assert cga_of(Slice(0, layout)) == ((0,), (1,))
-    assert cga_of(DotOperand(0, layout)) == ((1, 0), (0, 0))
-    assert cga_of(Linear(((1,),), ((2,),), ((4,),), ((8,),))) == ((8,),)
-    assert cga_of(NvidiaMma(2, 0, (2, 2), (16, 8))) == ()

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.layouts.distributed import Blocked, DotOperand, Linear, Slice
-from tilewright.layouts.encoding import Encoding
-from tilewright.layouts.keys import Bases
+from tilewright.layouts.distributed import Blocked
 
 
 def _with(values: tuple[int, ...], dim: int, value: int) -> tuple[int, ...]:
@@ -68,17 +66,3 @@ def transposed(layout: Blocked, order: Sequence[int]) -> Blocked:
         tuple(order.index(dim) for dim in layout.order),
         tuple(tuple(row[dim] for dim in order) for row in layout.cga),
     )
-
-
-def cga_of(layout: Encoding) -> Bases:
-    """How CTAs share a tile with `layout`."""
-    if isinstance(layout, Slice):
-        return tuple((*row[: layout.dim], *row[layout.dim + 1 :]) for row in cga_of(layout.parent))
-    if isinstance(layout, DotOperand):
-        summed = layout.rank - 1 - layout.op_index
-        return tuple((*row[:summed], 0, *row[summed + 1 :]) for row in cga_of(layout.parent))
-    if isinstance(layout, Linear):
-        return layout.block
-    rows = getattr(layout, "cga", ())
-    assert isinstance(rows, tuple), f"{layout} deals out with bases"
-    return rows

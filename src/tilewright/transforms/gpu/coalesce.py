@@ -22,7 +22,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, PointerType, TensorType, f64
 from tilewright.layouts.blocked import Workers, fill_cta, shape_per_cta
 from tilewright.layouts.encodings import Blocked
-from tilewright.layouts.neighbours import cga_of
+from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, layout_of_type, with_layout
 from tilewright.transforms.gpu.workers import capability_of, target_of, workers_of
 
@@ -95,7 +95,7 @@ class Accesses:
     def layout(self, op: Op) -> Blocked:
         """The layout for the access `op`."""
         pointer = op.operands[0]
-        shape, cga = pointer.type.shape, cga_of(layout_of(pointer))
+        shape, cga = pointer.type.shape, cga_layout(layout_of(pointer))
         assert shape is not None, "a tile of pointers"
         order, workers = order_of(self.facts[pointer]), workers_of(op)
         extents = shape_per_cta(shape, cga)
@@ -196,7 +196,7 @@ def descriptor_tile(op: Op) -> TensorType | None:
 
 def descriptor_layout(tile: TensorType, workers: Workers) -> Blocked:
     """Row-major, as many neighbours per thread as one access to shared memory takes."""
-    cga = cga_of(layout_of_type(tile))
+    cga = cga_layout(layout_of_type(tile))
     share = prod(shape_per_cta(tile.shape, cga)) // (workers.warps * workers.lanes)
     count = min(max(1, share), WIDEST_ACCESS // tile.bits)
     rank = len(tile.shape)

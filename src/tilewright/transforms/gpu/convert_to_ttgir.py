@@ -21,6 +21,7 @@ from tilewright.ir.types import FunctionType, TensorType, Type, i32
 from tilewright.layouts.blocked import Workers, default_blocked, fill
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding, Slice
 from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
+from tilewright.layouts.queries import total_elements_per_thread
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, with_layout
 
 
@@ -160,22 +161,13 @@ def _split(op: Op, conversion: Conversion) -> None:
     _give(op, split(source))
 
 
-def _elements_per_thread(layout: Blocked, shape: tuple[int, ...]) -> int:
-    """How many elements of a tile a thread has, duplicates included."""
-    count = 1
-    for dim, extent in enumerate(shape):
-        block = layout.size_per_thread[dim] * layout.threads_per_warp[dim] * layout.warps_per_cta[dim]
-        count *= layout.size_per_thread[dim] * max(1, -(-extent // block))
-    return count
-
-
 def _cat(op: Op, conversion: Conversion) -> None:
     """A thread of the result has place for all elements it has of the operands."""
     _typed(op, conversion)
     layout = _blocked(op.result)
     parts = [(_blocked(value), value.type.shape or ()) for value in op.operands]
-    needed = sum(_elements_per_thread(*part) for part in parts)
-    place = _elements_per_thread(layout, op.result.type.shape or ())
+    needed = sum(total_elements_per_thread(*part) for part in parts)
+    place = total_elements_per_thread(layout, op.result.type.shape or ())
     factor = (1 << (needed - 1).bit_length()) // place
     sizes = list(layout.size_per_thread)
     sizes[layout.order[0]] *= max(1, factor)
