@@ -25,7 +25,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -88,10 +88,12 @@ class Runner:
     Args:
         tree: where the files are.
         filecheck: the program.
+        options: per flag options that the passes of this version have.
     """
 
-    def __init__(self, tree: Tree, filecheck: str) -> None:
+    def __init__(self, tree: Tree, filecheck: str, options: Mapping[str, Mapping[str, str]]) -> None:
         self.tree, self.filecheck = tree, filecheck
+        self._options = options.get(tree.version, {})
 
     def results(self, name: str) -> list[Result] | None:
         """One result per function of a file, over all its RUN lines; None when there is no such file."""
@@ -99,7 +101,7 @@ class Runner:
         if text is None:
             return None
         found: dict[tuple[int, str], str] = {}
-        for line in run_lines(text):
+        for line in run_lines(text, self._options):
             for (start, function), problem in self._run(text, name, line):
                 found[start, function] = found.get((start, function)) or problem
         return [Result(function, problem) for (_, function), problem in found.items()]
@@ -296,7 +298,7 @@ def main() -> int:
     if options.page:
         write_page(options.tree.partition("@")[0], filecheck, plan)
         return 0
-    runner = Runner(tree_of(options.tree), filecheck)
+    runner = Runner(tree_of(options.tree), filecheck, plan.get("options", {}))
     names = options.files or [name for group in plan["files"].values() for name in group]
     return 1 if sum(report(runner, name, options.function, verbose=options.verbose) for name in names) else 0
 
@@ -336,9 +338,8 @@ def report(runner: Runner, name: str, wanted: str, *, verbose: bool) -> int:
 
 def write_page(path: str, filecheck: str, plan: dict[str, Any]) -> None:
     """Replace the part of the page behind its heading, or add it."""
-    columns = {
-        title: Runner(Tree(Path(path).expanduser(), revision), filecheck) for title, revision in plan["trees"].items()
-    }
+    folder, options = Path(path).expanduser(), plan.get("options", {})
+    columns = {title: Runner(Tree(folder, revision), filecheck, options) for title, revision in plan["trees"].items()}
     found = {
         name: {title: runner.results(name) for title, runner in columns.items()}
         for group in plan["files"].values()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,8 @@ SWITCHES = {
     "mlir-use-nameloc-as-prefix": "names",
 }
 IGNORED = ("mlir-print-local-scope", "mlir-disable-threading", "o")
+FOREIGN = ("test-tritonamdgpu-", "get-scratch-size-function=")
+"""Passes of other back ends, and options that replace a C++ function: RUN lines with them say nothing about ours."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,22 @@ class Tree:
     path: Path
     revision: str = ""
 
+    @property
+    def version(self) -> str:
+        """Which Triton it is: `3.7`; development versions count as the release that comes of them."""
+        text = self._text("python/triton/__init__.py") or ""
+        match = re.search(r"__version__ = '(\d+\.\d+)", text)
+        return {"3.4": "3.5"}.get(match[1], match[1]) if match else "3.7"
+
     def read(self, name: str) -> str | None:
         """The text of a file below `test`; None when there is none."""
+        return self._text(f"test/{name}")
+
+    def _text(self, name: str) -> str | None:
         if (self.path / "test").is_dir() and not self.revision:
-            file = self.path / "test" / name
+            file = self.path / name
             return file.read_text() if file.exists() else None
-        command = ["git", "-C", str(self.path), "show", f"{self.revision or 'HEAD'}:test/{name}"]
+        command = ["git", "-C", str(self.path), "show", f"{self.revision or 'HEAD'}:{name}"]
         done = subprocess.run(command, capture_output=True, check=False)
         return done.stdout.decode() if done.returncode == 0 else None
 
@@ -128,19 +140,26 @@ class Expectation:
         return re.search("".join(p if i % 2 else re.escape(p) for i, p in enumerate(parts)), text) is not None
 
 
-def run_lines(text: str) -> list[RunLine]:
-    """The RUN lines of a file."""
+def run_lines(text: str, options: Mapping[str, str] | None = None) -> list[RunLine]:
+    """The RUN lines of a file.
+
+    Args:
+        text: of the file.
+        options: per flag without options those it gets.
+    """
     joined = re.sub(r"\\\n//\s*RUN:", "", text)
-    return [_run_line(match[1]) for match in re.finditer(r"//\s*RUN:\s*(.*)", joined)]
+    found = (match[1] for match in re.finditer(r"//\s*RUN:\s*(.*)", joined))
+    commands = (command for command in found if not any(word in command for word in FOREIGN))
+    return [_run_line(command, options or {}) for command in commands]
 
 
-def _run_line(command: str) -> RunLine:
+def _run_line(command: str, options: Mapping[str, str]) -> RunLine:
     opts: list[OptCommand] = []
     check: tuple[str, ...] | None = None
     for part in command.replace("2>&1", "").replace("2>/dev/null", "").split("|"):
         program, *arguments = [word for word in shlex.split(part) if "=" not in word.split("-")[0]] or [""]
         if program == "triton-opt":
-            opts.append(_opt_command(arguments))
+            opts.append(_opt_command(arguments, options))
         elif program == "FileCheck":
             check = tuple(argument for argument in arguments if argument != "%s" and "dump-input" not in argument)
         else:
@@ -148,7 +167,7 @@ def _run_line(command: str) -> RunLine:
     return RunLine(tuple(opts), check)
 
 
-def _opt_command(arguments: Sequence[str]) -> OptCommand:
+def _opt_command(arguments: Sequence[str], options: Mapping[str, str]) -> OptCommand:
     passes, facts = [], {}
     for argument in arguments:
         name, _, value = argument.lstrip("-").partition("=")
@@ -159,7 +178,7 @@ def _opt_command(arguments: Sequence[str]) -> OptCommand:
         elif name in SWITCHES:
             facts[SWITCHES[name]] = True
         else:
-            passes.append(argument)
+            passes.append(argument if name not in options else f"{argument}={options[name]}")
     return OptCommand(tuple(passes), **facts)
 
 
@@ -211,13 +230,16 @@ def _names_a_layout(line: str) -> bool:
 
 
 def expectations(text: str) -> Iterator[Expectation]:
-    """The diagnostics that a text expects."""
-    for number, line in enumerate(text.split("\n"), 1):
+    """The diagnostics that a text expects; `@above` and `@below` go past lines that only expect something."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
         for match in EXPECTED.finditer(line):
             where = (match["where"] or "+0").replace(" ", "")
-            shift = {"above": -1, "below": 1}.get(where)
-            shift = int(where) if shift is None else shift
-            yield Expectation(match["kind"], number + shift, match["text"], bool(match["re"]))
+            step = {"above": -1, "below": 1}.get(where)
+            target = number + (step or int(where))
+            while step and 0 < target < len(lines) and EXPECTED.search(lines[target - 1]):
+                target += step
+            yield Expectation(match["kind"], target, match["text"], bool(match["re"]))
 
 
 def has_directives(text: str, prefixes: Sequence[str]) -> bool:

@@ -85,7 +85,7 @@ def runner(lit: ModuleType, tmp_path: Path) -> object:
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "passes.mlir").write_text(FILE)
     (tmp_path / "test" / "errors.mlir").write_text(DIAGNOSTICS)
-    return lit.Runner(lit.Tree(tmp_path), str(program))
+    return lit.Runner(lit.Tree(tmp_path), str(program), {})
 
 
 def test_each_function_passes_or_fails_on_its_own(runner: object) -> None:

@@ -35,7 +35,11 @@ from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_peeling import peel_marked_loops
 from tilewright.transforms.loop_unroll import loop_unroll
 from tilewright.transforms.reorder_broadcast import reorder_broadcast
-from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
+from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import (
+    DescriptorOptions,
+    rewrite_tensor_descriptor_to_pointer,
+)
+from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer, rewrite_tensor_pointer_by_axis
 from tilewright.transforms.structure_control_flow import structure_control_flow
 from tilewright.transforms.symbol_dce import symbol_dce
 
@@ -99,7 +103,14 @@ PASSES: tuple[Row, ...] = (
     Row("loop_peeling", peel_marked_loops, ("triton-test-loop-peeling",)),
     Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
     Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
-    Row("rewrite_tensor_pointer", rewrite_tensor_pointer, ("triton-rewrite-tensor-pointer",)),
+    Row(
+        "rewrite_tensor_descriptor_to_pointer",
+        rewrite_tensor_descriptor_to_pointer,
+        ("triton-rewrite-tensor-descriptor-to-pointer",),
+        options=DescriptorOptions,
+    ),
+    Row("rewrite_tensor_pointer", rewrite_tensor_pointer),
+    Row("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis, ("triton-rewrite-tensor-pointer",)),
     Row("structure_control_flow", structure_control_flow),
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
 )

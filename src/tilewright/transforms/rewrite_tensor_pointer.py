@@ -7,54 +7,36 @@
 
 A block pointer of rank r is 1 + 3r scalars, also where it goes round a loop or leaves an `if`; canonicalization removes
 those that do not change. The offset of the block goes into the scalar base, so that the tile of offsets inside the
-block stays the same when the block moves.
+block stays the same when the block moves. `rewrite_tensor_pointer_by_axis` is Triton's form: offsets
+are added axis by axis, and only what changes goes round a loop.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
-from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import FloatType, FunctionType, PointerType, TensorType, Type, i1, i32, i64
-from tilewright.transforms.functions import argument_attributes, functions_of
-from tilewright.transforms.matching import number_of
-
-PASSED_ON = frozenset(("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "tt.call", "tt.return"))
-"""Ops that only hand block pointers on: they take and give the parts instead."""
+from tilewright.ir.attributes import DenseArray, Keyword, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i1, i64
+from tilewright.transforms.carried_values import drop_arguments, drop_results, without
+from tilewright.transforms.expand_values import BlockOfMemory, Emitter, Expansion
+from tilewright.transforms.matching import is_inside
 
 
 def rewrite_tensor_pointer(module: Op) -> bool:
     """Remove block pointers from every function of `module`; returns whether there were any."""
-    if not any(op.name == "tt.make_tensor_ptr" for op in module.walk()):
-        return False
-    for function in functions_of(module):
-        rewriting = _Rewriting(function.regions[0].block)
-        for block in function.regions[0].blocks:
-            rewriting.rewrite_block(block)
-        for op in reversed(rewriting.replaced):
-            op.erase()
-        _expand_signature(function)
-    return True
+    return _has_block_pointers(module) and BlockPointers().expand(module)
 
 
-def _expand_signature(function: Op) -> None:
-    """Let a function that takes or returns block pointers say that it takes and returns their parts."""
-    type = function.attributes["function_type"]
-    assert isinstance(type, FunctionType), "a function has a function type"
-    if any(map(_is_block_pointer, type.inputs)):
-        expanded: list[Attribute] = []
-        for argument, attributes in zip(type.inputs, argument_attributes(function), strict=True):
-            expanded += [attributes for _ in _part_types(argument)]
-        function.attributes["arg_attrs"] = tuple(expanded)
-    inputs, outputs = (tuple(chain.from_iterable(map(_part_types, part))) for part in (type.inputs, type.outputs))
-    function.attributes["function_type"] = FunctionType(inputs, outputs)
+def rewrite_tensor_pointer_by_axis(module: Op) -> bool:
+    """Remove block pointers from every function of `module`, as Triton does; returns whether there were any."""
+    return _has_block_pointers(module) and BlockPointersByAxis().expand(module)
 
 
-def _is_block_pointer(type: Type) -> bool:
-    return isinstance(type, PointerType) and isinstance(type.pointee, TensorType)
+def _has_block_pointers(module: Op) -> bool:
+    return any(op.name == "tt.make_tensor_ptr" for op in module.walk())
 
 
 def _block_of(value: Value) -> TensorType:
@@ -63,89 +45,44 @@ def _block_of(value: Value) -> TensorType:
     return value.type.pointee
 
 
-def _part_types(type: Type) -> list[Type]:
-    """What stands for a value of `type`: base, shape, strides and offsets for a block pointer."""
-    if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
-        return [type]
-    return [PointerType(type.pointee.element, type.space), *[i64] * (3 * len(type.pointee.shape))]
-
-
-class _Rewriting:
-    """The rewriting of the function whose body starts with `entry`.
+class BlockPointers(Expansion):
+    """A block pointer as base, shape, strides and offsets.
 
     Attributes:
-        parts: per block pointer the scalars it consists of.
-        replaced: ops to erase at the end, in order.
         columns: the steps inside blocks that are used so far.
     """
 
-    def __init__(self, entry: Block) -> None:
-        assert entry.first is not None, "a function ends with a terminator"
-        self.parts: dict[Value, list[Value]] = {}
-        self.replaced: list[Op] = []
-        self.columns = _Columns(_Emitter(entry.first))
+    columns: _Columns
 
-    def rewrite_block(self, block: Block) -> None:
-        block.args = self._expanded_values(block.args, block)
-        for op in block:
-            rewrite = REWRITES.get(op.name)
-            if op.name in PASSED_ON:
-                self._hand_on_parts(op)
-            elif rewrite is not None and any(_is_block_pointer(v.type) for v in chain(op.operands, op.results)):
-                rewrite(self, op)
+    def part_types(self, type: Type) -> list[Type] | None:
+        """Base, shape, strides and offsets."""
+        if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
+            return None
+        return [PointerType(type.pointee.element, type.space), *[i64] * (3 * len(type.pointee.shape))]
 
-    def _hand_on_parts(self, op: Op) -> None:
-        if any(_is_block_pointer(value.type) for value in op.operands):
-            op.set_operands(list(chain.from_iterable(self.parts.get(value, [value]) for value in op.operands)))
-        op.results = self._expanded_values(op.results, op)
-        for region in op.regions:
-            for block in region.blocks:
-                self.rewrite_block(block)
-
-    def _expanded_values(self, values: list[Value], owner: Op | Block) -> list[Value]:
-        """Arguments or results with the parts of block pointers in their place."""
-        if not any(_is_block_pointer(value.type) for value in values):
-            return values
-        expanded: list[Value] = []
-        for value in values:
-            if _is_block_pointer(value.type):
-                parts = [Value(type, owner, 0, value.name) for type in _part_types(value.type)]
-                self.parts[value] = parts
-                expanded += parts
-            else:
-                expanded.append(value)
-        for i, value in enumerate(expanded):
-            value.index = i
-        return expanded
-
-    # --- one method per op ------------------------------------------------------------------------------------------
+    def expand_function(self, function: Op) -> bool:
+        """Expand the block pointers of one function; returns whether there were any."""
+        first = function.regions[0].block.first
+        assert first is not None, "a function ends with a terminator"
+        self.columns = _Columns(Emitter(first))
+        return super().expand_function(function)
 
     def make(self, op: Op) -> None:
-        rank = len(_block_of(op.result).shape)
-        emit = _Emitter(op)
-        fixed, offsets = op.operands[: 1 + 2 * rank], op.operands[1 + 2 * rank :]
-        self.parts[op.result] = [*fixed, *(emit.widened(offset) for offset in offsets)]
+        fixed = 1 + 2 * len(_block_of(op.result).shape)
+        widened = [self.widened(offset, op) for offset in op.operands[fixed:]]
+        self.parts[op.result] = [*op.operands[:fixed], *widened]
         self.replaced.append(op)
 
     def advance(self, op: Op) -> None:
-        emit = _Emitter(op)
+        emit = Emitter(op)
         parts, deltas = self.parts[op.operands[0]], op.operands[1:]
         fixed, offsets = parts[: -len(deltas)], parts[-len(deltas) :]
-        moved = [emit.binary("arith.addi", a, emit.widened(b)) for a, b in zip(offsets, deltas, strict=True)]
+        moved = [emit.binary("arith.addi", a, self.widened(b, op)) for a, b in zip(offsets, deltas, strict=True)]
         self.parts[op.result] = [*fixed, *moved]
         self.replaced.append(op)
 
-    def select(self, op: Op) -> None:
-        emit = _Emitter(op)
-        condition, a, b = op.operands
-        self.parts[op.result] = [
-            x if x is y else emit.op("arith.select", (condition, x, y), x.type)
-            for x, y in zip(self.parts[a], self.parts[b], strict=True)
-        ]
-        self.replaced.append(op)
-
     def load(self, op: Op) -> None:
-        access = _Access(op, self.parts[op.operands[0]], self.columns)
+        access = self.access(op)
         operands = [access.pointers(), *access.mask()]
         if len(operands) == 2:
             operands += access.padding()
@@ -153,18 +90,86 @@ class _Rewriting:
         _drop_block_attributes(op)
 
     def store(self, op: Op) -> None:
-        access = _Access(op, self.parts[op.operands[0]], self.columns)
+        access = self.access(op)
         op.set_operands([access.pointers(), op.operands[1], *access.mask()])
         _drop_block_attributes(op)
 
+    def widened(self, offset: Value, op: Op) -> Value:
+        """An offset as i64, computed in front of `op`."""
+        return Emitter(op).widened(offset)
 
-REWRITES: dict[str, Callable[[_Rewriting, Op], None]] = {
-    "tt.make_tensor_ptr": _Rewriting.make,
-    "tt.advance": _Rewriting.advance,
-    "arith.select": _Rewriting.select,
-    "tt.load": _Rewriting.load,
-    "tt.store": _Rewriting.store,
-}
+    def access(self, op: Op) -> _Access:
+        """How a load or a store gets at its block."""
+        return _Access(op, self.parts[op.operands[0]], self.columns)
+
+    rewrites: ClassVar[dict[str, Callable[[Any, Op], None]]] = {
+        "tt.make_tensor_ptr": make,
+        "tt.advance": advance,
+        "tt.load": load,
+        "tt.store": store,
+    }
+
+
+class BlockPointersByAxis(BlockPointers):
+    """Block pointers as Triton's pass expands them."""
+
+    def widened(self, offset: Value, op: Op) -> Value:
+        """An offset as i64, computed in front of `op`."""
+        return offset if offset.type is i64 else Emitter(op).op("arith.extsi", (offset,), i64)
+
+    def access(self, op: Op) -> _Access:
+        """How a load or a store gets at its block."""
+        return _AccessByAxis(op, self.parts[op.operands[0]], self.columns)
+
+    def hand_on_parts(self, op: Op) -> None:
+        """Let a loop or a condition take and give the parts that change."""
+        before = len(op.results)
+        super().hand_on_parts(op)
+        if len(op.results) == before:
+            return
+        if op.name == "scf.for":
+            self._drop(op, dict(_unchanged_in_loop(op)))
+        elif op.name == "scf.if":
+            self._drop(op, dict(_known_outside(op)))
+
+    def _drop(self, op: Op, known: dict[int, Value]) -> None:
+        """Use known values instead of results of `op`, which it gives no more."""
+        for i, value in known.items():
+            self._replace(op.results[i], value)
+            for region in op.regions:
+                if op.name == "scf.for":
+                    region.block.args[i + 1].replace_by(value)
+        for region in op.regions:
+            terminator = region.block.terminator
+            terminator.set_operands(without(terminator.operands, known))
+            if op.name == "scf.for":
+                drop_arguments(region.block, [i + 1 for i in known])
+        if op.name == "scf.for":
+            op.set_operands(without(op.operands, [i + 3 for i in known]))
+        drop_results(op, known)
+
+    def _replace(self, old: Value, new: Value) -> None:
+        old.replace_by(new)
+        for parts in self.parts.values():
+            for i, part in enumerate(parts):
+                if part is old:
+                    parts[i] = new
+
+
+def _unchanged_in_loop(loop: Op) -> Iterator[tuple[int, Value]]:
+    """The scalars that are the same in every step, with what they are."""
+    block = loop.regions[0].block
+    for i, (value, yielded) in enumerate(zip(loop.operands[3:], block.terminator.operands, strict=True)):
+        if yielded is block.args[i + 1] and value.type.shape is None:
+            yield i, value
+
+
+def _known_outside(choice: Op) -> Iterator[tuple[int, Value]]:
+    """The results of a condition that are the same value on both sides, with that value."""
+    sides = [region.block.terminator.operands for region in choice.regions]
+    for i, values in enumerate(zip(*sides, strict=True)):
+        if all(value is values[0] for value in values) and not is_inside(values[0], choice):
+            yield i, values[0]
 
 
 def _drop_block_attributes(op: Op) -> None:
@@ -172,39 +177,10 @@ def _drop_block_attributes(op: Op) -> None:
     op.attributes.pop("padding", None)
 
 
-class _Emitter:
-    """Creates ops in front of one op."""
-
-    def __init__(self, before: Op) -> None:
-        self.before = before
-
-    def op(
-        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
-    ) -> Value:
-        assert self.before.block is not None, f"{self.before.name} is in no block"
-        op = Op.create(name, operands, (type,), attributes, location=self.before.location)
-        return self.before.block.insert(op, self.before).result
-
-    def binary(self, name: str, a: Value, b: Value) -> Value:
-        return self.op(name, (a, b), a.type)
-
-    def widened(self, value: Value) -> Value:
-        number = number_of(value)
-        if number is not None:
-            return self.constant(number.value, i64)
-        return value if value.type is i64 else self.op("arith.extsi", (value,), i64)
-
-    def constant(self, value: float, type: Type) -> Value:
-        return self.op("arith.constant", (), type, {"value": Number(value, type)})
-
-    def splat(self, value: Value, shape: tuple[int, ...]) -> Value:
-        return self.op("tt.splat", (value,), TensorType(shape, value.type))
-
-
 class _Columns:
     """0, 1, 2, … as i64, along the axes of blocks; each is computed once, at the start of the function."""
 
-    def __init__(self, emit: _Emitter) -> None:
+    def __init__(self, emit: Emitter) -> None:
         self.emit = emit
         self._steps: dict[int, Value] = {}
         self._columns: dict[tuple[tuple[int, ...], int], Value] = {}
@@ -212,26 +188,14 @@ class _Columns:
     def steps(self, extent: int) -> Value:
         """As a tile of one axis."""
         if extent not in self._steps:
-            bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(extent, i32)}
-            narrow = self.emit.op("tt.make_range", (), TensorType((extent,), i32), bounds)
-            self._steps[extent] = self.emit.op("arith.extsi", (narrow,), TensorType((extent,), i64))
+            self._steps[extent] = self.emit.range(extent)
         return self._steps[extent]
 
     def column(self, shape: tuple[int, ...], axis: int) -> Value:
         """As a tile that extends along `axis` of a block of `shape`."""
         if (shape, axis) not in self._columns:
-            self._columns[shape, axis] = emit_along(self.emit, axis, len(shape), self.steps(shape[axis]))
+            self._columns[shape, axis] = self.emit.along(axis, len(shape), self.steps(shape[axis]))
         return self._columns[shape, axis]
-
-
-def emit_along(emit: _Emitter, axis: int, rank: int, column: Value) -> Value:
-    """A tile of one axis as one that extends along `axis` of `rank`."""
-    for i in range(rank):
-        if i != axis:
-            shape = column.type.shape or ()
-            type = TensorType((*shape[:i], 1, *shape[i:]), column.type.scalar)
-            column = emit.op("tt.expand_dims", (column,), type, {"axis": Number(i, i32)})
-    return column
 
 
 class _Access:
@@ -240,7 +204,7 @@ class _Access:
     def __init__(self, op: Op, parts: list[Value], columns: _Columns) -> None:
         self.op = op
         self.columns = columns
-        self.emit = _Emitter(op)
+        self.emit = Emitter(op)
         self.tile = _block_of(op.operands[0])
         self.rank = rank = len(self.tile.shape)
         self.base, self.shape, self.strides, self.offsets = (
@@ -249,6 +213,12 @@ class _Access:
             parts[1 + rank : 1 + 2 * rank],
             parts[1 + 2 * rank :],
         )
+
+    @property
+    def checked(self) -> Sequence[int]:
+        """The axes along which the block may reach out of the tensor."""
+        check = self.op.attributes.get("boundaryCheck")
+        return check.values if isinstance(check, DenseArray) else ()
 
     def pointers(self) -> Value:
         """base + sum of offset * stride, a scalar; plus the tile of offsets inside the block."""
@@ -260,18 +230,16 @@ class _Access:
         for axis, stride in enumerate(self.strides):
             column = self.columns.column(self.tile.shape, axis)
             step = emit.splat(stride, column.type.shape or ())
-            term = self._broadcast(emit.binary("arith.muli", column, step))
+            term = emit.broadcast(emit.binary("arith.muli", column, step), self.tile.shape)
             inside = term if inside is None else emit.binary("arith.addi", inside, term)
         pointers = emit.splat(base, self.tile.shape)
         return pointers if inside is None else emit.op("tt.addptr", (pointers, inside), pointers.type)
 
     def mask(self) -> Iterable[Value]:
         """0 <= offset + range < shape on every checked axis; nothing if none is."""
-        check = self.op.attributes.get("boundaryCheck")
-        axes = check.values if isinstance(check, DenseArray) else ()
         both: Value | None = None
-        for axis in axes:
-            inside = self._broadcast(emit_along(self.emit, axis, self.rank, self._inside(axis)))
+        for axis in self.checked:
+            inside = self.emit.broadcast(self.emit.along(axis, self.rank, self._inside(axis)), self.tile.shape)
             both = inside if both is None else self.emit.binary("arith.andi", both, inside)
         return () if both is None else (both,)
 
@@ -294,6 +262,34 @@ class _Access:
     def _compare(self, predicate: str, a: Value, b: Value) -> Value:
         return self.emit.op("arith.cmpi", (a, b), TensorType(a.type.shape or (), i1), {"predicate": Keyword(predicate)})
 
-    def _broadcast(self, column: Value) -> Value:
-        type = TensorType(self.tile.shape, column.type.scalar)
-        return column if column.type is type else self.emit.op("tt.broadcast", (column,), type)
+
+class _AccessByAxis(_Access):
+    """One load or store whose offsets are added axis by axis."""
+
+    def __init__(self, op: Op, parts: list[Value], columns: _Columns) -> None:
+        super().__init__(op, parts, columns)
+        self._block = BlockOfMemory(self.emit, self.base, self.shape, self.strides, self.tile.shape)
+        self._positions: list[Value] = []
+
+    def pointers(self) -> Value:
+        """base + offset along one axis + offset along the next."""
+        return self._block.pointers(self._each_position())
+
+    def _each_position(self) -> Iterator[Value]:
+        for axis, offset in enumerate(self.offsets):
+            self._positions.append(self._block.positions(offset, axis))
+            yield self._positions[-1]
+
+    def mask(self) -> Iterable[Value]:
+        """0 <= position < shape on every checked axis; nothing if none is."""
+        mask = self._block.mask(self._positions, self.checked)
+        return () if mask is None else (mask,)
+
+    def padding(self) -> Iterable[Value]:
+        """The value of what is outside, if the load says one."""
+        for value in super().padding():
+            assert value.op is not None, "padding is a constant"
+            number = value.op.attributes["value"]
+            assert isinstance(number, Number), "padding is a number"
+            value.op.erase()
+            yield self.emit.splat(self.emit.constant(number.value, self.tile.element), self.tile.shape)

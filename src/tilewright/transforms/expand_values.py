@@ -1,0 +1,248 @@
+"""Values that stand for several others, and how the others take their place everywhere.
+
+    %p:2 = scf.for … iter_args(%a = %x, %q = %d) {          %p:6 = scf.for … iter_args(%a = %x, %b = %base, …) {
+      %e = f(%q)                                      ->      %e = f'(%b, …)
+      scf.yield %a, %q                                        scf.yield %a, %b, …
+
+`Expansion` knows loops, conditions, calls, functions and `arith.select`; a subclass says which types are expanded into
+which, and has a rewrite for every op that makes such a value or looks into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, ClassVar
+
+from tilewright.ir.attributes import Attribute, Keyword, NameLocation, Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import FunctionType, TensorType, Type, i1, i32, i64
+from tilewright.transforms.functions import argument_attributes, functions_of
+from tilewright.transforms.matching import number_of
+
+PASSED_ON = frozenset(
+    ("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "tt.call", "tt.return", "cf.br", "cf.cond_br")
+)
+"""Ops that only hand values on: they take and give the parts instead."""
+
+
+class Emitter:
+    """Creates ops in front of one op."""
+
+    def __init__(self, before: Op) -> None:
+        self.before = before
+
+    def op(
+        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
+    ) -> Value:
+        assert self.before.block is not None, f"{self.before.name} is in no block"
+        op = Op.create(name, operands, (type,), attributes, location=self.before.location)
+        return self.before.block.insert(op, self.before).result
+
+    def binary(self, name: str, a: Value, b: Value) -> Value:
+        return self.op(name, (a, b), a.type)
+
+    def widened(self, value: Value) -> Value:
+        """An integer as i64; constants become constants."""
+        number = number_of(value)
+        if number is not None:
+            return self.constant(number.value, i64)
+        return value if value.type is i64 else self.op("arith.extsi", (value,), i64)
+
+    def constant(self, value: float, type: Type) -> Value:
+        return self.op("arith.constant", (), type, {"value": Number(value, type)})
+
+    def splat(self, value: Value, shape: tuple[int, ...]) -> Value:
+        return self.op("tt.splat", (value,), TensorType(shape, value.type))
+
+    def range(self, extent: int) -> Value:
+        """0, 1, 2, … as i64."""
+        bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(extent, i32)}
+        narrow = self.op("tt.make_range", (), TensorType((extent,), i32), bounds)
+        return self.op("arith.extsi", (narrow,), TensorType((extent,), i64))
+
+    def broadcast(self, tile: Value, shape: tuple[int, ...]) -> Value:
+        type = TensorType(shape, tile.type.scalar)
+        return tile if tile.type is type else self.op("tt.broadcast", (tile,), type)
+
+    def along(self, axis: int, rank: int, column: Value) -> Value:
+        """A tile of one axis as one that extends along `axis` of `rank`."""
+        for i in range(rank):
+            if i != axis:
+                shape = column.type.shape or ()
+                type = TensorType((*shape[:i], 1, *shape[i:]), column.type.scalar)
+                column = self.op("tt.expand_dims", (column,), type, {"axis": Number(i, i32)})
+        return column
+
+
+class Expansion:
+    """The expansion of values of some types, in one function at a time.
+
+    Attributes:
+        parts: per expanded value the values it consists of.
+        replaced: ops to erase at the end, in order.
+    """
+
+    rewrites: ClassVar[Mapping[str, Callable[[Any, Op], None]]] = {}
+    """Per op name how an op with such operands or results is rewritten."""
+
+    def __init__(self) -> None:
+        self.parts: dict[Value, list[Value]] = {}
+        self.replaced: list[Op] = []
+
+    def part_types(self, type: Type) -> list[Type] | None:
+        """What stands for a value of `type`; None if it stays."""
+        raise NotImplementedError
+
+    def part_names(self, type: Type) -> Sequence[str]:
+        """What the parts are called, behind the name of the value."""
+        return ("",) * len(self.part_types(type) or ())
+
+    def expand(self, module: Op) -> bool:
+        """Expand in all functions of `module`; returns whether there was anything to expand."""
+        found = False
+        for function in functions_of(module):
+            found |= self.expand_function(function)
+        return found
+
+    def expand_function(self, function: Op) -> bool:
+        """Expand the values of one function; returns whether there were any."""
+        self.parts, self.replaced = {}, []
+        for block in function.regions[0].blocks:
+            self.expand_block(block)
+        for op in reversed(self.replaced):
+            op.erase()
+        changed = bool(self.parts)
+        return self._expand_signature(function) or changed
+
+    def expand_block(self, block: Block) -> None:
+        """Expand the values of one block, and of those inside it."""
+        block.args = self._expanded_values(block.args, block)
+        for op in block:
+            rewrite = self.rewrites.get(op.name)
+            if op.name in PASSED_ON:
+                self.hand_on_parts(op)
+            elif rewrite is not None and any(self._is_expanded(v.type) for v in chain(op.operands, op.results)):
+                rewrite(self, op)
+            elif op.name == "arith.select" and self._is_expanded(op.result.type):
+                self._select(op)
+
+    def hand_on_parts(self, op: Op) -> None:
+        """Let a loop, a condition, a call or a terminator take and give parts."""
+        if any(self._is_expanded(value.type) for value in op.operands):
+            op.set_operands(list(chain.from_iterable(self.parts.get(value, [value]) for value in op.operands)))
+        op.results = self._expanded_values(op.results, op)
+        for region in op.regions:
+            for block in region.blocks:
+                self.expand_block(block)
+
+    def _is_expanded(self, type: Type) -> bool:
+        return self.part_types(type) is not None
+
+    def _expanded_values(self, values: list[Value], owner: Op | Block) -> list[Value]:
+        """Arguments or results with the parts of expanded values in their place."""
+        if not any(self._is_expanded(value.type) for value in values):
+            return values
+        expanded: list[Value] = []
+        for value in values:
+            types = self.part_types(value.type)
+            if types is None:
+                expanded.append(value)
+                continue
+            names = self.part_names(value.type)
+            parts = [_part(value, owner, type, name) for type, name in zip(types, names, strict=True)]
+            self.parts[value] = parts
+            expanded += parts
+        for i, value in enumerate(expanded):
+            value.index = i
+        return expanded
+
+    def _select(self, op: Op) -> None:
+        emit = Emitter(op)
+        condition, a, b = op.operands
+        self.parts[op.result] = [
+            x if x is y else emit.op("arith.select", (condition, x, y), x.type)
+            for x, y in zip(self.parts[a], self.parts[b], strict=True)
+        ]
+        self.replaced.append(op)
+
+    def _expand_signature(self, function: Op) -> bool:
+        """Let a function that takes or returns expanded values say that it takes and returns their parts."""
+        type = function.attributes["function_type"]
+        assert isinstance(type, FunctionType), "a function has a function type"
+        if not any(map(self._is_expanded, (*type.inputs, *type.outputs))):
+            return False
+        if "arg_attrs" in function.attributes:
+            expanded: list[Attribute] = []
+            for argument, attributes in zip(type.inputs, argument_attributes(function), strict=True):
+                types = self.part_types(argument)
+                expanded += [attributes] if types is None else [{} for _ in types]
+            function.attributes["arg_attrs"] = tuple(expanded)
+        inputs, outputs = (
+            tuple(chain.from_iterable(self.part_types(part) or [part] for part in types))
+            for types in (type.inputs, type.outputs)
+        )
+        function.attributes["function_type"] = FunctionType(inputs, outputs)
+        return True
+
+
+def _part(value: Value, owner: Op | Block, type: Type, name: str) -> Value:
+    part = Value(type, owner, 0, f"{value.name}.{name}" if value.name and name else value.name)
+    location = value.location
+    if isinstance(location, NameLocation) and name:
+        location = NameLocation(f"{location.name}.{name}", location.child)
+    part.location = location
+    return part
+
+
+class BlockOfMemory:
+    """A block of a larger tensor in memory, as a tile of pointers with a mask, in Triton's form.
+
+    Args:
+        emit: where ops go.
+        base: the pointer to the first element of the tensor.
+        shape, strides: of the tensor, i64.
+        block: the shape of the block.
+    """
+
+    def __init__(
+        self, emit: Emitter, base: Value, shape: Sequence[Value], strides: Sequence[Value], block: tuple[int, ...]
+    ) -> None:
+        self.emit, self.base, self.shape, self.strides, self.block = emit, base, shape, strides, block
+
+    def positions(self, offset: Value, axis: int) -> Value:
+        """offset, offset + 1, … along `axis`."""
+        emit, extent = self.emit, self.block[axis]
+        start = emit.splat(offset, (extent,))
+        return emit.along(axis, len(self.block), emit.binary("arith.addi", start, emit.range(extent)))
+
+    def pointers(self, positions: Iterable[Value]) -> Value:
+        """base + the sum of positions * stride.
+
+        Args:
+            positions: per axis, as a tile that extends along it.
+        """
+        emit = self.emit
+        pointers = emit.splat(self.base, self.block)
+        for position, stride in zip(positions, self.strides, strict=True):
+            step = emit.splat(stride, position.type.shape or ())
+            offset = emit.broadcast(emit.binary("arith.muli", position, step), self.block)
+            pointers = emit.op("tt.addptr", (pointers, offset), pointers.type)
+        return pointers
+
+    def mask(self, positions: Sequence[Value], axes: Sequence[int]) -> Value | None:
+        """0 <= position < shape on each of `axes`; None if there is none."""
+        emit = self.emit
+        mask: Value | None = None
+        for axis in axes:
+            position = positions[axis]
+            extents = position.type.shape or ()
+            zero = emit.splat(emit.constant(0, i64), extents)
+            low = self._compare("sge", position, zero)
+            high = self._compare("slt", position, emit.splat(self.shape[axis], extents))
+            inside = emit.broadcast(emit.binary("arith.andi", low, high), self.block)
+            mask = inside if mask is None else emit.binary("arith.andi", mask, inside)
+        return mask
+
+    def _compare(self, predicate: str, a: Value, b: Value) -> Value:
+        return self.emit.op("arith.cmpi", (a, b), TensorType(a.type.shape or (), i1), {"predicate": Keyword(predicate)})

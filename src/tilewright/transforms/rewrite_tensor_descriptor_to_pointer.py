@@ -1,0 +1,252 @@
+"""Rewrite tensor descriptor to pointer: descriptors become scalars, and accesses through them tiles of pointers.
+
+    %d = tt.make_tensor_descriptor %base, [%m, %n], [%sm, %sn]    ->   base, m, n, sm, sn, pads with NaN, rounds
+    %x = tt.descriptor_load %d[%i, %j]                            ->   tt.load base + (i + range) * sm + …, under the
+                                                                       mask 0 <= i + range < m and …, other 0 or NaN
+
+for devices without an engine that moves blocks. A descriptor of rank r is 3 + 2r scalars, wherever it goes; the last
+two say whether what is outside is read as NaN, and whether fp32 is rounded to tf32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.errors import VerificationError
+from tilewright.ir.types import (
+    FloatType,
+    PointerType,
+    TensorDescType,
+    TensorType,
+    Type,
+    f32,
+    i1,
+    i32,
+    i64,
+    with_element,
+)
+from tilewright.transforms.expand_values import BlockOfMemory, Emitter, Expansion
+
+EXPONENT, DROPPED_BITS = 0x7F800000, 13
+"""Of fp32: the bits of the exponent, and how many bits of the mantissa tf32 does not have."""
+PLAIN = ("and", "or", "xor")
+
+
+@dataclass(frozen=True)
+class DescriptorOptions:
+    """What descriptors say.
+
+    Attributes:
+        rounding: whether loads are to be rounded to tf32; before Triton 3.6 they did not.
+    """
+
+    rounding: bool = True
+
+
+def rewrite_tensor_descriptor_to_pointer(module: Op, options: DescriptorOptions | None = None) -> bool:
+    """Remove tensor descriptors from every function of `module`; returns whether there were any."""
+    return Descriptors(options or DescriptorOptions()).expand(module)
+
+
+class Descriptors(Expansion):
+    """A descriptor as base, shape, strides, and what to do with elements outside and with fp32."""
+
+    def __init__(self, options: DescriptorOptions) -> None:
+        super().__init__()
+        self._rounding = options.rounding
+
+    def part_types(self, type: Type) -> list[Type] | None:
+        """Base, shape, strides, padding, rounding."""
+        if not isinstance(type, TensorDescType):
+            return None
+        sizes = [i64] * (2 * len(type.block.shape))
+        return [PointerType(type.block.element), *sizes, i1, *([i1] if self._rounding else [])]
+
+    def part_names(self, type: Type) -> Sequence[str]:
+        """`shape.0`, `stride.0` …; the base is called as the descriptor."""
+        assert isinstance(type, TensorDescType), "only descriptors are expanded"
+        axes = range(len(type.block.shape))
+        rounding = ["roundF32ToTF32"] if self._rounding else []
+        return ["", *(f"shape.{i}" for i in axes), *(f"stride.{i}" for i in axes), "padding", *rounding]
+
+    def make(self, op: Op) -> None:
+        emit = Emitter(op)
+        rank = len(_block(op.result).shape)
+        base, *sizes = op.operands
+        shape = [emit.widened(extent) for extent in sizes[:rank]]
+        pads = emit.constant(int(op.attributes.get("padding") == Keyword("pad_nan")), i1)
+        rounds = [emit.constant(0, i1)] if self._rounding else []
+        self.parts[op.result] = [base, *shape, *sizes[rank:], pads, *rounds]
+        self.replaced.append(op)
+
+    def load(self, op: Op) -> None:
+        descriptor, *indices = op.operands
+        access = _Access(op, self.parts[descriptor], _block(descriptor))
+        pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
+        self._load(op, access, pointers, mask)
+
+    def gather(self, op: Op) -> None:
+        descriptor, rows, column = op.operands
+        access = _Access(op, self.parts[descriptor], _tile(op.result.type))
+        self._load(op, access, *access.rows_at(rows, column))
+
+    def store(self, op: Op) -> None:
+        descriptor, *indices, value = op.operands
+        access = _Access(op, self.parts[descriptor], _block(descriptor))
+        pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
+        self._store(op, pointers, value, mask)
+
+    def scatter(self, op: Op) -> None:
+        descriptor, rows, column, value = op.operands
+        access = _Access(op, self.parts[descriptor], _tile(value.type))
+        pointers, mask = access.rows_at(rows, column)
+        self._store(op, pointers, value, mask)
+
+    def reduce(self, op: Op) -> None:
+        descriptor, *indices, value = op.operands
+        block = _block(descriptor)
+        access = _Access(op, self.parts[descriptor], block)
+        pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
+        attributes: dict[str, Attribute] = {
+            "atomic_rmw_op": Keyword(_reduction(op, block.element)),
+            "sem": Keyword("release"),
+            "scope": Keyword("gpu"),
+        }
+        access.emit.op("tt.atomic_rmw", (pointers, value, mask), value.type, attributes)
+        self.replaced.append(op)
+
+    def _load(self, op: Op, access: _Access, pointers: Value, mask: Value) -> None:
+        """Put a masked load in the place of `op`."""
+        emit, tile = access.emit, access.tile
+        value = emit.op("tt.load", (pointers, mask, access.outside()), tile, _kept(op))
+        if self._rounding and tile.element is f32:
+            value = _rounded_if(emit, access.rounds, value)
+        if value.type is not op.result.type:
+            value = emit.op("tt.reshape", (value,), op.result.type)
+        op.result.replace_by(value)
+        self.replaced.append(op)
+
+    def _store(self, op: Op, pointers: Value, value: Value, mask: Value) -> None:
+        """Put a masked store in the place of `op`."""
+        assert op.block is not None, f"{op.name} is in no block"
+        op.block.insert(Op.create("tt.store", (pointers, value, mask), (), _kept(op), location=op.location), op)
+        self.replaced.append(op)
+
+    rewrites: ClassVar[dict[str, Callable[[Any, Op], None]]] = {
+        "tt.make_tensor_descriptor": make,
+        "tt.descriptor_load": load,
+        "tt.descriptor_gather": gather,
+        "tt.descriptor_store": store,
+        "tt.descriptor_scatter": scatter,
+        "tt.descriptor_reduce": reduce,
+    }
+
+
+def _block(descriptor: Value) -> TensorType:
+    assert isinstance(descriptor.type, TensorDescType), "a descriptor has the type of a block"
+    return descriptor.type.block
+
+
+def _tile(type: Type) -> TensorType:
+    """The tile that is gathered or scattered."""
+    assert isinstance(type, TensorType), "rows make a tile"
+    return type
+
+
+def _kept(op: Op) -> dict[str, Attribute]:
+    """The attributes that the access keeps."""
+    return {name: value for name, value in op.attributes.items() if name != "kind"}
+
+
+def _reduction(op: Op, element: Type) -> str:
+    """What an atomic op calls a reduction.
+
+    Raises:
+        VerificationError: pointers have no such atomic op.
+    """
+    kind = op.attributes["kind"]
+    assert isinstance(kind, Keyword), "a reduction has a kind"
+    if kind.name == "add":
+        return "fadd" if isinstance(element, FloatType) else "add"
+    if kind.name in PLAIN:
+        return kind.name
+    raise VerificationError(op, f"{kind.name} of {element} has no atomic op")
+
+
+class _Access:
+    """One access through a descriptor."""
+
+    def __init__(self, op: Op, parts: Sequence[Value], tile: TensorType) -> None:
+        self.emit = Emitter(op)
+        self.tile = TensorType(tile.shape, tile.element)
+        rank = len(tile.shape)
+        self.pads, self.rounds = parts[1 + 2 * rank], parts[-1]
+        self._memory = BlockOfMemory(
+            self.emit, parts[0], parts[1 : 1 + rank], parts[1 + rank : 1 + 2 * rank], tile.shape
+        )
+
+    def block_at(self, offsets: Sequence[Value]) -> tuple[Value, Value]:
+        """The pointers and the mask of the block at `offsets`."""
+        positions = [self._memory.positions(offset, axis) for axis, offset in enumerate(offsets)]
+        return self._pointers_and_mask(positions)
+
+    def rows_at(self, rows: Value, column: Value) -> tuple[Value, Value]:
+        """The pointers and the mask of parts of `rows`, from `column` on."""
+        emit = self.emit
+        wide = emit.along(0, 2, rows)
+        wide = emit.op("arith.extsi", (wide,), with_element(wide.type, i64))
+        return self._pointers_and_mask([wide, self._memory.positions(emit.widened(column), 1)])
+
+    def _pointers_and_mask(self, positions: Sequence[Value]) -> tuple[Value, Value]:
+        pointers = self._memory.pointers(positions)
+        mask = self._memory.mask(positions, range(len(positions)))
+        assert mask is not None, "a block has axes"
+        return pointers, mask
+
+    def outside(self) -> Value:
+        """What is read outside the tensor."""
+        emit, tile = self.emit, self.tile
+        if not isinstance(tile.element, FloatType):
+            return emit.constant(0, tile)
+        values = (self.pads, emit.constant(math.nan, tile), emit.constant(0.0, tile))
+        return emit.op("arith.select", values, tile)
+
+
+def _rounded_if(emit: Emitter, condition: Value, value: Value) -> Value:
+    """if condition {value rounded to tf32} else {value}."""
+    before = emit.before
+    rounds, keeps = Block(), Block()
+    result = _rounded(value, rounds)
+    rounds.append(Op.create("scf.yield", [result], location=before.location))
+    keeps.append(Op.create("scf.yield", [value], location=before.location))
+    regions = [Region([rounds]), Region([keeps])]
+    choice = Op.create("scf.if", [condition], [value.type], regions=regions, location=before.location)
+    assert before.block is not None, f"{before.name} is in no block"
+    return before.block.insert(choice, before).result
+
+
+def _rounded(value: Value, block: Block) -> Value:
+    """fp32 rounded to tf32, ties to even; infinities and NaN as they are. The ops go to the end of `block`."""
+    end = block.append(Op.create("scf.yield"))
+    emit, bits_type = Emitter(end), with_element(value.type, i32)
+
+    def binary(name: str, a: Value, b: Value | int) -> Value:
+        return emit.binary(f"arith.{name}", a, emit.constant(b, bits_type) if isinstance(b, int) else b)
+
+    bits = emit.op("tt.bitcast", (value,), bits_type)
+    exponent = binary("andi", bits, EXPONENT)
+    truth = with_element(bits_type, i1)
+    mask = emit.constant(EXPONENT, bits_type)
+    special = emit.op("arith.cmpi", (exponent, mask), truth, {"predicate": Keyword("eq")})
+    last_bit = binary("andi", binary("shrui", bits, DROPPED_BITS), 1)
+    bias = binary("addi", last_bit, (1 << DROPPED_BITS - 1) - 1)
+    rounded = binary("andi", binary("addi", bits, bias), -(1 << DROPPED_BITS))
+    chosen = emit.op("arith.select", (special, bits, rounded), bits_type)
+    result = emit.op("tt.bitcast", (chosen,), value.type)
+    end.erase()
+    return result
