@@ -112,9 +112,11 @@ class Program:
 
     def _condition(self, depth: int) -> str:
         if depth and self._random.random() < 0.5:
-            left, right = self._condition(depth - 1), self._condition(depth - 1)
-            form = self._random.choice(["{} and {}", "{} or {}", "({} or {})", "({} and {})", "not {1}"])
-            return form.format(left, right)
+            parts = [self._condition(depth - 1) for _ in range(3)]
+            form = self._random.choice(
+                ["{} and {}", "{} or {}", "({} or {})", "({} and {})", "not {1}", "({} if {} else {})"]
+            )
+            return form.format(*parts)
         names = CONSTANTS if self._is_static else (*VARIABLES, *INPUTS)
         first, second, third = (self._random.choice(names) for _ in range(3))
         less = self._random.choice(COMPARISONS[:2])

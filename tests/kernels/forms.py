@@ -164,9 +164,41 @@ def raising(x, n, N=4):
     tl.store(x, n)
 
 
+def alternatives(x, n, m):
+    if n > 3 if m > 2 else n > 1:
+        tl.store(x, 1)
+    while (n > 3 if m > 2 or m < 1 else not n > 1) and n < 90:
+        n -= 1
+    if not (n > 3 if m > 2 and m < 8 else (n > 1 if m > 0 else m > -3)):
+        tl.store(x, 2)
+    assert (n > 3 if m > 2 else n > -9), "m"
+    chosen = [v for v in (1, 2, 3) if (v > 2 if v > 1 else v > 0)]
+    tl.store(x, (n > 3 if m > 2 else n > 1) and m > chosen[0])
+
+
+def captured(x, n):
+    m = n + 1
+    values = [m * i for i in range(3)]
+    pairs = [[i * j for j in (1, 2)] for i in range(1, 3)]
+    last = [(k := i) for i in (1, 2)]
+    tl.store(x, values[2] + pairs[1][1] + k + len(last))
+
+
+def deletes(x, n):
+    a, b, c = n, 2, 3
+    del a, (b, c)
+    tl.store(x, n)
+
+
+def assigned_in_choice(x, n):
+    k = 1
+    y = (k := 5) if n > 0 else 2
+    tl.store(x, k + y)
+
+
 FORMS = [
-    asserts, assigned_in_condition, calls, conditions, expressions, loops, nested_ifs, nothing_at_all, raising, returns,
-    returns_values, several_lines, subscripts, tuples,
+    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, deletes, expressions,
+    loops, nested_ifs, nothing_at_all, raising, returns, returns_values, several_lines, subscripts, tuples,
 ]  # fmt: skip
 
 

@@ -7,15 +7,6 @@ from typing import ClassVar
 from tilewright.support.diagnostics import Diagnostic, Limit
 
 
-class UnsupportedSyntax(Limit):
-    """A piece of Python that the Triton language does not have."""
-
-    title: ClassVar[str] = "{what} cannot be used in a kernel"
-    label: ClassVar[str] = "{reason}"
-    what: str
-    reason: str = "not part of the Triton language"
-
-
 class NoSource(Diagnostic):
     """The text of a function cannot be found."""
 
@@ -24,6 +15,17 @@ class NoSource(Diagnostic):
     help: ClassVar[str] = "define kernels in a file (or a notebook cell), not through exec() or the prompt"
     name: str
     file: str
+
+
+class OutsideChanged(Diagnostic):
+    """What a function reads from outside is another thing after it was traced."""
+
+    title: ClassVar[str] = "tracing `{function}` changes `{name}`, which is not its own"
+    label: ClassVar[str] = "this {kind} is not what it was before the trace"
+    help: ClassVar[str] = "a trace is made once and runs often: pass values as arguments and results"
+    function: str
+    name: str
+    kind: str
 
 
 class LeakedValue(Diagnostic):
@@ -145,13 +147,14 @@ class BoundNotInteger(Diagnostic):
 
 
 class BoundNotConstant(Diagnostic):
-    """tl.static_range over values known only at run time."""
+    """tl.static_range, or a range in a comprehension, over values known only at run time."""
 
-    title: ClassVar[str] = "the bounds of tl.static_range must be compile-time constants"
+    title: ClassVar[str] = "the bounds of {loop} must be compile-time constants"
     label: ClassVar[str] = "the {which} is {type}"
-    help: ClassVar[str] = "use range or tl.range, or make the bound a tl.constexpr"
+    help: ClassVar[str] = "use a loop over range or tl.range, or make the bound a tl.constexpr"
     which: str
     type: str
+    loop: str
 
 
 class BadCondition(Diagnostic):

@@ -10,36 +10,33 @@ flow that depends on values at run time: `tl.cond`, `tl.fori_loop` and `tl.while
 
 from __future__ import annotations
 
-import dis
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import FrameType, FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import KernelReturnsValue, LeakedValue, UnsupportedSyntax
-from tilewright.frontends.evaluate.explain import as_compilation_error
+from tilewright.frontends.errors import BadArguments, KernelReturnsValue, LeakedValue
 from tilewright.frontends.evaluate.frame import EvaluateOptions
-from tilewright.frontends.evaluate.inlining import finish_function, function_op
+from tilewright.frontends.evaluate.inlining import bind_arguments, finish_function, function_op
 from tilewright.frontends.evaluate.kernel import bind_parameters
 from tilewright.frontends.from_bytecode import parameters_of
+from tilewright.frontends.outside import Outside
 from tilewright.frontends.signature import Parameter
+from tilewright.frontends.traced_errors import PACKAGE, explained
 from tilewright.ir.attributes import UNKNOWN, Attribute, FileLocation, Location
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
 from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
+from tilewright.language.python_code import place_of, refuse_generators
 from tilewright.language.values import describe, origin
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.errors import NoSingleTruth
 from tilewright.semantics.tile import Tile
-from tilewright.support.diagnostics import CompilationError, SemanticError, located
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120 - compared often
+from tilewright.support.diagnostics import SemanticError, located
 
 
 def trace_kernel(
@@ -63,7 +60,7 @@ def trace_kernel(
     options = options or EvaluateOptions()
     code = python.__code__
     location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
-    _refuse_globals(code, location)
+    refuse_generators(code)
     declared = hir.Function(python.__name__, parameters_of(python, location), hir.Block(()), (), python, location)
     block = Block()
     attributes: list[dict[str, Attribute]] = []
@@ -78,8 +75,9 @@ def trace_kernel(
         dot_precision=options.dot_precision,
         checks_overflow=options.debug and options.sanitize_overflow,
     )
-    with context, _explained(location):
+    with context, explained(location):
         result = _called(python, values)
+        tracer.outside.check(tracer.knows)
     if result is not None:
         raise located(KernelReturnsValue(describe(result)), span_of(location))
     finish_function(kernel, ())
@@ -94,6 +92,7 @@ class Tracer(Builder):
     def __init__(self, block: Block) -> None:
         super().__init__(block)
         self._known = set(block.args)
+        self.outside = Outside()
         self.prepared = Rebound(BUILTINS)
 
     @property
@@ -107,6 +106,10 @@ class Tracer(Builder):
     @location.setter
     def location(self, location: Location) -> None:
         """The program says itself where it is."""
+
+    def knows(self, value: Any) -> bool:
+        """Whether a value belongs to this trace."""
+        return isinstance(value, Tile) and value.handle in self._known
 
     def emit(
         self,
@@ -144,18 +147,6 @@ class Tracer(Builder):
             yield
 
 
-@lru_cache(maxsize=4096)
-def place_of(code: CodeType, instruction: int) -> FileLocation:
-    """The place of an instruction (its offset) in the file."""
-    positions = list(code.co_positions())
-    line, end_line, column, end_column = positions[instruction // 2]
-    if line is None:
-        return FileLocation(code.co_filename, code.co_firstlineno, 1)
-    if column is None or end_column is None:
-        return FileLocation(code.co_filename, line, 1)
-    return FileLocation(code.co_filename, line, column + 1, end_line or line, end_column + 1)
-
-
 def _traced_range(*bounds: Any) -> Any:
     """`range` of traced kernels: Python's own, if the bounds are known."""
     for bound in bounds:
@@ -164,8 +155,7 @@ def _traced_range(*bounds: Any) -> Any:
     return range(*bounds)
 
 
-MAX_PLACES = 16
-"""So many calls are shown; endless recursion has more."""
+_START = FileLocation("", 1, 1)
 BUILTINS = {"abs": absolute, "max": maximum, "min": minimum, "range": _traced_range}
 
 
@@ -177,41 +167,21 @@ def _call(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
 def _called(python: FunctionType, keywords: Mapping[str, Any], arguments: Sequence[Any] = ()) -> Any:
     tracer = active()
     assert isinstance(tracer, Tracer), "the emitter of this context"
-    return tracer.prepared(python)(*arguments, **keywords)
-
-
-@contextmanager
-def _explained(start: FileLocation) -> Iterator[None]:
-    """Mistakes get their place in the user's program."""
+    tracer.outside.watch(python)
     try:
-        yield
-    except CompilationError:
-        raise
-    except Exception as error:
-        places = _user_places(error.__traceback__) or [start]
-        found = as_compilation_error(error, places[-1], "")
-        if isinstance(found, CompilationError) and found.span is not None:
-            span = found.span
-            for place in reversed(places[:-1]):
-                span = span.called(span_of(place))
-            found = located(found.diagnostic, span)
-        raise found from error
+        return tracer.prepared(python)(*arguments, **keywords)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        reason = _misfit(python, arguments, keywords) or str(error)
+    raise SemanticError(BadArguments(python.__name__, reason))
 
 
-def _user_places(traceback: TracebackType | None) -> list[FileLocation]:
-    """The places in the user's program where an exception came through, the outermost first."""
-    found = []
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if not code.co_filename.startswith(PACKAGE):
-            found.append(place_of(code, traceback.tb_lasti))
-        traceback = traceback.tb_next
-    return found if len(found) <= MAX_PLACES else [*found[: MAX_PLACES // 2], *found[-MAX_PLACES // 2 :]]
-
-
-def _refuse_globals(code: CodeType, location: FileLocation) -> None:
-    """A trace happens once: assignments to globals would not be part of the kernel."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            line = instruction.positions.lineno if instruction.positions else None
-            raise located(UnsupportedSyntax("`global`"), span_of(location._replace(line=line or location.line)))
+def _misfit(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+    """Why arguments do not fit the parameters of a function, in the words of the other front ends."""
+    declared = hir.Function(python.__name__, parameters_of(python, _START), hir.Block(()), (), python, _START)
+    try:
+        bind_arguments(declared, list(arguments), dict(keywords))
+    except TypeError as error:
+        return str(error)
+    return ""

@@ -16,7 +16,9 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from tilewright.frontends.errors import NoSource
-from tilewright.support.diagnostics import CompilationError
+from tilewright.language.python_code import UnsupportedSyntax
+from tilewright.support.diagnostics import CompilationError, located
+from tilewright.support.source import Span
 
 
 class Source(NamedTuple):
@@ -48,9 +50,14 @@ def parse(python: FunctionType) -> tuple[Source, SyntaxTree]:
 
     Raises:
         CompilationError: there is no source, or it is not that of a `def`.
+        Unsupported: it is that of an `async def`.
     """
     source, tree = _read(python)
-    if not isinstance(tree.function, ast.FunctionDef):
+    definition: ast.AST = tree.function
+    if isinstance(definition, ast.AsyncFunctionDef):
+        line = definition.lineno + tree.shift
+        raise located(UnsupportedSyntax("`async def`"), Span(source.file, line, 1, line, 1))
+    if not isinstance(definition, ast.FunctionDef):
         raise CompilationError(NoSource(python.__name__, source.file))
     return source, tree
 

@@ -26,6 +26,7 @@ from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 from tilewright.language.loops import range as run_time_range
 from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
+from tilewright.language.python_code import refuse_generators
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType
@@ -81,6 +82,7 @@ def run_eagerly(
         OutOfBoundsError: a program touches memory outside of its arrays.
         DeviceAssertError: a `tl.device_assert` does not hold.
     """
+    refuse_generators(function.__code__)
     memory = Memory(buffers)
     prepared = Rebound(BUILTINS)
     values = {name: _value(argument) for name, argument in arguments.items()}

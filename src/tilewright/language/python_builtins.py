@@ -8,6 +8,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from tilewright.language import math, operations
+from tilewright.language.python_code import check_helper
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.tile import Tile
 
@@ -35,9 +36,14 @@ class Rebound:
         self._names = names
 
     def __call__(self, function: FunctionType) -> FunctionType:
-        """`function`, which sees these names where its module does not have them."""
+        """`function`, which sees these names where its module does not have them.
+
+        Raises:
+            Unsupported: it assigns to variables outside, or is `async`.
+        """
         found = self.functions.get(function.__code__)
         if found is None or found.__closure__ is not function.__closure__:
+            check_helper(function.__code__)
             names = {**self._names, **function.__globals__}
             found = FunctionType(
                 function.__code__, names, function.__name__, function.__defaults__, function.__closure__
@@ -50,7 +56,7 @@ class Rebound:
 def _fold(
     tiles: Callable[[Any, Any], Any], numbers: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    items = [unwrap(item) for item in (values[0] if len(values) == 1 and not options else values)]
+    items = [unwrap(item) for item in (values[0] if len(values) == 1 else values)]
     if not any(isinstance(item, Tile) for item in items):
         return numbers(items, **options)
     result = items[0]

@@ -20,6 +20,7 @@ from tilewright.frontends.errors import BadCondition, BranchTypeMismatch, Return
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.language.values import (
     Fixed,
     at_run_time,
@@ -78,9 +79,14 @@ def choose(frame: Frame, step: hir.Choose) -> None:
         return
     then = _side(frame, step.then, step.then_value)
     orelse = _side(frame, step.orelse, step.else_value)
+    stored = dict.fromkeys((*step.then.stores, *step.orelse.stores))
     merge = _Merge(frame, then, orelse, step.location)
     merge.add(then.value, orelse.value, partial(BranchTypeMismatch, "… if … else …"))
-    frame.values[step.result] = merge.emit(test)[0]
+    places = [name for name in stored if merge.differs(name)]
+    for name in places:
+        merge.add(then.names[name], orelse.names[name], partial(BranchTypeMismatch, name))
+    frame.values[step.result], *results = merge.emit(test)
+    _rebind(frame, stored, then, orelse, dict(zip(places, results, strict=True)))
 
 
 def short_circuit(frame: Frame, step: hir.ShortCircuit) -> None:
@@ -89,6 +95,8 @@ def short_circuit(frame: Frame, step: hir.ShortCircuit) -> None:
     if not isinstance(left, Tile) and bool(left) is not step.conjunction:
         frame.values[step.result] = left
         return
+    if isinstance(left, Tile) and step.right.stores:
+        raise frame.fail(UnsupportedSyntax("`:=` on the right of `and` or `or`"), step.location)
     right = frame.valued(step.right, step.right_value)
     if isinstance(left, Tile):
         frame.mark(step.location)

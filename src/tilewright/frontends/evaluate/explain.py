@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from types import ModuleType, TracebackType
 
-from tilewright.frontends.errors import BadArguments, PythonRaised, UnknownAttribute
+from tilewright.frontends.errors import BadArguments, PythonRaised, UndefinedName, UnknownAttribute
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import (
@@ -14,10 +15,13 @@ from tilewright.support.diagnostics import (
     InternalError,
     NotSupported,
     SemanticError,
+    StaticAssertionFailed,
     TilewrightError,
     located,
 )
 
+_DEEP = ("tilewright.dialects", "tilewright.frontends.from_ast", "tilewright.frontends.from_bytecode", "tilewright.ir")
+"""Where no mistake of the user's ends in a Python exception."""
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, RecursionError)
 
 
@@ -30,7 +34,7 @@ def as_compilation_error(error: Exception, location: FileLocation, callee: str) 
         return located(error.diagnostic, span_of(location))
     if isinstance(error, TilewrightError):
         return error
-    if not isinstance(error, _MISTAKES) or _is_ours(error):
+    if _is_ours(error):
         return InternalError(f"{type(error).__name__}: {error}", f"{location.file}:{location.line}:{location.column}")
     return located(_diagnostic(error, callee), span_of(location))
 
@@ -42,13 +46,18 @@ def called_from(error: CompilationError, location: FileLocation) -> CompilationE
 
 
 def _diagnostic(error: Exception, callee: str) -> Diagnostic:
-    message = str(error.args[0]) if error.args else ""
+    message = str(error.args[0] if len(error.args) == 1 else error)
     if isinstance(error, NotImplementedError):
         return NotSupported(message or f"`{callee}`")
     if isinstance(error, AttributeError) and error.name is not None:
         return _unknown_attribute(error.obj, error.name)
     if isinstance(error, TypeError) and "argument" in message and callee:
         return BadArguments(callee, message.partition(". Did you mean")[0])  # Python 3.13 guesses, others do not
+    if isinstance(error, AssertionError):
+        return StaticAssertionFailed(message)
+    if isinstance(error, NameError):
+        reason = "it gets its value later, or not at all" if isinstance(error, UnboundLocalError) else "unknown here"
+        return UndefinedName(re.findall("'(.*?)'", message)[0], reason)
     return PythonRaised(type(error).__name__, message)
 
 
@@ -59,11 +68,13 @@ def _unknown_attribute(owner: object, name: str) -> Diagnostic:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an exception comes from a bug: not raised on purpose, and below the language's surface."""
+    """Whether an exception comes from a bug: not raised on purpose, and not by the user's own functions."""
     if isinstance(error, (ValueError, NotImplementedError)):
         return False
     innermost: TracebackType | None = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
     module = "" if innermost is None else innermost.tb_frame.f_globals.get("__name__", "")
-    return module.startswith(("tilewright.ir", "tilewright.dialects"))
+    if not module.startswith("tilewright."):
+        return False
+    return not isinstance(error, _MISTAKES) or module.startswith(_DEEP)

@@ -110,6 +110,8 @@ def bind_arguments(function: hir.Function, arguments: list[Any], keywords: dict[
     defaults = function.defaults()
     positional = iter(arguments)
     rest = dict(keywords)
+    code = function.python.__code__
+    unnamed = code.co_varnames[: code.co_posonlyargcount]
     for parameter in function.parameters:
         name = parameter.name
         if parameter.variadic:
@@ -117,6 +119,8 @@ def bind_arguments(function: hir.Function, arguments: list[Any], keywords: dict[
             continue
         value = _MISSING if parameter.keyword_only else next(positional, _MISSING)
         if name in rest:
+            if name in unnamed:
+                raise TypeError(f"argument `{name}` cannot be given by name")
             if value is not _MISSING:
                 raise TypeError(f"argument `{name}` is given twice")
             value = rest.pop(name)

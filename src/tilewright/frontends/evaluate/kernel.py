@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadArguments, KernelReturnsValue, UnsupportedSyntax
+from tilewright.frontends.errors import BadArguments, KernelReturnsValue
 from tilewright.frontends.evaluate.branches import branch, check, choose, short_circuit
 from tilewright.frontends.evaluate.calls import call
 from tilewright.frontends.evaluate.constants import bind, delete, load, operate, store, unpack
@@ -25,6 +25,7 @@ from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.language.values import describe, make_tuple, unwrapped
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located

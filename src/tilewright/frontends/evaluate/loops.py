@@ -48,9 +48,9 @@ def loop(frame: Frame, step: hir.For) -> None:
 
 
 def collect(frame: Frame, step: hir.Collect) -> None:
-    """A list comprehension over a tuple."""
+    """A list comprehension over a tuple or a range that is known."""
     iterable = frame.values[step.iterable]
-    if isinstance(iterable, tl.static_range):
+    if isinstance(iterable, (tl.range, tl.static_range)):
         iterable = _static_items(frame, iterable, step.location)
     if isinstance(iterable, Tile) or not isinstance(iterable, (tuple, list, range, zip, enumerate, reversed)):
         raise frame.fail(NotIterable(describe(iterable)), step.location)
@@ -193,11 +193,12 @@ def _unrolled(frame: Frame, step: hir.For, items: Iterable[Any]) -> None:
         frame.run(step.body)
 
 
-def _static_items(frame: Frame, bounds: tl.static_range, location: FileLocation) -> range:
+def _static_items(frame: Frame, bounds: tl.range | tl.static_range, location: FileLocation) -> range:
     limits = [unwrapped(limit) for limit in (bounds.start, bounds.end, bounds.step)]
     for which, limit in zip(("start", "end", "step"), limits, strict=True):
         if isinstance(limit, bool) or not isinstance(limit, int):
-            raise frame.fail(BoundNotConstant(which, describe(limit)), location)
+            loop = "tl.static_range" if isinstance(bounds, tl.static_range) else "a range in a comprehension"
+            raise frame.fail(BoundNotConstant(which, describe(limit), loop), location)
     return range(*limits)
 
 

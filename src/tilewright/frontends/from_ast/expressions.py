@@ -37,7 +37,7 @@ def binary_operator(reader: Reader, node: ast.AST, op: ast.operator) -> Callable
     """
     function = BINARY.get(op.__class__)
     if function is None:
-        reader.refuse(node, "the operator `@`", "use tl.dot")
+        reader.refuse(node, "the operator `@`")
     return function
 
 
@@ -164,7 +164,7 @@ def read_named(reader: Reader, node: ast.NamedExpr) -> Register:
 def read_comprehension(reader: Reader, node: ast.ListComp) -> Register:
     """`[a for x in items if c]` over a tuple."""
     if len(node.generators) != 1:
-        reader.refuse(node, "a comprehension with several `for`")
+        reader.refuse(node.generators[1].iter, "a comprehension with several `for`")
     generator = node.generators[0]
     iterable = reader.expression(generator.iter)
     item, result = reader.register(), reader.register()
@@ -184,9 +184,9 @@ def bind(reader: Reader, target: ast.expr, value: Register, *, keep: bool = Fals
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _bind_items(reader, target, targets, value, keep=keep)
         case ast.Subscript():
-            reader.refuse(target, "assignment to a subscript", "tiles are values: use tl.where or tl.store")
+            reader.refuse(target, "assignment to a subscript")
         case ast.Attribute():
-            reader.refuse(target, "assignment to an attribute", "values cannot be changed in place")
+            reader.refuse(target, "assignment to an attribute")
         case _:
             reader.refuse(target, "this assignment")
 

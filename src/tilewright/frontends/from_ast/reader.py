@@ -9,10 +9,10 @@ from types import FunctionType
 from typing import Any, NoReturn
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import UnsupportedSyntax
 from tilewright.frontends.hir_writer import HirWriter
 from tilewright.frontends.python_function import Source, SyntaxTree
 from tilewright.ir.attributes import FileLocation
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
 
@@ -101,7 +101,7 @@ class Reader(HirWriter):
         shift = self._shift
         return FileLocation(self._source.file, line + shift, column + 1, end_line + shift, end_column + 1)
 
-    def refuse(self, node: ast.AST, what: str, reason: str = UnsupportedSyntax.reason) -> NoReturn:
+    def refuse(self, node: ast.AST, what: str, reason: str = "") -> NoReturn:
         """Raise the error that `what` at `node` is not part of the language."""
         raise located(UnsupportedSyntax(what, reason), Span(*self.location(node)))
 
@@ -151,7 +151,7 @@ def always_returns(node: ast.stmt) -> bool:
 
 def _parameters(reader: Reader, arguments: ast.arguments) -> tuple[hir.Parameter, ...]:
     if arguments.kwarg is not None:
-        reader.refuse(arguments.kwarg, f"`**{arguments.kwarg.arg}`", "a kernel's parameters have names")
+        reader.refuse(arguments.kwarg, "a parameter with `**`", "a kernel's parameters have names")
     variadic = [] if arguments.vararg is None else [arguments.vararg]
     return tuple(
         hir.Parameter(node.arg, is_constexpr(node.annotation), node in variadic, keyword_only, reader.location(node))

@@ -45,11 +45,20 @@ def read_expression_statement(reader: Reader, node: ast.Expr) -> None:
 
 
 def read_delete(reader: Reader, node: ast.Delete) -> None:
-    """`del a, b`."""
+    """`del a, (b, c)`."""
     for target in node.targets:
-        if not isinstance(target, ast.Name):
+        _delete(reader, target)
+
+
+def _delete(reader: Reader, target: ast.expr) -> None:
+    match target:
+        case ast.Name(id=name):
+            reader.put(hir.Delete(name, reader.location(target)))
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            for inner in targets:
+                _delete(reader, inner)
+        case _:
             reader.refuse(target, "`del` of anything but a variable")
-        reader.put(hir.Delete(target.id, reader.location(target)))
 
 
 def read_assert(reader: Reader, node: ast.Assert) -> None:
@@ -73,7 +82,7 @@ def read_raise(reader: Reader, node: ast.Raise) -> None:
 def read_return(reader: Reader, node: ast.Return) -> None:
     """`return value`."""
     if reader.loops:
-        reader.refuse(node, "`return` inside a loop", "leave the loop first, then return")
+        reader.refuse(node, "`return` inside a loop")
     value = reader.constant(None) if node.value is None else reader.expression(node.value)
     reader.put(hir.Return(value, reader.location(node)))
 

@@ -6,13 +6,13 @@ The result differs from `from_ast` in what bytecode does not keep: `x: tl.conste
 from __future__ import annotations
 
 import inspect
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import UnsupportedSyntax
 from tilewright.frontends.from_bytecode.reader import Reader
 from tilewright.ir.attributes import FileLocation
+from tilewright.language.python_code import UnsupportedSyntax, refuse_assignments_outside, refuse_generators
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
@@ -26,17 +26,14 @@ def read_function(python: FunctionType) -> hir.Function:
     """
     code = python.__code__
     location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
-    _refuse_by_flags(code, location)
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        raise located(UnsupportedSyntax("a parameter with `**`", "a kernel's parameters have names"), Span(*location))
+    refuse_generators(code)
+    refuse_assignments_outside(code)
     reader = Reader(code)
     parameters = parameters_of(python, location)
     body = reader.block(reader.function)
     return hir.Function(python.__name__, parameters, body, tuple(reader.initial), python, location)
-
-
-def _refuse_by_flags(code: CodeType, location: FileLocation) -> None:
-    for flag, what in _FLAGS:
-        if code.co_flags & flag:
-            raise located(UnsupportedSyntax(what), Span(*location))
 
 
 def parameters_of(python: FunctionType, location: FileLocation) -> tuple[hir.Parameter, ...]:
@@ -60,11 +57,3 @@ def _is_constexpr(annotation: Any) -> bool:
     if isinstance(annotation, str):
         return annotation.partition("[")[0].rpartition(".")[2] == "constexpr"
     return getattr(annotation, "__origin__", annotation) is constexpr
-
-
-_FLAGS = (
-    (inspect.CO_VARKEYWORDS, "`**` parameters"),
-    (inspect.CO_ASYNC_GENERATOR, "`async`"),
-    (inspect.CO_COROUTINE, "`async def`"),
-    (inspect.CO_GENERATOR, "`yield`"),
-)

@@ -51,7 +51,15 @@ class Not(NamedTuple):
     condition: Condition
 
 
-Condition = Leaf | Pair | Not
+class Either(NamedTuple):
+    """`then if test else orelse`."""
+
+    test: Condition
+    then: Condition
+    orelse: Condition
+
+
+Condition = Leaf | Pair | Not | Either
 
 
 class Group(NamedTuple):
@@ -124,7 +132,28 @@ class Conditions:
 
     def _merged(self, group: Group, *, statement: bool) -> Group | None:
         """The group with the condition that one of its ways leads to, if they share their targets."""
-        return self._with_then(group, statement=statement) or self._with_else(group, statement=statement)
+        return (
+            self._with_both(group, statement=statement)
+            or self._with_then(group, statement=statement)
+            or self._with_else(group, statement=statement)
+        )
+
+    def _with_both(self, group: Group, *, statement: bool) -> Group | None:
+        """`a if c else b`: two conditions, both with the same targets; the first stands before c in the text."""
+        if group.valued:
+            return None
+        for then in self._candidates(group, group.then, statement=statement):
+            for orelse in self._candidates(group, group.orelse, statement=statement):
+                sides = _agreeing(then, orelse)
+                if sides is not None and self._stands_before(then, group):
+                    condition = Either(group.condition, *(side.condition for side in sides))
+                    blocks = group.blocks | then.blocks | orelse.blocks
+                    return sides[1]._replace(condition=condition, blocks=blocks)
+        return None
+
+    def _stands_before(self, group: Group, other: Group) -> bool:
+        places = [self._place(_first_leaf(each.condition)) for each in (group, other)]
+        return None not in places and places[0] < places[1]  # type: ignore[operator]  # checked
 
     def _with_then(self, group: Group, *, statement: bool) -> Group | None:
         for right in self._candidates(group, group.then, statement=statement):
@@ -213,11 +242,23 @@ def _pair(conjunction: bool, left: Group, right: Group) -> Group:
     return right._replace(condition=condition, blocks=left.blocks | right.blocks)
 
 
+def _agreeing(then: Group, orelse: Group) -> tuple[Group, Group] | None:
+    """Both conditions, one of them negated if need be, so that they have the same targets; None if they have not."""
+    if (then.then, then.orelse) == (orelse.then, orelse.orelse):
+        return then, orelse
+    if (then.then, then.orelse) != (orelse.orelse, orelse.then):
+        return None
+    return (then, _opposite(orelse)) if orelse.natural == orelse.orelse else (_opposite(then), orelse)
+
+
 def _opposite(group: Group) -> Group:
     return group._replace(condition=Not(group.condition), then=group.orelse, orelse=group.then)
 
 
 def _first_leaf(condition: Condition) -> Leaf:
+    """The branch that is evaluated first."""
     while not isinstance(condition, Leaf):
-        condition = condition.left if isinstance(condition, Pair) else condition.condition
+        match condition:
+            case Pair(left=first) | Not(condition=first) | Either(test=first):
+                condition = first
     return condition

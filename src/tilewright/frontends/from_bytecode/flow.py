@@ -35,7 +35,7 @@ class Flow:
         ending: block → its last instruction.
         block_of: instruction → the block that it is in.
         loops: header → the blocks of the loop.
-        exits: header → the point behind the loop.
+        exits: header → the point behind the loop; also for a `for` whose body never comes back to it.
         successors, predecessors: without cycles, latches included.
     """
 
@@ -52,9 +52,10 @@ class Flow:
         raw = self._reachable()
         self._back = _back_edges(raw, self.entry)
         self.loops = _loops(raw, self._back)
-        self.exits = {header: self._exit(header, raw) for header in self.loops}
+        counted = (block for block in raw if self.code[self.ending[block]].op == "for")
+        self.exits = {header: self._exit(header, raw) for header in (*self.loops, *counted)}
         self.successors = {block: [self._forward(block, to) for to in after] for block, after in raw.items()}
-        self.successors |= {latch(header): [exit] for header, exit in self.exits.items()}
+        self.successors |= {latch(header): [self.exits[header]] for header in self.loops}
         self.predecessors: dict[Point, set[Point]] = {point: set() for point in (*self.successors, self.end)}
         for point, ways in self.successors.items():
             for to in ways:

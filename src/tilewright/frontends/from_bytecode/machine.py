@@ -15,10 +15,10 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from tilewright.frontends import hir, operations
-from tilewright.frontends.errors import UnsupportedSyntax
-from tilewright.frontends.from_bytecode.opcodes import MATRIX_PRODUCT, Instruction, Positions
+from tilewright.frontends.from_bytecode.opcodes import Instruction, Positions
 from tilewright.frontends.hir_writer import HirWriter
 from tilewright.ir.attributes import FileLocation
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
 
@@ -73,11 +73,7 @@ class Failure:
     message: Register | None = None
 
 
-REASONS = {
-    "assignment to an attribute": "values cannot be changed in place",
-    "assignment to a subscript": "tiles are values: use tl.where or tl.store",
-    MATRIX_PRODUCT: "use tl.dot",
-}
+LIST_COMPREHENSION = "<listcomp>"
 MADE_FUNCTIONS = {"<lambda>": "a lambda", "<genexpr>": "a generator expression", "<setcomp>": "a set comprehension"}
 MADE_FUNCTIONS |= {"<dictcomp>": "a dict comprehension"}
 
@@ -105,7 +101,8 @@ class Machine(HirWriter):
 
     def execute(self, instruction: Instruction) -> None:
         """One instruction that does not branch."""
-        self._where = self.location(instruction.positions)
+        if instruction.op != "iterate":  # loops are where what they iterate over is
+            self._where = self.location(instruction.positions)
         _HANDLERS[instruction.op](self, instruction.arg)
         if not self.stack:
             self.statement = len(self._steps)
@@ -131,11 +128,9 @@ class Machine(HirWriter):
         """Where the current instruction comes from."""
         return self._where
 
-    def refuse(self, what: str, reason: str = "") -> NoReturn:
+    def refuse(self, what: str) -> NoReturn:
         """Raise the error that `what`, at the current instruction, is not part of the language."""
-        raise located(
-            UnsupportedSyntax(what, reason or REASONS.get(what, UnsupportedSyntax.reason)), Span(*self._where)
-        )
+        raise located(UnsupportedSyntax(what), Span(*self._where))
 
     def pop(self) -> Register:
         """The register on top of the stack."""
@@ -144,8 +139,6 @@ class Machine(HirWriter):
         found = self.stack.pop()
         if isinstance(found, Items):
             return self.packed(found)
-        if isinstance(found, Made):
-            self.refuse(MADE_FUNCTIONS.get(found.code.co_name, "a nested function"))
         if isinstance(found, Named):
             self.refuse("a dict")
         assert isinstance(found, int), f"{found} is no value"
@@ -207,6 +200,11 @@ def _constant(machine: Machine, value: Any) -> None:
 def _load(machine: Machine, name: str) -> None:
     given = machine.given.get(name)
     machine.stack.append(machine.put_load(name, machine.where) if given is None else given)
+
+
+def _closure(machine: Machine, _: str) -> None:
+    """A variable that a function made here captures: only comprehensions do, which see all variables."""
+    machine.stack.append(Empty)
 
 
 def _store(machine: Machine, name: str) -> None:
@@ -276,6 +274,10 @@ def _slice(machine: Machine, count: int) -> None:
 
 
 def _tuple(machine: Machine, count: int) -> None:
+    if machine.stack and machine.stack[-1] is Empty:  # of captured variables
+        del machine.stack[-count:]
+        machine.stack.append(Empty)
+        return
     machine.push_operation(operations.pack, *machine.pops(count))
 
 
@@ -404,6 +406,8 @@ def _unpacked(machine: Machine, count: int, star: int) -> None:
 def _function(machine: Machine, flags: int) -> None:
     """The code on the stack becomes a function; defaults and closure (3.11, 3.12) lie below it."""
     made = machine.stack.pop()
+    if made.code.co_name != LIST_COMPREHENSION:
+        machine.refuse(MADE_FUNCTIONS.get(made.code.co_name, "a nested function"))
     for _ in range(int(flags or 0).bit_count()):
         machine.stack.pop()
     machine.stack.append(made)
@@ -436,6 +440,7 @@ _HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
     "call": _call,
     "call_named": _call_named,
     "call_spread": _call_spread,
+    "closure": _closure,
     "constant": _constant,
     "constant_map": _constant_map,
     "convert": _convert,

@@ -11,7 +11,7 @@ The vocabulary (`arg` in parentheses):
     slice, tuple, list, map, string (n)   constant_map (n)   extend, append, merge (n)   to_tuple
     convert (code)   format (has a specification)   call (n, keywords)   call_named (n)   call_spread (with keywords)
     unpack (n)   unpack_star (before, after)   for → exit   jump → target   branch (what makes it jump) → target
-    return   assertion   raise   function   refuse (what)
+    return   assertion   raise   closure   function   refuse (what)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import dis
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -56,6 +56,7 @@ def instructions_of(code: CodeType) -> list[Instruction]:
     made: list[Instruction] = []
     first: dict[int, int] = {}  # offset in the bytecode → number of its first instruction here
     keywords: tuple[str, ...] = ()
+    cells = {*code.co_cellvars, *code.co_freevars}
     for found in dis.get_instructions(code):
         first[found.offset] = len(made)
         if found.opname == "KW_NAMES":
@@ -66,8 +67,49 @@ def instructions_of(code: CodeType) -> list[Instruction]:
         for op, arg in _translated(found):
             if op == "call":
                 arg, keywords = (arg, keywords), ()
+            elif op == "load" and found.opname == "LOAD_FAST" and arg in cells:  # 3.13 for LOAD_CLOSURE
+                op = "closure"
             made.append(Instruction(op, arg, target if op in WITH_TARGET else -1, positions))
     return [i._replace(target=first[i.target]) if i.target >= 0 else i for i in made]
+
+
+def left_early(code: Sequence[Instruction]) -> tuple[str, Positions] | None:
+    """The first `break` or `continue`, and where it stands.
+
+    Both are jumps, like the ends of loops and sides of branches; but only theirs have a place of their own, as wide as
+    the word.
+    """
+    ops: dict[Positions, set[str]] = {}
+    for instruction in code:
+        ops.setdefault(instruction.positions, set()).add(instruction.op)
+    for place, here in ops.items():
+        if place.line is None or place.line != place.end_line:
+            continue
+        width = (place.end_column or 0) - (place.column or 0)
+        if width == len("break") and here <= _LEAVING and here != {"constant"}:
+            return "`break`", place
+        if width == len("continue") and here == {"jump"}:
+            return "`continue`", place
+    return None
+
+
+_LEAVING = frozenset(("constant", "jump", "pop", "return"))
+"""What a `break` consists of: the iterator is dropped; the end of the function may follow at once."""
+
+
+def tried(code: CodeType) -> Positions | None:
+    """Where the first `try` statement stands; `with` and comprehensions have protected code, too, but no `try`."""
+    found = list(dis.get_instructions(code))
+    handlers = {i.offset for i in found if i.opname == "PUSH_EXC_INFO"}
+    if not handlers or any(i.opname in ("BEFORE_WITH", "BEFORE_ASYNC_WITH") for i in found):
+        return None
+    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # `dis` has it, its stubs do not
+    start = min((entry.start for entry in entries if entry.target in handlers), default=0)
+    before = next((i for i in reversed(found) if i.offset < start and i.opname != "CACHE"), None)
+    statement = before if before is not None and before.opname == "NOP" else None
+    protected = next((i for i in found if i.offset >= start), None)
+    place = statement or protected
+    return Positions(*place.positions) if place is not None and place.positions else None
 
 
 WITH_TARGET = frozenset(("branch", "for", "jump"))
@@ -287,7 +329,7 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "LIST_TO_TUPLE": _alone("to_tuple"),
     "LOAD_ASSERTION_ERROR": _alone("assertion"),
     "LOAD_ATTR": _load_attribute,
-    "LOAD_CLOSURE": _with("load"),
+    "LOAD_CLOSURE": _with("closure"),
     "LOAD_CONST": _with("constant"),
     "LOAD_DEREF": _with("load"),
     "LOAD_FAST": _with("load"),

@@ -18,10 +18,10 @@ from types import CodeType
 from typing import NoReturn
 
 from tilewright.frontends import hir, operations
-from tilewright.frontends.from_bytecode.conditions import Condition, Conditions, Group, Leaf, Not
+from tilewright.frontends.from_bytecode.conditions import STATEMENTS, Condition, Conditions, Either, Group, Leaf, Not
 from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point, latch
-from tilewright.frontends.from_bytecode.machine import MADE_FUNCTIONS, Failure, Items, Machine, Register
-from tilewright.frontends.from_bytecode.opcodes import Instruction, Positions, instructions_of
+from tilewright.frontends.from_bytecode.machine import Failure, Items, Machine, Register
+from tilewright.frontends.from_bytecode.opcodes import Instruction, Positions, instructions_of, left_early, tried
 from tilewright.ir.attributes import FileLocation
 
 TARGETS = ("store", "unpack", "unpack_star")
@@ -32,26 +32,33 @@ class Reader(Machine):
 
     def __init__(self, code: CodeType) -> None:
         super().__init__(code.co_filename, code.co_firstlineno)
+        self._function = code
         self._code: list[Instruction] = instructions_of(code)
         self._flow = Flow(self._code)
         self._conditions = Conditions(self._flow)
         self._open: list[Point] = []
         self._tests: list[Condition | None] = []
+        self._collecting: set[Point] = set()
         self._depth = 0
         self._number = 0
 
     def function(self) -> None:
         """Put the steps of the whole function."""
+        self._refuse_statements()
         self._region(self._flow.entry, self._flow.end)
-        for instruction in self._code:  # handlers of exceptions, which nothing leads to
-            if instruction[:2] == ("refuse", "`try`") and instruction.positions.line is not None:
-                self._where = self.location(instruction.positions)
-                self.refuse("`try`")
+
+    def _refuse_statements(self) -> None:
+        """What the instructions alone do not show, or not where they are come to: `break`, `continue`, `try`."""
+        left, place = left_early(self._code), tried(self._function)
+        if left is not None:
+            self._where = self.location(left[1])
+            self.refuse(left[0])
+        if place is not None:
+            self._where = self.location(place)
+            self.refuse("`try`")
 
     def comprehension(self, code: CodeType, iterable: Register) -> Register:
         """A list comprehension that is a function of its own (3.11)."""
-        if code.co_name != "<listcomp>":
-            self.refuse(MADE_FUNCTIONS.get(code.co_name, "a nested function"))
         saved = self._flow, self._code, self._conditions, self.stack, self._open, self.given
         self.stack, self._open, self.given = [], [], {".0": iterable}
         self._code = instructions_of(code)
@@ -86,7 +93,14 @@ class Reader(Machine):
         if self._open and at >= 0:
             exit = self._flow.exits[self._open[-1]]
             if at == exit and at != self._flow.end:
-                self.refuse("`break`")
+                self._refuse_leaving(at)
+
+    def _refuse_leaving(self, at: Point) -> NoReturn:
+        """Refuse what goes from inside a loop to `at`; a `break` that has its own place is refused before."""
+        if at in self._flow.ending and (last := self._code[self._flow.ending[at]]).op == "return":
+            self._where = self.location(last.positions)
+            self.refuse("`return` inside a loop")
+        self.refuse("`break`")
 
     def leave_loop(self) -> NoReturn:
         """Leaving a `for` early is not part of the language, either."""
@@ -99,7 +113,7 @@ class Reader(Machine):
         """Read a block from instruction `at` on; where control goes then, None if nowhere."""
         number = self._straight(at)
         instruction = self._code[number]
-        if instruction.op in ENDINGS:
+        if instruction.op in ENDINGS and instruction.op != "for":
             self._where = self.location(instruction.positions)
         match instruction.op:
             case "branch":
@@ -126,7 +140,7 @@ class Reader(Machine):
 
     def _refuse_return(self) -> None:
         if self._open:
-            self.refuse("`return` inside a loop", "leave the loop first, then return")
+            self.refuse("`return` inside a loop")
 
     def _raise(self) -> None:
         """`raise`: what it evaluates does not matter."""
@@ -163,11 +177,25 @@ class Reader(Machine):
             return self.put_operation(function, (value, self.constant(None)), self._where)
         if isinstance(condition, Not):
             return self._negated(self._evaluate(condition.condition, first=first))
+        if isinstance(condition, Either):
+            return self._either(condition, first=first)
         left = self._evaluate(condition.left, first=first)
         where = self._where
         right, value = self.valued_block(lambda: self._evaluate(condition.right, first=False))
         result = self.register()
         self.put(hir.ShortCircuit(result, condition.conjunction, left, right, value, where))
+        return result
+
+    def _either(self, condition: Either, *, first: bool) -> Register:
+        """Put the evaluation of a conditional expression that is a condition."""
+        test = self._evaluate(condition.test, first=first)
+        where = self._where
+        sides = (condition.then, condition.orelse)
+        (then, then_value), (orelse, else_value) = (
+            self.valued_block(partial(self._evaluate, side, first=False)) for side in sides
+        )
+        result = self.register()
+        self.put(hir.Choose(result, test, then, then_value, orelse, else_value, where))
         return result
 
     def _negated(self, value: Register) -> Register:
@@ -252,7 +280,9 @@ class Reader(Machine):
         if self.stack and isinstance(self.stack[-2] if len(self.stack) > 1 else None, Items):
             self._collect(number)
             return self._flow.exits[self._flow.block_of[number]]
-        header, where = self._flow.block_of[number], self.location(self._code[number].positions)
+        header, where = self._flow.block_of[number], self._where
+        if self._open and self._open[-1] in self._collecting:
+            self.refuse("a comprehension with several `for`")
         iterable = self.pop()
         first = self._code[number + 1]
         simple = first.op == "store"
@@ -295,10 +325,17 @@ class Reader(Machine):
             elif instruction.op in TARGETS:
                 self.execute(instruction)
             else:
-                self.refuse("assignment to an attribute or a subscript")
+                self.refuse(self._assignment(at))
             at += 1
             if not self.stack:
                 return at
+
+    def _assignment(self, at: int) -> str:
+        """What kind of target the instructions from there on assign to."""
+        while self._code[at].op != "refuse":
+            at += 1
+        self._where = self.location(self._code[at].positions)
+        return str(self._code[at].arg)
 
     def _enters_while(self, at: Point) -> bool:
         loops = self._flow.loops
@@ -312,7 +349,7 @@ class Reader(Machine):
         if {group.then, group.orelse} != {latch(header), self._flow.exits[header]}:
             return False
         if first is None or self._places(group.condition) != self._places(first):
-            self.refuse("`break`")
+            self._refuse_leaving(self._flow.exits[header])
         return True
 
     def _places(self, condition: Condition) -> list[Positions]:
@@ -321,11 +358,15 @@ class Reader(Machine):
             return [self._code[condition.branch].positions]
         if isinstance(condition, Not):
             return self._places(condition.condition)
+        if isinstance(condition, Either):
+            return [place for part in condition for place in self._places(part)]
         return self._places(condition.left) + self._places(condition.right)
 
     def _while(self, group: Group) -> Point:
         """`while`, whose condition stands before the loop, and again at its end."""
         header, where = (group.then if self._enters_while(group.then) else group.orelse), self._where
+        if not self._flow.predecessors[header] <= group.blocks:
+            self.refuse("a condition of this form")
         begun = self._steps[self.statement :]
         del self._steps[self.statement :]
 
@@ -341,7 +382,7 @@ class Reader(Machine):
         """`while`, whose condition stands at the top of the loop only; or that has none."""
         number = self._flow.ending[header]
         members, where = self._flow.loops[header], self._where
-        if self._code[number].op == "branch":
+        if self._code[number].op == "branch" and not self._has_statements(header, number):
             group = self._conditions.at(header, number, statement=False)
             ways = (group.then, group.orelse)
             inside = [way for way in ways if way in members or way == latch(header)]
@@ -355,6 +396,14 @@ class Reader(Machine):
                 test, value = self.valued_block(read_test)
                 return self._loop(header, (inside[0], None), test, value, where)
         return self._loop(header, (header, None), hir.Block(()), self.constant(True), where)
+
+    def _has_statements(self, start: int, stop: int) -> bool:
+        """Whether instructions are more than the evaluation of an expression."""
+        code = self._code
+        return any(
+            code[at].op in STATEMENTS and not (code[at].op == "store" and at > start and code[at - 1].op == "copy")
+            for at in range(start, stop)
+        )
 
     def _loop(
         self,
@@ -381,6 +430,7 @@ class Reader(Machine):
         outer, self.stack = self.stack, []
         item, result = self.register(), self.register()
         self.stack.append(item)
+        self._collecting.add(header)
         self._open.append(header)
         self._tests.append(None)
         target, at = self.valued_block(lambda: self._bind_targets(number + 1))

@@ -1,0 +1,151 @@
+"""Functions that Python itself runs, in traced and interpreted kernels: where an instruction stands, and what such a
+function must not do.
+
+    def kernel(x, n):        a kernel runs as a function per program (traced: once): nobody takes what a generator
+        yield n              yields, and nobody would see what it assigns to names outside
+
+Generators, classes and closures inside of a kernel are Python's matter.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import CodeType
+from typing import ClassVar
+
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.spans import span_of
+from tilewright.support.diagnostics import Limit, located
+
+
+class UnsupportedSyntax(Limit):
+    """A piece of Python that the Triton language does not have."""
+
+    title: ClassVar[str] = "{what} cannot be used in a kernel"
+    label: ClassVar[str] = "{why}"
+    what: str
+    reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason, or what to write instead."""
+        return self.reason or INSTEAD.get(self.what, "not part of the Triton language")
+
+
+_OUTSIDE_UNSEEN = "a kernel stores to memory, and helpers return values; variables outside stay as they are"
+INSTEAD: Mapping[str, str] = {
+    "`:=` on the right of `and` or `or`": "whether it happens is only known at run time: assign before",
+    "`async def`": "a kernel runs from start to end: use `def`",
+    "`break`": "put it into the condition of a `while`, or mask what the remaining turns do",
+    "`continue`": "put the rest of the body under an `if`",
+    "`del` of anything but a variable": "values cannot be changed in place",
+    "`else` of a loop": "without `break` it always runs: put it behind the loop",
+    "`global`": _OUTSIDE_UNSEEN,
+    "`import`": "import at the top of the file",
+    "`match`": "use `if` and `elif`",
+    "`nonlocal`": _OUTSIDE_UNSEEN,
+    "`raise`": "nothing catches it on the device: use tl.device_assert, or tl.static_assert",
+    "`return` inside a loop": "leave the loop first, then return",
+    "`try`": "nothing can be caught on the device",
+    "`with`": "a kernel has no context managers",
+    "`yield`": "a kernel stores its results, a helper returns a tuple",
+    "a class": "define it outside of the kernel",
+    "a comprehension with several `for`": "put one comprehension into another",
+    "a condition of this form": "write it as several statements",
+    "a dict comprehension": "use a list comprehension over a tuple",
+    "a dict": "use a tuple, or a named tuple",
+    "a generator expression": "use a list comprehension over a tuple",
+    "a lambda": "define a function outside, with @tw.jit",
+    "a nested function": "define it outside, with @tw.jit",
+    "a set comprehension": "use a list comprehension over a tuple",
+    "a set": "use a tuple",
+    "assignment to a subscript": "tiles are values: use tl.where or tl.store",
+    "assignment to an attribute": "values cannot be changed in place",
+    "the operator `@`": "use tl.dot",
+}
+"""What cannot be used → what to write instead, or why there is nothing."""
+
+
+def place_of(code: CodeType, offset: int) -> FileLocation:
+    """The place in the file of the instruction at an offset in the bytecode."""
+    line, end_line, column, end_column = _positions(code)[offset // 2]
+    if line is None:
+        return FileLocation(code.co_filename, code.co_firstlineno, 1)
+    if column is None or end_column is None:
+        return FileLocation(code.co_filename, line, 1)
+    return FileLocation(code.co_filename, line, column + 1, end_line or line, end_column + 1)
+
+
+@lru_cache(maxsize=256)
+def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
+    return tuple(code.co_positions())
+
+
+def refuse_generators(code: CodeType) -> None:
+    """Raise if a function does not run when it is called.
+
+    Raises:
+        Unsupported: it is a generator, or `async`.
+    """
+    found = next((what for flag, what in _FLAGS if code.co_flags & flag), None)
+    if found is None:
+        return
+    suspending = (offset for offset, name in _instructions(code) if name in _SUSPENDING) if found == _YIELD else ()
+    start = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
+    place = next((place_of(code, offset) for offset in suspending), start)
+    raise located(UnsupportedSyntax(found), span_of(place))
+
+
+def check_helper(code: CodeType) -> None:
+    """Raise if Python cannot run a function that a kernel calls; generators are all right.
+
+    Raises:
+        Unsupported: it assigns to variables outside, or is `async`.
+    """
+    if not code.co_flags & inspect.CO_GENERATOR:
+        refuse_generators(code)
+    refuse_assignments_outside(code)
+
+
+def refuse_assignments_outside(code: CodeType) -> None:
+    """Raise if a function, or one inside of it, assigns to variables of its module or of functions around it.
+
+    Raises:
+        Unsupported: it does.
+    """
+    _refuse_assignments(code, frozenset(code.co_freevars))
+
+
+def _refuse_assignments(code: CodeType, outside: frozenset[str]) -> None:
+    if _ASSIGNING & set(code.co_code[::2]):
+        for instruction in dis.get_instructions(code):
+            what = _OUTSIDE.get(instruction.opname)
+            if what == "`global`" or (what and instruction.argval in outside):
+                raise located(UnsupportedSyntax(what), span_of(place_of(code, instruction.offset)))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _refuse_assignments(constant, outside & frozenset(constant.co_freevars))
+
+
+def _instructions(code: CodeType) -> Iterator[tuple[int, str]]:
+    for instruction in dis.get_instructions(code):
+        yield instruction.offset, instruction.opname
+
+
+_YIELD = "`yield`"
+_SUSPENDING = frozenset(("GET_YIELD_FROM_ITER", "YIELD_VALUE"))
+_FLAGS = (
+    (inspect.CO_ASYNC_GENERATOR, "`async def`"),
+    (inspect.CO_COROUTINE, "`async def`"),
+    (inspect.CO_GENERATOR, _YIELD),
+)
+_OUTSIDE = {
+    "DELETE_DEREF": "`nonlocal`",
+    "DELETE_GLOBAL": "`global`",
+    "STORE_DEREF": "`nonlocal`",
+    "STORE_GLOBAL": "`global`",
+}
+_ASSIGNING = frozenset(dis.opmap[name] for name in _OUTSIDE)

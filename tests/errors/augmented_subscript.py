@@ -1,0 +1,11 @@
+"""A subscript with `+=`."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32", "n": "i32"}
+
+
+@tw.jit
+def kernel(x, n):
+    x[n] += 1

@@ -1,0 +1,13 @@
+"""A loop that never comes to its second turn."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32", "n": "i32"}
+
+
+@tw.jit
+def kernel(x, n):
+    for i in range(n):
+        tl.store(x + i, i)
+        break

@@ -1,0 +1,14 @@
+"""`continue`."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32", "n": "i32"}
+
+
+@tw.jit
+def kernel(x, n):
+    for i in range(n):
+        if i == 3:
+            continue
+        tl.store(x + i, i)

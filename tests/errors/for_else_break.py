@@ -1,0 +1,15 @@
+"""`else` of a loop."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32", "n": "i32"}
+
+
+@tw.jit
+def kernel(x, n):
+    for i in range(n):
+        if i == 2:
+            break
+    else:
+        tl.store(x, n)

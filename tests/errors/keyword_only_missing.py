@@ -1,0 +1,16 @@
+"""A keyword-only parameter without a value."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32", "n": "i32"}
+
+
+@tw.jit
+def scaled(value, *, factor):
+    return value * factor
+
+
+@tw.jit
+def kernel(x, n):
+    tl.store(x, scaled(n))
