@@ -135,6 +135,9 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
         options.setdefault("default_dot_input_precision", knobs.language.fp32_default)
     if knobs.language.force_disable_fp_fusion:
         options["enable_fp_fusion"] = False
+    no_lines, has_variables = knobs.compilation.disable_line_info, knobs.compilation.dump_ir_extract_di_local_variables
+    if not no_lines and (has_variables or no_lines is not None):
+        options.setdefault("debug_info", "variables" if has_variables else "lines")
     return options
 
 

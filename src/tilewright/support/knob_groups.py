@@ -100,7 +100,7 @@ class compilation_knobs(base_knobs):
     override = env_bool("TRITON_KERNEL_OVERRIDE", meaning="take stages from the override folder where it has them")
     dump_ir = env_bool("TRITON_KERNEL_DUMP", meaning="write every stage of every compiled kernel to the dump folder")
     dump_ir_extract_di_local_variables = env_bool(
-        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", meaning=f"{NO_EFFECT}objects carry no debug information"
+        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", meaning="objects tell lines and variables of the program, for debuggers"
     )
     store_binary_only = env_bool(
         "TRITON_STORE_BINARY_ONLY", meaning="keep only object and metadata on disk, not the texts of the stages"
@@ -108,7 +108,10 @@ class compilation_knobs(base_knobs):
     always_compile = env_bool("TRITON_ALWAYS_COMPILE", meaning="ignore compiled kernels that are already on disk")
     use_ir_loc = env_opt_str("USE_IR_LOC", f"{NO_EFFECT}locations are those of the Python source")
     enable_asan = env_bool("TRITON_ENABLE_ASAN", meaning=_AMD)
-    disable_line_info = env_bool("TRITON_DISABLE_LINE_INFO", meaning=f"{NO_EFFECT}objects carry no debug information")
+    disable_line_info = env_opt_bool(
+        "TRITON_DISABLE_LINE_INFO",
+        "`0`: objects tell the lines of the program, for debuggers; unset or `1`: they do not",
+    )
     front_end_debugging = env_bool(
         "TRITON_FRONT_END_DEBUGGING", meaning="`filter_traceback` leaves the compiler's frames in tracebacks"
     )

@@ -41,7 +41,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import IntType, Type
+from tilewright.ir.types import IntType, TensorType, Type
 from tilewright.support.diagnostics import InternalError
 from tilewright.transforms.functions import functions_of, is_public, symbol_name
 
@@ -103,6 +103,7 @@ class FunctionEmitter:
         w = self.w
         parameters = [("ptr noalias", "%launch"), ("i64", "%begin"), ("i64", "%end"), ("ptr noalias", "%scratch")]
         with w.function(name, parameters):
+            w.describe(self.function, name)
             self._arguments()
             self._buffers()
             self._grid()
@@ -122,7 +123,9 @@ class FunctionEmitter:
         w, body = self.w, self.function.regions[0].block
         given = [(passed_type(v.type), f"%a{number}") for number, v in enumerate(body.args)]
         results = body.terminator.operands
-        with w.function(name, [*CONTEXT, *given], result=result_type([v.type for v in results]), internal=True):
+        result = result_type([v.type for v in results])
+        with w.function(name, [*CONTEXT, *given], result=result, internal=True):
+            w.describe(self.function, name)
             self.program = {axis: f"%{axis}" for axis in _AXES}
             self.names = {v: received(w, name, v.type) for v, (_, name) in zip(body.args, given, strict=True)}
             self._buffers()
@@ -136,7 +139,7 @@ class FunctionEmitter:
             if self.listener is not None:
                 w.start_block(self.exit)
                 if results:
-                    w.do(f"ret {result_type([v.type for v in results])} zeroinitializer")
+                    w.do(f"ret {result} zeroinitializer")
 
     def _listen(self) -> None:
         if symbol_name(self.function) in self.shared.reporting:
@@ -221,6 +224,17 @@ class FunctionEmitter:
             self.op(op)
 
     def op(self, op: Op) -> None:
+        debug = self.w.debug
+        if debug is None:
+            self._op(op)
+            return
+        with debug.inside(op):
+            self._op(op)
+        for result in op.results:
+            if result in self.names and not isinstance(result.type, TensorType):
+                self.w.show(result, element_of(result.type), self.names[result])
+
+    def _op(self, op: Op) -> None:
         own = self._OWN.get(op.name)
         if own is not None:
             own(self, op)

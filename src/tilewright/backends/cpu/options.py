@@ -54,6 +54,7 @@ ALIASES = {"num_cpu_threads": "num_threads"}
 
 CHECKS = ("bounds", "races", "uninit")
 """What `sanitize` may ask for."""
+DEBUG_INFO = ("", "lines", "variables")
 
 
 class CpuOptions(NamedTuple):
@@ -66,6 +67,7 @@ class CpuOptions(NamedTuple):
         debug: `tl.device_assert` and `assert` check at run time.
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers of up to 32 bits assert that they do not overflow.
         sanitize: what the kernel checks while it runs: some of `CHECKS`.
+        debug_info: what objects tell of the program: "lines", "variables" (and lines), or nothing.
         ignored: the GPU options that were given, kept for the metadata.
     """
 
@@ -75,6 +77,7 @@ class CpuOptions(NamedTuple):
     debug: bool = False
     sanitize_overflow: bool = True
     sanitize: tuple[str, ...] = ()
+    debug_info: str = ""
     ignored: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -82,6 +85,7 @@ class CpuOptions(NamedTuple):
         """A string that differs whenever the generated code may differ."""
         checks = f"debug={self.debug}/overflow={self.debug and self.sanitize_overflow}"
         checks += f"/sanitize={','.join(self.sanitize)}" if self.sanitize else ""
+        checks += f"/debug_info={self.debug_info}" if self.debug_info else ""
         return f"fuse={self.enable_fp_fusion}/dot={self.default_dot_input_precision}/{checks}"
 
     def facts(self) -> dict[str, Any]:
@@ -112,6 +116,8 @@ def parse_options(given: Mapping[str, Any]) -> CpuOptions:
     threads = given.get("num_threads", 0)
     if not isinstance(threads, int) or threads < 0:
         raise ValueError(f"num_threads must be a number of threads, or 0 for the default; got {threads!r}")
+    if given.get("debug_info", "") not in DEBUG_INFO:
+        raise ValueError(f"debug_info is 'lines', 'variables' or ''; got {given['debug_info']!r}")
     if "sanitize" in given:
         given["sanitize"] = chosen_checks(given["sanitize"])
     ignored = tuple((name, value) for name, value in given.items() if name in GPU_ONLY)

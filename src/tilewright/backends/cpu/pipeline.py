@@ -39,6 +39,7 @@ from tilewright.backends.cpu.phases import spill_phases
 from tilewright.backends.cpu.plan_arena import arena_bytes, plan_arena
 from tilewright.backends.cpu.refuse import refuse_unsupported
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
@@ -66,7 +67,9 @@ def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target:
     if checks := _kernel_of(module).attributes.get("sanitizer"):
         metadata["sanitizer"] = checks
     metadata["scratch_bytes"] = arena_bytes(module, _workspace(module, target))
-    text, metadata["entry"], metadata["reports"] = emit_llvm(module, target, fuse=options.enable_fp_fusion)
+    text, metadata["entry"], metadata["reports"] = emit_llvm(
+        module, target, fuse=options.enable_fp_fusion, debug_info=options.debug_info
+    )
     return launch_facts.text_of(metadata) + text
 
 
@@ -133,8 +136,11 @@ def _workspace_of(dot: Op, target: Target) -> int:
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
 
 
-def emit_llvm(module: Op, target: Target, *, fuse: bool) -> tuple[str, str, list[Site]]:
+def emit_llvm(module: Op, target: Target, *, fuse: bool, debug_info: str = "") -> tuple[str, str, list[Site]]:
     """ttcir → the text of an LLVM module, the name of its entry point, and what the kernel may report."""
-    writer = LlvmWriter(target, fuse=fuse)
+    if debug_info:
+        writer: LlvmWriter = DebugWriter(target, fuse=fuse, variables=debug_info == "variables")
+    else:
+        writer = LlvmWriter(target, fuse=fuse)
     name, sites = emit_functions(writer, module)
     return writer.render(), name, sites

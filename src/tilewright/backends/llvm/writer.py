@@ -20,8 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import constant, literal, suffix, vector
+from tilewright.ir.core import Op, Value
 
 Typed = tuple[str, str]
 """(LLVM type, value)"""
@@ -140,6 +142,9 @@ class LlvmWriter:
         fuse: a product and a sum of the program may become one fused operation, as Triton does by default.
     """
 
+    debug: DebugInfo | None = None
+    """See `debug_writer.py`."""
+
     def __init__(self, target: Target, *, fuse: bool = False) -> None:
         self.fusion = "contract " if fuse else ""
         self.target = target
@@ -165,6 +170,15 @@ class LlvmWriter:
     def do(self, instruction: str) -> None:
         """Append an instruction without a result."""
         self._append(f"  {instruction}")
+
+    def describe(self, function: Op, name: str) -> None:
+        """The function that was just begun is `function` of the program; for debug information."""
+
+    def show(self, value: Value, type: str, name: str) -> None:
+        """From here on, the program's variable with `value` is `name`; for debug information."""
+        line = self.debug.shows(value, type, name) if self.debug is not None else None
+        if line is not None:
+            self._append(line)
 
     def fresh(self, prefix: str = "v") -> str:
         """A name for a value (`%prefix7`) that nothing else has."""

@@ -43,11 +43,24 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     lane = c.known(key)
     if lane is None:
         before = len(c.assumptions)
-        lane = _compute(c, value, index)
+        lane = _compute(c, value, index) if c.w.debug is None else _described(c, value, index)
         c.remember(key, lane)
         c.owed[c.fast, key] = c.assumptions[before:]
     else:
         c.assumptions += c.owed.get((c.fast, key), ())
+    return lane
+
+
+def _described(c: Context, value: Value, index: Index) -> Lane:
+    """`_compute`, with debug information."""
+    if c.w.debug is None or value.op is None or value.op.parent is None or value.op.parent.name != "cpu.nest":
+        return _compute(c, value, index)
+    with c.w.debug.inside(value.op):
+        lane = _compute(c, value, index)
+    if isinstance(lane, Uniform | Vector):
+        element, lanes = element_of(value.type), c.lanes if isinstance(lane, Vector) else 1
+        with c.at(lane.level) as w:
+            w.show(value, vector(element, lanes), lane.name)
     return lane
 
 

@@ -22,7 +22,17 @@ Act = Callable[[], None]
 
 def prepare(c: Context, root: Op, index: Index) -> Act:
     """Compute what the store, write or atomic `root` needs at `index`; returns what is left to do."""
-    return _PREPARE[root.name](c, root, index)
+    debug = c.w.debug
+    if debug is None:
+        return _PREPARE[root.name](c, root, index)
+    with debug.inside(root):
+        act = _PREPARE[root.name](c, root, index)
+
+    def described() -> None:
+        with debug.inside(root):
+            act()
+
+    return described
 
 
 def _write(c: Context, root: Op, index: Index) -> Act:
