@@ -63,8 +63,11 @@ def extents_of(rows: Iterable[Sequence[int]], rank: int, *, with_copies: bool = 
 
 
 def order_of(rows: Iterable[Sequence[int]], default: Sequence[int]) -> Shape:
-    """The dimensions in the order in which these steps first move in them; the others as in `default`."""
-    moving = (moving_dimension(row) for row in rows)
+    """The dimensions in the order in which these steps first move in them; the others as in `default`.
+
+    A swizzled step moves in several dimensions; the first of them counts.
+    """
+    moving = (next((dim for dim, step in enumerate(row) if step), None) for row in rows)
     return tuple(dict.fromkeys((*(dim for dim in moving if dim is not None), *default)))
 
 

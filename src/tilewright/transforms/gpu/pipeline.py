@@ -16,6 +16,7 @@ from tilewright.transforms.cse import cse
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.licm import licm
 from tilewright.transforms.symbol_dce import symbol_dce
 
@@ -53,6 +54,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     return (
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
         Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
+        Pass("optimize_descriptor_encoding", optimize_descriptor_encoding),  # what tiles are copied to is known now
         Pass("cse", cse),  # equal conversions
     )
 
