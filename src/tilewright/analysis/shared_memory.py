@@ -1,0 +1,246 @@
+"""Where each buffer of a kernel lies in shared memory.
+
+    %a = ttg.local_alloc : () -> !ttg.memdesc<32x16xf16, …>     offset 0, 1024 bytes
+    ttg.local_dealloc %a
+    %b = ttg.local_alloc : () -> !ttg.memdesc<16x16xf16, …>     offset 0, 512 bytes: %a is over
+
+Three kinds of buffers: explicit ones (`ttg.local_alloc`), the scratch memory that single ops need while they run
+(`scratch_memory`), and for every call what the callee needs. Views, loops and branches carry buffers under other names;
+a buffer lives as long as any of its names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+from tilewright.analysis.live_ranges import Interval, LiveRanges
+from tilewright.analysis.placement import FOREVER, Request, place
+from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.ttg_attributes import SHARED_MEMORY
+from tilewright.dialects.ttg_warp_specialize import partition_warps
+from tilewright.ir.attributes import Number, Symbol
+from tilewright.ir.core import Op, Region, Value
+from tilewright.ir.types import MemDescType
+from tilewright.layouts.encoding import Encoding, Shared, encoding
+from tilewright.layouts.shared import PartitionedShared
+from tilewright.layouts.shared_sizes import padded_elements, stored_shape
+from tilewright.support.named_tuple import NamedTuple
+
+SCRATCH_ALIGNMENT = 128
+CAPTURE_ALIGNMENT = 8
+VIEWS = frozenset(
+    {
+        "ttg.memdesc_index",
+        "ttg.memdesc_subslice",
+        "ttg.memdesc_trans",
+        "ttg.memdesc_reshape",
+        "ttg.memdesc_reinterpret",
+    }
+)
+CARRIERS = frozenset(
+    {
+        *VIEWS,
+        *("arith.select", "cf.br", "cf.cond_br", "scf.condition", "scf.for", "scf.while", "scf.yield"),
+        *("ttg.warp_specialize", "ttg.warp_yield"),
+    }
+)
+"""Ops whose results or targets are other names of the buffers that they get."""
+
+
+class Buffer(NamedTuple):
+    """One buffer.
+
+    Attributes:
+        kind: `explicit`, `scratch` or `virtual` (of a call).
+        owner: the op that makes it, or that needs it.
+        size: in bytes.
+        alignment: in bytes.
+        offset: where it starts.
+    """
+
+    kind: str
+    owner: Op
+    size: int
+    alignment: int
+    offset: int = 0
+
+    @property
+    def span(self) -> Interval:
+        """Its bytes."""
+        return Interval(self.offset, self.offset + self.size)
+
+
+class Allocation:
+    """The shared memory of one function.
+
+    Attributes:
+        function: the function.
+        buffers: all buffers, explicit ones first, each kind in program order.
+        size: the bytes that the function needs, calls included.
+        names: per memory descriptor the places in `buffers` of what it may name.
+    """
+
+    def __init__(self, function: Op, callees: dict[str, Allocation], scratch: ScratchSize = scratch_bytes) -> None:
+        self.function = function
+        wanted = list(_wanted(function, callees, scratch))
+        order = ("explicit", "scratch", "virtual")
+        wanted.sort(key=lambda buffer: order.index(buffer.kind))
+        self.names = _names(function, wanted)
+        offsets = place(_requests(function, wanted, self.names), _run_together(wanted))
+        self.buffers = [buffer._replace(offset=offset) for buffer, offset in zip(wanted, offsets, strict=True)]
+        self.size = max((buffer.span.end for buffer in self.buffers), default=0)
+        self._of_op: dict[Op, list[Buffer]] = {}
+        for buffer in self.buffers:
+            self._of_op.setdefault(buffer.owner, []).append(buffer)
+
+    def of(self, op: Op) -> list[Buffer]:
+        """The buffers that `op` makes or needs."""
+        return self._of_op.get(op, [])
+
+    def named_by(self, value: Value) -> list[Buffer]:
+        """The explicit buffers that memory descriptor `value` may name."""
+        return [self.buffers[index] for index in sorted(self.names.get(value, ()))]
+
+
+ScratchSize = Callable[[Op], int]
+
+
+def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[str, Allocation]:
+    """The shared memory of every function of `module`, by name.
+
+    Args:
+        module: TTGIR.
+        scratch: the bytes of scratch memory that an op needs.
+    """
+    functions = {str(op.attributes["sym_name"]): op for op in module.walk() if op.name == "tt.func"}
+    found: dict[str, Allocation] = {}
+
+    def visit(name: str) -> None:
+        if name in found or name not in functions:
+            return
+        for op in functions[name].walk():
+            if op.name == "tt.call":
+                visit(callee_of(op))
+        found[name] = Allocation(functions[name], found, scratch)
+
+    for name in functions:
+        visit(name)
+    return found
+
+
+def callee_of(call: Op) -> str:
+    """The name of the function that `call` calls."""
+    symbol = call.attributes["callee"]
+    assert isinstance(symbol, Symbol), "a call names its callee"
+    return symbol.name
+
+
+def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:
+    """What is known of the shared memory of each function, in the words of Triton's `-test-print-allocation`."""
+    for name, allocation in allocate(module).items():
+        yield allocation.function, name
+        for buffer in allocation.buffers:
+            prefix = "" if buffer.kind == "explicit" else f"{buffer.kind} "
+            yield buffer.owner, f"{prefix}offset = {buffer.offset}, size = {buffer.size}"
+        yield allocation.function, f"size = {allocation.size}"
+
+
+# Sizes
+
+
+def _wanted(function: Op, callees: dict[str, Allocation], scratch: ScratchSize) -> Iterator[Buffer]:
+    """The buffers of `function`, not placed yet, in program order."""
+    for op in function.walk():
+        if op.name == "ttg.local_alloc":
+            yield from _explicit(op)
+        elif op.name == "tt.call":
+            callee = callees.get(callee_of(op))
+            if callee is not None and callee.size:
+                yield Buffer("virtual", op, callee.size, SCRATCH_ALIGNMENT)
+        elif op is function:
+            # Warps that wait for work are told what to do through one byte each.
+            warps = [sum(partition_warps(inner)) for inner in op.walk() if inner.name == "ttg.warp_specialize"]
+            if max(warps, default=0):
+                yield Buffer("scratch", op, max(warps), 4)
+        elif size := scratch(op):
+            alignment = CAPTURE_ALIGNMENT if op.name == "ttg.warp_specialize" else SCRATCH_ALIGNMENT
+            yield Buffer("scratch", op, size, alignment)
+
+
+def _explicit(op: Op) -> Iterator[Buffer]:
+    type = op.results[0].type
+    assert isinstance(type, MemDescType), "an allocation gives a memory descriptor"
+    if type.space != SHARED_MEMORY:
+        return
+    layout = encoding(type.encoding)
+    given = op.attributes.get("alignment")
+    alignment = int(given.value) if isinstance(given, Number) else _alignment(layout)
+    parts = layout.num_partitions if isinstance(layout, PartitionedShared) else 1
+    size = buffer_bytes(type, layout) // parts
+    for _ in range(parts):
+        yield Buffer("explicit", op, size, alignment)
+
+
+def _alignment(layout: Encoding) -> int:
+    return layout.alignment if isinstance(layout, Shared) else 16
+
+
+def buffer_bytes(type: MemDescType, layout: Encoding) -> int:
+    """The bytes that one CTA's part of a buffer of `type` takes, holes of padded layouts included."""
+    elements = padded_elements(layout, type.shape) or prod(stored_shape(layout, type.shape))
+    return elements * max(8, type.element.bits) // 8
+
+
+# Names and lives
+
+
+def _names(function: Op, buffers: list[Buffer]) -> dict[Value, set[int]]:
+    start: dict[Value, set[int]] = {}
+    for index, buffer in enumerate(buffers):
+        if buffer.kind == "explicit":
+            start.setdefault(buffer.owner.results[0], set()).add(index)
+    return propagate(function.walk(), start, _carried)
+
+
+def _carried(op: Op) -> Iterator[Edge]:
+    if op.name in VIEWS:
+        yield op.operands[0], op.results[0]
+    elif op.name in CARRIERS or op.name == "scf.if":
+        yield from flow_edges(op)
+
+
+def _requests(function: Op, buffers: list[Buffer], names: dict[Value, set[int]]) -> list[Request]:
+    lives = LiveRanges(function)
+    spans: dict[int, Interval] = {}
+    for value, held in names.items():
+        for index in held:
+            live = lives.of(value)
+            spans[index] = spans[index].joined(live) if index in spans else live
+    for index, buffer in enumerate(buffers):
+        if buffer.owner is function:
+            spans[index] = Interval(0, FOREVER)
+        elif buffer.kind != "explicit":
+            number = lives.number[buffer.owner]
+            spans[index] = Interval(number, number + 1)
+    return [Request(buffer.size, buffer.alignment, spans[index]) for index, buffer in enumerate(buffers)]
+
+
+def _run_together(buffers: list[Buffer]) -> Callable[[int, int], bool]:
+    """Whether two buffers belong to different partitions of one `ttg.warp_specialize`, which run at the same time."""
+    places = [_partition(buffer.owner) for buffer in buffers]
+
+    def together(a: int, b: int) -> bool:
+        (first, region), (second, other) = places[a], places[b]
+        return first is not None and first is second and region is not other
+
+    return together
+
+
+def _partition(op: Op) -> tuple[Op | None, Region | None]:
+    """The `ttg.warp_specialize` around `op`, and the region that `op` stands in."""
+    around = op.parent
+    while around is not None and around.name != "ttg.warp_specialize":
+        around = around.parent
+    return around, op.block.region if op.block is not None else None

@@ -1,0 +1,31 @@
+"""Write into each op where its shared memory is.
+
+%a = ttg.local_alloc {allocation.offset = 0 : i32} : …       module attributes {ttg.shared = 1024 : i32}
+"""
+
+from __future__ import annotations
+
+from tilewright.analysis.shared_memory import allocate
+from tilewright.ir.attributes import Attribute, Number, Symbol
+from tilewright.ir.core import Op
+from tilewright.ir.types import i32
+
+
+def allocate_shared_memory(module: Op) -> bool:
+    """Place all buffers; each op that has one gets `allocation.offset`, the module its need as `ttg.shared`.
+
+    Args:
+        module: TTGIR.
+
+    Returns:
+        True: the module always gets an attribute.
+    """
+    allocations = allocate(module)
+    for allocation in allocations.values():
+        for buffer in allocation.buffers:
+            offsets: tuple[Attribute, ...] = tuple(Number(other.offset, i32) for other in allocation.of(buffer.owner))
+            buffer.owner.attributes["allocation.offset"] = offsets if len(offsets) > 1 else offsets[0]
+    called = {op.attributes["callee"] for op in module.walk() if op.name == "tt.call"}
+    needs = (a.size for a in allocations.values() if Symbol(str(a.function.attributes["sym_name"])) not in called)
+    module.attributes["ttg.shared"] = Number(max(needs, default=0), i32)
+    return True

@@ -1,0 +1,290 @@
+"""Barriers between accesses to the same bytes of shared memory by different warps.
+
+    ttg.local_store %x, %a
+    ttg.barrier local                 %a is complete for every warp
+    %y = ttg.local_load %a
+
+The pass follows the program through loops and branches with the accesses that no barrier has separated yet. Before an
+op that would read what was written, write what was read, or write what was written, it puts a barrier, which settles
+everything before it. Two buffers conflict when their places in shared memory overlap, not when they are the same value.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from tilewright.analysis.live_ranges import Interval
+from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
+from tilewright.analysis.shared_memory import Allocation, Buffer, allocate, callee_of
+from tilewright.ir.attributes import DenseArray, Keyword
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import MemDescType, TensorType, Type
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import encoding
+from tilewright.layouts.linear_layout import LinearLayout
+
+
+class Slice(NamedTuple):
+    """Bytes of shared memory, and the part of the buffer there if it is known.
+
+    Attributes:
+        span: the bytes.
+        type: the type of the view; None for scratch memory.
+        offsets: where the view starts in the buffer, per dimension; () if that is not known.
+    """
+
+    span: Interval
+    type: MemDescType | None = None
+    offsets: tuple[int, ...] = ()
+
+    def overlaps(self, other: Slice) -> bool:
+        """Whether the two may share a byte."""
+        if not self.span.overlaps(other.span):
+            return False
+        if self.type is None or other.type is None or not self.offsets or not other.offsets:
+            return True
+        if self.type.encoding != other.type.encoding:
+            return True
+        sides = zip(self.offsets, self.type.shape, other.offsets, other.type.shape, strict=True)
+        return all(a < b + b_size and b < a + a_size for a, a_size, b, b_size in sides)
+
+
+Pending: TypeAlias = dict[Slice, frozenset[Op]]
+
+
+@dataclass
+class State:
+    """The accesses that no barrier has settled."""
+
+    reads: Pending = field(default_factory=dict)
+    writes: Pending = field(default_factory=dict)
+
+    def add(self, where: Slice, op: Op, *, is_write: bool) -> None:
+        """One more access."""
+        held = self.writes if is_write else self.reads
+        held[where] = held.get(where, frozenset()) | {op}
+
+    def join(self, other: State) -> None:
+        """Add all accesses of `other`."""
+        for mine, theirs in ((self.reads, other.reads), (self.writes, other.writes)):
+            for where, ops in theirs.items():
+                mine[where] = mine.get(where, frozenset()) | ops
+
+    def settle(self) -> None:
+        """A barrier: everything before has happened."""
+        self.reads.clear()
+        self.writes.clear()
+
+    def copy(self) -> State:
+        return State(dict(self.reads), dict(self.writes))
+
+    def moved(self, by: int) -> State:
+        """The same accesses, `by` bytes higher."""
+
+        def up(held: Pending) -> Pending:
+            return {w._replace(span=Interval(w.span.start + by, w.span.end + by)): ops for w, ops in held.items()}
+
+        return State(up(self.reads), up(self.writes))
+
+    def conflicts(self, now: State) -> bool:
+        """Whether what happens now must wait for what is pending here."""
+        return (
+            _conflict(self.writes, now.reads) or _conflict(self.reads, now.writes) or _conflict(self.writes, now.writes)
+        )
+
+
+def _conflict(before: Pending, after: Pending) -> bool:
+    return any(
+        a.overlaps(b) and any(not _in_order(first, second) for first in before[a] for second in after[b])
+        for a in before
+        for b in after
+    )
+
+
+def _in_order(before: Op, after: Op) -> bool:
+    """Whether the hardware orders the two without a barrier."""
+    if before.name in BARRIER_OPS and after.name in BARRIER_OPS:
+        return True
+    return before.name in TMA_LOADS and after.name == "ttng.wait_barrier"  # the wait is for the load
+
+
+Place: TypeAlias = "tuple[Block, Op | None]"
+"""Straight-line code: from after the op (None: from the start of the block) to the next op with regions, or the end."""
+
+
+def membar(module: Op) -> bool:
+    """Insert the barriers that shared memory needs.
+
+    Args:
+        module: TTGIR whose buffers will be placed as `allocate` places them.
+
+    Returns:
+        whether there was anything to insert.
+    """
+    left: dict[str, State] = {}
+    inserted = False
+    for name, allocation in allocate(module).items():  # callees first
+        inserted |= _Membar(allocation, left).run(name)
+    return inserted
+
+
+class _Membar:
+    """The pass over one function.
+
+    Args:
+        allocation: the function's shared memory.
+        left: per function visited before, the accesses that are pending when it returns; gets this one's.
+    """
+
+    def __init__(self, allocation: Allocation, left: dict[str, State]) -> None:
+        self.allocation, self.left = allocation, left
+        self.inserted = False
+
+    def run(self, name: str) -> bool:
+        region = self.allocation.function.regions[0]
+        self.left[name] = pending = State()
+        entry: dict[Place, State] = {}
+        leaving: dict[Place, State] = {}
+        waiting: deque[Place] = deque([(region.block, None)] if region.blocks else [])
+        while waiting:
+            place = waiting.popleft()
+            state = entry.setdefault(place, State()).copy()
+            end = self._follow(place, state)
+            if leaving.get(place) == state:
+                continue
+            leaving[place] = state
+            for following in _following(end):
+                entry.setdefault(following, State()).join(state)
+                waiting.append(following)
+        for (block, start), state in leaving.items():
+            if _end_of(block, start).name == "tt.return":
+                pending.join(state)
+        return self.inserted
+
+    def _follow(self, place: Place, state: State) -> Op:
+        """Update `state` over the straight-line code from `place` on; the op at its end."""
+        block, start = place
+        op = block.first if start is None else start.next
+        while True:
+            assert op is not None, "a block ends with a terminator"
+            self._visit(op, state)
+            if _ends(op):
+                return op
+            op = op.next
+
+    def _visit(self, op: Op, state: State) -> None:
+        if synchronizes(op):
+            state.settle()
+        if op.name in WAITS and not synchronizes(op.next):
+            self._barrier(op, before=op.next)
+            state.settle()
+            return
+        now = self._accesses(op)
+        scratch = [buffer for buffer in self.allocation.of(op) if buffer.kind == "scratch"]
+        for buffer in scratch:
+            now.add(Slice(buffer.span), op, is_write=True)
+        if state.conflicts(now):
+            self._barrier(op, before=op)
+            state.settle()
+        elif scratch and not stays_in_warp(op):
+            state.settle()  # between writing and reading its scratch memory the op has a barrier of its own
+        for buffer in scratch:
+            now.add(Slice(buffer.span), op, is_write=False)
+        state.join(now)
+
+    def _accesses(self, op: Op) -> State:
+        if op.name == "tt.call":
+            at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
+            return self.left.get(callee_of(op), State()).moved(at)
+        now = State()
+        for value, is_write in shared_accesses(op):
+            for buffer in self.allocation.named_by(value):
+                now.add(_slice(value, buffer), op, is_write=is_write)
+        return now
+
+    def _barrier(self, op: Op, before: Op | None) -> None:
+        assert op.block is not None, "an op of a function is in a block"
+        scope = (Keyword("local"),)
+        op.block.insert(Op.create("ttg.barrier", attributes={"addrSpace": scope}, location=op.location), before)
+        self.inserted = True
+
+
+def stays_in_warp(op: Op) -> bool:
+    """Whether `op` is a conversion between layouts that moves elements between the lanes of a warp only."""
+    if op.name != "ttg.convert_layout":
+        return False
+    source, result = (_linear(value.type) for value in (op.operands[0], op.results[0]))
+    moved = result.invert_and_compose(source)
+    # A warp that has copies of another's elements reads what that one wrote.
+    copies = source.free_masks()["warp"] or result.free_masks()["warp"]
+    return moved.is_trivial_over(("block",)) and moved.is_trivial_over(("warp",)) and not copies
+
+
+def _linear(type: Type) -> LinearLayout:
+    assert isinstance(type, TensorType), "a conversion is between tiles"
+    assert type.encoding is not None, "a conversion is between tiles with layouts"
+    return to_linear_layout(encoding(type.encoding), type.shape)
+
+
+def _slice(value: Value, buffer: Buffer) -> Slice:
+    type = value.type
+    assert isinstance(type, MemDescType), "an access is to a memory descriptor"
+    op = value.op
+    offsets: tuple[int, ...] = ()
+    if op is not None and op.name == "ttg.memdesc_subslice":
+        source, given = op.operands[0].type, op.attributes.get("offsets")
+        # A part of a part has offsets that count from the first part.
+        if isinstance(given, DenseArray) and type.alloc_shape == source.shape:
+            offsets = given.values
+    return Slice(buffer.span, type, offsets)
+
+
+def _ends(op: Op) -> bool:
+    return op.definition.terminator or op.name in ("scf.for", "scf.if", "scf.while", "ttg.warp_specialize")
+
+
+def _end_of(block: Block, start: Op | None) -> Op:
+    op = block.first if start is None else start.next
+    while op is not None and not _ends(op):
+        op = op.next
+    assert op is not None, "a block ends with a terminator"
+    return op
+
+
+def _following(op: Op) -> Iterator[Place]:
+    """Where the program may go on after `op`, which ends straight-line code."""
+    if op.successors:
+        yield from ((block, None) for block in op.successors)
+        return
+    parent, block = op.parent, op.block
+    assert parent is not None, "an op of a function has a parent"
+    assert block is not None, "an op of a function has a parent"
+    match op.name:
+        case "scf.for":
+            yield op.regions[0].block, None
+            yield block, op
+        case "scf.if":
+            yield from ((region.block, None) for region in op.regions if region.blocks)
+            if len(op.regions) < 2 or not op.regions[1].blocks:
+                yield block, op
+        case "scf.while" | "ttg.warp_specialize" | "ttg.warp_specialize.partitions":
+            regions = op.regions[:1] if op.name == "scf.while" else op.regions
+            yield from ((region.block, None) for region in regions)
+        case "scf.condition":
+            yield parent.regions[1].block, None
+            yield from _after(parent)
+        case "scf.yield" if parent.name == "scf.while":
+            yield parent.regions[0].block, None
+        case "scf.yield" if parent.name == "scf.for":
+            yield block, None
+            yield from _after(parent)
+        case "scf.yield" | "ttg.warp_yield":
+            yield from _after(parent)
+
+
+def _after(op: Op) -> Iterator[Place]:
+    assert op.block is not None, "an op of a function is in a block"
+    yield op.block, op

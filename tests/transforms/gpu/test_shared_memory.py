@@ -1,0 +1,165 @@
+"""Shared memory: where buffers lie, and the barriers between accesses to the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tilewright.dialects
+from tilewright.analysis.shared_memory import allocate
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
+from tilewright.transforms.gpu.membar import membar
+
+assert tilewright.dialects.__all__
+
+HEAD = """
+#blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#shared = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32} {
+"""
+TILE = "tensor<32x32xf16, #blocked>"
+BUFFER = "!ttg.memdesc<32x32xf16, #shared, #smem, mutable>"
+NEW = f"ttg.local_alloc : () -> {BUFFER}"
+LOADED = f"{BUFFER} -> {TILE}"
+
+
+def parse(body: str, signature: str = "") -> Op:
+    arguments = ", ".join(filter(None, (f"%x: {TILE}", signature)))
+    module = parse_module(f"{HEAD}tt.func public @f({arguments}) {{\n{body}\ntt.return\n}}\n}}")
+    verify(module)
+    return module
+
+
+def shape_of(module: Op) -> list[str]:
+    """The ops on shared memory, in order."""
+    return [op.name.removeprefix("ttg.") for op in module.walk() if op.name.startswith("ttg.")]
+
+
+LOOP = f"""
+%lb = arith.constant 0 : index
+%ub = arith.constant 8 : index
+%st = arith.constant 1 : index
+%a = {NEW}
+scf.for %i = %lb to %ub step %st {{
+  ttg.local_store %x, %a : {TILE} -> {BUFFER}
+  %y = ttg.local_load %a : {LOADED}
+}}
+"""
+
+
+def test_a_loop_that_reuses_a_buffer_needs_two_barriers(golden: Callable[[str, str], None]) -> None:
+    module = parse(LOOP)
+    assert membar(module)
+    allocate_shared_memory(module)
+    verify(module)
+    golden(print_op(module), "transforms/membar/loop.ttgir")
+    assert not membar(module), "barriers that are there suffice"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            f"%a = {NEW}\nttg.local_store %x, %a : {TILE} -> {BUFFER}\n%y = ttg.local_load %a : {LOADED}",
+            ["local_alloc", "local_store", "barrier", "local_load"],
+            id="read after write",
+        ),
+        pytest.param(
+            f"%a = {NEW}\n%y = ttg.local_load %a : {LOADED}\nttg.local_store %x, %a : {TILE} -> {BUFFER}",
+            ["local_alloc", "local_load", "barrier", "local_store"],
+            id="write after read",
+        ),
+        pytest.param(
+            f"%a = {NEW}\n%y = ttg.local_load %a : {LOADED}\n%z = ttg.local_load %a : {LOADED}",
+            ["local_alloc", "local_load", "local_load"],
+            id="read after read",
+        ),
+        pytest.param(
+            f"%a = {NEW}\nttg.local_store %x, %a : {TILE} -> {BUFFER}\nttg.barrier local\n"
+            f"%y = ttg.local_load %a : {LOADED}",
+            ["local_alloc", "local_store", "barrier", "local_load"],
+            id="a barrier that is there already",
+        ),
+        pytest.param(
+            f"%a = {NEW}\nttg.local_store %x, %a : {TILE} -> {BUFFER}\nttg.barrier global_read\n"
+            f"%y = ttg.local_load %a : {LOADED}",
+            ["local_alloc", "local_store", "barrier", "barrier", "local_load"],
+            id="a barrier for other memory does not count",
+        ),
+        pytest.param(
+            f"%a = {NEW}\n%b = {NEW}\nttg.local_store %x, %a : {TILE} -> {BUFFER}\n%y = ttg.local_load %b : {LOADED}\n"
+            f"%z = ttg.local_load %a : {LOADED}",
+            ["local_alloc", "local_alloc", "local_store", "local_load", "barrier", "local_load"],
+            id="buffers alive together are apart",
+        ),
+        pytest.param(
+            f"%a = {NEW}\n%y = ttg.local_load %a : {LOADED}\n%b = {NEW}\nttg.local_store %x, %b : {TILE} -> {BUFFER}",
+            ["local_alloc", "local_load", "local_alloc", "barrier", "local_store"],
+            id="a later buffer in the same bytes",
+        ),
+        pytest.param(
+            "ttg.async_wait {num = 0 : i32}",
+            ["async_wait", "barrier"],
+            id="after waiting for copies",
+        ),
+    ],
+)
+def test_barriers_of_straight_line_code(body: str, expected: list[str]) -> None:
+    module = parse(body)
+    membar(module)
+    verify(module)
+    assert shape_of(module) == expected
+
+
+def test_a_barrier_in_one_arm_does_not_count_behind_both() -> None:
+    body = f"""
+    %a = {NEW}
+    ttg.local_store %x, %a : {TILE} -> {BUFFER}
+    scf.if %c {{
+      %y = ttg.local_load %a : {LOADED}
+    }}
+    %z = ttg.local_load %a : {LOADED}
+    """
+    module = parse(body, "%c: i1")
+    membar(module)
+    assert shape_of(module) == ["local_alloc", "local_store", "barrier", "local_load", "barrier", "local_load"]
+
+
+def test_parts_of_a_buffer_that_do_not_meet_need_no_barrier() -> None:
+    part = "!ttg.memdesc<16x32xf16, #shared, #smem, mutable, 32x32>"
+    half = "tensor<16x32xf16, #blocked>"
+    body = f"""
+    %a = {NEW}
+    %low = ttg.memdesc_subslice %a[0, 0] : {BUFFER} -> {part}
+    %high = ttg.memdesc_subslice %a[16, 0] : {BUFFER} -> {part}
+    ttg.local_store %h, %low : {half} -> {part}
+    %y = ttg.local_load %high : {part} -> {half}
+    %z = ttg.local_load %low : {part} -> {half}
+    """
+    module = parse(body, f"%h: {half}")
+    membar(module)
+    names = shape_of(module)
+    assert names[-3:] == ["local_load", "barrier", "local_load"]
+    assert names.count("barrier") == 1
+
+
+def test_what_a_loop_carries_lives_as_long_as_the_loop() -> None:
+    body = f"""
+    %lb = arith.constant 0 : index
+    %a = {NEW}
+    %b = {NEW}
+    %r:2 = scf.for %i = %lb to %lb step %lb iter_args(%p = %a, %q = %b) -> ({BUFFER}, {BUFFER}) {{
+      %c = {NEW}
+      ttg.local_store %x, %c : {TILE} -> {BUFFER}
+      scf.yield %q, %p : {BUFFER}, {BUFFER}
+    }}
+    %y = ttg.local_load %r#0 : {LOADED}
+    """
+    buffers = allocate(parse(body))["f"].buffers
+    assert sorted(buffer.offset for buffer in buffers) == [0, 2048, 4096]
