@@ -27,8 +27,12 @@ from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
 from tilewright.transforms.cse import cse, loop_aware_cse
+from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.membar import membar
+from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm, licm_with_loads
@@ -91,9 +95,11 @@ class Request(NamedTuple):
 
 PASSES: tuple[Row, ...] = (
     Row("adopt_libraries", adopt_libraries),
+    Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
     Row("canonicalize", canonicalize, ("canonicalize",)),
     Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
     Row("combine", combine, ("triton-combine",)),
+    Row("combine_select_if", combine_select_if, ("tritongpu-combine-tensor-select-and-if",)),
     Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
     Row("cse", cse, ("cse",)),
     Row("inline", inline, ("inline",)),
@@ -102,6 +108,13 @@ PASSES: tuple[Row, ...] = (
     Row("loop_aware_cse", loop_aware_cse, ("triton-loop-aware-cse",)),
     Row("loop_peeling", peel_marked_loops, ("triton-test-loop-peeling",)),
     Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
+    Row("membar", membar, ("test-print-membar",), "TTGIR"),
+    Row(
+        "optimize_descriptor_encoding",
+        optimize_descriptor_encoding,
+        ("triton-nvidia-optimize-descriptor-encoding",),
+        "TTGIR",
+    ),
     Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
     Row(
         "rewrite_tensor_descriptor_to_pointer",
