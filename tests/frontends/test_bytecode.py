@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dis
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+import forms
 import numpy as np
 import pytest
 from evaluating import parameter, run_time
@@ -84,6 +86,22 @@ def test_kernels_without_source_are_launched() -> None:
     assert launched(kernel, 3) == [1, 2, 3, 0, 0, 0, 0, 0]
     assert "FOR_ITER" in kernel.warmup(np.zeros(8, np.int32), 3, grid=(1,)).asm["source"]
     assert launched(tw.jit(lambda x, n: tl.store(x + n, n)), 2) == [0, 0, 2, 0, 0, 0, 0, 0]
+
+
+def test_constants_without_source() -> None:
+    names: dict[str, Any] = {"tl": tl, "filled": forms.filled}
+    exec(inspect.getsource(forms.constants), names)
+    outs = [np.zeros(16, np.int32) for _ in range(2)]
+    for kernel, out in zip((names["constants"], forms.constants), outs, strict=True):
+        tw.jit(kernel, frontend="bytecode")[(1,)](out, 7)
+    assert outs[0].tolist() == outs[1].tolist() == [7, 7, 7, 7, 0, 0, 0, 0, 6, 0, 1, 0, 2, 0, 3, 0]
+
+
+def test_what_is_no_constant_without_source() -> None:
+    names: dict[str, Any] = {"tl": tl}
+    exec("def kernel(x, n):\n    B = n * 2\n    tl.store(x + tl.arange(0, B), n)\n", names)
+    with pytest.raises(CompilationError, match="must be known at compile time"):
+        ttir(names["kernel"], from_bytecode.read_function, {"x": P32, "n": I32})
 
 
 def test_the_front_end_can_be_chosen() -> None:

@@ -184,6 +184,28 @@ def captured(x, n):
     tl.store(x, values[2] + pairs[1][1] + k + len(last))
 
 
+@tw.jit
+def filled(n, WIDTH: tl.constexpr):
+    HALF: tl.constexpr = WIDTH // 2
+    return tl.zeros((HALF,), tl.int32) + n
+
+
+def constants(x, n, N: tl.constexpr = 4):
+    SIZE: tl.constexpr = N * 2
+    HALF : tl.constexpr=SIZE // 2  # fmt: skip
+    FLAG: tl.constexpr[bool] = HALF == 4
+    SHAPE: tl.constexpr = (HALF, 2)
+    é: tl.constexpr = "ä"; LAST: tl.constexpr = 0.5  # noqa: E702  # fmt: skip
+    number: int = 3
+    for i in tl.static_range(HALF):
+        TWICE: tl.constexpr = i * 2
+        tl.store(x + 8 + TWICE, i)
+    tile = filled(n, SIZE) if FLAG else number
+    tl.static_assert(FLAG and SIZE > 3 and é == "ä")
+    tl.store(x + tl.arange(0, HALF), tile + tl.sum(tl.sum(tl.zeros(SHAPE, tl.int32), 0), 0))
+    tl.store(x + SIZE, (n * LAST).to(tl.int32) + number)
+
+
 def deletes(x, n):
     a, b, c = n, 2, 3
     del a, (b, c)
@@ -197,8 +219,8 @@ def assigned_in_choice(x, n):
 
 
 FORMS = [
-    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, deletes, expressions,
-    loops, nested_ifs, nothing_at_all, raising, returns, returns_values, several_lines, subscripts, tuples,
+    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constants, deletes,
+    expressions, loops, nested_ifs, nothing_at_all, raising, returns, returns_values, several_lines, subscripts, tuples,
 ]  # fmt: skip
 
 

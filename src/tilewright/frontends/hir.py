@@ -226,7 +226,10 @@ class Parameter(NamedTuple):
 
 
 class Function(NamedTuple):
-    """One Python function; `python` is the function itself, for its globals, closure and defaults."""
+    """One Python function; `python` is the function itself, for its globals, closure and defaults.
+
+    `annotated`: the reader could see which stores say `name: tl.constexpr = …`.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -234,6 +237,7 @@ class Function(NamedTuple):
     initial: tuple[Any, ...]
     python: Any
     location: FileLocation
+    annotated: bool = True
 
     def defaults(self) -> dict[str, Any]:
         """The default values that the function has now."""

@@ -123,6 +123,7 @@ def condition(frame: Frame, value: Any, location: FileLocation) -> Any:
     Raises:
         CompilationError: the value has no single truth.
     """
+    value = frame.known(value)
     if isinstance(value, Tile):
         if any(extent != 1 for extent in value.extents):
             reason = "its elements may disagree; reduce it with tl.max or tl.min, or use tl.where"

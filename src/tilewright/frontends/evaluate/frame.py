@@ -14,6 +14,7 @@ from tilewright.ir.attributes import CallLocation, FileLocation, Location
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block
 from tilewright.ir.spans import span_of
+from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import CompilationError, Diagnostic, InternalError, located
 
 Handler = Callable[["Frame", Any], None]
@@ -127,6 +128,13 @@ class Frame:
         """Evaluate a block; the value of the register that it computes."""
         self.run(block)
         return self.values[register]
+
+    def known(self, value: Any) -> Any:
+        """`value`, or the number that it is sure to be, in functions that see through constants."""
+        if not isinstance(value, Tile) or value.extents:
+            return value
+        number = self.emitter.concrete(value.handle)
+        return value if number is None else number
 
     def mark(self, location: FileLocation) -> None:
         """The next ops come from `location`."""

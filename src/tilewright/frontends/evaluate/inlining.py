@@ -17,6 +17,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Evaluation, Frame
+from tilewright.frontends.evaluate.known import SeeingBuilder
 from tilewright.ir.attributes import Attribute, FileLocation, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
@@ -141,9 +142,13 @@ def _checked_arguments(
     frame: Frame, function: hir.Function, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
 ) -> dict[str, Any]:
     try:
-        return bind_arguments(function, arguments, keywords)
+        bound = bind_arguments(function, arguments, keywords)
     except TypeError as error:
         raise frame.fail(BadArguments(function.name, str(error)), location) from None
+    for parameter in function.parameters:
+        if parameter.constant:
+            bound[parameter.name] = frame.known(bound[parameter.name])
+    return bound
 
 
 def _check_scalars(frame: Frame, function: hir.Function, bound: dict[str, Any], location: FileLocation) -> None:
@@ -202,7 +207,7 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
     """Evaluate a function whose parameters have the values `names` into `block`; what it returns."""
     for name, value in names.items():
         set_name(value, name)
-    frame = Frame(evaluation, function, Builder(block), names)
+    frame = Frame(evaluation, function, (Builder if function.annotated else SeeingBuilder)(block), names)
     options = evaluation.options
 
     def call(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

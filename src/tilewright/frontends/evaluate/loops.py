@@ -194,7 +194,7 @@ def _unrolled(frame: Frame, step: hir.For, items: Iterable[Any]) -> None:
 
 
 def _static_items(frame: Frame, bounds: tl.range | tl.static_range, location: FileLocation) -> range:
-    limits = [unwrapped(limit) for limit in (bounds.start, bounds.end, bounds.step)]
+    limits = [frame.known(unwrapped(limit)) for limit in (bounds.start, bounds.end, bounds.step)]
     for which, limit in zip(("start", "end", "step"), limits, strict=True):
         if isinstance(limit, bool) or not isinstance(limit, int):
             loop = "tl.static_range" if isinstance(bounds, tl.static_range) else "a range in a comprehension"

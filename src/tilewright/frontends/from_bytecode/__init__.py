@@ -1,11 +1,13 @@
 """CPython bytecode → HIR: functions whose source is not at hand (the prompt, `exec`, frozen programs).
 
-The result differs from `from_ast` in what bytecode does not keep: `x: tl.constexpr = …` inside a function says nothing.
+`x: tl.constexpr = …` inside a function leaves nothing in its bytecode. Where the lines of the file are at hand, they
+say it; where not, values computed from constants alone are constants wherever one is needed (`evaluate/known.py`).
 """
 
 from __future__ import annotations
 
 import inspect
+import linecache
 from types import FunctionType
 from typing import Any
 
@@ -30,10 +32,10 @@ def read_function(python: FunctionType) -> hir.Function:
         raise located(UnsupportedSyntax("a parameter with `**`", "a kernel's parameters have names"), Span(*location))
     refuse_generators(code)
     refuse_assignments_outside(code)
-    reader = Reader(code)
+    reader = Reader(code, linecache.getlines(code.co_filename, python.__globals__))
     parameters = parameters_of(python, location)
     body = reader.block(reader.function)
-    return hir.Function(python.__name__, parameters, body, tuple(reader.initial), python, location)
+    return hir.Function(python.__name__, parameters, body, tuple(reader.initial), python, location, reader.annotated)
 
 
 def parameters_of(python: FunctionType, location: FileLocation) -> tuple[hir.Parameter, ...]:

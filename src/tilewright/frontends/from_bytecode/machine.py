@@ -9,7 +9,8 @@ arguments while they are put together, functions made on the spot.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NoReturn
@@ -73,6 +74,7 @@ class Failure:
     message: Register | None = None
 
 
+_CONSTANT = re.compile(r"""\s*:\s*["']?\s*(\w+\s*\.\s*)*constexpr\b""")
 LIST_COMPREHENSION = "<listcomp>"
 MADE_FUNCTIONS = {"<lambda>": "a lambda", "<genexpr>": "a generator expression", "<setcomp>": "a set comprehension"}
 MADE_FUNCTIONS |= {"<dictcomp>": "a dict comprehension"}
@@ -89,9 +91,11 @@ class Machine(HirWriter):
         unpacked: registers that hold items of unpacked tuples.
     """
 
-    def __init__(self, file: str, first_line: int) -> None:
+    def __init__(self, file: str, first_line: int, lines: Sequence[str]) -> None:
         super().__init__()
         self._file = file
+        self._lines = lines
+        self._first_line = first_line
         self._where = FileLocation(file, first_line, 1, first_line, 1)
         self.stack: list[Any] = []
         self.statement = 0
@@ -122,6 +126,20 @@ class Machine(HirWriter):
         if column is None or end_column is None:
             return FileLocation(self._file, line, 1, line, 1)
         return FileLocation(self._file, line, column + 1, end_line or line, end_column + 1)
+
+    @property
+    def annotated(self) -> bool:
+        """Whether the text of the function is at hand."""
+        return len(self._lines) >= self._first_line
+
+    def says_constant(self) -> bool:
+        """Whether the text goes on with `: tl.constexpr` behind the current instruction, which is a store."""
+        line, end = self._where.end_line, self._where.end_column
+        if not 0 < line <= len(self._lines):
+            return False
+        text = self._lines[line - 1]
+        rest = text[end - 1 :] if text.isascii() else text.encode()[end - 1 :].decode(errors="replace")
+        return _CONSTANT.match(rest) is not None
 
     @property
     def where(self) -> FileLocation:
@@ -211,7 +229,7 @@ def _store(machine: Machine, name: str) -> None:
     if machine.stack and isinstance(machine.stack[-1], Taken):
         machine.stack.pop()
     else:
-        machine.put_store(hir.Store(name, machine.pop(), False, machine.where))
+        machine.put_store(hir.Store(name, machine.pop(), machine.says_constant(), machine.where))
 
 
 def _delete(machine: Machine, name: str) -> None:

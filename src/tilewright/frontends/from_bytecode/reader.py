@@ -13,6 +13,7 @@ until its latch. What a branch becomes depends on what its sides leave on the st
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import partial
 from types import CodeType
 from typing import NoReturn
@@ -30,8 +31,8 @@ TARGETS = ("store", "unpack", "unpack_star")
 class Reader(Machine):
     """Reads one code object, and those of comprehensions in it."""
 
-    def __init__(self, code: CodeType) -> None:
-        super().__init__(code.co_filename, code.co_firstlineno)
+    def __init__(self, code: CodeType, lines: Sequence[str] = ()) -> None:
+        super().__init__(code.co_filename, code.co_firstlineno, lines)
         self._function = code
         self._code: list[Instruction] = instructions_of(code)
         self._flow = Flow(self._code)
