@@ -22,7 +22,7 @@ def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
         return
     value = reader.expression(node.value)
     if isinstance(node.target, ast.Name) and is_constexpr(node.annotation):
-        reader.put(hir.Store(node.target.id, value, True, reader.location(node)))
+        reader.put(hir.Store(node.target.id, value, True, reader.location(node.target)))
     else:
         bind(reader, node.target, value)
 
