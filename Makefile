@@ -5,6 +5,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 WORKERS ?= 2
 
+# Python keeps what it compiles, whatever the user's environment says: tests start many processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test check bench clean
 
 demo: .venv/installed

@@ -4,6 +4,8 @@
 
 compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes the files anew.
 
+`make check` runs the first and about half of the other cases of tests that compile much; `make test` runs all.
+
 Each run (each worker process of one) keeps compiled kernels in a new folder, so no test sees what an earlier run left
 and none writes to the user's cache. Processes that tests start inherit the folder.
 """
@@ -16,10 +18,14 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
-GOLDENS = Path(__file__).parent / "goldens"
+HERE = Path(__file__).parent
+GOLDENS = HERE / "goldens"
+SAMPLED = ("cpu", "examples", "llvm", "oracle")
+"""Folders whose tests compile most kernels: half of the cases of each function there count as slow."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,9 +33,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    folder = tempfile.mkdtemp(prefix="tilewright-tests-")
+    folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
     os.environ["TRITON_CACHE_DIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks about half of the cases of functions in these folders as slow, but never the first."""
+    seen: set[str] = set()
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in SAMPLED:
+            if function in seen and crc32(item.nodeid.encode()) % 2:
+                item.add_marker(pytest.mark.slow)
+            seen.add(function)
+
+
+def _memory() -> Path | None:
+    """A folder in memory with room for all kernels of a run, if there is one: writing to disk takes 2 ms per kernel."""
+    folder = Path("/dev/shm")
+    if not os.access(folder, os.W_OK):
+        return None
+    facts = os.statvfs(folder)
+    has_room = facts.f_bavail * facts.f_frsize > 2**30
+    return folder if has_room and not facts.f_flag & os.ST_NOEXEC else None
 
 
 @pytest.fixture

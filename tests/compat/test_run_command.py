@@ -147,6 +147,7 @@ def test_python_that_ignores_its_path_is_refused(tmp_path: Path) -> None:
     assert "needs PYTHONPATH, which Python ignores under -E and -I" in done.stderr
 
 
+@pytest.mark.slow
 def test_flags_of_python_go_along(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import sys; print(sys.flags.optimize, sys.flags.dev_mode)")
 

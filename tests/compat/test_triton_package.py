@@ -150,6 +150,7 @@ def test_what_needs_a_gpu_says_so_when_called() -> None:
     assert asked(question) == "triton.testing.nvsmi does not exist on a CPU: it asks the driver of an NVIDIA GPU"
 
 
+@pytest.mark.slow
 def test_driver_is_the_cpu() -> None:
     pytest.importorskip("torch")
     question = (

@@ -75,14 +75,15 @@ def value(rng: random.Random) -> Any:
     return rng.choice(COMMON if rng.random() < 0.97 else RARE)
 
 
-def test_random_calls() -> None:
+@pytest.mark.parametrize("turns", [1500, pytest.param(6000, marks=pytest.mark.slow)])
+def test_random_calls(turns: int) -> None:
     kernels = [Kernel() for _ in range(3)]
     wrong: list[Any] = []
 
     def work(seed: int) -> None:
         rng = random.Random(seed)
-        for turn in range(6000):
-            if turn % 2000 == 1999:
+        for turn in range(turns):
+            if turn % 1000 == 999:
                 kernels[rng.randrange(3)] = Kernel()
                 gc.collect()
             args = tuple(value(rng) for _ in range(rng.choice([2, 3, 3, 3, 3, 4, 6, 7])))

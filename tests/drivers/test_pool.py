@@ -229,9 +229,10 @@ counted(8)
 """
 
 
-def test_python_exits_while_workers_spin_and_launch() -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_python_exits_while_workers_spin_and_launch(times: int) -> None:
     script = SCRIPT.format(folder=str(Path(__file__).parent))
-    for _ in range(5):
+    for _ in range(times):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 

@@ -317,6 +317,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_full_disk(tmp_path: Path, small_disk: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     compiled, *messages = run(tmp_path / "program.py", 12, "root", cache=small_disk / "cache")

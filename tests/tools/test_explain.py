@@ -110,6 +110,7 @@ def test_the_page_is_whole(explained: Explained) -> None:
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 def test_a_browser_lights_the_lines_that_belong_together(explained: Explained, tmp_path: Path) -> None:
     (line,) = [line.source for line in explained.source.lines if "if n > 3" in line.text]

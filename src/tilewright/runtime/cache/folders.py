@@ -118,10 +118,11 @@ def write_whole(path: AnyPath, content: bytes) -> None:
 def remove_leftovers(folder: AnyPath) -> None:
     """Delete temporary files of processes that ended before they could rename them, as far as that is possible."""
     with suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.name.endswith(TEMPORARY) and _is_abandoned(entry):
-                with suppress(FileNotFoundError):
-                    os.unlink(entry.path)
+        with os.scandir(folder) as found:
+            leftovers = [entry for entry in found if entry.name.endswith(TEMPORARY) and _is_abandoned(entry)]
+        for entry in leftovers:
+            with suppress(FileNotFoundError):
+                os.unlink(entry.path)
 
 
 def _is_abandoned(entry: os.DirEntry[str]) -> bool:

@@ -102,7 +102,7 @@ def evict(root: Path, limit: int) -> int:
 
 def entries(root: Path) -> Iterator[CachedEntry]:
     """Every entry of the cache folder, in no order."""
-    for folder in os.scandir(root):
+    for folder in _in(root):
         if _KEY.fullmatch(folder.name) and folder.is_dir(follow_symlinks=False):
             with suppress(OSError):
                 entry = _measured(Path(folder.path))
@@ -110,9 +110,14 @@ def entries(root: Path) -> Iterator[CachedEntry]:
                     yield entry
 
 
+def _in(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return list(found)
+
+
 def _measured(folder: Path) -> CachedEntry | None:
     size, used = 0, 0.0
-    for file in os.scandir(folder):
+    for file in _in(folder):
         if file.name.endswith(_FOREIGN):
             return None
         facts = file.stat(follow_symlinks=False)
@@ -135,7 +140,7 @@ def remove(root: Path, folder: Path) -> bool:
 def clean(root: Path) -> None:
     """Delete what processes left that ended in the middle of something."""
     remove_leftovers(root)
-    for found in os.scandir(root):
+    for found in _in(root):
         if not found.is_dir(follow_symlinks=False):
             continue
         with suppress(OSError):
@@ -146,7 +151,7 @@ def clean(root: Path) -> None:
 
 
 def _delete(folder: Path) -> None:
-    for file in os.scandir(folder):
+    for file in _in(folder):
         Path(file.path).unlink(missing_ok=True)
     folder.rmdir()
 
