@@ -32,6 +32,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("backends.registry",),
     ("compiler",),
     ("runtime",),
+    ("vectorizing",),
     ("tools",),
     ("compat",),
 )
@@ -42,6 +43,7 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 LATE_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
     "runtime/late.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "vectorizing/late.py": "the compiler: functions from the disk cache do without it",
     "ir/literals.py": "ml_dtypes: 4 ms, needed only for numbers of floats that have no format in `struct`",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",

@@ -57,6 +57,7 @@ _MODULES = {
     "initialized": "runtime.unwritten",
     "set_allocator": "runtime.allocation",
     "uninitialized": "runtime.unwritten",
+    "vectorize": "vectorizing.function",
 }
 """Where names are that many programs do without; their modules are imported when they are asked for."""
 
@@ -102,6 +103,7 @@ __all__ = [
     "reinterpret",
     "set_allocator",
     "uninitialized",
+    "vectorize",
 ]
 
 

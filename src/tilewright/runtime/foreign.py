@@ -15,11 +15,15 @@ import sys
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from tilewright.semantics.constexpr import constexpr
 
 OWN_PACKAGE = __name__.partition(".")[0]
 COMPUTE_ONLY = frozenset(("builtins", "cmath", "copy", "functools", "itertools", "math", "operator", "re"))
 """Modules whose functions depend on nothing but their arguments."""
+_COMPUTE_ONLY_OF_NUMPY = (np.clip, np.round, np.where)
+"""Besides the ufuncs, which vectorized functions call."""
 _INSTALLED = (os.path.dirname(os.__file__) + os.sep, "<frozen ")  # noqa: PTH120 - pathlib takes long to import
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -31,6 +35,8 @@ def refuse_foreign(value: Any, reader: FunctionType) -> None:
         RuntimeError: a function of an installed package, or of the standard library.
     """
     if not callable(value) or isinstance(value, type | constexpr) or getattr(value, "__triton_builtin__", False):
+        return
+    if isinstance(value, np.ufunc) or any(value is known for known in _COMPUTE_ONLY_OF_NUMPY):
         return
     module = str(getattr(value, "__module__", None) or getattr(getattr(value, "__self__", None), "__name__", ""))
     package = module.partition(".")[0].lstrip("_")  # `operator` is written in C as `_operator`

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -205,10 +205,16 @@ def runtime_blob(machine: str, folder: AnyPath) -> Blob | None:
 
     None when it has to be compiled and cannot be.
     """
-    path = os.path.join(folder, f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob")
+    name = f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
+    return cached_blob(name, machine, folder, partial(late.native_runtime_blob, machine, _BASE_CPUS[machine]))
+
+
+def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob | None]) -> Blob | None:
+    """The blob in the file `name` of the cache folder; made and kept there if it is not whole."""
+    path = os.path.join(folder, name)
     blob = _read_blob(path, machine) if is_trusted(folder) else None
     if blob is None:
-        blob = late.native_runtime_blob(machine, _BASE_CPUS[machine])
+        blob = make()
         if blob is not None:
             _write_blob(path, blob)
     return blob

@@ -1,0 +1,113 @@
+"""Machine code for a function, a form and the kinds of its arguments: from the disk cache, or compiled.
+
+code = build(function, Request("span", (Kind("float32"), WEAK_INT), "vuv"))
+code.address, code.result, code.lanes
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.backends.llvm.machine import host_identity
+from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
+from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
+from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.support import knobs
+from tilewright.support.named_tuple import NamedTuple
+from tilewright.vectorizing import late
+from tilewright.vectorizing.kinds import Kind
+
+SCALAR, SPAN, FOLD = "scalar", "span", "fold"
+"""Forms of machine code: a call with numbers, elements of arrays, a fold of one array; see `bodies.py`."""
+IMAGE = "image"
+
+
+class Request(NamedTuple):
+    """What is to be compiled.
+
+    Attributes:
+        form: SCALAR, SPAN or FOLD.
+        kinds: of the arguments.
+        pattern: how a span meets its operands, the result last; see `bodies.py`.
+        select: the last two inputs of a span are a mask and what the result had before.
+    """
+
+    form: str
+    kinds: tuple[Kind, ...]
+    pattern: str = ""
+    select: bool = False
+
+    @property
+    def text(self) -> str:
+        """Differs for requests that compile differently."""
+        kinds = ",".join(f"{'weak ' if kind.weak else ''}{kind.name}" for kind in self.kinds)
+        return f"{self.form}({kinds}){self.pattern}{'?' if self.select else ''}"
+
+
+class Product(NamedTuple):
+    """What compiling gives: linked code, facts, and texts of the stages."""
+
+    image: bytes
+    facts: dict[str, Any]
+    texts: dict[str, str]
+
+
+class Code(NamedTuple):
+    """Machine code in memory.
+
+    Attributes:
+        address: of its entry.
+        result: the kind of what it computes.
+        lanes: elements that a span computes at once.
+        texts: a function that gives `ttir` and `llir`.
+    """
+
+    address: int
+    result: Kind
+    lanes: int
+    stage: Any
+
+    @property
+    def text(self) -> dict[str, str]:
+        """The TTIR and the LLVM IR."""
+        return {name: self.stage(name) for name in ("ttir", "llir")}
+
+
+def build(function: CapturedFunction, request: Request) -> Code:
+    """The code for a request.
+
+    Raises:
+        CompilationError: the function is wrong.
+    """
+    digest = _digest(function, request)
+    stored = None if knobs.compilation.always_compile else load(digest, function.fn.__name__)
+    if stored is not None:
+        try:
+            image, facts = stored.read(IMAGE), stored.facts
+            return _loaded(image, facts, lambda name: stored.read(name).decode())
+        except (OSError, KeyError) as error:
+            warn_of_damage(str(error))
+    made: Product = late.compiled(function.fn, function.frontend, request)
+    files = {IMAGE: made.image, **{name: text.encode() for name, text in made.texts.items()}}
+    store(digest, function.fn.__name__, Entry(made.facts, files))
+    return _loaded(made.image, made.facts, made.texts.__getitem__)
+
+
+def _digest(function: CapturedFunction, request: Request) -> str:
+    is_shared = knobs.cache.manager_class is not None
+    return CacheKey(
+        function=function.cache_key,
+        name=function.fn.__name__,
+        signature=request.text,
+        target=host_identity(),
+        options="",
+        changes="vectorize",
+        compiler=portable_identity() if is_shared else COMPILER_IDENTITY,
+        llvm=llvm_identity(),
+    ).digest
+
+
+def _loaded(image: bytes, facts: Any, stage: Any) -> Code:
+    result = Kind(facts["result"], facts["weak"])
+    return Code(load_kernel(image, facts["entry"]), result, facts["lanes"], stage)

@@ -1,0 +1,253 @@
+"""`@tw.vectorize`: a plain Python function as machine code on numbers and as one fused loop over arrays.
+
+    @tw.vectorize
+    def some_expr(a, b, c):
+        return b / (a + 2) - c * (b - a)
+
+    some_expr(2, 16, 3)                       -38.0: a Python number, as Python computes it
+    some_expr(x, y, 3.0)                      an array, with the shape and dtype that NumPy gives
+    some_expr(x, y, 3.0, out=z, where=mask)   as for NumPy's ufuncs
+
+The first call with new kinds of arguments compiles (or finds the code in the disk cache); calls that look like an
+earlier one run no Python at all (`native/`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Any, overload
+
+import numpy as np
+
+from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.drivers.cpu.native.structs import poke
+from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.locks import fork_safe_lock
+from tilewright.support.diagnostics import CompilationError
+from tilewright.vectorizing import arrays, reductions
+from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
+from tilewright.vectorizing.errors import BadParameters
+from tilewright.vectorizing.kinds import WEAK_KINDS, Kind
+from tilewright.vectorizing.native.structs import MOST_ARGUMENTS, STATE
+from tilewright.vectorizing.operands import Operand
+from tilewright.vectorizing.process import NativeSide, native_side
+from tilewright.vectorizing.records import array_record, scalar_record
+
+_PACKERS = {"bool": struct.Struct("<q"), "float64": struct.Struct("<d"), "int64": struct.Struct("<q")}
+_MOST_RECORDS = 64
+
+
+class Vectorized(CapturedFunction):
+    """A Python function that takes numbers and arrays alike; see `vectorize`.
+
+    Attributes:
+        fn: the Python function.
+        nin: how many arguments it takes.
+        nout: how many results it gives: one.
+    """
+
+    nout = 1
+
+    def __init__(self, fn: FunctionType, frontend: str = "auto") -> None:
+        super().__init__(fn, frontend)
+        self.nin = _parameter_count(fn)
+        self._codes: dict[Request, Code] = {}
+        self._costs: dict[Request, ctypes.c_int64] = {}
+        self._records: list[Any] = []
+        self._known: set[Any] = set()
+        self._retired: list[Any] = []
+        self._lock = fork_safe_lock()
+        native = _native()
+        self._state = 0 if native is None else native.adopt(self)
+
+    def __call__(self, *args: Any, out: Any = None, where: Any = True, **keywords: Any) -> Any:
+        """The function of numbers, or of each element of the broadcast of arrays.
+
+        Args:
+            args: numbers, NumPy arrays, torch tensors on the CPU, objects with DLPack.
+            out: an array for the result (or a tuple with one).
+            where: elements for which this is false keep what `out` has.
+            keywords: arguments by name.
+
+        Raises:
+            ArgumentError: an argument of a kind that has no elements to compute with.
+            CompilationError: the function is wrong for arguments of these kinds.
+            ValueError: shapes that do not broadcast, an `out` of another shape.
+        """
+        if keywords or len(args) != self.nin:
+            args = self._bound(args, keywords)
+        if out is None and where is True and all(value.__class__ in WEAK_KINDS for value in args):
+            return self._of_numbers(args)
+        target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        return arrays.call(self, native(), args, out=target, where=where)
+
+    def reduce(self, array: Any, axis: Any = 0, *, out: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+        """f(… f(f(x0, x1), x2) …) along axes: always from the first element to the last.
+
+        Args:
+            array: what is folded.
+            axis: one, several (a tuple), or None for all.
+            out: an array for the result.
+            keepdims: keep the axes with extent 1.
+            initial: what the fold starts with; without it, the first element.
+
+        Raises:
+            ValueError: the function does not take two arguments; an axis without elements and no `initial`.
+        """
+        return reductions.reduce(self, native(), array, axis, out=out, keepdims=keepdims, initial=initial)
+
+    def code(self, request: Request) -> Code:
+        """Machine code for a request, made once."""
+        found = self._codes.get(request)
+        if found is None:
+            with self._lock:
+                found = self._codes.get(request) or build(self, request)
+                self._codes[request] = found
+        return found
+
+    def cost(self, request: Request) -> ctypes.c_int64:
+        """What earlier runs of a request took, for the launcher."""
+        return self._costs.setdefault(request, ctypes.c_int64(-1))
+
+    def lowered(self, *kinds: Any) -> dict[str, str]:
+        """The TTIR and the LLVM IR of the function for arrays of these dtypes, or for Python's numbers.
+
+        Args:
+            kinds: one per argument: a dtype or its name, or a Python class.
+        """
+        found = tuple(WEAK_KINDS.get(kind) or Kind(np.dtype(kind).name) for kind in kinds)
+        if all(kind.weak for kind in found):
+            return self.code(Request(SCALAR, found)).text
+        pattern = "".join("u" if kind.weak else "v" for kind in found)
+        return self.code(Request(SPAN, found, pattern + "v")).text
+
+    def forget_code(self) -> None:
+        """Another source: nothing that was compiled counts any more."""
+        if not hasattr(self, "_codes"):
+            return
+        with self._lock:
+            self._codes, self._costs, self._known = {}, {}, set()
+            self._retired += self._records
+            self._records = []
+            self._publish()
+
+    def install(self, operands: Sequence[Operand]) -> None:
+        """Let later calls with arrays like these run natively."""
+        letters = "".join("u" if operand.kind.weak else "v" for operand in operands)
+        request = Request(SPAN, tuple(operand.kind for operand in operands), f"{letters}v")
+        self._enter(request, lambda: array_record(self.code(request), operands))
+
+    def _of_numbers(self, args: tuple[Any, ...]) -> Any:
+        kinds = tuple(WEAK_KINDS[value.__class__] for value in args)
+        request = Request(SCALAR, kinds)
+        code = self.code(request)
+        self._enter(request, lambda: scalar_record(code, kinds))
+        words = (ctypes.c_int64 * max(1, len(args)))()
+        try:
+            for number, (kind, value) in enumerate(zip(kinds, args, strict=True)):
+                _PACKERS[kind.name].pack_into(words, 8 * number, value)
+        except struct.error:  # an integer of more than 64 bits
+            return _plain(self.fn(*args))
+        result = (ctypes.c_double if code.result.is_float else ctypes.c_int64)()
+        if _SCALAR_FUNCTION(code.address)(words, ctypes.byref(result)):
+            return _plain(self.fn(*args))
+        return bool(result.value) if code.result.is_bool else result.value
+
+    def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        bound = self.signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        return bound.args
+
+    def _enter(self, key: Any, make: Callable[[], Any]) -> None:
+        if not self._state or key in self._known or len(self._records) >= _MOST_RECORDS:
+            return
+        with self._lock:
+            self._known.add(key)
+            self._records = [*self._records, make()]
+            self._publish()
+
+    def _publish(self) -> None:
+        if not self._state:
+            return
+        addresses = (ctypes.c_uint64 * max(1, len(self._records)))(*map(ctypes.addressof, self._records))
+        self._retired.append(addresses)
+        image = STATE.pack(records=ctypes.addressof(addresses), count=len(self._records))
+        place = STATE.fields["records"].offset
+        poke(self._state + place, image[place:])
+
+
+_SCALAR_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _parameter_count(fn: FunctionType) -> int:
+    """How many arguments a function takes."""
+    parameters = inspect.signature(fn).parameters.values()
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            reason = f"`{parameter}` is no parameter with a place of its own"
+            raise CompilationError(BadParameters(fn.__qualname__, reason))
+    if not 0 < len(parameters) <= MOST_ARGUMENTS:
+        reason = f"it has {len(parameters)} parameters; 1 to {MOST_ARGUMENTS} are possible"
+        raise CompilationError(BadParameters(fn.__qualname__, reason))
+    return len(parameters)
+
+
+def _missed(function: Vectorized, /, *args: Any, **keywords: Any) -> Any:
+    """A call that native code leaves to Python."""
+    return Vectorized.__call__(function, *args, **keywords)
+
+
+@cache
+def _native() -> NativeSide | None:
+    return native_side(Vectorized, _missed)
+
+
+def native() -> NativeSide:
+    """The native side.
+
+    Raises:
+        ArgumentError: there is none here.
+    """
+    found = _native()
+    if found is None:
+        raise ArgumentError("vectorized functions of arrays need CPython on Linux (x86-64 or AArch64) and llvmlite")
+    return found
+
+
+@overload
+def vectorize(fn: FunctionType, /, *, frontend: str = "auto") -> Vectorized: ...
+@overload
+def vectorize(*, frontend: str = "auto") -> Callable[[FunctionType], Vectorized]: ...
+
+
+def vectorize(fn: Any = None, /, *, frontend: str = "auto") -> Any:
+    """Decorates a plain Python function of numbers, so that it takes arrays, too, and runs as machine code.
+
+    Args:
+        fn: the function: numbers in, one number out, no effects.
+        frontend: how it is read: "auto", "ast", "bytecode" or "trace".
+
+    Raises:
+        CompilationError: parameters that no position fills.
+        ValueError: no such front end.
+    """
+    if fn is None:
+        return lambda function: vectorize(function, frontend=frontend)
+    if frontend not in ("ast", "auto", "bytecode", "trace"):
+        raise ValueError(f"there is no front end {frontend!r}; known are: ast, auto, bytecode, trace")
+    if isinstance(fn, CapturedFunction):
+        fn = fn.fn
+    if not isinstance(fn, FunctionType):
+        raise ArgumentError(f"vectorize takes a Python function, not a {type(fn).__name__}")
+    made = _native()
+    return (Vectorized if made is None else made.type)(fn, frontend)

@@ -1,0 +1,142 @@
+"""How spans go over arrays of a common shape: axes in the order of memory, neighbours merged, the last one innermost.
+
+x (1000, 1000) C, y (1000, 1) → out (1000, 1000)      1000 rows of 1000: x and out side by side, y the same for all
+x (50, 60) F, out (50, 60) F                          one row of 3000
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.support.named_tuple import NamedTuple
+from tilewright.vectorizing.native.structs import CALL
+
+Array = np.ndarray[Any, Any]
+Strides = Sequence[int]
+SIDE_BY_SIDE, SPACED, UNIFORM = "v", "s", "u"
+_CHUNK_BYTES = 1 << 15
+
+
+class Plan(NamedTuple):
+    """Axes, outermost first.
+
+    Attributes:
+        extents: per axis, at least one.
+        strides: per operand and axis, in bytes; those of a new result, the last operand, in elements.
+    """
+
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    def pattern(self, sizes: Sequence[int]) -> str:
+        """How a span meets each operand; `sizes` in bytes of an element."""
+        inner = (strides[-1] for strides in self.strides)
+        letters = [UNIFORM if s == 0 else SIDE_BY_SIDE if s == n else SPACED for s, n in zip(inner, sizes, strict=True)]
+        if letters[-1] == UNIFORM:  # one element: any distance will do
+            letters[-1] = SIDE_BY_SIDE
+        return "".join(letters)
+
+    def with_result(self, size: int, *, twice: bool) -> Plan:
+        """With the result's strides times `size`, and the result as an input before it if it is needed `twice`."""
+        *inputs, result = self.strides
+        scaled = tuple(stride * size for stride in result)
+        return Plan(self.extents, (*inputs, scaled, scaled) if twice else (*inputs, scaled))
+
+
+def memory_order(shape: tuple[int, ...], arrays: Sequence[Array]) -> list[int]:
+    """The axes as they lie in memory, those with the longest steps first."""
+    order = list(range(len(shape)))
+    if all(array.flags.c_contiguous for array in arrays):
+        return order
+    return sorted(order, key=lambda axis: -max(abs(array.strides[axis]) for array in arrays))
+
+
+def plan(shape: tuple[int, ...], order: Sequence[int], inputs: Sequence[Strides], result: Strides | None) -> Plan:
+    """The axes to go over, for operands with these strides; without strides the result is new, in the given order."""
+    if result is None:
+        result = _steps(shape, order)
+    operands = (*inputs, result)
+    extents: list[int] = []
+    columns: list[list[int]] = []
+    for axis in order:
+        extent = shape[axis]
+        if extent == 1:
+            continue
+        column = [strides[axis] for strides in operands]
+        if columns and all(outer == inner * extent for outer, inner in zip(columns[-1], column, strict=True)):
+            extents[-1] *= extent
+            columns[-1] = column
+        else:
+            extents.append(extent)
+            columns.append(column)
+    if not columns:
+        return Plan((1,), tuple((0,) for _ in operands))
+    return Plan(tuple(extents), tuple(zip(*columns, strict=True)))
+
+
+def _steps(shape: tuple[int, ...], order: Sequence[int]) -> list[int]:
+    """The strides of a new array, in elements."""
+    steps, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        steps[axis] = step
+        step *= shape[axis]
+    return steps
+
+
+def chunk_for(lanes: int, widest: int) -> int:
+    """Elements per program: a few dozen KiB of the widest operand, in whole vectors."""
+    return max(lanes, _CHUNK_BYTES // widest // lanes * lanes)
+
+
+class Spans:
+    """A CALL in memory, with everything that it refers to."""
+
+    def __init__(self, span: int, lanes: int, going: Plan, operands: Sequence[Array], *, may_repeat: bool) -> None:
+        *outer, length = going.extents
+        sizes = [operand.itemsize for operand in operands]
+        chunk = length if lanes == 1 else chunk_for(lanes, max(sizes))
+        per_row = -(-length // chunk)
+        rank = len(outer)
+        words = [*outer, *sizes, *(stride for strides in going.strides for stride in strides[:rank])]
+        for operand, strides in zip(operands, going.strides, strict=True):
+            words += [operand.__array_interface__["data"][0], strides[-1]]
+        self._words = (ctypes.c_int64 * len(words))(*words)
+        count, start = len(operands), ctypes.addressof(self._words)
+        after = start + 8 * (rank + count)
+        image = CALL.pack(
+            span=span,
+            lanes=lanes,
+            length=length,
+            chunk=chunk,
+            per_row=per_row,
+            count=count,
+            may_repeat=int(may_repeat),
+            rank=rank,
+            shape=start,
+            sizes=start + 8 * rank,
+            strides=after,
+            operands=after + 8 * rank * count,
+        )
+        self._call = ctypes.create_string_buffer(image, CALL.size)
+        self._kept = operands
+        self.programs = per_row
+        for extent in outer:
+            self.programs *= extent
+
+    def run(self, native: Any, cost: ctypes.c_int64) -> int:
+        """Run all programs; the flags of what went wrong.
+
+        Args:
+            native: the native side.
+            cost: what earlier runs took; updated.
+
+        Raises:
+            MemoryError: the launcher has no memory.
+        """
+        if not native.execute(native.rows, self._call, self.programs, 0, 0, ctypes.byref(cost)):
+            raise MemoryError("no memory to run the function")
+        return CALL.read(ctypes.addressof(self._call), "flags")

@@ -1,0 +1,271 @@
+"""The call `function(*arguments)`: find the specialisation, run it, give a number or a new array.
+
+    numbers     words → scalar(words, result) → int, float or bool
+    arrays      of one shape, all in C order or all in Fortran order, with numbers between them: a new array, one span
+
+Anything else (keywords, other shapes, dtypes that were not met before, numbers too large) goes to Python: `missed`.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RUNTIME
+from tilewright.vectorizing.native.rows import add_rows, call_on_stack
+from tilewright.vectorizing.native.structs import (
+    ARRAY_C_ORDER,
+    ARRAY_EXTENTS,
+    ARRAY_F_ORDER,
+    ARRAY_RANK,
+    CALL,
+    FLOAT_VALUE,
+    KEY,
+    MOST_ARGUMENTS,
+    OPERAND,
+    RECORD,
+    RESULT_BOOL,
+    RESULT_FLOAT,
+    ROLE_ARRAY,
+    ROLE_BOOL,
+    ROLE_FLOAT,
+    ROLE_INT,
+    STATE,
+    TABLE,
+)
+
+_NO_OFFSET_FLAG = 2**63 - 1
+
+
+def calls_text() -> str:
+    """LLVM IR of the native side of vectorized functions; it depends on nothing, so its blob can be cached."""
+    module = Module()
+    module.declarations.append(f"@{RUNTIME} = externally_initialized constant ptr null")
+    add_rows(module)
+    _matches(module)
+    _fill_words(module)
+    _number(module)
+    _common_order(module)
+    _array(module)
+    _missed(module)
+    _call(module)
+    return module.text()
+
+
+def _table(f: Function) -> Value:
+    return f.emit("ptr", f"load ptr, ptr @{RUNTIME}, align 8")
+
+
+def _python(f: Function, name: str) -> Value:
+    return f.get(TABLE, _table(f), name)
+
+
+def _key(f: Function, record: Value, index: Value) -> Value:
+    return f.at(record, index * KEY.size + RECORD.size)
+
+
+def _matches(module: Module) -> None:
+    """Are the arguments those of a record?"""
+    f = module.function("matches", "i1", {"record": "ptr", "objects": "ptr"})
+    array_type = f.get(TABLE, _table(f), "array_type")
+    with f.counted(f.get(RECORD, f["record"], "count")) as index:
+        key = _key(f, f["record"], index)
+        argument = f.load("ptr", f["objects"], index * 8)
+        kind = f.variable("ptr", f.load("ptr", argument, 8))
+        with f.when(f.get(KEY, key, "role").equals(ROLE_ARRAY)):
+            with f.when(kind.value.differs(array_type)):
+                f.give(0)
+            kind.set(f.load("ptr", argument, NDARRAY_DTYPE))
+        with f.when(kind.value.differs(f.get(KEY, key, "expected"))):
+            f.give(0)
+    f.give(1)
+
+
+def _fill_words(module: Module) -> None:
+    """The values of numbers, one word each; 0 if an integer is too large."""
+    f = module.function("fill_words", "i1", {"record": "ptr", "objects": "ptr", "words": "ptr"})
+    overflow = f.stack("i32")
+    with f.counted(f.get(RECORD, f["record"], "count")) as index:
+        role = f.get(KEY, _key(f, f["record"], index), "role")
+        argument = f.load("ptr", f["objects"], index * 8)
+        place = f.at(f["words"], index * 8)
+        with f.when(role.equals(ROLE_INT)):
+            f.store(f.call(_python(f, "PyLong_AsLongLongAndOverflow"), "i64", argument, overflow), place)
+            with f.when(f.load("i32", overflow).differs(0)):
+                f.give(0)
+        with f.when(role.equals(ROLE_FLOAT)):
+            f.store(f.load("i64", argument, FLOAT_VALUE), place)
+        with f.when(role.equals(ROLE_BOOL)):
+            f.store(argument.equals(f.get(TABLE, _table(f), "true")).widened("i64"), place)
+    f.give(1)
+
+
+def _number(module: Module) -> None:
+    """A call with numbers; null if Python has to decide."""
+    f = module.function("number", "ptr", {"record": "ptr", "objects": "ptr"})
+    record = f["record"]
+    words, result = f.stack(f"[{MOST_ARGUMENTS} x i64]"), f.stack("i64")
+    with f.when(f.call("fill_words", "i1", record, f["objects"], words).equals(0)):
+        f.give(0)
+    with f.when(f.call(f.get(RECORD, record, "entry"), "i32", words, result).differs(0)):
+        f.give(0)
+    kind = f.get(RECORD, record, "result").to("i64")
+    with f.when(kind.equals(RESULT_FLOAT)):
+        f.give(f.call(_python(f, "PyFloat_FromDouble"), "ptr", f.load("double", result)))
+    word = f.load("i64", result)
+    with f.when(kind.equals(RESULT_BOOL)):
+        table = _table(f)
+        answer = f.choose(word.differs(0), f.get(TABLE, table, "true"), f.get(TABLE, table, "false"), kind="ptr")
+        f.call(_python(f, "Py_IncRef"), "void", answer)
+        f.give(answer)
+    f.give(f.call(_python(f, "PyLong_FromLongLong"), "ptr", word))
+
+
+def _common_order(module: Module) -> None:
+    """The first array, if all have its extents and all lie in one order, which `order` gets; else null."""
+    f = module.function("common_order", "ptr", {"record": "ptr", "objects": "ptr", "order": "ptr"})
+    first, orders = f.variable("ptr", 0), f.variable("i64", ARRAY_C_ORDER | ARRAY_F_ORDER)
+    with f.counted(f.get(RECORD, f["record"], "count")) as index:
+        is_array = f.get(KEY, _key(f, f["record"], index), "role").equals(ROLE_ARRAY)
+        with f.when(is_array):
+            array = f.load("ptr", f["objects"], index * 8)
+            orders.set(orders.value & f.load("i32", array, NDARRAY_FLAGS).to("i64"))
+            with f.when(first.value.equals(0)) as is_first:
+                first.set(array)
+            with is_first.otherwise():
+                rank = f.load("i32", array, ARRAY_RANK)
+                with f.when(rank.differs(f.load("i32", first.value, ARRAY_RANK))):
+                    f.give(0)
+                extents, others = f.load("ptr", array, ARRAY_EXTENTS), f.load("ptr", first.value, ARRAY_EXTENTS)
+                _give_up_unless_equal(f, extents, others, rank.to("i64"))
+    f.store(orders.value, f["order"])
+    with f.when(orders.value.equals(0) | f.load("i32", first.value, ARRAY_RANK).equals(0)):
+        f.give(0)
+    f.give(first.value)
+
+
+def _give_up_unless_equal(f: Function, left: Value, right: Value, count: Value) -> None:
+    with f.counted(count) as index:
+        differ = f.load("i64", left, index * 8).differs(f.load("i64", right, index * 8))
+        with f.when(differ):
+            f.give(0)
+
+
+def _array(module: Module) -> None:
+    """A call with arrays; null if Python has to decide (then `failed` is not set), or with an exception."""
+    f = module.function("array", "ptr", {"record": "ptr", "objects": "ptr", "failed": "ptr"})
+    record, objects = f["record"], f["objects"]
+    call, operands, sizes = call_on_stack(f)
+    words, order = f.stack(f"[{MOST_ARGUMENTS} x i64]"), f.stack("i64")
+    first = f.call("common_order", "ptr", record, objects, order)
+    with f.when(first.equals(0)):
+        f.give(0)
+    with f.when(f.call("fill_words", "i1", record, objects, words).equals(0)):
+        f.give(0)
+    made = _new_array(f, record, first, f.load("i64", order))
+    count = f.get(RECORD, record, "count")
+    with f.counted(count) as index:
+        key = _key(f, record, index)
+        operand, size = f.at(operands, index * OPERAND.size), f.get(KEY, key, "size")
+        f.store(size, sizes, index * 8)
+        with f.when(f.get(KEY, key, "role").equals(ROLE_ARRAY)) as is_array:
+            f.put(OPERAND, operand, "address", f.load("ptr", f.load("ptr", objects, index * 8), NDARRAY_DATA))
+            f.put(OPERAND, operand, "stride", size)
+        with is_array.otherwise():
+            f.put(OPERAND, operand, "address", f.at(words, index * 8))
+            f.put(OPERAND, operand, "stride", 0)
+    result, size = f.at(operands, count * OPERAND.size), f.get(RECORD, record, "size")
+    f.put(OPERAND, result, "address", f.load("ptr", made, NDARRAY_DATA))
+    f.put(OPERAND, result, "stride", size)
+    f.store(size, sizes, count * 8)
+    _execute(f, call, operands, sizes, made)
+    with f.when(f.get(CALL, call, "flags").differs(0)):
+        f.call(_python(f, "Py_DecRef"), "void", made)
+        f.give(0)
+    f.give(made)
+
+
+def _new_array(f: Function, record: Value, first: Value, orders: Value) -> Value:
+    """An array of the result's dtype like the first argument."""
+    dtype = f.get(RECORD, record, "result")
+    f.call(_python(f, "Py_IncRef"), "void", dtype)  # the new array takes the reference
+    rank, extents = f.load("i32", first, ARRAY_RANK), f.load("ptr", first, ARRAY_EXTENTS)
+    fortran = (orders & ARRAY_C_ORDER).equals(0).widened("i32")
+    made = f.call(f.get(TABLE, _table(f), "empty"), "ptr", rank, extents, dtype, fortran)
+    with f.when(made.equals(0)):
+        f.store(f.constant("i32", 1), f["failed"])
+        f.give(0)
+    return made
+
+
+def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Value) -> None:
+    record, table = f["record"], _table(f)
+    length = f.variable("i64", 1)
+    extents = f.load("ptr", made, ARRAY_EXTENTS)
+    with f.counted(f.load("i32", made, ARRAY_RANK).to("i64")) as axis:
+        length.set(length.value * f.load("i64", extents, axis * 8))
+    chunk = f.get(RECORD, record, "chunk")
+    total = (length.value + chunk - 1) // chunk
+    nothing = f.constant("ptr", 0)
+    fields = {
+        "span": f.get(RECORD, record, "entry"),
+        "lanes": f.get(RECORD, record, "lanes"),
+        "length": length.value,
+        "chunk": chunk,
+        "per_row": total,
+        "count": f.get(RECORD, record, "count") + 1,
+        "flags": f.constant("i64", 0),
+        "may_repeat": f.constant("i64", 1),
+        "rank": f.constant("i64", 0),
+        "shape": nothing,
+        "sizes": sizes,
+        "strides": nothing,
+        "operands": operands,
+    }
+    for name, value in fields.items():
+        f.put(CALL, call, name, value)
+    rows = f.emit("ptr", "getelementptr i8, ptr @rows, i64 0")
+    no, cost = f.constant("i64", 0), f.address(RECORD, record, "cost")
+    f.call(f.get(TABLE, table, "execute"), "i32", rows, call, total, no, no, cost)
+
+
+def _missed(module: Module) -> None:
+    """Hands a call to Python: missed(function, *arguments, **keywords)."""
+    f = module.function("missed", "ptr", {"self": "ptr", "objects": "ptr", "positional": "i64", "names": "ptr"})
+    count = f.variable("i64", f["positional"])
+    with f.when(f["names"].differs(0)):
+        count.set(count.value + f.load("i64", f["names"], 16))
+    everything = f.stack_words(count.value + 1)
+    f.store(f["self"], everything)
+    with f.counted(count.value) as index:
+        f.store(f.load("ptr", f["objects"], index * 8), everything, index * 8 + 8)
+    python = f.get(TABLE, _table(f), "missed")
+    f.give(f.call(_python(f, "PyObject_Vectorcall"), "ptr", python, everything, f["positional"] + 1, f["names"]))
+
+
+def _call(module: Module) -> None:
+    """The vectorcall of a function object."""
+    parameters = {"self": "ptr", "objects": "ptr", "flags": "i64", "names": "ptr"}
+    f = module.function("call_vectorized", "ptr", parameters, exported=True)
+    objects, names = f["objects"], f["names"]
+    positional = f["flags"] & _NO_OFFSET_FLAG
+    state = f.at(f["self"], f.get(TABLE, _table(f), "state"))
+    failed = f.stack("i32")
+    f.store(f.constant("i32", 0), failed)
+    with f.when(names.equals(0)):
+        records = f.get(STATE, state, "records")
+        with f.counted(f.get(STATE, state, "count")) as index:
+            record = f.load("ptr", records, index * 8)
+            has_as_many = f.get(RECORD, record, "count").equals(positional)
+            with f.when(has_as_many), f.when(f.call("matches", "i1", record, objects)):
+                _run(f, record, objects, failed, positional)
+    f.give(f.call("missed", "ptr", f["self"], objects, positional, names))
+
+
+def _run(f: Function, record: Value, objects: Value, failed: Value, positional: Value) -> None:
+    found = f.variable("ptr", 0)
+    with f.when(f.get(RECORD, record, "is_array").differs(0)) as arrays:
+        found.set(f.call("array", "ptr", record, objects, failed))
+    with arrays.otherwise():
+        found.set(f.call("number", "ptr", record, objects))
+    with f.when(found.value.differs(0) | f.load("i32", failed).differs(0)):
+        f.give(found.value)
+    f.give(f.call("missed", "ptr", f["self"], objects, positional, f["names"]))

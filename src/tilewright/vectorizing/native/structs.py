@@ -1,0 +1,75 @@
+"""Memory that Python and the native side of vectorized functions share; see `runtime.drivers.cpu.native.structs`."""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.structs import struct_of
+
+C_FUNCTIONS = (
+    "PyFloat_FromDouble",
+    "PyLong_AsLongLongAndOverflow",
+    "PyLong_FromLongLong",
+    "PyObject_Vectorcall",
+    "Py_DecRef",
+    "Py_IncRef",
+)
+"""Functions of the Python library that native code calls."""
+
+TABLE = struct_of(
+    dict.fromkeys(C_FUNCTIONS, "ptr"),
+    execute="ptr",  # of the launcher: runs programs on one thread or many
+    empty="ptr",  # NumPy: a new array of these extents and this dtype
+    missed="ptr",  # Python: (function, *arguments, **keywords) → result
+    array_type="ptr",
+    true="ptr",
+    false="ptr",
+    state="i64",  # where a function object has its STATE
+)
+
+STATE = struct_of(vectorcall="ptr", records="ptr", count="i64")
+"""The end of a function object: its vectorcall, and its RECORDs in an array of addresses."""
+
+MOST_ARGUMENTS = 16
+BUFFER = 512
+"""Bytes for the last elements of one operand: the lanes of a span at 8 bytes each."""
+
+RECORD = struct_of(
+    count="i64",
+    is_array="i64",
+    entry="ptr",  # of `scalar` or `span`
+    result="ptr",  # a dtype; for numbers RESULT_…
+    size="i64",  # of an element of the result
+    lanes="i64",
+    chunk="i64",
+    cost="i64",
+)
+"""A specialisation. KEYs follow."""
+
+KEY = struct_of(expected="ptr", role="i64", size="i64")
+"""What an argument has to be: a number of the type `expected`, or an array of the dtype `expected`."""
+
+ROLE_INT, ROLE_FLOAT, ROLE_BOOL, ROLE_ARRAY = 0, 1, 2, 3
+RESULT_INT, RESULT_FLOAT, RESULT_BOOL = 0, 1, 2
+
+CALL = struct_of(
+    span="ptr",
+    lanes="i64",
+    length="i64",  # of the innermost axis
+    chunk="i64",  # elements of it per program
+    per_row="i64",  # programs per row
+    count="i64",  # operands, the result included
+    flags="i64",
+    may_repeat="i64",  # computing an element twice does no harm: the result overlaps no input
+    rank="i64",  # outer axes
+    shape="ptr",
+    sizes="ptr",  # of an element, per operand
+    strides="ptr",  # of the outer axes, in bytes, operand after operand
+    operands="ptr",  # OPERANDs
+)
+"""Spans over a whole broadcast: rows of the innermost axis, in chunks."""
+
+OPERAND = struct_of(address="ptr", stride="i64")
+
+FLOAT_VALUE = 16
+ARRAY_RANK, ARRAY_EXTENTS = 24, 32
+ARRAY_C_ORDER, ARRAY_F_ORDER = 1, 2
+NUMPY_EMPTY, NUMPY_API_EXTENTS = 184, 16

@@ -1,0 +1,163 @@
+"""The native side of vectorized functions in this process: its code, its table of addresses, the type of the functions.
+
+    native = native_side(Vectorized, missed)         None where calls go through Python only
+    native.type(function)                            an instance of a subclass of Vectorized whose calls are native
+
+Made on first use; the code comes from the cache folder, where it is kept once it was compiled on this machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.compiler.cache_key import source_identity
+from tilewright.runtime.drivers.cpu import python_memory
+from tilewright.runtime.drivers.cpu.loader import allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.native.structs import RUNTIME, poke
+from tilewright.runtime.drivers.cpu.process import (
+    RUNTIME_IDENTITY,
+    NativeRuntime,
+    cached_blob,
+    native_runtime,
+)
+from tilewright.support import knobs
+from tilewright.support.hashing import hash_of
+from tilewright.vectorizing import late
+from tilewright.vectorizing.native.structs import (
+    ARRAY_EXTENTS,
+    ARRAY_RANK,
+    C_FUNCTIONS,
+    FLOAT_VALUE,
+    NUMPY_EMPTY,
+    STATE,
+    TABLE,
+)
+
+_VECTORCALL_OFFSET, _TYPE_FLAGS = b"__vectorcalloffset__", 1 << 18 | 1 << 11  # default, vectorcall
+_T_PYSSIZET, _READONLY, _PY_TP_CALL, _PY_TP_MEMBERS = 19, 1, 50, 72
+
+
+class NativeSide:
+    """Everything native that vectorized functions share.
+
+    Attributes:
+        type: the class of function objects.
+        rows: the address of what the launcher runs.
+        execute: runs programs: (entry, call, programs, scratch bytes, threads, cost) → 0 when there is no memory.
+    """
+
+    def __init__(self, runtime: NativeRuntime, base: type, missed: Callable[..., Any]) -> None:
+        name = hash_of(f"{RUNTIME_IDENTITY}{_IDENTITY}".encode()).hexdigest()[:16]
+        machine = host_machine()
+        folder = os.path.expanduser(knobs.cache.dir)
+        blob = cached_blob(f"vectorize-{machine}-{name}.blob", machine, folder, lambda: late.calls_blob(machine))
+        if blob is None:
+            raise OSError("the native side of vectorized functions cannot be compiled")
+        self._table = allocate(TABLE.size)
+        self.table = self._table
+        code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self._table})
+        self.rows = code.address + blob.symbols["rows"]
+        self._call = code.address + blob.symbols["call_vectorized"]
+        self.execute = runtime.execute
+        self._kept: list[object] = [base, missed]
+        self._state = _round_up(base.__basicsize__)
+        self._fill_table(runtime, missed)
+        self.type = self._made_type(base)
+
+    def adopt(self, function: object) -> int:
+        """Let a new object of the type be called; the address of its STATE."""
+        state = id(function) + self._state
+        STATE.write(state, "vectorcall", self._call)
+        return state
+
+    def _fill_table(self, runtime: NativeRuntime, missed: Callable[..., Any]) -> None:
+        addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
+        objects = {"missed": missed, "array_type": np.ndarray, "true": True, "false": False}
+        for value in objects.values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+        words = {name: id(value) for name, value in objects.items()}
+        execute, state = runtime.symbols["execute"], self._state
+        poke(self._table, TABLE.pack(**addresses, **words, execute=execute, empty=_numpy_empty(), state=state))
+
+    def _made_type(self, base: type) -> type:
+        """A subclass of `base` with room for a STATE at the end of its objects."""
+        members = (_Member * 2)(_Member(_VECTORCALL_OFFSET, _T_PYSSIZET, self._state, _READONLY, None))
+        slots = (_Slot * 3)(
+            _Slot(_PY_TP_CALL, python_memory.function_address(ctypes.pythonapi, "PyVectorcall_Call")),
+            _Slot(_PY_TP_MEMBERS, ctypes.addressof(members)),
+        )
+        spec = _Spec(b"tilewright.vectorized", self._state + STATE.size, 0, _TYPE_FLAGS, slots)
+        self._kept.append((members, slots, spec))
+        make = ctypes.pythonapi.PyType_FromSpecWithBases
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
+        made: type = make(ctypes.addressof(spec), (base,))
+        return made
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:
+    """The native side, or None where it cannot work: other systems, another Python, no compiler and no cache."""
+    runtime = native_runtime()
+    if runtime is None or not _objects_are_as_expected():
+        return None
+    try:
+        return NativeSide(runtime, base, missed)
+    except (OSError, ValueError):
+        return None
+
+
+_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
+
+
+def _round_up(size: int) -> int:
+    return -(-size // 8) * 8
+
+
+def _objects_are_as_expected() -> bool:
+    """Do arrays and floats keep what native code reads where it reads it?"""
+    probe = np.empty((3, 5), np.float32)
+    extents = ctypes.c_uint64.from_address(id(probe) + ARRAY_EXTENTS).value
+    rank = ctypes.c_int32.from_address(id(probe) + ARRAY_RANK).value
+    number = 1.5
+    return (
+        python_memory.ndarray_is_as_expected()
+        and rank == 2
+        and list((ctypes.c_int64 * 2).from_address(extents)) == [3, 5]
+        and ctypes.c_double.from_address(id(number) + FLOAT_VALUE).value == number
+    )
+
+
+def _numpy_empty() -> int:
+    """The address of NumPy's PyArray_Empty, whose place in the table of the C interface never changes."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]  # NumPy has it for this
+    return ctypes.c_uint64.from_address(table + 8 * NUMPY_EMPTY).value

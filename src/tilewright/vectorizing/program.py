@@ -1,0 +1,110 @@
+"""From a Python function and the kinds of its arguments to a module of TTIR, through any of the three front ends.
+
+program = make_program(f, (Kind("float32"), WEAK_INT), frontend="ast")
+program.module          builtin.module with one tt.func on scalars: (f32, i64) -> f32
+program.result          Kind("float32")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from tilewright.frontends import hir
+from tilewright.frontends.choice import READERS, TRACE
+from tilewright.frontends.evaluate.inlining import finish_function, function_op
+from tilewright.frontends.from_trace import Tracer
+from tilewright.frontends.traced_errors import explained
+from tilewright.ir.attributes import FileLocation
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Op, Region
+from tilewright.ir.spans import span_of
+from tilewright.ir.types import Type
+from tilewright.semantics.active import emitting_into
+from tilewright.support.diagnostics import located
+from tilewright.transforms.cse import cse
+from tilewright.vectorizing.casting import cast, describe, kind_of
+from tilewright.vectorizing.element import IR_TYPES, Element, is_number
+from tilewright.vectorizing.errors import NotOneNumber
+from tilewright.vectorizing.evaluate import HANDLERS
+from tilewright.vectorizing.frame import Evaluation, Frame
+from tilewright.vectorizing.kinds import Kind
+from tilewright.vectorizing.rebinding import with_known_functions
+
+
+class Program(NamedTuple):
+    """A function on scalars, and the kind of its result."""
+
+    module: Op
+    result: Kind
+
+
+def make_program(
+    python: FunctionType, kinds: Sequence[Kind], *, frontend: str = "auto", exact: bool = False, fold: bool = False
+) -> Program:
+    """Compile a function to TTIR.
+
+    Args:
+        python: the function.
+        kinds: of its arguments, by position.
+        frontend: one of `frontends.choice`.
+        exact: all arguments are Python's numbers; what only Python knows is left to it.
+        fold: for reductions: the first argument is what the function returned before, so it is of the result's kind.
+
+    Raises:
+        CompilationError: the function is wrong.
+    """
+    location = FileLocation(python.__code__.co_filename, python.__code__.co_firstlineno, 1)
+    kinds = list(kinds)
+    while True:
+        block = Block([IR_TYPES[kind.name] for kind in kinds])
+        arguments = [Element(handle, kind) for handle, kind in zip(block.args, kinds, strict=True)]
+        result = _evaluated(python, arguments, block, location, frontend=frontend, exact=exact)
+        if not is_number(result):
+            raise located(NotOneNumber(describe(result)), span_of(location))
+        kind = kind_of(result)
+        if not fold or kind.strong == kinds[0]:
+            break
+        kinds[0] = kind.strong
+    return Program(_module(python, block, result, location), kind)
+
+
+def _evaluated(
+    python: FunctionType, arguments: list[Element], block: Block, location: FileLocation, *, frontend: str, exact: bool
+) -> Any:
+    if frontend == TRACE:
+        with emitting_into(Tracer(block), checks_overflow=exact), explained(location):
+            return _settled(with_known_functions(python)(*arguments))
+    read = READERS[frontend]
+    emitter = Builder(block)
+    function = read(python)
+    with emitting_into(emitter, checks_overflow=exact):
+        names = _bound(function, arguments)
+        return _settled(Frame(Evaluation(emitter, read, HANDLERS), function, names).evaluate())
+
+
+def _settled(result: Any) -> Any:
+    """A constant result as an element, while ops can be recorded."""
+    return cast(result, kind_of(result)) if is_number(result) else result
+
+
+def _bound(function: hir.Function, arguments: Sequence[Any]) -> dict[str, Any]:
+    names = {parameter.name: value for parameter, value in zip(function.parameters, arguments, strict=False)}
+    return {**function.defaults(), **names}
+
+
+def _module(python: FunctionType, block: Block, result: Element, location: FileLocation) -> Op:
+    declared = hir.Function(python.__name__, (), hir.Block(()), (), python, location)
+    function = function_op(declared, python.__name__, block, public=True, noinline=False)
+    finish_function(function, [result.handle])
+    body = Block()
+    body.append(function)
+    module = Op.create("builtin.module", regions=[Region([body])], location=location)
+    cse(module)
+    return module
+
+
+def parameter_types(function: Op) -> list[Type]:
+    """The IR types of the arguments of a tt.func."""
+    return [argument.type for argument in function.regions[0].block.args]

@@ -1,0 +1,208 @@
+"""Shapes, strides, `out=`, `where=`, overlap, other libraries' arrays."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from expressions import function
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+
+
+def plain(a: Any, b: Any) -> Any:
+    return a * 2 + b
+
+
+f = tw.vectorize(plain)
+EXTENTS = st.sampled_from((0, 1, 2, 3, 5, 17, 40))
+DTYPES = ("f4", "f8", "i2", "i8", "u1", "?")
+
+
+@st.composite
+def views(draw: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of this shape that lies in memory in any way."""
+    dtype = draw(st.sampled_from(DTYPES))
+    steps = [draw(st.sampled_from((1, 1, 1, 2, 3, -1, -2))) for _ in shape]
+    base = np.arange(int(np.prod([abs(s) * n for s, n in zip(steps, shape, strict=True)])) + 1) % 50
+    whole = base[:-1].astype(dtype).reshape([abs(s) * n for s, n in zip(steps, shape, strict=True)])
+    view = whole[tuple(slice(None, None, step) for step in steps)]
+    return draw(st.sampled_from((lambda a: a, np.asfortranarray, np.ascontiguousarray)))(view)
+
+
+@st.composite
+def pairs(draw: Any) -> tuple[np.ndarray, np.ndarray]:
+    shape = tuple(draw(st.lists(EXTENTS, max_size=3)))
+    made = []
+    for _ in range(2):
+        thin = tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in shape)
+        made.append(draw(views(thin[draw(st.integers(0, len(thin))) :] if draw(st.booleans()) else thin)))
+    return made[0], made[1]
+
+
+def check(a: np.ndarray, b: np.ndarray) -> None:
+    expected = plain(a, b)
+    found = f(a, b)
+    assert type(found) is type(expected)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    if not np.ndim(expected):
+        return
+    mask = np.arange(expected.size).reshape(expected.shape) % 3 == 0
+    before = np.full_like(expected, 1)
+    after = before.copy(order="K")
+    np.copyto(before, expected, where=mask)
+    assert f(a, b, out=after, where=mask) is after
+    np.testing.assert_array_equal(after, before)
+
+
+@settings(max_examples=20, deadline=None)
+@given(pairs())
+def test_any_layout(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    check(*pair)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500, deadline=None)
+@given(pairs())
+def test_any_layout_often(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    check(*pair)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_overlap(size: int) -> None:
+    for shifts in ((0, 0, 0), (3, 5, 4), (0, 0, 1), (1, 1, 0)):
+        first, second, third = shifts
+        ours, theirs = np.arange(size + 9.0), np.arange(size + 9.0)
+        f(ours[first : first + size], ours[second : second + size], out=ours[third : third + size])
+        theirs[third : third + size] = plain(theirs[first : first + size], theirs[second : second + size])
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_result_lies_in_memory_as_the_inputs_do() -> None:
+    x = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    for _ in range(2):
+        assert f(x, x).flags.f_contiguous
+        assert f(x.T, x.T).flags.c_contiguous
+    turned = np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)
+    assert f(turned, 1.0).strides == plain(turned, 1.0).strides
+
+
+def test_native_and_python_calls_agree() -> None:
+    x = np.linspace(0, 1, 1001, dtype=np.float32)
+    expected = plain(x, 3.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x, 3.0), expected)
+    np.testing.assert_array_equal(f(a=x, b=3.0), expected)
+    np.testing.assert_array_equal(f(x[::2], 3.0), expected[::2])
+    np.testing.assert_array_equal(f(x.reshape(7, 143), 3.0), expected.reshape(7, 143))
+    assert f(x[:0], 3.0).shape == (0,)
+    assert f(np.float32(2), 3.0).dtype == np.float32
+    assert isinstance(f(1, 2), int)
+
+
+def test_out_of_another_dtype() -> None:
+    x = np.arange(5, dtype=np.float32)
+    target = np.zeros(5, np.float64)
+    assert f(x, x, out=target) is target
+    np.testing.assert_array_equal(target, plain(x, x))
+    with pytest.raises(TypeError, match="same_kind"):
+        f(x, x, out=np.zeros(5, np.int32))
+
+
+def test_big_endian() -> None:
+    x = np.arange(5, dtype=">f4")
+    np.testing.assert_array_equal(f(x, x), plain(x, x))
+
+
+def test_wrong_shapes() -> None:
+    x = np.arange(4.0)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        f(x, np.arange(3.0))
+    with pytest.raises(ValueError, match="the output has the shape"):
+        f(x, x, out=np.zeros(3))
+    with pytest.raises(ValueError, match="read-only"):
+        f(x, x, out=np.broadcast_to(0.0, (4,)))
+    with pytest.raises(TypeError, match="where= takes bools"):
+        f(x, x, where=np.arange(4))
+    with pytest.raises(TypeError, match="argument"):
+        f(x)
+    with pytest.raises(TypeError, match="argument"):
+        f(x, x, x)
+
+
+def test_where_decides_what_counts() -> None:
+    divide = tw.vectorize(function("a // b"))
+    a, b = np.arange(40), np.arange(40) % 4
+    expected = np.full(40, -1)
+    np.floor_divide(a, b, out=expected, where=b != 0)
+    out = np.full(40, -1)
+    with np.errstate(all="raise"):
+        divide(a, b, out=out, where=b != 0)  # no warning
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+    found = f(x, x.T.contiguous().T)
+    assert isinstance(found, torch.Tensor)
+    assert torch.equal(found, x * 3)
+    out = torch.empty(3, 4)
+    assert f(x, 1.0, out=out) is out
+    assert torch.equal(out, x * 2 + 1)
+    with pytest.raises(TypeError, match="bfloat16"):
+        f(x.to(torch.bfloat16), 1.0)
+
+
+def test_dlpack() -> None:
+    class Foreign:
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    np.testing.assert_array_equal(f(Foreign(np.arange(5.0)), 1), plain(np.arange(5.0), 1))
+
+
+def test_many_elements_on_many_threads() -> None:
+    x = np.arange(300_001, dtype=np.float32)
+    expected = plain(x, 1)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x, 1), expected)
+    wide = x[:300_000].reshape(500, 600)
+    np.testing.assert_array_equal(f(wide.T, wide[0][:, None]), plain(wide.T, wide[0][:, None]))
+
+
+def test_calls_from_threads() -> None:
+    x = np.arange(50_000.0)
+    expected = plain(x, 2.0)
+    wrong: list[int] = []
+
+    def work() -> None:
+        for number in range(40):
+            if not np.array_equal(f(x, 2.0), expected) or f(number, 1) != plain(number, 1):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_more_than_two_gigabytes() -> None:
+    x = np.zeros(2**31 + 100, np.int8)
+    x[-1] = 5
+    found = tw.vectorize(function("a + 1", "a"))(x)
+    assert (int(found[-1]), int(found[0]), found.size) == (6, 1, x.size)

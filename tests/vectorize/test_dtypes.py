@@ -1,0 +1,112 @@
+"""Every operator and function on every dtype (and pair of dtypes) gives the dtype and the values that NumPy gives."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from expressions import BINARY, DTYPES, UNARY, assert_same, function, values
+
+import tilewright as tw
+
+REFUSED = (TypeError, tw.CompilationError)
+
+
+def compare(plain: Callable[..., Any], ours: Callable[..., Any], *arguments: Any) -> None:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            expected = plain(*arguments)
+        except (TypeError, OverflowError):
+            with pytest.raises((TypeError, OverflowError, tw.CompilationError)):
+                ours(*arguments)
+            return
+        assert_same(ours(*arguments), expected)
+
+
+def second(expression: str, dtype: str) -> np.ndarray:
+    """Values for the right operand: small ones where large ones have no meaning."""
+    made = values(dtype, seed=1)
+    limited = any(sign in expression for sign in ("<<", ">>", "**")) and made.dtype.kind in "iu"
+    return np.abs(made.clip(0, 7)).astype(dtype) if limited else made
+
+
+def compare_unary(expression: str, dtypes: tuple[str, ...]) -> None:
+    plain = function(expression, "a")
+    ours = tw.vectorize(plain)
+    for dtype in dtypes:
+        compare(plain, ours, values(dtype))
+
+
+def compare_binary(expression: str, pairs: Any) -> None:
+    plain = function(expression)
+    ours = tw.vectorize(plain)
+    for left, right in pairs:
+        compare(plain, ours, values(left), second(expression, right))
+
+
+@pytest.mark.parametrize("expression", ["a / 2", "a % 3", "~a", "np.exp(a)", "a ** 2"])
+def test_unary_fast(expression: str) -> None:
+    compare_unary(expression, ("bool", "int8", "uint16", "int64", "float16", "float32"))
+
+
+@pytest.mark.parametrize("expression", ["a + b", "a // b", "a < b", "np.hypot(a, b)"])
+def test_binary_fast(expression: str) -> None:
+    compare_binary(expression, [("int8", "uint8"), ("int64", "uint64"), ("bool", "bool"), ("float32", "int64")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", UNARY)
+def test_unary(expression: str) -> None:
+    compare_unary(expression, DTYPES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", BINARY)
+def test_binary(expression: str) -> None:
+    compare_binary(expression, itertools.product(DTYPES, DTYPES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", BINARY)
+def test_python_numbers_adapt_to_arrays(expression: str) -> None:
+    plain = function(expression)
+    ours = tw.vectorize(plain)
+    for dtype, number in itertools.product(DTYPES, (True, 2, 2.5)):
+        if "**" in expression and dtype == "bool" and number == 2:
+            continue  # NumPy squares then, depending on the value
+        compare(plain, ours, values(dtype), number)
+        compare(plain, ours, number, second(expression, dtype))
+
+
+def test_int64_and_uint64_compare_exactly() -> None:
+    signed = np.array([-1, 2**53 + 1, 2**63 - 1])
+    unsigned = np.array([2**64 - 1, 2**53, 2**63 - 1], np.uint64)
+    for expression in ("a < b", "a == b", "a > b"):
+        plain = function(expression)
+        assert_same(tw.vectorize(plain)(signed, unsigned), plain(signed, unsigned))
+
+
+def test_a_python_integer_that_does_not_fit_is_refused() -> None:
+    add = tw.vectorize(function("a + b"))
+    with pytest.raises(OverflowError, match="out of bounds"):
+        add(np.zeros(3, np.uint8), 300)
+    with pytest.raises(tw.CompilationError, match="300 is out of bounds for uint8"):
+        tw.vectorize(function("a + 300", "a"))(np.zeros(3, np.uint8))
+    assert add(np.zeros(3, np.uint8), 255).tolist() == [255] * 3
+
+
+def test_division_by_zero_warns_and_gives_zero() -> None:
+    for expression in ("a // b", "a % b"):
+        divide = tw.vectorize(function(expression))
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            assert divide(np.array([7, 8, 9]), np.array([2, 0, 4]))[1] == 0
+
+
+def test_integers_to_negative_powers_are_refused() -> None:
+    with pytest.raises(ValueError, match="negative integer powers"):
+        tw.vectorize(function("a ** b"))(np.array([1, 2]), np.array([1, -1]))
