@@ -19,7 +19,7 @@ from tilewright.runtime.drivers.cpu.launcher import (
     launch_record,
     run_grid,
 )
-from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.runtime.drivers.cpu.loader import map_code
 
 ADD = """
 define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
@@ -108,7 +108,7 @@ define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
 @cache
 def entry(ir: str) -> int:
     blob = link(compile_object(ir, host_target()))
-    return load_kernel(blob.image, blob.symbols["kernel"])
+    return map_code(blob.image).address + blob.symbols["kernel"]
 
 
 class Jit:

@@ -13,7 +13,7 @@ import pytest
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, link
 from tilewright.runtime.drivers.cpu.elf import LinkError, read_object
-from tilewright.runtime.drivers.cpu.loader import host_machine, load_kernel, map_code
+from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine, map_code
 from tilewright.runtime.drivers.cpu.relocate import apply
 
 BOTH = ("x86-64-v3", "neoverse-n1")
@@ -203,11 +203,11 @@ def test_pointers_are_written_before_the_code_is_sealed() -> None:
 @X86_ONLY
 def test_loading_takes_microseconds() -> None:
     blob = linked(TABLE)
-    load_kernel(blob.image, 0)
+    LoadedCode(blob.image, 0)
     best = 1.0
     for _ in range(50):
         start = time.perf_counter()
-        load_kernel(blob.image, blob.symbols["entry"])
+        LoadedCode(blob.image, blob.symbols["entry"])
         best = min(best, time.perf_counter() - start)
 
     assert best < 100e-6  # about 10 µs

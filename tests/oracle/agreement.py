@@ -23,7 +23,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import launch_record, run_grid
-from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.transforms.pipeline import optimize_ttir
@@ -130,7 +130,7 @@ def compiled_and_run(text: str, arrays: Sequence[Array], grid: Sequence[int] = (
     options, facts = CpuOptions(), {"arguments": ["*i8"] * len(arrays)}
     loops = make_ttcir(parsed(text), facts, options, target)
     blob = link(make_obj(make_llir(loops, facts, options, target), facts, options, target))
-    entry = load_kernel(blob.image, blob.symbols[facts["entry"]])
+    entry = map_code(blob.image).address + blob.symbols[facts["entry"]]
     record = launch_record((*grid, 1, 1)[:3], [a.ctypes.data for a in arrays], ["*i8"] * len(arrays))
     run_grid(entry, record, int(np.prod(grid)), scratch_bytes=facts["scratch_bytes"], num_threads=1)
 

@@ -253,6 +253,8 @@ tt.func public @k(%x: i32) {
         ("a.ttir", "module { what }", ParseError, "what"),
         ("a.ttir", "module {}", ValueError, "expected one public tt.func, found 0"),
         ("a.ttgir", "module {}", ValueError, "cpu has no stage 'ttgir'; it has ttir, ttcir, llir, obj"),
+        ("a.asm", "ret", ValueError, "assembly can only be read; begin with the text of llir"),
+        ("a.s", "ret", ValueError, "assembly can only be read"),
         ("a.llir", "define void @f() { ret void }", ValueError, "does not say what arguments"),
         ("a.obj", "ELF", ValueError, "does not say what arguments"),
         ("a.ttir", INLINE_ASSEMBLY, tw.Unsupported, "the op tt.elementwise_inline_asm is not supported"),

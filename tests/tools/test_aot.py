@@ -253,6 +253,23 @@ def test_kernel_without_parameters() -> None:
     assert build(program) == ""
 
 
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb on this machine")
+def test_a_debugger_knows_lines_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLVM_EXTRACT_DI_LOCAL_VARIABLES", "1")
+    name, files = compile_kernel("add", "*fp32, *fp32, *fp32, i32, BLOCK=16", "n / BLOCK")
+    main = f"int main(void) {{ static float x[32]; return {name}(0, x, x, x, 32); }}"
+    assert build(f'#include "{files[0].name}"\n{main}\n') == ""
+    lines = Path(KERNELS).read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "tl.store(out_ptr + " in text)
+    commands = [f"break aot_kernels.py:{line}", "run", "info locals", "backtrace"]
+    asked = ["gdb", "-batch", *(part for command in commands for part in ("-ex", command)), "./program"]
+    told = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert f"{name}_programs_from_to () at {KERNELS}:{line}" in told or f"aot_kernels.py:{line}" in told
+    assert "offsets = " in told
+
+
 def test_files_are_the_same_each_time(golden: Callable[[str, str], None]) -> None:
     signature = "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128"
     _, (header, source, _) = compile_kernel("add", signature, "n / BLOCK + 1", target="cpu:x86-64-v3:0")

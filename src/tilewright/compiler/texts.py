@@ -47,6 +47,8 @@ def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Descri
         ParseError: the text of a module is no MLIR.
     """
     stages = list(stage_table(backend, backend.parse_options({})))
+    if stage in ("s", "asm", backend.assembly_ext):
+        raise ValueError(f"{file}: assembly can only be read; begin with the text of {stages[-2]}")
     if stage not in stages:
         raise ValueError(f"{file}: {backend.target.backend} has no stage {stage!r}; it has {', '.join(stages)}")
     if stage in backend.module_stages:

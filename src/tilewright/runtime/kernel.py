@@ -18,7 +18,7 @@ from tilewright.compiler.signature import TUPLE, ArgumentSpec
 from tilewright.runtime import late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
-from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.errors import ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.runtime.locks import fork_safe_lock
@@ -86,6 +86,7 @@ class CompiledKernel:
         self.module: int | None = None
         self.function: int | None = None
         self._image = image
+        self._code: LoadedCode | None = None
         self._lock = fork_safe_lock()
 
     @property
@@ -125,7 +126,8 @@ class CompiledKernel:
                 raise RuntimeError(f"{self.name} was compiled for {target.arch}, and this machine cannot run that")
             self._tell(knobs.runtime.kernel_load_start_hook)
             if self.function is None:
-                self.function = load_kernel(self._image.code, self._image.entry)
+                self._code = LoadedCode(self._image.code, self._image.entry)
+                self.function = self._code.entry
             self.module = self.function
             self._tell(knobs.runtime.kernel_load_end_hook)
 
@@ -134,7 +136,7 @@ class CompiledKernel:
             hook(self.module, self.function, self.name, self.metadata_group, self.hash)
 
     def __del__(self) -> None:
-        """Tell hooks that the kernel goes; its code stays mapped, because another thread may be running it."""
+        """Tell hooks that the kernel goes; its code goes with the object, when nothing refers to it any more."""
         if getattr(self, "module", None) is not None:
             self._tell(knobs.runtime.kernel_unload_hook)
             self.module = None

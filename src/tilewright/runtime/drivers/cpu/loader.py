@@ -1,10 +1,11 @@
 """Maps blobs into memory as executable code, without llvmlite and without files.
 
-    address = load_kernel(image, entry_offset)
+    code = LoadedCode(image, entry_offset)
+    code.entry                              # an address, as long as `code` lives
 
 The pages are anonymous, written while writable, then switched to read + execute: never both. (On AArch64, Linux makes
-the instruction cache of fresh pages coherent when they become executable.) Kernels stay mapped for the life of the
-process, because another thread may be running them; `Mapping.unmap` is for code whose users are known to be gone.
+the instruction cache of fresh pages coherent when they become executable.) Who runs code holds the object that stands
+for it, and the pool returns when no worker is inside: where the last reference is gone, nobody runs the code.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import platform
 import struct
 from collections.abc import Mapping as Map
+from sys import is_finalizing
 
 from tilewright.support.named_tuple import NamedTuple
 
@@ -68,14 +70,26 @@ def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
     return Mapping(address, size)
 
 
-def load_kernel(image: bytes, entry_offset: int) -> int:
-    """Maps a kernel for the life of the process.
+class LoadedCode:
+    """The machine code of a kernel, mapped as long as this object lives.
 
-    Args: image: the bytes of its blob; entry_offset: where its entry point lies in them.
-    Returns: the address of the entry point.
-    Errors: OSError as in `map_code`.
+    Attributes:
+        entry: the address of the entry point.
     """
-    return map_code(image).address + entry_offset
+
+    __slots__ = ("_mapping", "entry")
+
+    def __init__(self, image: bytes, entry_offset: int) -> None:
+        """Args: image: the bytes of its blob; entry_offset: where its entry point lies in them.
+
+        Errors: OSError as in `map_code`.
+        """
+        self._mapping = map_code(image)
+        self.entry = self._mapping.address + entry_offset
+
+    def __del__(self) -> None:
+        if hasattr(self, "_mapping") and not is_finalizing():  # threads that Python does not wait for may run it then
+            self._mapping.unmap()
 
 
 def allocate(size: int) -> int:
