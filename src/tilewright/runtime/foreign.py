@@ -12,20 +12,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
-
-import numpy as np
 
 from tilewright.semantics.constexpr import constexpr
 
 OWN_PACKAGE = __name__.partition(".")[0]
 COMPUTE_ONLY = frozenset(("builtins", "cmath", "copy", "functools", "itertools", "math", "operator", "re"))
 """Modules whose functions depend on nothing but their arguments."""
-_COMPUTE_ONLY_OF_NUMPY = (np.clip, np.round, np.where)
-"""Besides the ufuncs, which vectorized functions call."""
 _INSTALLED = (os.path.dirname(os.__file__) + os.sep, "<frozen ")  # noqa: PTH120 - pathlib takes long to import
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+_allowed: list[Callable[[Any], bool]] = []
+
+
+@contextmanager
+def allowing(allows: Callable[[Any], bool]) -> Iterator[None]:
+    """Until the end of the `with`, functions for which `allows` holds are no foreign ones. With the lock `hashing`."""
+    _allowed.append(allows)
+    try:
+        yield
+    finally:
+        _allowed.pop()
 
 
 def refuse_foreign(value: Any, reader: FunctionType) -> None:
@@ -36,7 +47,7 @@ def refuse_foreign(value: Any, reader: FunctionType) -> None:
     """
     if not callable(value) or isinstance(value, type | constexpr) or getattr(value, "__triton_builtin__", False):
         return
-    if isinstance(value, np.ufunc) or any(value is known for known in _COMPUTE_ONLY_OF_NUMPY):
+    if any(allows(value) for allows in _allowed):
         return
     module = str(getattr(value, "__module__", None) or getattr(getattr(value, "__self__", None), "__name__", ""))
     package = module.partition(".")[0].lstrip("_")  # `operator` is written in C as `_operator`

@@ -25,8 +25,10 @@ from typing import Any, overload
 import numpy as np
 
 from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.dependencies import hashing
 from tilewright.runtime.drivers.cpu.native.structs import poke
 from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.foreign import allowing
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support.diagnostics import CompilationError
 from tilewright.vectorizing import arrays, reductions
@@ -85,6 +87,12 @@ class Vectorized(CapturedFunction):
             return self._of_numbers(args)
         target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         return arrays.call(self, native(), args, out=target, where=where)
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the function and of everything that it uses, NumPy's ufuncs by their names."""
+        with hashing, allowing(_merely_computes):
+            return super().cache_key
 
     def reduce(self, array: Any, axis: Any = 0, *, out: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
         """f(… f(f(x0, x1), x2) …) along axes: always from the first element to the last.
@@ -182,6 +190,11 @@ class Vectorized(CapturedFunction):
 
 
 _SCALAR_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def _merely_computes(value: Any) -> bool:
+    """Is it a function of NumPy that depends on nothing but its arguments?"""
+    return isinstance(value, np.ufunc) or any(value is known for known in (np.clip, np.round, np.where))
 
 
 def _plain(value: Any) -> Any:
