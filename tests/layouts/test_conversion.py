@@ -5,27 +5,23 @@ The golden file holds some layouts of every kind; the slow test asks Triton's wh
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import Encoding, LayoutError, encoding
+from tilewright.layouts.encodings import LayoutError, encoding
 from tilewright.layouts.linear_layout import LinearLayout
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from random_layouts import KINDS, Shape, as_triton_call, random_layout
+from layout_oracle import asked
+from random_layouts import KINDS, as_triton_call, random_layout
 
-HERE = Path(__file__).parent
-FIGURES = HERE.parent / "goldens" / "layouts" / "figures.txt"
+FIGURES = Path(__file__).parents[1] / "goldens" / "layouts" / "figures.txt"
 PER_KIND = 500
 KNOWN_TO_TRITON = tuple(kind for kind in KINDS if kind != "padded")
 """Triton has linear layouts of padded buffers, but `to_linear_layout` does not give them."""
@@ -53,25 +49,13 @@ def test_some_layouts_of_every_kind(golden: Callable[[str, str], None]) -> None:
     golden("\n".join(lines) + "\n", "layouts/figures.txt")
 
 
-def asked(cases: list[tuple[Encoding, Shape]], python: str) -> list[dict[str, Any]]:
-    """What Triton says about every case."""
-    calls = json.dumps([[as_triton_call(layout), shape] for layout, shape in cases])
-    command = [python, str(HERE / "triton_oracle.py")]
-    done = subprocess.run(command, input=calls, capture_output=True, text=True, timeout=300, check=False)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(cases), f"Triton died of {cases[len(answers)]}: {done.stderr[-500:]}"
-    return answers
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KNOWN_TO_TRITON)
 def test_random_layouts_agree_with_triton(kind: str) -> None:
-    python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        pytest.skip("TRITON_PYTHON names no interpreter with Triton 3.9")
     random = Random(kind)
     cases = [random_layout(random, kind) for _ in range(PER_KIND)]
-    for (layout, shape), answer in zip(cases, asked(cases, python), strict=True):
+    answers = asked("linear", [[as_triton_call(layout), shape] for layout, shape in cases])
+    for (layout, shape), answer in zip(cases, answers, strict=True):
         expected = {NAMES[name]: tuple(map(tuple, rows)) for name, rows in answer["bases"].items()}
         assert to_linear_layout(layout, shape).bases == expected, f"{layout.text} {shape}"
         assert encoding(layout.text) is layout

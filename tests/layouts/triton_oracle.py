@@ -1,46 +1,94 @@
-"""Run by the interpreter of an environment with Triton 3.9: reads layouts as JSON, writes what Triton makes of them.
+"""Run by the interpreter of an environment with Triton 3.9: answers questions about layouts, a JSON line for each.
 
-Input: a list of `[layout, shape]`, and a layout is `[method of GluonOpBuilder, arguments…]`. Output, one line for each:
-the text of the layout and its bases, as JSON; an error of Triton is an empty object.
+The argument is what is asked; a list of cases comes as JSON. A layout is `[method of GluonOpBuilder, arguments…]`.
+
+    linear     [layout, shape]                            its text and its bases
+    banks      [layout, layout of the buffer, shape, bits]   bank conflicts of an access
+    module     text                                       whether the verifier takes it
+    shared     [text, compute capability]                 bytes of shared memory of the module
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
-from triton._C.libtriton import gluon_ir, ir
+from triton._C.libtriton import gluon_ir, ir, nvidia
 
 BASES = ("reg_bases", "lane_bases", "warp_bases", "block_bases", "offset_bases")
+context = ir.context()
+ir.load_dialects(context)
+nvidia.load_dialects(context)
+builder = gluon_ir.GluonOpBuilder(context)
 
 
-def built(builder: Any, layout: Any) -> Any:
+def built(layout: Any) -> Any:
     """The attribute that `layout` describes."""
     method, *arguments = layout
-    nested = (built(builder, value) if is_layout(value) else value for value in arguments)
-    return getattr(builder, method)(*nested)
+    return getattr(builder, method)(*(built(value) if is_layout(value) else value for value in arguments))
 
 
 def is_layout(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], str)
 
 
-def answer(builder: Any, layout: Any, shape: list[int]) -> dict[str, Any]:
-    attribute = built(builder, layout)
-    linear = builder.to_linear_layout(attribute, shape)
-    bases = {name: getattr(linear, name) for name in BASES if hasattr(linear, name)}
+def linear(layout: Any, shape: list[int]) -> Any:
+    attribute = built(layout)
+    found = builder.to_linear_layout(attribute, shape)
+    bases = {name: getattr(found, name) for name in BASES if hasattr(found, name)}
     text = str(builder.get_distributed_ty(builder.get_float_ty(), shape, attribute)) if "reg_bases" in bases else ""
     return {"text": text, "bases": bases}
 
 
+def banks(registers: Any, memory: Any, shape: list[int], bits: int) -> Any:
+    return builder.get_shared_bank_conflicts(built(registers), built(memory), shape, bits)
+
+
+def open_module() -> Any:
+    """A module with a function, in which the builder stands: questions about banks ask it for the target."""
+    found = builder.create_module()
+    found.set_attr("ttg.target", builder.get_string_attr("cuda:90"))
+    function = builder.get_or_insert_function(found, "f", builder.get_function_ty([], []), "public", False)
+    found.push_back(function)
+    builder.set_insertion_point_to_start(function.add_entry_block())
+    return found
+
+
+def parsed(text: str) -> Any:
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir", delete=False) as file:
+        file.write(text)
+    try:
+        return ir.parse_mlir_module(file.name, context)
+    finally:
+        Path(file.name).unlink()
+
+
+def module(text: str) -> Any:
+    try:
+        return bool(parsed(text))
+    except RuntimeError:
+        return False
+
+
+def shared(text: str, capability: int) -> Any:
+    found = parsed(text)
+    passes = ir.pass_manager(context)
+    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(passes, capability, 86)
+    passes.run(found, "shared")
+    return found.get_int_attr("ttg.shared")
+
+
 def main() -> None:
-    context = ir.context()
-    ir.load_dialects(context)
-    builder = gluon_ir.GluonOpBuilder(context)
-    for layout, shape in json.load(sys.stdin):
-        sys.stdout.write(json.dumps(answer(builder, layout, shape)) + "\n")
+    ask = {"linear": linear, "banks": banks, "module": module, "shared": shared}[sys.argv[1]]
+    keep = open_module()
+    for case in json.load(sys.stdin):
+        answer = ask(*case) if isinstance(case, list) else ask(case)
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+    assert keep
 
 
 main()

@@ -1,0 +1,96 @@
+"""What has to move when a tile changes its layout: nothing, registers within a thread, values between lanes, or more.
+
+movement(blocked, transposed_blocked, (64, 64))     # Movement.SHARED
+movement(mma, dot_operand_of_mma, (128, 64))        # Movement.REGISTERS
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from functools import cache
+
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import Distributed
+from tilewright.layouts.linear_layout import LinearLayout, Span
+
+Shape = tuple[int, ...]
+
+
+class Movement(Enum):
+    """How far values travel."""
+
+    NOTHING = auto()
+    """Every register keeps its value."""
+    REGISTERS = auto()
+    """Each thread renames its registers."""
+    LANES = auto()
+    """Lanes of a warp exchange values with shuffles."""
+    SHARED = auto()
+    """Values go through shared memory."""
+
+
+@cache
+def conversion(source: Distributed, result: Distributed, shape: Shape) -> LinearLayout:
+    """Where in `source` each place of `result` finds its value; blocks, warps and lanes that stay are left out."""
+    before, after = to_linear_layout(source, shape), to_linear_layout(result, shape)
+    found = after.invert_and_compose(before)
+    for name in reversed(after.ins):
+        rest = found.quotient([name])
+        if rest is None:
+            break
+        found = rest
+    return found
+
+
+@cache
+def movement(source: Distributed, result: Distributed, shape: Shape) -> Movement:
+    """How far values travel from one layout of a tile to another."""
+    if source is result:
+        return Movement.NOTHING
+    outs = conversion(source, result, shape).out_names
+    if not outs:
+        return Movement.NOTHING
+    if outs == ("register",):
+        return Movement.REGISTERS
+    if "block" not in outs:
+        exchanged = exchanges(to_linear_layout(source, shape), to_linear_layout(result, shape))
+        if exchanged is not None and exchanged < 2:
+            return Movement.LANES
+    return Movement.SHARED
+
+
+def reorders_registers(source: Distributed, result: Distributed, shape: Shape) -> bool:
+    """The conversion costs nothing: no value leaves its thread."""
+    return movement(source, result, shape) in (Movement.NOTHING, Movement.REGISTERS)
+
+
+def needs_shuffles(source: Distributed, result: Distributed, shape: Shape) -> bool:
+    """Lanes exchange values, but no value leaves its warp."""
+    return movement(source, result, shape) is Movement.LANES
+
+
+def needs_shared_memory(source: Distributed, result: Distributed, shape: Shape) -> bool:
+    """Values go through shared memory: from warp to warp, or where shuffles would cost more."""
+    return movement(source, result, shape) is Movement.SHARED
+
+
+def exchanges(before: LinearLayout, after: LinearLayout) -> int | None:
+    """How many bits of the register trade places with bits of the lane.
+
+    Returns:
+        None if a value leaves its warp, or if warps must choose between registers.
+    """
+    registers = len(before.columns["register"])
+    own = (1 << registers) - 1
+    span = Span(())
+    for bit, column in enumerate((*before.columns["register"], *before.columns["lane"])):
+        span.add(column, 1 << bit)
+    # A warp that has a copy of another one's values need not ask for them; it may have to choose other lanes.
+    warps = [a ^ b for a, b in zip(before.columns["warp"], after.columns["warp"], strict=True)]
+    if not all(map(span.spans, (*after.columns["register"], *after.columns["lane"], *warps))):
+        return None
+    if any(span.solve(warp) & own for warp in warps):
+        return None
+    from_lanes = sum(span.solve(column) > own for column in after.columns["register"])
+    from_registers = sum(bool(span.solve(column) & own) for column in after.columns["lane"])
+    return max(from_lanes, from_registers)

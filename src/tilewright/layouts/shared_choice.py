@@ -1,0 +1,69 @@
+"""Which layout in shared memory a tile gets: for matrix instructions that read memory, and for operands in registers.
+
+nvmma_for((128, 64), (1, 0), bits=16)         # swizzlingByteWidth = 128
+swizzled_for(operand, (128, 64), (1, 0), bits=16)      # vec = 8, perPhase = 1, maxPhase = 8
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.layouts.distributed import DotOperand, NvidiaMma
+from tilewright.layouts.errors import LayoutError
+from tilewright.layouts.keys import Bases
+from tilewright.layouts.shared import NvmmaShared, SwizzledShared
+from tilewright.layouts.walk import shape_of_block
+
+Shape = tuple[int, ...]
+ROW_BITS = 1024
+"""All banks together: what one pass over shared memory moves."""
+
+
+def nvmma_for(shape: Shape, order: Shape, *, bits: int, cga: Bases = (), fp4_padded: bool = False) -> NvmmaShared:
+    """The layout that `wgmma`, `tcgen05` and TMA use for a tile.
+
+    Args:
+        shape: of the tile.
+        order: the dimensions, the one that changes fastest first.
+        bits: of one element.
+        cga: how blocks share the tile.
+        fp4_padded: every second group of eight bytes is a hole.
+    """
+    inside = shape_of_block(shape, cga)
+    row_bytes = inside[order[0]] * (2 if fp4_padded else 1) * bits // 8
+    swizzle = next((width for width in (128, 64, 32) if row_bytes % width == 0), 0)
+    rows = prod(inside[dim] for dim in order[1:])
+    if len(shape) < 2 or rows < 8:
+        swizzle = 0
+    return NvmmaShared(swizzle, len(order) > 1 and order[0] == 0, bits, fp4_padded, len(shape), cga)
+
+
+def swizzled_for(
+    operand: DotOperand, shape: Shape, order: Shape, *, bits: int, cga: Bases = (), transposed: bool = False
+) -> SwizzledShared:
+    """The layout from which an operand of a dot is loaded without bank conflicts.
+
+    Args:
+        operand: the layout in registers.
+        shape: of the tile.
+        order: the dimensions of the buffer, the one that changes fastest first.
+        bits: of one element.
+        cga: how blocks share the tile.
+        transposed: the buffer is read with its dimensions exchanged.
+
+    Raises:
+        LayoutError: the dot is one for AMD.
+    """
+    if not isinstance(operand.parent, NvidiaMma):
+        if operand.parent.name.startswith("ttg.amd"):
+            raise LayoutError(f"there is no swizzled layout for operands of #{operand.parent.name}")
+        return SwizzledShared(1, 1, 1, order, cga)
+    row = shape_of_block(shape, cga)[order[0]]
+    per_phase = max(ROW_BITS // (bits * row), 1)
+    # One ldmatrix reads eight rows of 4 * kWidth elements; the instruction for f64 takes four rows.
+    vector, rows = 4 * operand.k_width, 4 if bits == 64 else 8
+    inner = operand.rank - 1 if operand.op_index == 0 else operand.rank - 2
+    if transposed != (order[0] != inner):
+        vector, rows = rows, vector
+    phases = max(min(rows, ROW_BITS // (vector * bits)), 1)
+    return SwizzledShared(vector, per_phase, max(phases // per_phase, 1), order, cga)
