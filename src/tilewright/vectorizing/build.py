@@ -12,7 +12,7 @@ from tilewright.backends.llvm.machine import host_identity
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
-from tilewright.runtime.drivers.cpu.loader import load_kernel
+from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.vectorizing import late
@@ -110,4 +110,4 @@ def _digest(function: CapturedFunction, request: Request) -> str:
 
 def _loaded(image: bytes, facts: Any, stage: Any) -> Code:
     result = Kind(facts["result"], facts["weak"])
-    return Code(load_kernel(image, facts["entry"]), result, facts["lanes"], stage)
+    return Code(map_code(image).address + facts["entry"], result, facts["lanes"], stage)
