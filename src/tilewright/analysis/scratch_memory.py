@@ -7,32 +7,97 @@ ttg.convert_layout between warps: the elements that change their warp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 
+from tilewright.analysis.reduction_scratch import gather_bytes, reduction_bytes, scan_bytes
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_warp_specialize import partitions_of
-from tilewright.ir.core import Op
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import encoding
+from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.layouts.movement import needs_shared_memory
 from tilewright.layouts.queries import shape_per_cta
+from tilewright.layouts.swizzle import scratch_elements
 
 TENSORMAP = 128
 """Bytes of a tensor map, the hardware's form of a tensor descriptor."""
 WARP = 32
 """Lanes of a warp."""
+STMATRIX_SINCE, LDMATRIX_SINCE = 90, 75
+"""The first compute capabilities that have these instructions."""
 
 
-def scratch_bytes(op: Op) -> int:
-    """The bytes of shared memory that `op` needs for itself."""
+def scratch_bytes(op: Op, capability: int = 0) -> int:
+    """The bytes of shared memory that `op` needs for itself.
+
+    Args:
+        op: the op.
+        capability: of the device; 0: one without instructions for matrices.
+    """
+    if op.name == "ttg.convert_layout":
+        return _of_conversion(op, stores=capability >= STMATRIX_SINCE, loads=capability >= LDMATRIX_SINCE)
     size = SIZES.get(op.name)
     return size(op) if size is not None else 0
 
 
+def scratch_bytes_on(capability: int) -> Callable[[Op], int]:
+    """`scratch_bytes` for one device."""
+    return partial(scratch_bytes, capability=capability)
+
+
+def layout_of(value: Value) -> tuple[Distributed, TensorType]:
+    """The layout and the type of a tile."""
+    type = value.type
+    assert isinstance(type, TensorType), "a tile"
+    assert type.encoding is not None, "tiles of TTGIR have layouts"
+    layout = encoding(type.encoding)
+    assert isinstance(layout, Distributed), "tiles live in registers"
+    return layout, type
+
+
+def width(type: Type) -> int:
+    """The bits that an element takes in shared memory."""
+    return max(8, type.scalar.bits)
+
+
+def _of_conversion(op: Op, *, stores: bool, loads: bool) -> int:
+    (source, before), (result, _) = layout_of(op.operands[0]), layout_of(op.results[0])
+    if not needs_shared_memory(source, result, before.shape):
+        return 0
+    bits = width(before)
+    return scratch_elements(source, result, before.shape, bits, stores=stores, loads=loads) * bits // 8
+
+
+def _of_reduction(op: Op) -> int:
+    return _along_axis(op, reduction_bytes)
+
+
+def _of_scan(op: Op) -> int:
+    return _along_axis(op, scan_bytes)
+
+
+def _along_axis(op: Op, size: Callable[[Distributed, tuple[int, ...], int, list[int]], int]) -> int:
+    layout, type = layout_of(op.operands[0])
+    return size(layout, type.shape, _axis(op), [width(value.type) for value in op.operands])
+
+
+def _axis(op: Op) -> int:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "an axis is a number"
+    return int(axis.value)
+
+
+def _of_gather(op: Op) -> int:
+    (source, type), (indices, index_type) = layout_of(op.operands[0]), layout_of(op.operands[1])
+    return gather_bytes(source, type.shape, indices, index_type.shape, _axis(op), width(type))
+
+
 def _of_histogram(op: Op) -> int:
-    result = op.results[0].type
-    assert isinstance(result, TensorType), "a histogram is a tile"
-    return max(result.numel, WARP) * result.bits // 8
+    _, type = layout_of(op.results[0])
+    return max(type.numel, WARP) * type.bits // 8
 
 
 def _of_atomic(op: Op) -> int:
@@ -40,14 +105,12 @@ def _of_atomic(op: Op) -> int:
     result = op.results[0]
     if not result.uses:
         return 0
-    type = result.type
-    if not isinstance(type, TensorType):
-        return max(8, type.bits) // 8
-    assert type.encoding is not None, "tiles of TTGIR have layouts"
-    layout = encoding(type.encoding)
+    if not isinstance(result.type, TensorType):
+        return width(result.type) // 8
+    layout, type = layout_of(result)
     if not any(to_linear_layout(layout, type.shape).free_masks().values()):
         return 0
-    return prod(shape_per_cta(layout, type.shape)) * max(8, type.bits) // 8
+    return prod(shape_per_cta(layout, type.shape)) * width(type) // 8
 
 
 def _of_captures(op: Op) -> int:
@@ -65,6 +128,9 @@ def captured_bytes(type: Type) -> int:
 
 
 SIZES: Mapping[str, Callable[[Op], int]] = {
+    "tt.reduce": _of_reduction,
+    "tt.scan": _of_scan,
+    "tt.gather": _of_gather,
     "tt.histogram": _of_histogram,
     "tt.atomic_rmw": _of_atomic,
     "tt.atomic_cas": _of_atomic,
@@ -72,3 +138,4 @@ SIZES: Mapping[str, Callable[[Op], int]] = {
     "ttg.warp_specialize": _of_captures,
     "ttng.tensormap_create": lambda op: TENSORMAP,
 }
+"""Per op, but for conversions between layouts, which depend on the device."""

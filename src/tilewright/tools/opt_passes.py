@@ -26,6 +26,7 @@ from tilewright.transforms import pipeline
 from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
+from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.coalesce import coalesce
@@ -100,6 +101,7 @@ PASSES: tuple[Row, ...] = (
     Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
     Row("combine", combine, ("triton-combine",)),
     Row("combine_select_if", combine_select_if, ("tritongpu-combine-tensor-select-and-if",)),
+    Row("convert_scf_to_cf", convert_scf_to_cf, ("convert-scf-to-cf",)),
     Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
     Row("cse", cse, ("cse",)),
     Row("inline", inline, ("inline",)),

@@ -163,3 +163,18 @@ def test_what_a_loop_carries_lives_as_long_as_the_loop() -> None:
     """
     buffers = allocate(parse(body))["f"].buffers
     assert sorted(buffer.offset for buffer in buffers) == [0, 2048, 4096]
+
+
+def scratch_of(body: str) -> list[int]:
+    return [buffer.size for buffer in allocate(parse(body))["f"].buffers if buffer.kind == "scratch"]
+
+
+def test_scratch_memory_is_what_warps_have_to_tell_each_other() -> None:
+    combine = "({\n^bb0(%p: f16, %q: f16):\n%s = arith.addf %p, %q : f16\ntt.reduce.return %s : f16\n})"
+    row = "tensor<32xf16, #ttg.slice<{dim = 1, parent = #blocked}>>"
+    column = "tensor<32xf16, #ttg.slice<{dim = 0, parent = #blocked}>>"
+    over_columns = f'%r = "tt.reduce"(%x) {combine} {{axis = 1 : i32}} : ({TILE}) -> {row}'
+    over_rows = f'%r = "tt.reduce"(%x) {combine} {{axis = 0 : i32}} : ({TILE}) -> {column}'
+    assert scratch_of(over_columns) == [], "each row lies in one warp"
+    assert scratch_of(over_rows) == [4 * 32 * 2], "each of 4 warps has a part of each of 32 columns"
+    assert scratch_of(f"%r = ttg.convert_layout %x : {TILE} -> {TILE}") == []
