@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import BARE, TYPED
+from tilewright.dialects.layout_rules import verify_layouts
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -40,6 +41,7 @@ def _verify_module(op: Op) -> None:
             name = inner.attributes.get("sym_name")
             require(name not in names, inner, f"the symbol @{name} is defined twice")
             names.add(name)
+    verify_layouts(op)
 
 
 # llvm.intr.assume %c {…} : i1

@@ -39,13 +39,21 @@ def same_shape(op: Op) -> None:
         raise VerificationError(op, f"operand and result differ in shape: {source} and {result}")
 
 
+def same_form(op: Op) -> None:
+    """The operand and the result have one shape and one layout."""
+    same_shape(op)
+    source, result = op.operands[0].type, op.results[0].type
+    if isinstance(source, TensorType) and isinstance(result, TensorType) and source.encoding != result.encoding:
+        raise VerificationError(op, f"operand and result differ in layout: {source} and {result}")
+
+
 def conversion_rule(
     source: type[Type] | tuple[type[Type], ...], target: type[Type] | tuple[type[Type], ...], compare: str = ""
 ) -> Callable[[Op], None]:
     """A rule for conversions from elements of class `source` to `target`; `compare` relates the widths (< > =)."""
 
     def verify(op: Op) -> None:
-        same_shape(op)
+        same_form(op)
         old, new = op.operands[0].type.scalar, op.results[0].type.scalar
         if not isinstance(old, source) or not isinstance(new, target):
             raise VerificationError(op, f"cannot convert {old} to {new}")

@@ -11,7 +11,7 @@ from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
-from tilewright.ir.types import PointerType, TensorDescType, Type, i32, i64
+from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType, Type, i32, i64
 
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
@@ -88,8 +88,32 @@ def _print_load(printer: Printer, op: Op) -> None:
 
 
 def _verify_load(op: Op) -> None:
+    _verify_block(op, _descriptor(op, op.operands[0]).block, op.results[0].type)
+    types_match(op, op.operands[1:], [i32] * (len(op.operands) - 1), "indices")
+
+
+def _verify_block(op: Op, block: TensorType, tile: Type) -> None:
+    """The tile has the elements of a descriptor's block, perhaps in another shape; the block may tell their sign."""
+    if not isinstance(tile, TensorType):
+        raise VerificationError(op, f"needs a tensor, not {tile}")
+    element = IntType(block.bits) if isinstance(block.element, IntType) else block.element
+    require(tile.element is element, op, f"a block of {block.element} has no elements of type {tile.element}")
+    require(tile.numel == block.numel, op, f"{tile} and the block {block} differ in their number of elements")
+
+
+def _verify_rows(op: Op) -> None:
+    """Rows of a tile, each where a tensor of indices says: the block is one of them."""
     block = _descriptor(op, op.operands[0]).block
-    types_match(op, op.operands[1:], [i32] * len(block.shape), "indices")
+    tile, rows = (op.results or op.operands[-1:])[0].type, op.operands[1].type
+    require(len(block.shape) == 2 and block.shape[0] == 1, op, f"the block must be one row, not {block}")
+    require(len(rows.shape or ()) == 1, op, f"the rows must be given by a tensor with one axis, not {rows}")
+    if not isinstance(tile, TensorType) or len(tile.shape) != 2:
+        raise VerificationError(op, f"needs a tensor with two axes, not {tile}")
+    fits = tile.shape == (*(rows.shape or ()), block.shape[1]) and tile.element is block.element
+    require(fits, op, f"{rows} rows of the block {block} do not give {tile}")
+    require(tile.shape[0] >= 8, op, "needs 8 rows or more")
+    columns = 32 // tile.bits * 8 if tile.bits <= 32 else 0
+    require(columns and tile.shape[1] >= columns, op, f"needs {columns} columns or more, of at most 32 bits each")
 
 
 # tt.descriptor_store [add,] %d[%i, %j], %v {…} : D, T
@@ -119,8 +143,8 @@ def _print_store(printer: Printer, op: Op) -> None:
 
 
 def _verify_store(op: Op) -> None:
-    block = _descriptor(op, op.operands[0]).block
-    types_match(op, op.operands[1:-1], [i32] * len(block.shape), "indices")
+    _verify_block(op, _descriptor(op, op.operands[0]).block, op.operands[-1].type)
+    types_match(op, op.operands[1:-1], [i32] * (len(op.operands) - 2), "indices")
     if op.name == "tt.descriptor_reduce":
         keyword_in(op, "kind", REDUCTIONS)
 
@@ -169,12 +193,20 @@ for _name in ("tt.descriptor_store", "tt.descriptor_reduce"):
         print=_print_store,
         verify=_verify_store,
     )
-declare("tt.descriptor_gather", operands=(3, 3), results=1, effect=Effect.READ, **functional(indexed=True))
+declare(
+    "tt.descriptor_gather",
+    operands=(3, 3),
+    results=1,
+    effect=Effect.READ,
+    verify=_verify_rows,
+    **functional(indexed=True),
+)
 declare(
     "tt.descriptor_scatter",
     operands=(4, 4),
     results=0,
     effect=Effect.READ_WRITE,
+    verify=_verify_rows,
     parse=_parse_scatter,
     print=_print_scatter,
 )

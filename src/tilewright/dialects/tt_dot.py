@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import keyword_text
+from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import keyword_in, tensor
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
-from tilewright.ir.errors import require
+from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
-from tilewright.ir.types import Type
+from tilewright.ir.types import TensorType, Type
+from tilewright.layouts.encodings import DotOperand, NvidiaMma
 
 INPUT_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 SCALED_TYPES = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
@@ -60,6 +62,27 @@ def _verify_dot(op: Op) -> None:
     require(batch and fits, op, f"shapes do not fit: {a} * {b} -> {c}")
     if "inputPrecision" in op.attributes:
         keyword_in(op, "inputPrecision", INPUT_PRECISIONS)
+    require(a.bits == b.bits, op, f"elements of {a.element} and {b.element} differ in width")
+    if a.encoding or b.encoding or c.encoding:
+        _verify_dot_layouts(op, a, b, c)
+
+
+def _verify_dot_layouts(op: Op, a: TensorType, b: TensorType, c: TensorType) -> None:
+    left, right, sum = (layout_of(type) for type in (a, b, c))
+    if left is None and right is None:
+        return
+    require(left is not None and right is not None, op, "both factors have a layout or none")
+    require(sum is not None, op, "the sum needs a layout")
+    if not isinstance(left, DotOperand) and not isinstance(right, DotOperand):
+        return
+    if not isinstance(left, DotOperand) or not isinstance(right, DotOperand):
+        raise VerificationError(op, "both factors have the layout of an operand or none")
+    require(left.k_width == right.k_width, op, f"kWidth differs: {left.k_width} and {right.k_width}")
+    versions = {layout.version_major for layout in (left.parent, right.parent, sum) if isinstance(layout, NvidiaMma)}
+    if versions:
+        parts = (left.parent, right.parent, sum)
+        same = len(versions) == 1 and all(isinstance(layout, NvidiaMma) for layout in parts)
+        require(same, op, "factors and sum must have the layout of one kind of matrix instruction")
 
 
 # tt.dot_scaled %a [scale %s], %b [scale %t], %c lhs = e4m3 rhs = e4m3 {…} : A [, S] * B [, T] -> C
@@ -111,6 +134,31 @@ def _verify_dot_scaled(op: Op) -> None:
     require(op.results[0].type is op.operands[2].type, op, "the result must have the accumulator's type")
     keyword_in(op, "a_elem_type", SCALED_TYPES)
     keyword_in(op, "b_elem_type", SCALED_TYPES)
+    _verify_scaled_shapes(op)
+
+
+def _verify_scaled_shapes(op: Op) -> None:
+    a, b, c = (tensor(op, value) for value in op.operands[:3])
+    require(len(a.shape) == len(b.shape) == len(c.shape) >= 2, op, "needs three tiles of one rank, 2 or more")
+    left, right = _unpacked(op, "a_elem_type", "lhs_k_pack", a, -1), _unpacked(op, "b_elem_type", "rhs_k_pack", b, -2)
+    require(left[-1] == right[-2], op, f"inner extents differ: {left[-1]} and {right[-2]}")
+    require((left[-2], right[-1]) == c.shape[-2:], op, f"shapes do not fit: {a} * {b} -> {c}")
+    present = op.attributes["has_scales"]
+    assert isinstance(present, tuple), "has_scales is a pair of flags"
+    outer = [extent for extent, scaled in zip((left[-2], right[-1]), present, strict=True) if scaled]
+    for scale, extent in zip(op.operands[3:], outer, strict=True):
+        found = tensor(op, scale)
+        fits = found.numel == 1 or (found.shape[-2] == extent and left[-1] // found.shape[-1] in (16, 32))
+        require(fits, op, f"a scale for {extent}x{left[-1]} cannot be {found}")
+
+
+def _unpacked(op: Op, kind: str, packed: str, type: TensorType, inner: int) -> list[int]:
+    """The shape of a factor with two elements in a byte taken apart."""
+    shape = list(type.shape)
+    if keyword_text(op, kind) == "e2m1":
+        along = inner if op.attributes.get(packed, True) is True else -3 - inner
+        shape[along] *= 2
+    return shape
 
 
 declare("tt.dot", operands=(3, 3), results=1, parse=_parse_dot, print=_print_dot, verify=_verify_dot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
-from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, same_shape
+from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
@@ -12,7 +12,7 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.quoting import quoted
-from tilewright.ir.types import FloatType, PointerType
+from tilewright.ir.types import FloatType, PointerType, TensorType
 
 PROPAGATE_NAN = ("none", "all")
 ROUNDINGS = ("rtz", "rtne")
@@ -86,7 +86,7 @@ def _verify_fp_to_fp(op: Op) -> None:
 
 
 def _verify_bitcast(op: Op) -> None:
-    same_shape(op)
+    same_form(op)
     old, new = op.operands[0].type.scalar, op.results[0].type.scalar
     pointers = isinstance(old, PointerType) and isinstance(new, PointerType)
     require(pointers or old.bits == new.bits, op, f"{old} and {new} differ in width")
@@ -97,6 +97,15 @@ def _verify_bitcast(op: Op) -> None:
 
 def _effect_unless_pure(op: Op) -> Effect:
     return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
+
+
+def _verify_inline_asm(op: Op) -> None:
+    _verify_shapes(op)
+    packed = number(op, "packed_element")
+    require(packed > 0, op, "packed_element must be positive")
+    if op.operands:
+        count = op.operands[0].type.numel if isinstance(op.operands[0].type, TensorType) else 0
+        require(count % packed == 0, op, f"{count} elements cannot be packed by {packed}")
 
 
 def _verify_shapes(op: Op) -> None:
@@ -200,5 +209,5 @@ declare(
     effect_of=_effect_unless_pure,
     parse=_parse_inline_asm,
     print=_print_inline_asm,
-    verify=_verify_shapes,
+    verify=_verify_inline_asm,
 )

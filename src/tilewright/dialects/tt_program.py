@@ -39,6 +39,7 @@ def _verify_axis(op: Op) -> None:
 def _verify_make_range(op: Op) -> None:
     result = tensor(op, op.results[0])
     extent = number(op, "end") - number(op, "start")
+    require(extent > 0, op, "start must be less than end")
     fits = result.shape == (extent,) and result.element is i32
     require(fits, op, f"end - start is {extent}, which does not give {result}")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.layout_text import slice_text
-from tilewright.dialects.rules import axis_of, ends_with, tensor, types_match
+from tilewright.dialects.rules import axis_of, ends_with, number, tensor, types_match
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, declare
+from tilewright.ir.effects import writes_memory
 from tilewright.ir.errors import require
 from tilewright.ir.types import TensorType, Type, with_shape
 
@@ -43,8 +44,21 @@ def _verify_scan(op: Op) -> None:
     types_match(op, op.results, [value.type for value in op.operands], "results")
 
 
+def _verify_map(op: Op) -> None:
+    """The region maps `pack` neighbours of every operand to as many of every result."""
+    pack = number(op, "pack")
+    require(pack > 0 and pack & (pack - 1) == 0, op, "pack must be a power of two")
+    given = [value.type.scalar for value in op.operands for _ in range(pack)]
+    types_match(op, op.regions[0].block.args, given, "arguments of its region")
+    wanted = [value.type.scalar for value in op.results for _ in range(pack)]
+    for inner in op.regions[0].walk():
+        if inner.name == "tt.map_elementwise.return":
+            types_match(inner, inner.operands, wanted, "values of the region")
+        require(inner.definition.terminator or not writes_memory(inner), inner, "cannot stand in tt.map_elementwise")
+
+
 declare("tt.reduce", operands=(1, ANY), regions=1, required=("axis",), verify=_verify_reduce)
 declare("tt.scan", operands=(1, ANY), regions=1, required=("axis", "reverse"), verify=_verify_scan)
-declare("tt.map_elementwise", operands=(1, ANY), regions=1, required=("pack",))
+declare("tt.map_elementwise", operands=(1, ANY), regions=1, required=("pack",), verify=_verify_map)
 for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
     declare(_name, results=0, terminator=True, **VALUES)

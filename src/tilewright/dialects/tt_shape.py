@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import ARROW, functional
+from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, tensor, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
@@ -12,8 +13,17 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, Type, i1, with_element
+from tilewright.layouts.encodings import Distributed, Encoding, LayoutError
+from tilewright.layouts.inference import expanded, reshaped, split, transposed
+from tilewright.layouts.queries import is_legal_cat
 
 # Rules
+
+
+def _expanded(layout: Encoding, shape: tuple[int, ...], axis: int) -> Encoding:
+    if not isinstance(layout, Distributed):
+        raise LayoutError(f"{layout.text} is no layout of tensors")
+    return expanded(layout, axis)
 
 
 def _one_element_type(op: Op) -> None:
@@ -42,6 +52,7 @@ def _verify_broadcast(op: Op) -> None:
     same_rank = len(old.shape) == len(new.shape)
     if not same_rank or any(a not in (1, b) for a, b in zip(old.shape, new.shape, strict=True)):
         raise VerificationError(op, f"cannot broadcast {old} to {new}")
+    require_one_layout(op, old, new)
 
 
 def _verify_expand_dims(op: Op) -> None:
@@ -50,12 +61,15 @@ def _verify_expand_dims(op: Op) -> None:
     axis = axis_of(op, len(old.shape) + 1)
     if new.shape != (*old.shape[:axis], 1, *old.shape[axis:]):
         raise VerificationError(op, f"expanding axis {axis} of {old} does not give {new}")
+    require_layout(op, _expanded, old, new, axis)
 
 
 def _verify_reshape(op: Op) -> None:
     _one_element_type(op)
     old, new = tensor(op, op.operands[0]), tensor(op, op.results[0])
     require(old.numel == new.numel, op, f"{old} and {new} differ in their number of elements")
+    if not (op.attributes.get("allow_reorder") or op.attributes.get("efficient_layout")):
+        require_layout(op, reshaped, old, new, new.shape)
 
 
 def _verify_trans(op: Op) -> None:
@@ -66,12 +80,14 @@ def _verify_trans(op: Op) -> None:
         raise VerificationError(op, f"order must name each of {len(old.shape)} axes once")
     if new.shape != tuple(old.shape[axis] for axis in order.values):
         raise VerificationError(op, f"transposing {old} by {list(order.values)} does not give {new}")
+    require_layout(op, transposed, old, new, order.values)
 
 
 def _verify_join(op: Op) -> None:
     old = tensor(op, op.operands[0])
     types_match(op, op.operands, [old, old], "operands")
     _expect_shape(op, (*old.shape, 2))
+    require_layout(op, split, op.results[0].type, old)
 
 
 def _verify_split(op: Op) -> None:
@@ -80,6 +96,7 @@ def _verify_split(op: Op) -> None:
     require(old.shape[-1:] == (2,), op, f"the last axis of {old} must have 2 elements")
     require(op.results[0].type is op.results[1].type, op, "both results must have one type")
     _expect_shape(op, old.shape[:-1])
+    require_layout(op, split, old, op.results[0].type)
 
 
 def _verify_cat(op: Op) -> None:
@@ -87,6 +104,12 @@ def _verify_cat(op: Op) -> None:
     a, b, new = (tensor(op, value) for value in (*op.operands, *op.results))
     rest_fits = a.shape[1:] == b.shape[1:] == new.shape[1:]
     require(rest_fits and a.shape[0] + b.shape[0] == new.shape[0], op, f"{a} and {b} do not give {new}")
+    before, after = layout_of(a), layout_of(new)
+    if isinstance(before, Distributed) and isinstance(after, Distributed):
+        legal = is_legal_cat(before, a.shape, after, new.shape)
+        require(legal, op, "a thread of the result must have as many elements as in both operands")
+    else:
+        require_one_layout(op, a, new)
 
 
 def _expect_shape(op: Op, shape: tuple[int, ...]) -> None:
@@ -100,6 +123,7 @@ def _verify_gather(op: Op) -> None:
     axis = axis_of(op, rank)
     require(isinstance(indices.element, IntType), op, "the indices must be integers")
     require(result.shape == indices.shape and result.element is source.element, op, f"the result cannot be {result}")
+    require_one_layout(op, indices, result)
     same_rank = len(indices.shape) == rank
     fits = same_rank and all(indices.shape[i] <= source.shape[i] for i in range(rank) if i != axis)
     require(fits, op, f"indices {indices} do not fit {source}")

@@ -7,10 +7,22 @@
 
 from __future__ import annotations
 
+from functools import cache
+from math import prod
+
 from tilewright.dialects.assembly import assembly, mask_like
-from tilewright.ir.core import Op
+from tilewright.dialects.layout_rules import require_layout, require_one_layout
+from tilewright.dialects.rules import axis_of, tensor
+from tilewright.ir.attributes import DenseArray
+from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.types import MemDescType, async_token, i32
+from tilewright.ir.errors import VerificationError, counted, require
+from tilewright.ir.operands import operand_groups
+from tilewright.ir.types import FloatType, IntType, MemDescType, TensorType, Type, async_token, i32
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encodings import LayoutError, NvmmaShared, PaddedShared, encoding
+from tilewright.layouts.inference import transposed
+from tilewright.layouts.walk import dimension_names
 
 
 def allocation_effect(op: Op) -> Effect:
@@ -19,8 +31,178 @@ def allocation_effect(op: Op) -> Effect:
     return Effect.ALLOCATE if isinstance(type, MemDescType) and type.mutable else Effect.NONE
 
 
+# Rules
+
+
+def _buffer(op: Op, value: Value) -> MemDescType:
+    if not isinstance(value.type, MemDescType):
+        raise VerificationError(op, f"needs a buffer, not {value.type}")
+    return value.type
+
+
+def _buffers(op: Op) -> tuple[MemDescType, MemDescType]:
+    return _buffer(op, op.operands[0]), _buffer(op, op.results[0])
+
+
+def _mutable(op: Op, value: Value) -> MemDescType:
+    type = _buffer(op, value)
+    require(type.mutable, op, f"cannot write to {type}, which is not mutable")
+    return type
+
+
+def _holds(op: Op, buffer: MemDescType, tile: Type) -> None:
+    """A buffer and a tile that goes into it or comes from it."""
+    if not isinstance(tile, TensorType):
+        raise VerificationError(op, f"needs a tensor, not {tile}")
+    fits = buffer.element is tile.element and buffer.shape == tile.shape
+    require(fits, op, f"{tile} and {buffer} differ in shape or elements")
+    layout = encoding(buffer.encoding)
+    same_rank = layout.rank == len(tile.shape) or isinstance(layout, NvmmaShared)
+    require(same_rank, op, f"the layout of {buffer} has another rank than {tile}")
+
+
+def _verify_alloc(op: Op) -> None:
+    result = _buffer(op, op.results[0])
+    require(result.space == "#ttg.shared_memory", op, f"gives shared memory, not {result.space}")
+    width = result.element.bits
+    require(width % 8 == 0, op, f"elements of {width} bits do not fill whole bytes")
+    if op.operands:
+        _holds(op, result, op.operands[0].type)
+    else:
+        require(result.mutable, op, "a buffer without contents must be mutable")
+
+
+def _verify_load(op: Op) -> None:
+    _holds(op, _buffer(op, op.operands[0]), op.results[0].type)
+
+
+def _verify_store(op: Op) -> None:
+    _holds(op, _mutable(op, op.operands[1]), op.operands[0].type)
+
+
+def _verify_indexed(op: Op) -> None:
+    """Elements of a buffer, each where a tensor of indices says along one axis."""
+    groups = operand_groups(op)
+    (memory,) = groups.get("src") or groups["dst"]
+    (values,) = groups.get("values") or op.results
+    (indices,) = groups["indices"]
+    buffer = _buffer(op, memory) if "src" in groups else _mutable(op, memory)
+    shape = tensor(op, indices).shape
+    axis_of(op, len(buffer.shape))
+    require(isinstance(indices.type.scalar, IntType), op, f"indices must be integers, not {indices.type}")
+    for value in (values, *groups.get("mask", ()), *op.results):
+        require(tensor(op, value).shape == shape, op, f"{value.type} and the indices {indices.type} differ in shape")
+        require_one_layout(op, value.type, indices.type)
+    require(len(buffer.shape) == len(shape), op, f"{buffer} and the indices {indices.type} differ in rank")
+    require(values.type.scalar is buffer.element, op, f"{values.type} and {buffer} differ in elements")
+    numbers = isinstance(buffer.element, IntType | FloatType) or "atomic_rmw_op" not in op.attributes
+    require(numbers, op, f"needs integers or floating point numbers, not {buffer.element}")
+
+
+# Rules of views
+
+
+def _same_elements(op: Op, source: MemDescType, result: MemDescType) -> None:
+    same = source.element is result.element and source.space == result.space and source.mutable == result.mutable
+    require(same, op, f"a view of {source} cannot be {result}: elements, memory or mutability differ")
+
+
+def _verify_index(op: Op) -> None:
+    source, result = _buffers(op)
+    _same_elements(op, source, result)
+    require(source.encoding == result.encoding, op, "source and result have different layouts")
+    fits = len(source.shape) > 1 and result.shape == source.shape[1:]
+    require(fits, op, f"an element of {source} along the first axis is not {result}")
+    require(source.alloc_shape == source.shape, op, f"cannot index {source}, which is a part of an allocation")
+
+
+def _verify_subslice(op: Op) -> None:
+    source, result = _buffers(op)
+    _same_elements(op, source, result)
+    require(source.encoding == result.encoding, op, "source and result have different layouts")
+    offsets = op.attributes["offsets"]
+    rank = len(source.shape)
+    if not isinstance(offsets, DenseArray) or len(offsets.values) != rank or len(result.shape) != rank:
+        raise VerificationError(op, f"needs {counted(rank, 'offset')} and a result with as many axes")
+    cut = [axis for axis in range(rank) if source.shape[axis] != result.shape[axis]]
+    for axis, offset in enumerate(offsets.values):
+        size = result.shape[axis]
+        require(offset == 0 or axis in cut, op, f"axis {axis} is not cut, so its offset must be 0")
+        require(offset % size == 0, op, f"offset {offset} is inside a part of {size} along axis {axis}")
+        require(offset + size <= source.shape[axis], op, f"offset {offset} is beyond axis {axis}")
+    problem = _cut_problem(source, result, tuple(cut)) if cut else None
+    require(problem is None, op, str(problem))
+
+
+@cache
+def _cut_problem(source: MemDescType, result: MemDescType, cut: tuple[int, ...]) -> str | None:
+    """Why a buffer cannot be cut along these axes: parts must start where no swizzling or block begins anew."""
+    layout, rank = encoding(source.encoding), len(source.shape)
+    if isinstance(layout, PaddedShared) and layout.rank < rank:
+        return "a padded buffer of several stages cannot be cut"
+    if layout.rank != rank:
+        return None
+    try:
+        places = to_linear_layout(layout, source.shape).pseudo_invert()
+    except LayoutError:
+        return None
+    for axis in cut:
+        size = result.shape[axis]
+        while size < source.shape[axis]:
+            steps = places.apply(**{name: size * (dim == axis) for dim, name in enumerate(dimension_names(rank))})
+            place = dict(zip(places.out_names, steps, strict=True))
+            if place.get("block"):
+                return f"axis {axis} is divided among blocks: it cannot be cut"
+            if place["offset"] & (place["offset"] - 1):
+                return f"axis {axis} cannot be cut inside the swizzling pattern"
+            size *= 2
+    return None
+
+
+def _verify_trans(op: Op) -> None:
+    source, result = _buffers(op)
+    _same_elements(op, source, result)
+    order = op.attributes["order"]
+    if not isinstance(order, DenseArray) or sorted(order.values) != list(range(len(source.shape))):
+        raise VerificationError(op, f"order must name each of {len(source.shape)} axes once")
+    wanted = tuple(source.shape[axis] for axis in order.values)
+    require(result.shape == wanted, op, f"transposing {source} by {list(order.values)} does not give {result}")
+    if len(order.values) == encoding(source.encoding).rank:
+        require_layout(op, transposed, source, result, order.values)
+
+
+def _verify_reshape(op: Op) -> None:
+    source, result = _buffers(op)
+    _same_elements(op, source, result)
+    require(source.numel == result.numel, op, f"{source} and {result} differ in their number of elements")
+    whole = source.alloc_shape[-len(source.shape) :] == source.shape
+    require(whole, op, f"cannot reshape {source}, which is a part of an allocation")
+
+
+def _verify_reinterpret(op: Op) -> None:
+    source, result = _buffers(op)
+    same = source.space == result.space and source.mutable == result.mutable
+    require(same, op, f"{source} and {result} differ in memory or mutability")
+    for type in (source, result):
+        rank = encoding(type.encoding).rank
+        whole = type.shape[-rank:] == type.alloc_shape[-rank:]
+        require(whole, op, f"cannot reinterpret {type}, which is a part of an allocation")
+    pads = [_padding(type) for type in (source, result)]
+    require(pads[0] == pads[1], op, "the layouts leave different holes between the elements")
+    bits = [prod(type.alloc_shape) * type.bits for type in (source, result)]
+    require(bits[0] == bits[1], op, f"{source} and {result} differ in size: {bits[0]} and {bits[1]} bits")
+
+
+def _padding(type: MemDescType) -> tuple[tuple[int, int], ...]:
+    """Where a layout leaves holes, in bytes."""
+    layout = encoding(type.encoding)
+    size = type.bits // 8
+    return tuple((a * size, b * size) for a, b in layout.pads) if isinstance(layout, PaddedShared) else ()
+
+
 declare(
     "ttg.local_alloc",
+    verify=_verify_alloc,
     effect=Effect.ALLOCATE,
     effect_of=allocation_effect,
     **assembly("?( %src){} : =>", "src?", "result"),
@@ -28,12 +210,16 @@ declare(
 declare("ttg.local_dealloc", effect=Effect.WRITE, **assembly(" %src{} : !src", "src"))
 declare(
     "ttg.local_load",
+    verify=_verify_load,
     effect=Effect.READ,
     **assembly(" %src?( token %token){} : !src -> !result", "src token?", "result", types={"token": async_token}),
 )
-declare("ttg.local_store", effect=Effect.WRITE, **assembly(" %src, %dst{} : !src -> !dst", "src dst"))
+declare(
+    "ttg.local_store", verify=_verify_store, effect=Effect.WRITE, **assembly(" %src, %dst{} : !src -> !dst", "src dst")
+)
 declare(
     "ttg.local_gather",
+    verify=_verify_indexed,
     effect=Effect.READ,
     required=("axis",),
     **assembly(
@@ -45,6 +231,7 @@ declare(
 )
 declare(
     "ttg.local_scatter",
+    verify=_verify_indexed,
     effect=Effect.WRITE,
     required=("axis",),
     **assembly(
@@ -55,6 +242,7 @@ declare(
 )
 declare(
     "ttg.local_atomic_scatter_rmw",
+    verify=_verify_indexed,
     effect=Effect.READ_WRITE,
     required=("atomic_rmw_op", "axis"),
     **assembly(
@@ -69,11 +257,20 @@ declare(
 
 declare(
     "ttg.memdesc_index",
+    verify=_verify_index,
     **assembly(" %src[%index]{} : !src -> !result", "src index", "result", types={"index": i32}),
 )
 declare(
-    "ttg.memdesc_subslice", required=("offsets",), **assembly(" %src[#offsets*]{} : !src -> !result", "src", "result")
+    "ttg.memdesc_subslice",
+    verify=_verify_subslice,
+    required=("offsets",),
+    **assembly(" %src[#offsets*]{} : !src -> !result", "src", "result"),
 )
-declare("ttg.memdesc_trans", required=("order",), **assembly(" %src{} : !src -> !result", "src", "result"))
-declare("ttg.memdesc_reshape", **assembly(" %src{} : !src -> !result", "src", "result"))
-declare("ttg.memdesc_reinterpret", **assembly(" %src{} : !src -> !result", "src", "result"))
+declare(
+    "ttg.memdesc_trans",
+    verify=_verify_trans,
+    required=("order",),
+    **assembly(" %src{} : !src -> !result", "src", "result"),
+)
+declare("ttg.memdesc_reshape", verify=_verify_reshape, **assembly(" %src{} : !src -> !result", "src", "result"))
+declare("ttg.memdesc_reinterpret", verify=_verify_reinterpret, **assembly(" %src{} : !src -> !result", "src", "result"))

@@ -65,6 +65,8 @@ _KEYWORD = re.compile(r"(?!(?:tensor|[su]?i\d+|index|none|b?f\d+\w*|tf32)\b)([a-
 _PLAIN: dict[str, Type] = {"index": index, "none": none, "!ttg.async.token": async_token, **FLOATS}
 _CARRIED = frozenset(("vector", "memref"))
 """Types that no op of ours looks into."""
+TYPE_RULES: list[Callable[[Type], None]] = []
+"""Functions that raise ValueError for a type that breaks a rule. Dialects fill it."""
 ATTRIBUTE_SPELLINGS: dict[str, Callable[[str], str]] = {}
 """Per kind of attribute (`#ttg.blocked`) a function to the one spelling of its text. Dialects fill it."""
 
@@ -109,9 +111,16 @@ class AttributeParser(Scanner):
             return known
         self.position = head.end()
         self.skip_space()
-        found = self._type_after(head[0], start)
-        self._types[self.text[start:end]] = found
+        found = self._types[self.text[start:end]] = self._checked(self._type_after(head[0], start), start)
         return found
+
+    def _checked(self, type: Type, start: int) -> Type:
+        try:
+            for check in TYPE_RULES:
+                check(type)
+        except ValueError as error:
+            raise self.problem(str(error), start) from None
+        return type
 
     def types(self) -> list[Type]:
         """`T, U`."""
@@ -129,7 +138,8 @@ class AttributeParser(Scanner):
 
     def type_body(self, head: str) -> Type:
         """The type `head` followed by what stands here, as op formats abbreviate it: `<f32>`."""
-        return self._type_after(head, self.position)
+        start = self.position
+        return self._checked(self._type_after(head, start), start)
 
     def function_type(self) -> FunctionType:
         """`(T, U) -> V`."""
