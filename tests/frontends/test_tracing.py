@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import traced
-from evaluating import parameter
+from evaluating import parameter, run_time
 from test_evaluate import KERNELS
 from traced import MISTAKES, endless, flow, python_all_over, scaled
 
@@ -77,6 +77,12 @@ KINDS: dict[str, dict[str, Any]] = {
     **{name: {"frontend": name} for name in ("ast", "bytecode", "trace")},
     "interpreter": {"interpret": True},
 }
+
+
+def test_control_flow_as_functions_reads_alike() -> None:
+    values = {"out": run_time("*i32"), "n": run_time("i32")}
+    texts = {ttir(flow, frontend, values) for frontend in ("ast", "bytecode", "trace")}
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

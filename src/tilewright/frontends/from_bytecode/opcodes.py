@@ -24,6 +24,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from tilewright.frontends import operations
+from tilewright.language.python_code import has_opcodes
 
 Made = Iterator[tuple[str, Any]]
 
@@ -99,6 +100,8 @@ _LEAVING = frozenset(("constant", "jump", "pop", "return"))
 
 def tried(code: CodeType) -> Positions | None:
     """Where the first `try` statement stands; `with` and comprehensions have protected code, too, but no `try`."""
+    if not has_opcodes(code, ("PUSH_EXC_INFO",)):
+        return None
     found = list(dis.get_instructions(code))
     handlers = {i.offset for i in found if i.opname == "PUSH_EXC_INFO"}
     if not handlers or any(i.opname in ("BEFORE_WITH", "BEFORE_ASYNC_WITH") for i in found):
