@@ -85,7 +85,8 @@ OPS = {
     ),
     "k width": (
         "tensor<16x16xf16, #a4>",
-        "%b = arith.constant dense<0.0> : tensor<16x16xf16, #b>\n%c = arith.constant dense<0.0> : tensor<16x16xf32, #mma>\n"
+        "%b = arith.constant dense<0.0> : tensor<16x16xf16, #b>\n"
+        "%c = arith.constant dense<0.0> : tensor<16x16xf32, #mma>\n"
         "%r = tt.dot %x, %b, %c : tensor<16x16xf16, #a4> * tensor<16x16xf16, #b> -> tensor<16x16xf32, #mma>",
         "kWidth differs: 4 and 2",
     ),
@@ -142,12 +143,14 @@ OPS = {
     "warps of a partition": (
         "i32",
         "ttg.warp_specialize()\ndefault {\n  ttg.warp_yield\n}\npartition0() num_warps(2) {\n"
-        "  %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #row>\n  ttg.warp_return\n} : () -> ()",
+        "  %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #row>\n"
+        "  ttg.warp_return\n} : () -> ()",
         "is for 4 warps, but here are 2",
     ),
     "warps not a power of two": (
         "i32",
-        "ttg.warp_specialize()\ndefault {\n  ttg.warp_yield\n}\npartition0() num_warps(3) {\n  ttg.warp_return\n} : () -> ()",
+        "ttg.warp_specialize()\ndefault {\n  ttg.warp_yield\n}\npartition0() num_warps(3) {\n"
+        "  ttg.warp_return\n} : () -> ()",
         "3 warps: no power of two",
     ),
 }
