@@ -32,6 +32,8 @@ _FLAG_ATTRIBUTES = frozenset(FLAGS.values())
 
 def parse_flags(parser: Parser, attributes: dict[str, Attribute]) -> None:
     """`fastmath<fast>`, `overflow<nsw, nuw>`, each optional."""
+    if parser.looks_at(":"):
+        return
     for word, name in FLAGS.items():
         if parser.keyword(word):
             attributes[name] = tuple(Keyword(flag) for flag in parser.list(parser.identifier, "<", ">"))

@@ -1,8 +1,7 @@
-"""Reading types, attributes and locations.
+"""Reading types and attributes.
 
 !tt.ptr<f32>      tensor<4x8xi32>      (i32) -> f32
 {a = 1 : i32, b = dense<0.0> : tensor<4xf32>, c = array<i32: 1, 0>, d = "text", e = @f, g}
-loc("x"(#loc3))   with   #loc3 = loc("kernel.py":3:5)
 """
 
 from __future__ import annotations
@@ -13,24 +12,18 @@ from typing import TypeAlias
 
 from tilewright.ir.attributes import (
     UNIT,
-    UNKNOWN,
     Attribute,
-    CallLocation,
     Dense,
     DenseArray,
-    FileLocation,
-    FusedLocation,
     Keyword,
-    Location,
-    NameLocation,
     Number,
     Opaque,
     Symbol,
 )
-from tilewright.ir.brackets import closing
 from tilewright.ir.errors import counted
 from tilewright.ir.literals import read_number
-from tilewright.ir.scanner import SPACE, Scanner
+from tilewright.ir.location_parser import ALIAS, LocationParser
+from tilewright.ir.scanner import SPACE
 from tilewright.ir.types import (
     FLOATS,
     FunctionType,
@@ -50,7 +43,6 @@ from tilewright.ir.types import (
 
 Nested: TypeAlias = "str | list[Nested]"
 
-_ALIAS = re.compile(r"^([#!][\w.$]+)[ \t]*=[ \t]*", re.MULTILINE | re.ASCII)
 _REFERENCE = re.compile(r"(#[\w.$]+)" + SPACE, re.ASCII)
 _TYPE_HEAD = re.compile(r"!?[A-Za-z_][\w$.]*", re.ASCII)
 _EXTENT = re.compile(r"(\d+)x")
@@ -71,22 +63,25 @@ ATTRIBUTE_SPELLINGS: dict[str, Callable[[str], str]] = {}
 """Per kind of attribute (`#ttg.blocked`) a function to the one spelling of its text. Dialects fill it."""
 
 
-class AttributeParser(Scanner):
+class AttributeParser(LocationParser):
     """Reads everything that is no op."""
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text, file)
         self._types: dict[str, Type] = {}
-        self._locations: dict[str, Location] = {}
         self._attributes: dict[str, Attribute] = {}
-        self._aliases = {match[1]: match.end() for match in _ALIAS.finditer(text)}
 
     def skip_aliases(self) -> None:
         """Go past definitions of aliases (`#loc1 = …`), which were found at the start, and resources."""
-        while match := _ALIAS.match(self.text, self.position):
+        while match := ALIAS.match(self.text, self.position):
             self.position = match.end()
-            if self.location() is None:
-                self.type() if match[1][0] == "!" else self.attribute()
+            if self.looks_at("loc("):
+                self._aliased_location(match[1], match.start())
+                self.position = self._alias_ends[match[1]]
+            elif match[1][0] == "!":
+                self.type()
+            else:
+                self.attribute()
         resources = self.match(_RESOURCES)
         if resources is not None:
             self.skip_aliases()
@@ -103,7 +98,7 @@ class AttributeParser(Scanner):
             raise self.error("a type")
         end = head.end()
         if self.text.startswith("<", end):
-            end = self._closing(end)
+            end = self.bracket(end)
         known = self._types.get(self.text[start:end])
         if known is not None:
             self.position = end
@@ -155,13 +150,6 @@ class AttributeParser(Scanner):
         """`: (T, U) -> V`."""
         self.expect(":")
         return self.function_type()
-
-    def _closing(self, start: int) -> int:
-        """The position behind the bracket that closes the one at `start`."""
-        end = closing(self.text, start)
-        if end < 0:
-            raise self.problem("this '<' is not closed", start)
-        return end
 
     def _type_after(self, head: str, start: int) -> Type:
         """The type that starts with the word `head` at `start`; the position is behind it."""
@@ -227,7 +215,7 @@ class AttributeParser(Scanner):
             self.position = behind
             return found
         if self.looks_at("<"):
-            self.position = self._closing(self.position)
+            self.position = self.bracket(self.position)
         text = self.text[start : self.position].rstrip()
         self.skip_space()
         return OpaqueType(_WHITE.sub(" ", text))
@@ -294,7 +282,7 @@ class AttributeParser(Scanner):
             return self._aliased(reference[1])
         end = reference.end(1)
         if self.text.startswith("<", end):
-            self.position = end = self._closing(end)
+            self.position = end = self.bracket(end)
             self.skip_space()
         return Opaque(self._canonical(reference[1], self.text[start:end], start))
 
@@ -368,82 +356,6 @@ class AttributeParser(Scanner):
         if self.looks_at("["):
             return list(self.list(self._dense_elements, "[", "]"))
         return self._element_text()
-
-    # Locations
-
-    def location(self) -> Location | None:
-        """`loc(…)` if it stands here."""
-        if not self.text.startswith("loc(", self.position):
-            return None
-        self.position += 4
-        self.skip_space()
-        found = self._location()
-        self.expect(")")
-        return found
-
-    def _location(self) -> Location:
-        if self.looks_at("#"):
-            return self._location_alias()
-        if self.looks_at('"'):
-            return self._named_location()
-        match self.keyword("unknown", "callsite", "fused", "loc"):
-            case "unknown":
-                return UNKNOWN
-            case "callsite":
-                return self._call_location()
-            case "fused":
-                if self.looks_at("<"):
-                    self.position = self._closing(self.position)
-                    self.skip_space()
-                return FusedLocation(tuple(self.list(self._location, "[", "]")))
-            case _:
-                raise self.error("a location")
-
-    def _named_location(self) -> Location:
-        """`"file":3:5`, `"file":3:5 to 4:9`, `"x"`, `"x"(…)`."""
-        text = self.string()
-        if self.optional(":"):
-            line = self.integer()
-            self.expect(":")
-            column = self.integer()
-            return FileLocation(text, line, column, *self._location_end(line))
-        if not self.optional("("):
-            return NameLocation(text, UNKNOWN)
-        child = self._location()
-        self.expect(")")
-        return NameLocation(text, child)
-
-    def _location_end(self, line: int) -> tuple[int, int]:
-        """` to 4:9`, ` to :9`, or nothing: (0, 0)."""
-        if not self.keyword("to"):
-            return 0, 0
-        end_line = line if self.looks_at(":") else self.integer()
-        self.expect(":")
-        return end_line, self.integer()
-
-    def _call_location(self) -> Location:
-        self.expect("(")
-        callee = self._location()
-        self.expect("at")
-        caller = self._location()
-        self.expect(")")
-        return CallLocation(callee, caller)
-
-    def _location_alias(self) -> Location:
-        reference = self.demand(_REFERENCE, "a location")
-        name = reference[1]
-        known = self._locations.get(name)
-        if known is not None:
-            return known
-        if name not in self._aliases:
-            raise self.problem(f"there is no location {name}", reference.start())
-        behind, self.position = self.position, self._aliases[name]
-        found = self.location()
-        if found is None:
-            raise self.error("a location")
-        self.position = behind
-        self._locations[name] = found
-        return found
 
 
 _BY_FIRST_CHARACTER: dict[str, Callable[[AttributeParser], Attribute]] = {

@@ -23,6 +23,7 @@ from tilewright.ir.types import Type
 
 _VALUE = re.compile(r"%([\w$.\-]+)(?:#(\d+))?" + SPACE, re.ASCII)
 _RESULT = re.compile(r"%([\w$.\-]+)(?::(\d+))?" + SPACE, re.ASCII)
+_COMMA = re.compile("," + SPACE)
 _BLOCK = re.compile(r"\^([\w$.\-]+)" + SPACE, re.ASCII)
 _COUNTED = re.compile(r"_\d+\Z")
 _ARGUMENT_NAME = re.compile(r"arg\d+")
@@ -99,9 +100,21 @@ class Parser(AttributeParser):
 
     def operands(self) -> list[Reference]:
         """`%x, %y`, or nothing."""
-        if not self.looks_at("%"):
-            return []
-        return self.list(self.operand)
+        found: list[Reference] = []
+        text, position = self.text, self.position
+        match = _VALUE.match(text, position)
+        while match is not None:
+            found.append(Reference(match[1], int(match[2] or 0), position))
+            position = match.end()
+            comma = _COMMA.match(text, position)
+            if comma is None:
+                break
+            position = comma.end()
+            match = _VALUE.match(text, position)
+            if match is None:
+                raise self.error("a value such as %x", position)
+        self.position = position
+        return found
 
     def resolve(self, reference: Reference, type: Type) -> Value:
         """The value of that name; one that is defined later is remembered.

@@ -14,8 +14,8 @@ from tilewright.ir.quoting import unquoted
 
 T = TypeVar("T")
 
-SPACE = r"(?:\s+|//[^\n]*)*"
-_SPACE = re.compile(SPACE)
+SPACE = r"\s*(?://[^\n]*\s*)*"
+_space = re.compile(SPACE).match
 _IDENTIFIER = re.compile(r"([A-Za-z_][\w$]*)" + SPACE, re.ASCII)
 _DOTTED = re.compile(r"([A-Za-z_][\w$.]*)" + SPACE, re.ASCII)
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"' + SPACE)
@@ -50,9 +50,12 @@ class Scanner:
         return ParseError(message, self.file, line, position - start + 1, source)
 
     def skip_space(self) -> None:
-        match = _SPACE.match(self.text, self.position)
+        self.position = self._behind_space(self.position)
+
+    def _behind_space(self, position: int) -> int:
+        match = _space(self.text, position)
         assert match is not None, "the pattern matches the empty text"
-        self.position = match.end()
+        return match.end()
 
     def at_end(self) -> bool:
         return self.position >= len(self.text)
@@ -64,8 +67,7 @@ class Scanner:
     def optional(self, literal: str) -> bool:
         """Read `literal` if it comes next."""
         if self.text.startswith(literal, self.position):
-            self.position += len(literal)
-            self.skip_space()
+            self.position = self._behind_space(self.position + len(literal))
             return True
         return False
 
