@@ -48,6 +48,7 @@ class Table:
 TABLES = (
     Table("Compile, load, launch", "measure_start.py", environment={"TRITON_ALWAYS_COMPILE": "1"}, is_quick=True),
     Table("Reading", "measure_reading.py", is_quick=True),
+    Table("Passes, beside Triton", "measure_passes.py"),
     Table("Run, one thread", "measure_run.py", is_quick=True),
     Table("Tuning", "measure_tuning.py"),
     Table("Sanitizer", "measure_sanitizer.py"),

@@ -46,15 +46,16 @@ class Tree:
     @property
     def version(self) -> str:
         """Which Triton it is: `3.7`; development versions count as the release that comes of them."""
-        text = self._text("python/triton/__init__.py") or ""
+        text = self.text("python/triton/__init__.py") or ""
         match = re.search(r"__version__ = '(\d+\.\d+)", text)
         return {"3.4": "3.5"}.get(match[1], match[1]) if match else "3.7"
 
     def read(self, name: str) -> str | None:
         """The text of a file below `test`; None when there is none."""
-        return self._text(f"test/{name}")
+        return self.text(f"test/{name}")
 
-    def _text(self, name: str) -> str | None:
+    def text(self, name: str) -> str | None:
+        """The text of a file; None when there is none."""
         if (self.path / "test").is_dir() and not self.revision:
             file = self.path / name
             return file.read_text() if file.exists() else None

@@ -138,6 +138,7 @@ REPORTS: tuple[Report, ...] = (
 PIPELINES: dict[str, Sequence[Pass]] = {
     "ttir": pipeline.PASSES,
     "normalize": pipeline.NORMALIZING,
+    **{f"ttir-{capability}": pipeline.device_passes(capability) for capability in CAPABILITIES},
     **{f"ttgir-{capability}": ttgir_passes(TtgirOptions(capability)) for capability in CAPABILITIES},
 }
 """Lists of passes under one name."""

@@ -65,8 +65,12 @@ class Emitter:
         type = TensorType(shape, tile.type.scalar)
         return tile if tile.type is type else self.op("tt.broadcast", (tile,), type)
 
-    def along(self, axis: int, rank: int, column: Value) -> Value:
-        """A tile of one axis as one that extends along `axis` of `rank`."""
+    def along(self, axis: int, rank: int, column: Value, *, reshape: bool = False) -> Value:
+        """A tile of one axis as one that extends along `axis` of `rank`; by one `tt.reshape` if that is wanted."""
+        if reshape and rank > 1:
+            extents = [1] * rank
+            extents[axis] = (column.type.shape or (1,))[0]
+            return self.op("tt.reshape", (column,), TensorType(tuple(extents), column.type.scalar))
         for i in range(rank):
             if i != axis:
                 shape = column.type.shape or ()
@@ -126,6 +130,8 @@ class Expansion:
                 rewrite(self, op)
             elif op.name == "arith.select" and self._is_expanded(op.result.type):
                 self._select(op)
+            elif op.name == "ub.poison" and self._is_expanded(op.result.type):
+                self._poison(op)
 
     def hand_on_parts(self, op: Op) -> None:
         """Let a loop, a condition, a call or a terminator take and give parts."""
@@ -166,6 +172,11 @@ class Expansion:
         ]
         self.replaced.append(op)
 
+    def _poison(self, op: Op) -> None:
+        emit = Emitter(op)
+        self.parts[op.result] = [emit.op("ub.poison", (), type) for type in self.part_types(op.result.type) or ()]
+        self.replaced.append(op)
+
     def _expand_signature(self, function: Op) -> bool:
         """Let a function that takes or returns expanded values say that it takes and returns their parts."""
         type = function.attributes["function_type"]
@@ -203,18 +214,31 @@ class BlockOfMemory:
         base: the pointer to the first element of the tensor.
         shape, strides: of the tensor, i64.
         block: the shape of the block.
+        reshape: tiles of one axis get the others by one `tt.reshape`, instead of by `tt.expand_dims` one by one.
     """
 
     def __init__(
-        self, emit: Emitter, base: Value, shape: Sequence[Value], strides: Sequence[Value], block: tuple[int, ...]
+        self,
+        emit: Emitter,
+        base: Value,
+        shape: Sequence[Value],
+        strides: Sequence[Value],
+        block: tuple[int, ...],
+        *,
+        reshape: bool = False,
     ) -> None:
         self.emit, self.base, self.shape, self.strides, self.block = emit, base, shape, strides, block
+        self._reshape = reshape
+
+    def along(self, axis: int, column: Value) -> Value:
+        """A tile of one axis as one that extends along `axis` of the block."""
+        return self.emit.along(axis, len(self.block), column, reshape=self._reshape)
 
     def positions(self, offset: Value, axis: int) -> Value:
         """offset, offset + 1, … along `axis`."""
         emit, extent = self.emit, self.block[axis]
         start = emit.splat(offset, (extent,))
-        return emit.along(axis, len(self.block), emit.binary("arith.addi", start, emit.range(extent)))
+        return self.along(axis, emit.binary("arith.addi", start, emit.range(extent)))
 
     def pointers(self, positions: Iterable[Value]) -> Value:
         """base + the sum of positions * stride.

@@ -10,14 +10,19 @@ were written and who called.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tilewright.ir.attributes import CallLocation, Location, Symbol
-from tilewright.ir.core import Op
-from tilewright.transforms.functions import functions_of, symbol_name
+from tilewright.ir.core import Op, Value
+from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.structure_control_flow import structure_functions
 from tilewright.transforms.symbol_dce import symbol_dce
 
 
 def inline(module: Op, *, every_call: bool = False) -> bool:
-    """Inline every call in `module` of a function that has one block, is not `noinline` and does not call itself.
+    """Inline every call in `module` of a function that is not `noinline` and does not call itself.
+
+    Functions with early returns are structured first; one whose blocks form a cycle stays.
 
     Args:
         module: what to change.
@@ -29,52 +34,80 @@ def inline(module: Op, *, every_call: bool = False) -> bool:
     functions = {symbol_name(function): function for function in functions_of(module)}
     if len(functions) < 2:
         return False
+    structure_functions([function for function in functions.values() if not is_public(function)])
     inlined = {name: function for name, function in functions.items() if every_call or not _stays(function)}
-    finished: set[Op] = set()
+    inliner = _Inliner(inlined, Counter(_callee_name(op) for op in module.walk() if op.name == "tt.call"))
     for function in functions.values():
-        _inline_calls(function, inlined, finished, ())
+        inliner.inline_calls(function, ())
     symbol_dce(module)
     return True
 
 
-def _inline_calls(caller: Op, functions: dict[str, Op], finished: set[Op], callers: tuple[Op, ...]) -> None:
-    """Inline into `caller`, callees first."""
-    if caller in finished:
-        return
-    for op in list(caller.walk()):
-        if op.name != "tt.call":
-            continue
-        callee = _callee(op, functions)
-        if callee is None or callee is caller or callee in callers:
-            continue
-        _inline_calls(callee, functions, finished, (*callers, caller))
-        if len(callee.regions[0].blocks) == 1:
-            _inline_call(op, callee)
-    finished.add(caller)
+class _Inliner:
+    """The inlining of one module.
+
+    Args:
+        functions: what may be inlined, by name.
+        calls: how often each function is called.
+    """
+
+    def __init__(self, functions: dict[str, Op], calls: Counter[str]) -> None:
+        self._functions, self._calls = functions, calls
+        self._finished: set[Op] = set()
+
+    def inline_calls(self, caller: Op, callers: tuple[Op, ...]) -> None:
+        """Inline into `caller`, callees first."""
+        if caller in self._finished:
+            return
+        for op in list(caller.walk()):
+            if op.name != "tt.call":
+                continue
+            name = _callee_name(op)
+            callee = self._functions.get(name)
+            if callee is None or callee is caller or callee in callers:
+                continue
+            self.inline_calls(callee, (*callers, caller))
+            if len(callee.regions[0].blocks) == 1:
+                self._calls[name] -= 1
+                _inline_call(op, callee, for_good=not self._calls[name] and not is_public(callee))
+        self._finished.add(caller)
 
 
 def _stays(function: Op) -> bool:
     return function.attributes.get("noinline") is True
 
 
-def _callee(call: Op, functions: dict[str, Op]) -> Op | None:
+def _callee_name(call: Op) -> str:
     symbol = call.attributes["callee"]
     assert isinstance(symbol, Symbol), "a call names its callee"
-    return functions.get(symbol.name)
+    return symbol.name
 
 
-def _inline_call(call: Op, callee: Op) -> None:
-    """Copy the body of `callee` in front of `call`, whose results become what it returns."""
+def _inline_call(call: Op, callee: Op, *, for_good: bool) -> None:
+    """Put a copy of the body of `callee` in front of `call`, whose results become what it returns.
+
+    Args:
+        call: the call.
+        callee: the function.
+        for_good: this is the last call: the body itself moves.
+    """
     body, target = callee.regions[0].block, call.block
     assert target is not None, "a call is in a block"
-    mapping = dict(zip(body.args, call.operands, strict=True))
+    mapping: dict[Value, Value] = {}
+    if for_good:
+        for argument, operand in zip(body.args, call.operands, strict=True):
+            argument.replace_by(operand)
+    else:
+        mapping = dict(zip(body.args, call.operands, strict=True))
     locations: dict[int, Location] = {}  # by identity: hashing chains of calls would take longer than the copy
     for op in body:
         if op is body.last:
             call.replace([mapping.get(value, value) for value in op.operands])
             return
-        copy = target.insert(op.clone(mapping), call)
-        for inner in copy.walk():
+        if for_good:
+            op.unlink()
+        placed = target.insert(op if for_good else op.clone(mapping), call)
+        for inner in placed.walk():
             inner.location = _called_from(inner.location, call.location, locations)
 
 

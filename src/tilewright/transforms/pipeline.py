@@ -7,18 +7,23 @@ Afterwards a kernel is one function with structured control flow only, without b
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.combine import combine_keeping_bases
-from tilewright.transforms.cse import loop_aware_cse
+from tilewright.transforms.combine import combine, combine_keeping_bases
+from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm
-from tilewright.transforms.loop_unroll import unroll_and_tidy
+from tilewright.transforms.loop_unroll import loop_unroll, unroll_and_tidy
 from tilewright.transforms.reorder_broadcast import reorder_broadcast
-from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
+from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import (
+    DescriptorOptions,
+    rewrite_tensor_descriptor_to_pointer,
+)
+from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer, rewrite_tensor_pointer_by_axis
 from tilewright.transforms.structure_control_flow import structure_control_flow
 from tilewright.transforms.symbol_dce import symbol_dce
 
@@ -39,6 +44,27 @@ NORMALIZING = (
     *PASSES[:3],  # without these a back end cannot read a module
     Pass("adopt_libraries", adopt_libraries),  # names that only text from elsewhere has
 )
+
+
+def device_passes(capability: int) -> tuple[Pass, ...]:
+    """The passes that make TTIR for a GPU, as Triton 3.9 has them and in its order.
+
+    Args:
+        capability: the compute capability of the device, such as 80; from 90 on it moves blocks by descriptors.
+    """
+    by_pointers = partial(rewrite_tensor_descriptor_to_pointer, options=DescriptorOptions(reshape=True))
+    without_engine = (Pass("rewrite_tensor_descriptor_to_pointer", by_pointers),) if capability < 90 else ()
+    return (
+        Pass("inline", inline),
+        Pass("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis),  # axis analysis sees each axis
+        *without_engine,
+        Pass("canonicalize", canonicalize),
+        Pass("combine", combine),
+        Pass("reorder_broadcast", reorder_broadcast),
+        Pass("cse", cse),
+        Pass("symbol_dce", symbol_dce),
+        Pass("loop_unroll", loop_unroll),
+    )
 
 
 def optimize_ttir(

@@ -58,8 +58,8 @@ def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> bool:
 
 
 def _is_uniform(value: Value) -> bool:
-    """Whether all elements are equal: a splat, a constant, or a scalar."""
-    return value.type.shape is None or number_of(value) is not None or defining_op(value, "tt.splat") is not None
+    """Whether it is a tile whose elements are known to be equal: a splat, or a constant."""
+    return value.type.shape is not None and (number_of(value) is not None or defining_op(value, "tt.splat") is not None)
 
 
 def _broadcast_source(value: Value) -> Value | None:
@@ -69,24 +69,20 @@ def _broadcast_source(value: Value) -> Value | None:
 
 def _scalar_of(value: Value, rewriter: Rewriter) -> Value:
     """The element of a uniform tile."""
-    splat = defining_op(value, "tt.splat")
-    if splat is not None:
-        return splat.operands[0]
     number = number_of(value)
-    if number is None or value.type.shape is None:
-        return value
-    return rewriter.constant(number.value, value.type.scalar)
+    if number is not None:
+        return rewriter.constant(number.value, value.type.scalar)
+    assert value.op is not None, "a uniform tile is a splat or a constant"
+    return value.op.operands[0]
 
 
 def _uniform_tile(value: Value, shape: tuple[int, ...], op: Op, rewriter: Rewriter) -> Value:
-    """A uniform tile with another shape; scalars stay scalars."""
-    splat = defining_op(value, "tt.splat")
-    if splat is not None:
-        return rewriter.create(op, "tt.splat", splat.operands, (_reshaped(value.type, shape),)).result
+    """A uniform tile with another shape."""
     number = number_of(value)
-    if number is None or value.type.shape is None:
-        return value
-    return rewriter.constant(number.value, _reshaped(value.type, shape))
+    if number is not None:
+        return rewriter.constant(number.value, _reshaped(value.type, shape))
+    assert value.op is not None, "a uniform tile is a splat or a constant"
+    return rewriter.create(op, "tt.splat", value.op.operands, (_reshaped(value.type, shape),)).result
 
 
 def _reshaped(type: Type, shape: tuple[int, ...]) -> TensorType:

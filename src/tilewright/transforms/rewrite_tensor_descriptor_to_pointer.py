@@ -43,9 +43,11 @@ class DescriptorOptions:
 
     Attributes:
         rounding: whether loads are to be rounded to tf32; before Triton 3.6 they did not.
+        reshape: tiles of one axis get the others by `tt.reshape`, as in Triton 3.9.
     """
 
     rounding: bool = True
+    reshape: bool = False
 
 
 def rewrite_tensor_descriptor_to_pointer(module: Op, options: DescriptorOptions | None = None) -> bool:
@@ -58,7 +60,7 @@ class Descriptors(Expansion):
 
     def __init__(self, options: DescriptorOptions) -> None:
         super().__init__()
-        self._rounding = options.rounding
+        self._rounding, self._reshape = options.rounding, options.reshape
 
     def part_types(self, type: Type) -> list[Type] | None:
         """Base, shape, strides, padding, rounding."""
@@ -86,31 +88,32 @@ class Descriptors(Expansion):
 
     def load(self, op: Op) -> None:
         descriptor, *indices = op.operands
-        access = _Access(op, self.parts[descriptor], _block(descriptor))
-        pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
-        self._load(op, access, pointers, mask)
+        access = self._access(op, _block(descriptor))
+        offsets = [access.emit.widened(index) for index in indices]
+        outside = access.outside()
+        self._load(op, access, *access.block_at(offsets), outside)
 
     def gather(self, op: Op) -> None:
-        descriptor, rows, column = op.operands
-        access = _Access(op, self.parts[descriptor], _tile(op.result.type))
-        self._load(op, access, *access.rows_at(rows, column))
+        _, rows, column = op.operands
+        access = self._access(op, _tile(op.result.type))
+        self._load(op, access, *access.rows_at(rows, column), access.outside())
 
     def store(self, op: Op) -> None:
         descriptor, *indices, value = op.operands
-        access = _Access(op, self.parts[descriptor], _block(descriptor))
+        access = self._access(op, _block(descriptor))
         pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
         self._store(op, pointers, value, mask)
 
     def scatter(self, op: Op) -> None:
-        descriptor, rows, column, value = op.operands
-        access = _Access(op, self.parts[descriptor], _tile(value.type))
+        _, rows, column, value = op.operands
+        access = self._access(op, _tile(value.type))
         pointers, mask = access.rows_at(rows, column)
         self._store(op, pointers, value, mask)
 
     def reduce(self, op: Op) -> None:
         descriptor, *indices, value = op.operands
         block = _block(descriptor)
-        access = _Access(op, self.parts[descriptor], block)
+        access = self._access(op, block)
         pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
         attributes: dict[str, Attribute] = {
             "atomic_rmw_op": Keyword(_reduction(op, block.element)),
@@ -120,10 +123,13 @@ class Descriptors(Expansion):
         access.emit.op("tt.atomic_rmw", (pointers, value, mask), value.type, attributes)
         self.replaced.append(op)
 
-    def _load(self, op: Op, access: _Access, pointers: Value, mask: Value) -> None:
+    def _access(self, op: Op, tile: TensorType) -> _Access:
+        return _Access(op, self.parts[op.operands[0]], tile, reshape=self._reshape)
+
+    def _load(self, op: Op, access: _Access, pointers: Value, mask: Value, outside: Value) -> None:
         """Put a masked load in the place of `op`."""
         emit, tile = access.emit, access.tile
-        value = emit.op("tt.load", (pointers, mask, access.outside()), tile, _kept(op))
+        value = emit.op("tt.load", (pointers, mask, outside), tile, _kept(op))
         if self._rounding and tile.element is f32:
             value = _rounded_if(emit, access.rounds, value)
         if value.type is not op.result.type:
@@ -181,14 +187,13 @@ def _reduction(op: Op, element: Type) -> str:
 class _Access:
     """One access through a descriptor."""
 
-    def __init__(self, op: Op, parts: Sequence[Value], tile: TensorType) -> None:
+    def __init__(self, op: Op, parts: Sequence[Value], tile: TensorType, *, reshape: bool) -> None:
         self.emit = Emitter(op)
         self.tile = TensorType(tile.shape, tile.element)
         rank = len(tile.shape)
         self.pads, self.rounds = parts[1 + 2 * rank], parts[-1]
-        self._memory = BlockOfMemory(
-            self.emit, parts[0], parts[1 : 1 + rank], parts[1 + rank : 1 + 2 * rank], tile.shape
-        )
+        shape, strides = parts[1 : 1 + rank], parts[1 + rank : 1 + 2 * rank]
+        self._memory = BlockOfMemory(self.emit, parts[0], shape, strides, tile.shape, reshape=reshape)
 
     def block_at(self, offsets: Sequence[Value]) -> tuple[Value, Value]:
         """The pointers and the mask of the block at `offsets`."""
@@ -198,7 +203,7 @@ class _Access:
     def rows_at(self, rows: Value, column: Value) -> tuple[Value, Value]:
         """The pointers and the mask of parts of `rows`, from `column` on."""
         emit = self.emit
-        wide = emit.along(0, 2, rows)
+        wide = self._memory.along(0, rows)
         wide = emit.op("arith.extsi", (wide,), with_element(wide.type, i64))
         return self._pointers_and_mask([wide, self._memory.positions(emit.widened(column), 1)])
 

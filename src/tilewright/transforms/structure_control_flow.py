@@ -14,7 +14,7 @@ every path from it reaches; what several arms reach before that is copied into e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tilewright.dialects.cf import target_operands
 from tilewright.ir.core import Block, Op, Region, Value
@@ -24,15 +24,37 @@ from tilewright.transforms.functions import functions_of
 
 def structure_control_flow(module: Op) -> bool:
     """Give every function of `module` one block, unless its blocks form a cycle; returns whether anything changed."""
+    return structure_functions(functions_of(module))
+
+
+def structure_functions(functions: Iterable[Op]) -> bool:
+    """As `structure_control_flow`, of some functions."""
     changed = False
-    for function in functions_of(module):
+    for function in functions:
         region = function.regions[0]
+        if len(region.blocks) > 1:
+            changed |= _drop_unreachable(region)
         if len(region.blocks) > 1:
             joins = meeting_points(region.block)
             if joins is not None:
                 _structure(region, joins)
                 changed = True
     return changed
+
+
+def _drop_unreachable(region: Region) -> bool:
+    """Erase the blocks that nothing jumps to (front ends leave one behind a `return`); returns whether any was."""
+    reachable, pending = {region.block}, [region.block]
+    while pending:
+        fresh = [block for block in successors(pending.pop()) if block not in reachable]
+        reachable.update(fresh)
+        pending += fresh
+    unreachable = [block for block in region.blocks if block not in reachable]
+    for block in unreachable:
+        for op in block:
+            op.drop_uses()
+    region.blocks = [block for block in region.blocks if block in reachable]
+    return bool(unreachable)
 
 
 def meeting_points(entry: Block) -> dict[Block, Block | None] | None:

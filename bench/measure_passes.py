@@ -1,0 +1,86 @@
+"""One process of the table "Passes": prints a JSON line per row. `run.py` starts it.
+
+TRITON_PYTHON names a Python that has Triton 3.9; without it there are no rows. Each row is a median over the kernels
+whose TTIR the tests have; both sides verify after every pass and are measured in one run, the best of several each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import peers
+
+import tilewright.dialects
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
+from tilewright.ir.printer import print_op
+from tilewright.transforms.pipeline import device_passes
+
+if not tilewright.dialects.__all__:
+    raise ImportError("the parser needs declared ops")
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+FOLDERS = {"transforms/modules": "*.ttir", "ir/triton_text": "*.source"}
+KERNELS = [path for folder, pattern in FOLDERS.items() for path in sorted((TESTS / folder).glob(pattern))]
+REPEAT = 15
+CAPABILITIES = (80, 90)
+
+
+def ttir_passes() -> Iterator[dict[str, Any]]:
+    """The passes on TTIR, beside `make_ttir` of Triton's back end for NVIDIA."""
+    python = os.environ.get("TRITON_PYTHON")
+    if not python:
+        return
+    modules = [path.read_text() for path in KERNELS]
+    known = [text for text in modules if "tt.make_tensor_ptr" not in text]  # 3.9 has no block pointers
+    texts = [print_op(parse_module(text), triton="3.9") for text in known]
+    requests = [{"module": text, "capability": c, "repeat": REPEAT} for text in texts for c in CAPABILITIES]
+    script = str(TESTS / "oracle/tritons_ttir.py")
+    lines = "\n".join(map(json.dumps, requests))
+    answers = subprocess.run([python, script], input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout
+    theirs = [json.loads(line)["seconds"] for line in answers.splitlines()]
+    ours = [best(text, device_passes(capability)) for text in texts for capability in CAPABILITIES]
+    middle = sorted(zip(theirs, ours, strict=True), key=lambda pair: pair[0] / pair[1])[len(ours) // 2]
+    yield {
+        "row": f"TTIR passes, median of {len(ours)} kernels",
+        "ours": middle[1],
+        "peers": {"triton": middle[0]},
+        "against": "triton",
+        "bar": 1.0,
+    }
+
+
+def best(text: str, passes: Any) -> float:
+    """The seconds that passes take on a module, verification included."""
+    return min(timed(parse_module(text), passes) for _ in range(REPEAT))
+
+
+def timed(module: Op, passes: Any) -> float:
+    start = time.thread_time()
+    run_passes(module, passes)
+    return time.thread_time() - start
+
+
+ROWS: tuple[tuple[str, Callable[[], Iterator[dict[str, Any]]]], ...] = (("TTIR passes", ttir_passes),)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
+    only = parser.parse_args().only
+    peers.limit_threads(1)
+    for name, measure in ROWS:
+        if re.search(only, name):
+            for row in measure():
+                print(json.dumps(row), flush=True)
+
+
+main()

@@ -1,0 +1,120 @@
+"""Our passes on TTIR next to Triton's: on what its front end makes of the tutorials, ours of the examples.
+
+`TRITON_PYTHON` names an interpreter with Triton 3.9, `TRITON_TREE` a checkout of Triton (or `PATH@REVISION` of a
+repository) for its tutorials. Compared are the ops, by kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tutorial_kernels import KERNELS
+
+import tilewright.dialects
+from tilewright.compiler.parameters import front_end_parameters
+from tilewright.frontends.choice import make_ttir
+from tilewright.frontends.evaluate.frame import EvaluateOptions
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
+from tilewright.ir.printer import print_op
+from tilewright.runtime import jit
+from tilewright.transforms.pipeline import device_passes
+
+assert tilewright.dialects.__all__
+
+TESTS = Path(__file__).parents[1]
+EXAMPLES = sorted(path.stem for path in (TESTS.parent / "examples").glob("*.py") if path.stem not in ("arrays", "demo"))
+CAPABILITIES = (80, 90)
+
+
+def theirs(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    python = os.environ.get("TRITON_PYTHON")
+    if not python:
+        pytest.skip("TRITON_PYTHON names no interpreter with Triton 3.9")
+    script = str(TESTS / "oracle/tritons_ttir.py")
+    lines = "\n".join(map(json.dumps, requests))
+    done = subprocess.run([python, script], input=lines, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [dict(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def tutorial(file: str) -> str:
+    tree = os.environ.get("TRITON_TREE")
+    if not tree:
+        pytest.skip("TRITON_TREE names no checkout of Triton")
+    sys.path.append(str(TESTS / "conformance"))
+    lit = importlib.import_module("lit")
+    text = lit.tree_of(tree).text(f"python/tutorials/{file}.py")
+    assert text is not None, f"there is no tutorial {file} in {tree}"
+    return str(text)
+
+
+def kinds(module: Op) -> Counter[str]:
+    return Counter(op.name for op in module.walk())
+
+
+def check(source: str, expected: str, capability: int) -> None:
+    """Our passes leave as many ops as Triton's, up to two in a hundred, and at least one op in each."""
+    module = parse_module(source)
+    run_passes(module, device_passes(capability))
+    found, wanted = kinds(module), kinds(parse_module(expected))
+    assert abs(found.total() - wanted.total()) <= max(1, 0.02 * wanted.total()), {
+        name: (found[name], wanted[name]) for name in found | wanted if found[name] != wanted[name]
+    }
+
+
+@pytest.mark.slow
+def test_tutorials() -> None:
+    texts = {file: tutorial(file) for file in {file for file, *_ in KERNELS}}
+    requests = [
+        {"text": texts[file], "kernel": kernel, "signature": types, "constants": constants, "capability": capability}
+        for file, kernel, types, constants in KERNELS
+        for capability in CAPABILITIES
+    ]
+    compared = 0
+    for request, answer in zip(requests, theirs(requests), strict=True):
+        if "error" in answer:  # fp8 needs a newer device
+            assert request["kernel"] == "block_scaled_matmul_kernel", answer["error"]
+            assert request["capability"] == 80, answer["error"]
+            continue
+        check(answer["source"], answer["ttir"], request["capability"])
+        compared += 1
+    assert compared == 2 * len(KERNELS) - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Triton accepts what our front end makes of a kernel, and its passes leave what ours leave."""
+    sources: list[Any] = []
+    build = jit.build
+
+    def kept(source: Any, *rest: Any) -> Any:
+        sources.append(source)
+        return build(source, *rest)
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "build", kept)
+    monkeypatch.syspath_prepend(str(TESTS.parent / "examples"))
+    importlib.reload(importlib.import_module(example)).main()
+    texts = [print_op(before_passes(source), triton="3.9") for source in sources]
+    requests = [{"module": text, "capability": capability} for text in texts for capability in CAPABILITIES]
+    assert requests
+    for request, answer in zip(requests, theirs(requests), strict=True):
+        check(request["module"], answer["ttir"], request["capability"])
+
+
+def before_passes(source: Any) -> Op:
+    """What the front end makes of a kernel that is being built."""
+    function = source.fn.fn
+    parameters = front_end_parameters(source.specs)
+    return make_ttir(function, parameters, name=function.__name__, options=EvaluateOptions(), frontend="ast")

@@ -1,0 +1,113 @@
+"""Run by the interpreter of an environment with Triton: reads kernels as JSON, writes what Triton makes of them.
+
+Input, a line for each: a dictionary with `text` (a file), `kernel`, `signature`, `constants`, `capability`; or with
+`module` (TTIR) and `capability`. Output, a line for each: `source` (TTIR of the front end), `ttir` (after the passes),
+`seconds` (of the passes, best of `repeat`).
+Of the file only jitted functions, constants and imports of Triton are executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import ASTSource, make_backend
+
+IMPORT = re.compile(r"import triton( |$)|import triton\.language|from triton\.language")
+
+
+def reduced(text: str) -> str:
+    """The part of a file that defines kernels."""
+    kept: list[ast.stmt] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and any("triton.jit" in ast.unparse(d) for d in node.decorator_list):
+            node.decorator_list = [ast.parse("triton.jit", mode="eval").body]
+            kept.append(node)
+        elif is_constant(node) or IMPORT.match(ast.unparse(node)):
+            kept.append(node)
+    return "\n\n".join(map(ast.unparse, kept)) + "\n"
+
+
+def is_constant(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+
+
+def loaded(text: str, folder: str) -> Any:
+    path = Path(folder) / "kernels.py"
+    path.write_text(reduced(text))
+    spec = importlib.util.spec_from_file_location("kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def constant(value: Any) -> Any:
+    """`tl.float16` is meant by the text."""
+    if isinstance(value, str) and value.startswith("tl."):
+        return getattr(triton.language, value[3:])
+    return value
+
+
+def optimized(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What Triton makes of one request."""
+    backend = make_backend(GPUTarget("cuda", request["capability"], 32))
+    options = backend.parse_options({})
+    make = from_text(request, folder) if "module" in request else from_kernel(request, folder, backend, options)
+    best = float("inf")
+    for _ in range(request.get("repeat", 1)):
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        module = make(context)
+        text = module.str_nodebug()
+        start = time.thread_time()
+        module = backend.make_ttir(module, {}, options, request["capability"])
+        best = min(best, time.thread_time() - start)
+    return {"source": text, "ttir": module.str_nodebug(), "seconds": best}
+
+
+def from_text(request: dict[str, Any], folder: str) -> Any:
+    path = Path(folder) / "kernel.ttir"
+    path.write_text(request["module"])
+
+    def make(context: Any) -> Any:
+        module = ir.parse_mlir_module(str(path), context)
+        module.context = context
+        return module
+
+    return make
+
+
+def from_kernel(request: dict[str, Any], folder: str, backend: Any, options: Any) -> Any:
+    kernel = getattr(loaded(request["text"], folder), request["kernel"])
+    constants = {name: constant(value) for name, value in request["constants"].items()}
+    names = kernel.arg_names
+    signature = {name: request["signature"].get(name, "constexpr") for name in names}
+    attributes = {(names.index(n),): [["tt.divisibility", 16]] for n, t in signature.items() if t[0] == "*"}
+    source = ASTSource(kernel, signature, constants, attributes)
+    implementation, modules = backend.get_codegen_implementation(options), backend.get_module_map()
+    return lambda context: source.make_ir(backend.target, options, implementation, modules, context)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                answer = optimized(request, folder)
+            except Exception as error:  # noqa: BLE001 - the test is told
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            sys.stdout.write(json.dumps(answer) + "\n")
+
+
+main()
