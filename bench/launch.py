@@ -29,7 +29,7 @@ from tilewright.runtime.drivers.cpu.launcher import (
     launch_record,
     run_grid,
 )
-from tilewright.runtime.drivers.cpu.loader import load_kernel, map_code
+from tilewright.runtime.drivers.cpu.loader import map_code
 
 SIGNATURE = "define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch)"
 EMPTY = f"{SIGNATURE} {{\n ret void\n}}"
@@ -90,7 +90,7 @@ done:
 
 def entry(ir: str) -> int:
     blob = link(compile_object(ir, host_target()))
-    return load_kernel(blob.image, blob.symbols["kernel"])
+    return map_code(blob.image).address + blob.symbols["kernel"]
 
 
 def native(ir: str, types: list[str], constants: list[str]) -> NativeKernel:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.language import operations
+from tilewright.language.extra.bessel import cyl_bessel_i0, cyl_bessel_i1, j0, j1, jn, y0, y1, yn
 from tilewright.language.math import abs, ceil, cos, erf, exp, exp2, floor, fma, log, log2, rsqrt, sin, sqrt
 from tilewright.semantics.arithmetic import common_operands, or_, shl, shr, sub, to_tensor, truediv, xor
 from tilewright.semantics.casting import bitcast, cast
@@ -33,6 +34,8 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cyl_bessel_i0",
+    "cyl_bessel_i1",
     "div_rn",
     "double_as_longlong",
     "erf",
@@ -63,6 +66,9 @@ __all__ = [
     "isfinited",
     "isinf",
     "isnan",
+    "j0",
+    "j1",
+    "jn",
     "log",
     "log1p",
     "log2",
@@ -83,6 +89,9 @@ __all__ = [
     "tanh",
     "trunc",
     "uint_as_float",
+    "y0",
+    "y1",
+    "yn",
 ]
 
 
