@@ -17,6 +17,7 @@ from test_evaluate import KERNELS
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.frontends import evaluate_kernel, from_ast, from_bytecode
+from tilewright.frontends.from_bytecode import opcodes
 from tilewright.frontends.from_bytecode.opcodes import REFUSED, SUPPORTED, is_known
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
@@ -45,6 +46,23 @@ def test_every_opcode_of_this_python_is_known() -> None:
     unknown = {name for name in dis.opmap if not name.startswith("INSTRUMENTED_") and not is_known(name)}
     assert unknown == set()
     assert SUPPORTED.keys() & REFUSED.keys() == set()
+
+
+NEW_IN_3_14 = """
+    ANNOTATIONS_PLACEHOLDER BUILD_INTERPOLATION BUILD_TEMPLATE JUMP_IF_FALSE JUMP_IF_TRUE LOAD_COMMON_CONSTANT
+    LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_SMALL_INT LOAD_SPECIAL NOT_TAKEN POP_ITER
+"""
+
+
+def test_the_opcodes_that_3_14_adds_are_known() -> None:
+    assert [name for name in NEW_IN_3_14.split() if not is_known(name)] == []
+
+
+def test_an_opcode_that_nobody_knows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: translate for name, translate in SUPPORTED.items() if name != "BUILD_TUPLE"}
+    monkeypatch.setattr(opcodes, "SUPPORTED", known)
+    with pytest.raises(CompilationError, match=r"(?s)instruction BUILD_TUPLE cannot.*forms.py:.*a, \(b, c\) = n"):
+        from_bytecode.read_function(forms.tuples)
 
 
 @pytest.mark.parametrize("kernel", FORMS, ids=lambda kernel: kernel.__name__)

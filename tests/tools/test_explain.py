@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import tilewright as tw
+import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.hir_text import listing
@@ -137,3 +139,10 @@ def test_every_step_has_a_line_of_text(name: str) -> None:
         steps = list(hir.walk(function.body))
         assert len(lines) > len(steps)
         assert all(line.source for line in lines)
+
+
+def test_a_lambda_has_no_source_but_bytecode() -> None:
+    kernel = tw.jit(lambda x, n: tl.store(x, n))
+    columns = explain(kernel, [ArgumentSpec("x", "*i32", 16), ArgumentSpec("n", "i32")], ["ast", "bytecode"]).columns
+    assert [stage.title for stage in columns["ast"]] == ["cannot"]
+    assert [stage.title for stage in columns["bytecode"]] == ["bytecode", "HIR", "TTIR", "machine code"]

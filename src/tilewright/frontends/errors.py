@@ -12,7 +12,7 @@ class NoSource(Diagnostic):
 
     title: ClassVar[str] = "the source of `{name}` is not available"
     label: ClassVar[str] = "looked in {file}"
-    help: ClassVar[str] = "define kernels in a file (or a notebook cell), not through exec() or the prompt"
+    help: ClassVar[str] = 'define kernels with `def` in a file or a notebook cell, or use frontend="bytecode"'
     name: str
     file: str
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends.choice import READERS, make_ttir
+from tilewright.frontends.errors import NoSource
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.hir_text import listing
 from tilewright.ir.core import Op
@@ -29,7 +30,7 @@ from tilewright.ir.printer import print_op
 from tilewright.runtime.build import build, current_backend
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.sources import ASTSource
-from tilewright.support.diagnostics import TilewrightError
+from tilewright.support.diagnostics import CompilationError, TilewrightError
 from tilewright.tools import show
 from tilewright.transforms.pipeline import optimize_ttir
 
@@ -104,7 +105,7 @@ def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -
         module = _module(python, specs, frontend)
         optimize_ttir(module)
         yield Listing("TTIR", list(_ir(module, python)))
-        source = ASTSource.of(JITFunction(python, frontend=frontend), python.__name__, specs)
+        source = ASTSource.of(JITFunction(python, frontend=frontend), _symbol(python), specs)
         compiled = build(source, current_backend(), {})
         yield Listing("machine code", [Line(line) for line in str(compiled.asm["asm"]).splitlines()])
     except TilewrightError as error:
@@ -113,14 +114,20 @@ def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -
 
 def _module(python: FunctionType, specs: Sequence[ArgumentSpec], frontend: str) -> Op:
     parameters = front_end_parameters(specs)
-    return make_ttir(python, parameters, name=python.__name__, options=EvaluateOptions(), frontend=frontend)
+    return make_ttir(python, parameters, name=_symbol(python), options=EvaluateOptions(), frontend=frontend)
+
+
+def _symbol(python: FunctionType) -> str:
+    """The name of the kernel in code, where a lambda needs one."""
+    return JITFunction(python, frontend="bytecode").repr()
 
 
 def _syntax(python: FunctionType, specs: Sequence[ArgumentSpec]) -> Listing:
     """The syntax tree, node by node."""
     lines, first = inspect.getsourcelines(python)
     (function,) = ast.parse(textwrap.dedent("".join(lines))).body
-    assert isinstance(function, ast.FunctionDef), "the source of a kernel is its `def`"
+    if not isinstance(function, ast.FunctionDef):
+        raise CompilationError(NoSource(python.__name__, python.__code__.co_filename))
     return Listing("AST", [line for statement in function.body for line in _nodes(statement, 0, first - 1)])
 
 

@@ -391,7 +391,9 @@ def _call_named(machine: Machine, count: int) -> None:
 
 
 def _call_spread(machine: Machine, has_keywords: bool) -> None:
-    named = machine.stack.pop() if has_keywords else Named([])
+    named: Any = machine.stack.pop() if has_keywords else Empty
+    if named is Empty:  # as in 3.14 the place of keywords that there are not
+        named = Named([])
     found = machine.stack.pop()
     items = found if isinstance(found, Items) else Items([found], {0})
     callee, _ = _callee(machine)

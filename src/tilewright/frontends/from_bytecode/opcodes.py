@@ -3,6 +3,7 @@
     3.11   LOAD_METHOD sum, PRECALL 1, CALL 1           method "sum", call (1, ())
     3.12   LOAD_ATTR (sum, method), CALL 1              method "sum", call (1, ())
     3.13   LOAD_FAST_LOAD_FAST (x, y)                   load "x", load "y"
+    3.14   LOAD_SMALL_INT 3, BINARY_OP []               constant 3, subscript
 
 The vocabulary (`arg` in parentheses):
 
@@ -30,6 +31,9 @@ Made = Iterator[tuple[str, Any]]
 
 MATRIX_PRODUCT = "the operator `@`"
 _AFTER_3_12 = bool(sys.version_info >= (3, 13))
+_AFTER_3_13 = bool(sys.version_info >= (3, 14))
+_COMMON_CONSTANTS = (AssertionError, NotImplementedError, tuple, all, any)
+"""By number in LOAD_COMMON_CONSTANT (3.14)."""
 _LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5
 """Numbers of CALL_INTRINSIC_1 (3.12 and later)."""
 
@@ -104,7 +108,7 @@ def tried(code: CodeType) -> Positions | None:
         return None
     found = list(dis.get_instructions(code))
     handlers = {i.offset for i in found if i.opname == "PUSH_EXC_INFO"}
-    if not handlers or any(i.opname in ("BEFORE_WITH", "BEFORE_ASYNC_WITH") for i in found):
+    if not handlers or any(i.opname in ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL") for i in found):
         return None
     entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # `dis` has it, its stubs do not
     start = min((entry.start for entry in entries if entry.target in handlers), default=0)
@@ -184,6 +188,9 @@ def _pairs(*ops: str) -> Callable[[dis.Instruction], Made]:
 
 
 def _binary(found: dis.Instruction) -> Made:
+    if found.argrepr in ("[", "[]"):  # 3.14
+        yield "subscript", None
+        return
     function = BINARY.get(found.argrepr.rstrip("="))
     yield ("refuse", MATRIX_PRODUCT) if function is None else ("binary", function)
 
@@ -256,11 +263,16 @@ def _raise(found: dis.Instruction) -> Made:
 
 
 def _spread(found: dis.Instruction) -> Made:
-    yield "call_spread", bool((found.arg or 0) & 1)
+    yield "call_spread", _AFTER_3_13 or bool((found.arg or 0) & 1)
+
+
+def _common_constant(found: dis.Instruction) -> Made:
+    constant = _COMMON_CONSTANTS[found.arg or 0]
+    yield ("assertion", None) if constant is AssertionError else ("constant", constant)
 
 
 def _end_for(found: dis.Instruction) -> Made:
-    """The iterator is gone already in this vocabulary; 3.13 follows with a POP_TOP for it."""
+    """The iterator is gone already in this vocabulary; 3.13 follows with a POP_TOP for it, 3.14 with a POP_ITER."""
     if _AFTER_3_12:
         yield "constant", None
 
@@ -333,18 +345,24 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "LOAD_ASSERTION_ERROR": _alone("assertion"),
     "LOAD_ATTR": _load_attribute,
     "LOAD_CLOSURE": _with("closure"),
+    "LOAD_COMMON_CONSTANT": _common_constant,
     "LOAD_CONST": _with("constant"),
     "LOAD_DEREF": _with("load"),
     "LOAD_FAST": _with("load"),
     "LOAD_FAST_AND_CLEAR": _with("take"),
+    "LOAD_FAST_BORROW": _with("load"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _pairs("load", "load"),
     "LOAD_FAST_CHECK": _with("load"),
     "LOAD_FAST_LOAD_FAST": _pairs("load", "load"),
     "LOAD_GLOBAL": _load_global,
     "LOAD_METHOD": _with("method"),
     "LOAD_NAME": _with("load"),
+    "LOAD_SMALL_INT": _with("constant"),
     "MAKE_CELL": _nothing,
     "MAKE_FUNCTION": _with("function"),
     "NOP": _nothing,
+    "NOT_TAKEN": _nothing,
+    "POP_ITER": _alone("pop"),
     "POP_JUMP_BACKWARD_IF_FALSE": _fixed("branch", "false"),
     "POP_JUMP_BACKWARD_IF_NONE": _fixed("branch", "none"),
     "POP_JUMP_BACKWARD_IF_NOT_NONE": _fixed("branch", "not none"),
@@ -389,13 +407,17 @@ _ASYNC, _CLASS, _DICT, _IMPORT, _MATCH, _SET = (
     "a set",
 )
 _TRY, _WITH, _YIELD, _GLOBAL, _SUPER = "`try`", "`with`", "`yield`", "`global`", "`super()`"
+_TEMPLATE = "a template string"
 _INTERNAL = "a bytecode instruction that compiled functions do not contain"
 
 REFUSED: Mapping[str, str] = {
+    "ANNOTATIONS_PLACEHOLDER": _INTERNAL,
     "ASYNC_GEN_WRAP": _ASYNC,
     "BEFORE_ASYNC_WITH": _ASYNC,
     "BEFORE_WITH": _WITH,
+    "BUILD_INTERPOLATION": _TEMPLATE,
     "BUILD_SET": _SET,
+    "BUILD_TEMPLATE": _TEMPLATE,
     "CALL_INTRINSIC_2": _INTERNAL,
     "CHECK_EG_MATCH": _TRY,
     "CHECK_EXC_MATCH": _TRY,
@@ -418,12 +440,15 @@ REFUSED: Mapping[str, str] = {
     "IMPORT_STAR": _IMPORT,
     "INTERPRETER_EXIT": _INTERNAL,
     "JUMP": _INTERNAL,
+    "JUMP_IF_FALSE": _INTERNAL,
+    "JUMP_IF_TRUE": _INTERNAL,
     "JUMP_NO_INTERRUPT": _INTERNAL,
     "LOAD_BUILD_CLASS": _CLASS,
     "LOAD_CLASSDEREF": _CLASS,
     "LOAD_FROM_DICT_OR_DEREF": _CLASS,
     "LOAD_FROM_DICT_OR_GLOBALS": _CLASS,
     "LOAD_LOCALS": _CLASS,
+    "LOAD_SPECIAL": _WITH,
     "LOAD_SUPER_ATTR": _SUPER,
     "LOAD_SUPER_METHOD": _SUPER,
     "LOAD_ZERO_SUPER_ATTR": _SUPER,
