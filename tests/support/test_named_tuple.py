@@ -1,53 +1,113 @@
-"""Our `NamedTuple` makes the classes that Python's makes."""
+"""Our named tuples are those of Python, in everything that is asked of them."""
 
 from __future__ import annotations
 
+import copy
+import inspect
 import pickle
 import typing
+from typing import Any
 
 import pytest
 
-from tilewright.support import named_tuple
+from tilewright.support.named_tuple import NamedTuple
 
 
-class Ours(named_tuple.NamedTuple):
+class Ours(NamedTuple):
     """A place."""
 
     file: str
-    line: int = 1
-    column: int = 2
+    line: int = 7
+    column: int = 1
 
     @property
     def text(self) -> str:
         return f"{self.file}:{self.line}"
 
+    def __str__(self) -> str:
+        return self.text
+
     @classmethod
-    def of(cls, file: str) -> Ours:
+    def of(cls, file: str) -> Any:
         return cls(file, 3)
 
 
-class Python(typing.NamedTuple):
+class Theirs(typing.NamedTuple):
     """A place."""
 
     file: str
-    line: int = 1
-    column: int = 2
+    line: int = 7
+    column: int = 1
+
+    @property
+    def text(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def of(cls, file: str) -> Any:
+        return cls(file, 3)
 
 
-@pytest.mark.parametrize("name", ["__doc__", "__module__", "_fields", "_field_defaults", "__bases__"])
-def test_it_says_of_itself_what_pythons_says(name: str) -> None:
-    assert getattr(Ours, name) == getattr(Python, name)
+class Empty(NamedTuple):
+    pass
 
 
-def test_it_is_a_tuple_with_names_and_methods() -> None:
-    place = Ours("a.py", column=7)
-    assert place == ("a.py", 1, 7)
-    assert place.text == "a.py:1"
-    assert Ours.of("b.py")._replace(line=4) == Ours("b.py", 4)
-    assert repr(place) == "Ours(file='a.py', line=1, column=7)"
-    assert pickle.loads(pickle.dumps(place)) == place
-    assert typing.get_type_hints(Ours) == {"file": str, "line": int, "column": int}
-    with pytest.raises(AttributeError):
-        place.line = 3  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        Ours()  # type: ignore[call-arg]
+QUESTIONS: dict[str, typing.Callable[[Any], Any]] = {
+    "fields": lambda kind: (kind._fields, kind._field_defaults, kind.__match_args__, kind.__doc__),
+    "made": lambda kind: [kind("a"), kind("a", 2, 3), kind(column=4, file="b")],
+    "signature": lambda kind: [(name, p.default) for name, p in inspect.signature(kind).parameters.items()],
+    "bases": lambda kind: (kind.__bases__, kind.__module__, kind.of("a")),
+    "types": lambda kind: typing.get_type_hints(kind),
+    "parts": lambda kind: (kind("a").file, kind("a")[1], kind("a").text, str(kind("a")), len(kind("a"))),
+    "repr": lambda kind: repr(kind("a", None)).replace(kind.__name__, ""),
+    "equal": lambda kind: (kind("a") == ("a", 7, 1), hash(kind("a")) == hash(("a", 7, 1)), kind("a") < kind("b")),
+    "replaced": lambda kind: (kind("a")._replace(line=9), type(kind("a")._replace(file="")) is kind),
+    "dict": lambda kind: kind("a")._asdict(),
+    "from values": lambda kind: kind._make(iter("abc")),
+    "copied": lambda kind: (copy.copy(kind("a")), type(copy.deepcopy(kind("a"))) is kind),
+    "pickled": lambda kind: (
+        pickle.loads(pickle.dumps(kind("a"))),
+        type(pickle.loads(pickle.dumps(kind("a")))) is kind,
+    ),
+    "no others": lambda kind: hasattr(kind("a"), "__dict__"),
+}
+ERRORS: list[typing.Callable[[Any], Any]] = [
+    lambda kind: kind(),
+    lambda kind: kind("a", 1, 2, 3),
+    lambda kind: kind("a", row=1),
+    lambda kind: kind("a", file="b"),
+    lambda kind: setattr(kind("a"), "line", 3),
+    lambda kind: setattr(kind("a"), "row", 3),
+    lambda kind: kind._make("a" * 9),
+    lambda kind: kind._make("a"),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_answers_are_the_same(question: str) -> None:
+    assert QUESTIONS[question](Ours) == QUESTIONS[question](Theirs)
+
+
+@pytest.mark.parametrize("wrong", ERRORS)
+def test_errors_are_of_the_same_kind(wrong: typing.Callable[[Any], Any]) -> None:
+    with pytest.raises((TypeError, AttributeError)) as theirs:
+        wrong(Theirs)
+    with pytest.raises(theirs.type):
+        wrong(Ours)
+
+
+def test_others() -> None:
+    assert Empty() == ()
+    with pytest.raises(TypeError, match="row"):
+        Ours("a")._replace(row=2)
+    match Ours("a", 2):
+        case Ours(file, line):
+            assert (file, line) == ("a", 2)
+    with pytest.raises(TypeError, match="come first"):
+
+        class Wrong(NamedTuple):
+            first: int = 1
+            second: int
