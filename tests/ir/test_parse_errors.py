@@ -81,3 +81,18 @@ def test_place() -> None:
     error = caught.value
     assert (error.file, error.line, error.column) == ("bad.ttir", 3, 25)
     assert error.source.strip() == LINES["operand_type"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("#a = #ttg.slice<{dim = 0, parent = #a}>\ntt.func @f(tensor<4xf32, #a>)", "#a is defined by itself"),
+        ("!a = tensor<4x!a>\ntt.func @f(!a)", "!a is defined by itself"),
+        ('#loc = loc("x"(#loc))\ntt.func @f() loc(#loc)', "#loc is defined by itself"),
+        ("tt.func @f() attributes {a = " + "[" * 10000 + "}", "nested too deeply"),
+        ("tt.func @f(tensor<4xf32, #ttg.nothing<{}>>)", "#ttg.nothing is no layout"),
+    ],
+)
+def test_endless_text(text: str, problem: str) -> None:
+    with pytest.raises(ParseError, match=problem):
+        parse_module(text)

@@ -29,13 +29,14 @@ from tilewright.layouts.encodings import (
 from tilewright.layouts.queries import equivalent, num_ctas
 
 Infer: TypeAlias = Callable[..., Encoding]
+_LAYOUTS = ("#ttg.", "#ttng.")
 _DIALECTS = frozenset(("tt", "ttg", "ttng"))
 
 
 def layout_of(type: Type) -> Encoding | None:
-    """The layout of a tile or a buffer, if it has one."""
+    """The layout of a tile or a buffer, if it has one; attributes of other dialects are none."""
     text = type.encoding if isinstance(type, TensorType | MemDescType) else None
-    return encoding(text) if text else None
+    return encoding(text) if text is not None and text.startswith(_LAYOUTS) else None
 
 
 # The result's layout
@@ -43,11 +44,16 @@ def layout_of(type: Type) -> Encoding | None:
 
 def require_layout(op: Op, infer: Infer, source: Type, result: Type, *details: Any) -> None:
     """`result` has the layout that `infer(layout, shape, *details)` gives for `source`, or one that is as good."""
-    if layout_of(source) is None and layout_of(result) is None:
+    if _without_layout(source) and _without_layout(result):
         return
     problem = _layout_problem(infer, source, result, details)
     if problem is not None:
         raise VerificationError(op, problem)
+
+
+def _without_layout(type: Type) -> bool:
+    text = getattr(type, "encoding", None)
+    return text is None or not text.startswith(_LAYOUTS)
 
 
 def require_one_layout(op: Op, first: Type, second: Type) -> None:
@@ -58,10 +64,10 @@ def require_one_layout(op: Op, first: Type, second: Type) -> None:
 
 @cache
 def _layout_problem(infer: Infer, source: Type, result: Type, details: tuple[Any, ...]) -> str | None:
-    before, found = layout_of(source), layout_of(result)
-    if before is None or found is None:
-        return f"either both types have a layout or none: {source} and {result}"
     try:
+        before, found = layout_of(source), layout_of(result)
+        if before is None or found is None:
+            return f"either both types have a layout or none: {source} and {result}"
         wanted = infer(before, source.shape, *details)
     except LayoutError as error:
         return str(error)
@@ -119,13 +125,15 @@ def _verify_inside(op: Op, warps: int, around: tuple[int, int]) -> None:
 @cache
 def _misfit(type: Type, warps: int, around: tuple[int, int]) -> str | None:
     """Why the layout of `type` does not fit that many warps, threads per warp, and blocks."""
-    if isinstance(type, MemDescType):
-        layout, blocks = encoding(type.encoding), around[1]
-        found = num_ctas(layout) if isinstance(layout, Shared) else blocks
-        return _memory_problem(type) or _count_problem(layout, found, blocks, "blocks per cluster")
-    if isinstance(type, TensorType) and type.encoding is not None:
-        return _tile_problem(type, encoding(type.encoding), warps, around)
-    return None
+    layout = layout_of(type)
+    if layout is None:
+        return None
+    if isinstance(type, TensorType):
+        return _tile_problem(type, layout, warps, around)
+    assert isinstance(type, MemDescType), "only tiles and buffers have layouts"
+    blocks = around[1]
+    found = num_ctas(layout) if isinstance(layout, Shared) else blocks
+    return _memory_problem(type) or _count_problem(layout, found, blocks, "blocks per cluster")
 
 
 def _tile_problem(type: TensorType, layout: Encoding, warps: int, around: tuple[int, int]) -> str | None:
@@ -155,13 +163,17 @@ def _count_problem(layout: Encoding, found: int, wanted: int, what: str) -> str 
 # Buffers
 
 
-def check_memory(type: Type) -> None:
-    """The layout and the memory of a buffer fit its shape.
+def check_type(type: Type) -> None:
+    """The layout of a tile or a buffer can be read; that of a buffer, and its memory, fit its shape.
 
     Raises:
         ValueError: they do not.
     """
-    problem = _memory_problem(type) if isinstance(type, MemDescType) else None
+    try:
+        layout_of(type)
+        problem = _memory_problem(type) if isinstance(type, MemDescType) else None
+    except LayoutError as error:
+        problem = str(error)
     if problem is not None:
         raise ValueError(problem)
 
@@ -174,7 +186,15 @@ def _memory_problem(type: MemDescType) -> str | None:
         return "a memory descriptor needs one dimension or more, none of them empty"
     if len(alloc_shape) < rank or any(a > b for a, b in zip(shape, alloc_shape[-rank:], strict=True)):
         return f"the shape {list(shape)} is not a part of the allocation's shape {list(alloc_shape)}"
-    layout = encoding(type.encoding)
+    layout = layout_of(type)
+    if layout is None:
+        return f"{type.encoding} is no layout of buffers"
+    return _buffer_problem(type, layout)
+
+
+def _buffer_problem(type: MemDescType, layout: Encoding) -> str | None:
+    """Why the layout does not fit the shape or the memory."""
+    shape, rank = type.shape, len(type.shape)
     if any(extent & (extent - 1) for extent in shape[1:]) and not isinstance(layout, PaddedShared):
         return f"extents but the first must be powers of two, not {list(shape)}"
     if isinstance(layout, PaddedShared) and layout.rank not in (rank, rank - 1):
@@ -182,7 +202,7 @@ def _memory_problem(type: MemDescType) -> str | None:
     space = "#ttng.tensor_memory" if layout.text.startswith("#ttng.") else "#ttg.shared_memory"
     if type.space != space:
         return f"{layout.text} is a layout of {space}, not of {type.space}"
-    return _extent_problem(layout, alloc_shape)
+    return _extent_problem(layout, type.alloc_shape)
 
 
 def _extent_problem(layout: Encoding, alloc_shape: tuple[int, ...]) -> str | None:

@@ -164,7 +164,9 @@ def _verify_while(op: Op) -> None:
 
 
 def _parse_condition(parser: Parser, definition: OpDefinition) -> Op:
-    (condition,) = parser.list(parser.operand, "(", ")")
+    parser.expect("(")
+    condition = parser.operand()
+    parser.expect(")")
     attributes = parser.attributes()
     references = parser.operands()
     values = parser.resolve_all(references, parser.colon_types()) if references else []

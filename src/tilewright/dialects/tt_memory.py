@@ -86,7 +86,10 @@ def _memory_attributes(parser: Parser) -> dict[str, Attribute]:
     parse_cache_options(parser, attributes)
     padding = attributes.get("padding")
     if isinstance(padding, Number):
-        attributes["padding"] = Keyword(PADDINGS[int(padding.value)])
+        word = PADDINGS.get(int(padding.value))
+        if word is None:
+            raise parser.problem(f"there is no padding {padding.value}", parser.position)
+        attributes["padding"] = Keyword(word)
     return attributes
 
 

@@ -12,7 +12,7 @@ from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
-from tilewright.ir.types import IntType, Type, i1, with_element
+from tilewright.ir.types import IntType, TensorType, Type, i1, with_element
 from tilewright.layouts.encodings import Distributed, Encoding, LayoutError
 from tilewright.layouts.inference import expanded, reshaped, split, transposed
 from tilewright.layouts.queries import is_legal_cat
@@ -104,12 +104,19 @@ def _verify_cat(op: Op) -> None:
     a, b, new = (tensor(op, value) for value in (*op.operands, *op.results))
     rest_fits = a.shape[1:] == b.shape[1:] == new.shape[1:]
     require(rest_fits and a.shape[0] + b.shape[0] == new.shape[0], op, f"{a} and {b} do not give {new}")
+    _verify_cat_layouts(op, a, new)
+
+
+def _verify_cat_layouts(op: Op, a: TensorType, new: TensorType) -> None:
     before, after = layout_of(a), layout_of(new)
-    if isinstance(before, Distributed) and isinstance(after, Distributed):
-        legal = is_legal_cat(before, a.shape, after, new.shape)
-        require(legal, op, "a thread of the result must have as many elements as in both operands")
-    else:
+    if not isinstance(before, Distributed) or not isinstance(after, Distributed):
         require_one_layout(op, a, new)
+        return
+    try:
+        legal = is_legal_cat(before, a.shape, after, new.shape)
+    except LayoutError as error:
+        raise VerificationError(op, str(error)) from None
+    require(legal, op, "a thread of the result must have as many elements as in both operands")
 
 
 def _expect_shape(op: Op, shape: tuple[int, ...]) -> None:

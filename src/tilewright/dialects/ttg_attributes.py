@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.layout_rules import check_memory
+from tilewright.dialects.layout_rules import check_type
 from tilewright.ir.aliases import ALIAS_NAMES
 from tilewright.ir.attribute_parser import ATTRIBUTE_SPELLINGS, TYPE_RULES
 from tilewright.layouts.encodings import LayoutError, encoding
@@ -36,6 +36,6 @@ def _spelling(text: str) -> str:
         raise ValueError(str(error)) from None
 
 
-TYPE_RULES.append(check_memory)
+TYPE_RULES.append(check_type)
 ALIAS_NAMES.update({name: alias for alias, names in _ALIASES.items() for name in names})
 ATTRIBUTE_SPELLINGS.update({name: _spelling for name in (*ALIAS_NAMES, *_WITHOUT_ALIAS) if name != SHARED_MEMORY})

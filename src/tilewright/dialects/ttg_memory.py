@@ -103,7 +103,7 @@ def _verify_indexed(op: Op) -> None:
 
 
 def _same_elements(op: Op, source: MemDescType, result: MemDescType) -> None:
-    same = source.element is result.element and source.space == result.space and source.mutable == result.mutable
+    same = source.element is result.element and source.space == result.space and source.mutable >= result.mutable
     require(same, op, f"a view of {source} cannot be {result}: elements, memory or mutability differ")
 
 

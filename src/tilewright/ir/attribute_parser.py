@@ -208,12 +208,9 @@ class AttributeParser(LocationParser):
 
     def _other_type(self, head: str, start: int) -> Type:
         """An alias, or a type that is only carried along."""
-        target = self._aliases.get(head)
-        if target is not None:
-            behind, self.position = self.position, target
-            found = self.type()
-            self.position = behind
-            return found
+        if head in self._aliases:
+            with self.inside(head):
+                return self.type()
         if self.looks_at("<"):
             self.position = self.bracket(self.position)
         text = self.text[start : self.position].rstrip()
@@ -290,9 +287,8 @@ class AttributeParser(LocationParser):
         """The attribute that the alias `name` stands for."""
         found = self._attributes.get(name)
         if found is None:
-            behind, self.position = self.position, self._aliases[name]
-            found = self._attributes[name] = self.attribute()
-            self.position = behind
+            with self.inside(name):
+                found = self._attributes[name] = self.attribute()
         return found
 
     def _canonical(self, name: str, text: str, start: int) -> str:

@@ -6,6 +6,8 @@ loc("x"(#loc3))   with   #loc3 = loc("kernel.py":3:5)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tilewright.ir.attributes import UNKNOWN, CallLocation, FileLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.brackets import closing
@@ -29,6 +31,8 @@ class LocationParser(Scanner):
         super().__init__(text, file)
         self._locations: dict[str, Location] = {}
         self._aliases = {match[1]: match.end() for match in ALIAS.finditer(text)}
+        self._open: set[str] = set()
+        """Aliases whose definitions are being read."""
         self._alias_ends: dict[str, int] = {}
         """Behind the definitions that have been read."""
 
@@ -112,12 +116,25 @@ class LocationParser(Scanner):
             return known
         if name not in self._aliases:
             raise self.problem(f"there is no location {name}", start)
-        behind, self.position = self.position, self._aliases[name]
-        found = self._definition()
-        self._alias_ends[name] = self.position
-        self.position = behind
-        self._locations[name] = found
+        with self.inside(name):
+            found = self._locations[name] = self._definition()
+            self._alias_ends[name] = self.position
         return found
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Read the definition of the alias `name`; afterwards go on where this began.
+
+        Raises:
+            ParseError: it is being read already.
+        """
+        if name in self._open:
+            raise self.problem(f"{name} is defined by itself", self._aliases[name])
+        self._open.add(name)
+        behind, self.position = self.position, self._aliases[name]
+        yield
+        self.position = behind
+        self._open.discard(name)
 
     def _definition(self) -> Location:
         """What stands behind `#loc3 = `."""

@@ -77,6 +77,12 @@ class Parser(AttributeParser):
 
     def module(self) -> Op:
         """The whole text."""
+        try:
+            return self._module()
+        except RecursionError:
+            raise self.problem("this is nested too deeply", self.position) from None
+
+    def _module(self) -> Op:
         ops: list[Op] = []
         self.skip_aliases()
         while not self.at_end():
