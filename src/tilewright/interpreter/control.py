@@ -65,6 +65,9 @@ def _num_programs(machine: Machine, op: Op, operands: list[Any], frame: Frame) -
     return (np.int32(machine.grid[_axis(op)]),)
 
 
-@executes("llvm.intr.assume", "gpu.barrier", "ttg.barrier")
+@executes(
+    *("llvm.intr.assume", "gpu.barrier", "ttg.barrier"),
+    *("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"),
+)
 def _nothing(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     return ()

@@ -4,13 +4,13 @@
     machine.execute(op, [a, b], frame) -> [a + b]
 
 What an op without memory or control flow does is the `meaning` in its definition; everything else has an entry in
-EXECUTORS, which the modules `control`, `accesses`, `products`, `folding` and `buffers` fill.
+EXECUTORS, which the modules `control`, `accesses`, `products`, `folding`, `buffers` and `shared_memory` fill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.memory import Array, Memory
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
+from tilewright.ir.types import AsyncTokenType, PointerType, TensorDescType, TensorType, Type
 from tilewright.support.diagnostics import NotSupported, located
 
 Frame: TypeAlias = dict[Value, Any]
 """The values of one function call; regions see those of the ops around them."""
 Executor: TypeAlias = "Callable[[Machine, Op, list[Any], Frame], Sequence[Any]]"
+
+State = TypeVar("State")
 
 EXECUTORS: dict[str, Executor] = {}
 Extents = tuple[int, int, int]
@@ -67,6 +69,14 @@ class Machine:
         self.functions = functions
         self.arena: Array | None = None
         self.rows: dict[Value, Array] = {}
+        self._states: dict[str, Any] = {}
+
+    def state(self, name: str, make: Callable[[], State]) -> State:
+        """What executors keep about the program under `name`; made when it is first asked for."""
+        if name not in self._states:
+            self._states[name] = make()
+        found: State = self._states[name]
+        return found
 
     def execute(self, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
         """The results of `op`.
@@ -120,7 +130,9 @@ class Machine:
 
 def checked(result: Any, type: Type, op: Op) -> Any:
     """`result`, which must be what its type says."""
-    if isinstance(type, TensorDescType) or (isinstance(type, PointerType) and isinstance(type.pointee, TensorType)):
+    if isinstance(type, TensorDescType | AsyncTokenType) or (
+        isinstance(type, PointerType) and isinstance(type.pointee, TensorType)
+    ):
         return result
     dtype, shape = numpy_dtype(type), type.shape or ()
     fits = result.dtype == dtype and result.shape == shape

@@ -81,6 +81,12 @@ class Memory:
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.buffers = list(buffers)
 
+    def reserve(self, size: int, alignment: int) -> int:
+        """The address of `size` new bytes that live as long as this memory."""
+        array = np.zeros(size + alignment, np.uint8)
+        self.buffers.append(buffer_of("scratch memory", array))
+        return -(-int(array.ctypes.data) // alignment) * alignment
+
     def read(self, addresses: Array, dtype: np.dtype[Any], mask: Array | None, op: Op) -> np.ndarray[Any, Any]:
         """The elements at `addresses` where `mask` holds (None: everywhere); zero elsewhere.
 

@@ -1,0 +1,379 @@
+"""TTGIR: layouts are only a matter of who holds a value, shared memory is an array, copies arrive late.
+
+    %b = ttg.local_alloc : () -> !ttg.memdesc<2x64xf16, …>          an array that nobody has written yet
+    %v = ttg.memdesc_index %b[%i]                                   a view of it
+    %t = ttg.async_copy_global_to_local %p, %v                      nothing happens yet
+    ttg.async_wait %g {num = 0 : i32}                               now %v has its data
+
+A copy writes its buffer when the program waits for it, and not before: a pass that reads too early shows. What a matrix
+product that runs on reads must not have changed when the program waits for the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.accesses import UPDATES, BlockPointer
+from tilewright.interpreter.asynchrony import Copies, Products
+from tilewright.interpreter.buffers import UNWRITTEN
+from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.memory import Array
+from tilewright.interpreter.products import multiply_add
+from tilewright.ir.attributes import DenseArray, Keyword, Number
+from tilewright.ir.core import Op
+from tilewright.ir.operands import operand_groups
+from tilewright.ir.types import MemDescType
+
+TOKEN = np.bool_(True)
+"""The value of a token: order is that of the program."""
+
+
+def by_name(op: Op, operands: Sequence[Any]) -> Mapping[str, Any]:
+    """The run-time values of the operands by name; groups of several as lists, absent ones as None."""
+    values = iter(operands)
+    found: dict[str, Any] = {}
+    for name, group in operand_groups(op).items():
+        several = f"{name}*" in op.definition.operand_names
+        taken = [next(values) for _ in group]
+        found[name] = taken if several else taken[0] if taken else None
+    return found
+
+
+def _number(op: Op, name: str) -> int:
+    value = op.attributes[name]
+    assert isinstance(value, Number), f"{name} is a number"
+    return int(value.value)
+
+
+def _array(op: Op, name: str) -> tuple[int, ...]:
+    values = op.attributes[name]
+    assert isinstance(values, DenseArray), f"{name} is an array"
+    return values.values
+
+
+# Buffers and views
+
+
+@executes("ttg.convert_layout")
+def _convert_layout(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return operands
+
+
+@executes("ttg.local_alloc", "ttng.tmem_alloc")
+def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    type = op.results[0].type
+    dtype = numpy_dtype(type)
+    buffer = np.full(int(np.prod(type.shape or ())) * dtype.itemsize, UNWRITTEN, np.uint8).view(dtype)
+    buffer = buffer.reshape(type.shape or ())
+    if operands:
+        buffer[...] = operands[0]
+    return (buffer, *(TOKEN for _ in op.results[1:]))
+
+
+@executes("ttg.local_dealloc")
+def _dealloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return ()
+
+
+@executes("ttg.memdesc_index")
+def _index(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    buffer, index = operands
+    assert 0 <= index < len(buffer), f"{op.name}: there is no buffer {index} of {len(buffer)}"
+    return (buffer[int(index)],)
+
+
+@executes("ttg.memdesc_subslice")
+def _subslice(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    shape = op.results[0].type.shape or ()
+    return (
+        operands[0][
+            tuple(slice(start, start + size) for start, size in zip(_array(op, "offsets"), shape, strict=True))
+        ],
+    )
+
+
+@executes("ttg.memdesc_trans")
+def _trans(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (operands[0].transpose(_array(op, "order")),)
+
+
+@executes("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
+def _reshape(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    type = op.results[0].type
+    view = operands[0].view() if operands[0].flags.c_contiguous else operands[0]
+    if numpy_dtype(type) != view.dtype:
+        view = view.reshape(-1).view(numpy_dtype(type))[: int(np.prod(type.shape or ()))]
+    view.shape = type.shape or ()  # refuses to copy, unlike `reshape`
+    return (view,)
+
+
+@executes("ttg.local_load", "ttng.tmem_load")
+def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (operands[0].copy(), *(TOKEN for _ in op.results[1:]))
+
+
+@executes("ttg.local_store")
+def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    operands[1][...] = operands[0]
+    return ()
+
+
+@executes("ttng.tmem_store")
+def _tmem_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"]:
+        given["dst"][...] = given["src"]
+    return [TOKEN for _ in op.results]
+
+
+@executes("ttng.tmem_subslice")
+def _tmem_subslice(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    type = op.results[0].type
+    assert isinstance(type, MemDescType), "a part of a buffer is a buffer"
+    start = _number(op, "N" if "N" in op.attributes else "offset")
+    return (operands[0][..., start : start + type.shape[-1]],)
+
+
+@executes("ttg.local_gather")
+def _gather(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (np.take_along_axis(operands[0], operands[1].astype(np.int64), _number(op, "axis")),)
+
+
+@executes("ttg.local_scatter")
+def _scatter(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    np.put_along_axis(given["dst"], given["indices"].astype(np.int64), given["values"], _number(op, "axis"))
+    return ()
+
+
+# Copies that run on
+
+
+@executes("ttg.async_copy_global_to_local")
+def _async_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    target, mask, other = given["result"], given["mask"], given["other"]
+    data = machine.memory.read(given["src"], target.dtype, mask, op)
+    if mask is not None:
+        data = np.where(mask, data, 0 if other is None else other).astype(target.dtype)
+    copies_of(machine).start(lambda: target.__setitem__(..., data))
+    return (TOKEN,)
+
+
+@executes("ttg.async_commit_group")
+def _commit(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    copies_of(machine).commit()
+    return (TOKEN,)
+
+
+@executes("ttg.async_wait")
+def _async_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    copies_of(machine).wait(_number(op, "num"))
+    return (TOKEN,)
+
+
+# Matrix products that run on
+
+
+@executes("ttng.warp_group_dot")
+def _group_dot(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    c = given["c"] if given["useC"] is None or given["useC"] else np.zeros_like(given["c"])
+    products_of(machine).start(given["a"], given["b"])
+    if op.attributes.get("isAsync") is not True:
+        products_of(machine).wait(0)
+    return (multiply_add(given["a"], given["b"], c),)
+
+
+@executes("ttng.warp_group_dot_wait")
+def _group_dot_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    products_of(machine).wait(_number(op, "pendings"))
+    return operands
+
+
+@executes("ttng.tc_gen5_mma")
+def _gen5_mma(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"]:
+        target = given["d"]
+        target[...] = multiply_add(given["a"], given["b"], target if given["useD"] else np.zeros_like(target))
+        for barrier, wanted in zip(given["barriers"], given["barrier_preds"], strict=True):
+            if wanted:
+                copies_of(machine).arrive(barrier)
+    return [TOKEN for _ in op.results]
+
+
+# Copies by descriptor, which a barrier counts
+
+
+@executes("ttng.init_barrier")
+def _init_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    copies_of(machine).initialize(operands[0], _number(op, "count"))
+    return ()
+
+
+@executes("ttng.inval_barrier")
+def _inval_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    copies_of(machine).invalidate(operands[0])
+    return ()
+
+
+@executes("ttng.barrier_expect")
+def _barrier_expect(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    if operands[1]:
+        copies_of(machine).expect(operands[0], _number(op, "size"))
+    return ()
+
+
+@executes("ttng.arrive_barrier")
+def _arrive_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    if len(operands) < 2 or operands[1]:
+        copies_of(machine).arrive(operands[0], _number(op, "count"))
+    return ()
+
+
+@executes("ttng.tc_gen5_commit")
+def _gen5_commit(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"] is None or given["pred"]:
+        copies_of(machine).arrive(given["barrier"])
+    return ()
+
+
+@executes("ttng.wait_barrier")
+def _wait_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"] is None or given["pred"]:
+        copies_of(machine).wait_barrier(given["alloc"], int(given["phase"]), op)
+    return ()
+
+
+@executes("ttng.async_tma_copy_global_to_local")
+def _tma_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"]:
+        target = given["result"]
+        data = _read_block(machine, given["desc"], given["coord"], target, op)
+        copies_of(machine).load(given["barrier"], target.nbytes, lambda: target.__setitem__(..., data))
+    return ()
+
+
+def _read_block(machine: Machine, descriptor: BlockPointer, coordinates: Sequence[Any], target: Array, op: Op) -> Array:
+    addresses, inside = descriptor.moved(coordinates).elements(range(len(coordinates)))
+    return machine.memory.read(addresses, target.dtype, inside, op).reshape(target.shape)
+
+
+@executes("ttng.async_tma_copy_local_to_global")
+def _tma_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
+    source = given["src"]
+    products_of(machine).start(source)  # the store reads it until the program has waited
+    machine.memory.write(addresses, source.reshape(addresses.shape), inside, op)
+    return ()
+
+
+@executes("ttng.async_tma_gather")
+def _tma_gather(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"]:
+        target, column = given["result"], given["y_offset"]
+        rows = [_read_block(machine, given["desc"], (row, column), target[:1], op) for row in given["x_offsets"]]
+        data = np.concatenate(rows)
+        copies_of(machine).load(given["barrier"], target.nbytes, lambda: target.__setitem__(..., data))
+    return ()
+
+
+@executes("ttng.async_tma_scatter")
+def _tma_scatter(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    products_of(machine).start(given["src"])
+    for row, line in zip(given["x_offsets"], given["src"], strict=True):
+        addresses, inside = given["desc"].moved((row, given["y_offset"])).elements((0, 1))
+        machine.memory.write(addresses, line.reshape(addresses.shape), inside, op)
+    return ()
+
+
+@executes("ttng.async_tma_reduce")
+def _tma_reduce(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given, kind = by_name(op, operands), op.attributes["kind"]
+    assert isinstance(kind, Keyword), "the kind of update is a keyword"
+    addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
+    source = given["src"].reshape(addresses.shape)
+    products_of(machine).start(given["src"])
+    old = machine.memory.read(addresses, source.dtype, inside, op)
+    machine.memory.write(addresses, UPDATES[kind.name](old, source).astype(source.dtype), inside, op)
+    return ()
+
+
+@executes("ttng.async_tma_store_wait")
+def _tma_store_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    products_of(machine).wait(_number(op, "pendings"))
+    return ()
+
+
+@executes(
+    *("ttng.fence_async_shared", "ttng.tensormap_fenceproxy_acquire", "ttng.cluster_barrier"),
+    *("ttng.fence_mbarrier_init_release_cluster", "ttng.tmem_wait"),
+)
+def _fence(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return ()
+
+
+# Stages of a pipelined loop
+
+
+@executes("ttg.predicate_stage")
+def _predicate_stage(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    counter, end, step = operands
+    later = _number(op, "maxStage") - _number(op, "stage")
+    return (np.bool_(counter < end - later * step),)
+
+
+@executes("ttg.mask")
+def _mask(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    if operands[0]:
+        return machine.run_region(op.regions[0], (), frame)[1]
+    return [np.zeros(value.type.shape or (), numpy_dtype(value.type))[()] for value in op.results]
+
+
+# Descriptors in memory
+
+
+@executes("ttg.global_scratch_alloc")
+def _global_scratch(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (np.int64(machine.memory.reserve(_number(op, "nbytes"), _number(op, "alignment"))),)
+
+
+@executes("ttng.tensormap_create")
+def _tensormap(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    copies_of(machine).tensormaps[int(given["desc_ptr"])] = (
+        int(given["global_address"]),
+        tuple(int(extent) for extent in reversed(given["global_dim"])),
+        tuple(int(stride) for stride in reversed(given["global_stride"])),
+    )
+    return ()
+
+
+@executes("ttng.reinterpret_tensor_descriptor")
+def _reinterpret(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    block = op.results[0].type.block  # type: ignore[attr-defined]
+    base, shape, strides = copies_of(machine).tensormaps[int(operands[0])]
+    size = block.element.bits // 8
+    # The stride of the last dimension is one element and not part of the map, the others are in bytes.
+    return (BlockPointer(base, shape, (*(stride // size for stride in strides), 1), (0,) * len(shape), block),)
+
+
+def copies_of(machine: Machine) -> Copies:
+    """The copies of the program that run on."""
+    return machine.state("copies", Copies)
+
+
+def products_of(machine: Machine) -> Products:
+    """What reads shared memory while the program runs on."""
+    return machine.state("products", Products)
