@@ -111,7 +111,7 @@ def test_constant_moves_to_the_right() -> None:
         ("xori", "xori", "xori 6"),
         ("addi", "subi", "addi -2"),
         ("subi", "addi", "addi 2"),
-        ("subi", "subi", "addi -8"),
+        ("subi", "subi", "subi 8"),
         ("shli", "shli", None),
         ("divsi", "divsi", None),
         ("muli", "addi", None),

@@ -32,6 +32,7 @@ from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_mem
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
@@ -104,6 +105,7 @@ PASSES: tuple[Row, ...] = (
     Row("convert_scf_to_cf", convert_scf_to_cf, ("convert-scf-to-cf",)),
     Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
     Row("cse", cse, ("cse",)),
+    Row("fuse_nested_loops", fuse_nested_loops, ("tritongpu-fuse-nested-loops",)),
     Row("inline", inline, ("inline",)),
     Row("licm", licm),
     Row("licm_with_loads", licm_with_loads, ("triton-licm",)),

@@ -62,15 +62,17 @@ def chained_constants(op: Op, rewriter: Rewriter) -> bool:
 
 
 def chained_differences(op: Op, rewriter: Rewriter) -> bool:
-    """(x + c) - d  ->  x + (c - d);   (x - c) + d  ->  x + (d - c);   (x - c) - d  ->  x + (-c - d)"""
+    """(x + c) - d  ->  x + (c - d);   (x - c) + d  ->  x + (d - c);   (x - c) - d  ->  x - (c + d)"""
     inner = op.operands[0].op
     if inner is None or inner.name not in SIGNS or (op.name, inner.name) == ("arith.addi", "arith.addi"):
         return False
     c, d = integer_of(inner.operands[1]), integer_of(op.operands[1])
     if c is None or d is None:
         return False
-    total = rewriter.constant(SIGNS[inner.name] * c + SIGNS[op.name] * d, op.result.type)
-    sum = rewriter.create(op, "arith.addi", (inner.operands[0], total), (op.result.type,))
+    name = "arith.subi" if op.name == inner.name else "arith.addi"
+    total = SIGNS[name] * (SIGNS[inner.name] * c + SIGNS[op.name] * d)
+    constant = rewriter.constant(total, op.result.type)
+    sum = rewriter.create(op, name, (inner.operands[0], constant), (op.result.type,))
     rewriter.replace(op, sum.results)
     return True
 

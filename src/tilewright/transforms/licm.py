@@ -45,10 +45,11 @@ def _hoist_in_block(block: Block, *, loads: bool) -> None:
             for inner in region.blocks:
                 _hoist_in_block(inner, loads=loads)
         if op.name in LOOPS:
-            _hoist_out_of(op, loads=loads and op.name == "scf.for" and not writes_memory(op))
+            hoist_out_of(op, loads=loads and op.name == "scf.for" and not writes_memory(op))
 
 
-def _hoist_out_of(loop: Op, *, loads: bool) -> None:
+def hoist_out_of(loop: Op, *, loads: bool = False) -> None:
+    """Move what `loop` computes anew each time in front of it, `loads` too."""
     assert loop.block is not None, "a loop is in a block"
     for region in loop.regions:
         varying = set(_values_inside(region.blocks))

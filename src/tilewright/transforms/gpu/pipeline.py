@@ -16,6 +16,7 @@ from tilewright.transforms.cse import cse
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.licm import licm
 from tilewright.transforms.symbol_dce import symbol_dce
@@ -62,6 +63,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
 def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     """Memory accesses of a loop's next iterations overlap with the arithmetic of this one."""
     return (
+        Pass("fuse_nested_loops", fuse_nested_loops),  # one loop over all tiles, if the program asks for it
         Pass("licm", licm),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
