@@ -102,6 +102,16 @@ def test_python_runs_while_tracing() -> None:
     assert x.tolist() == (first + second).tolist()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_of_every_kind(kind: str) -> None:
+    def kernel(x, n, /, m, *rest, k, N: tl.constexpr = 3):
+        tl.store(x, n * 100 + m * 10 + k + len(rest) + N)
+
+    x = np.zeros(1, np.int32)
+    tw.jit(**KINDS[kind])(kernel)[(1,)](x, 2, 3, k=4)
+    assert x[0] == 237
+
+
 def test_keywords_reach_functions_that_are_called() -> None:
     @tw.jit(frontend="trace")
     def kernel(x, n):

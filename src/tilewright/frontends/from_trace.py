@@ -31,7 +31,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
 from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
-from tilewright.language.python_code import place_of, refuse_generators
+from tilewright.language.python_code import arguments_of, place_of, refuse_generators
 from tilewright.language.values import describe, origin
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.errors import NoSingleTruth
@@ -76,7 +76,7 @@ def trace_kernel(
         checks_overflow=options.debug and options.sanitize_overflow,
     )
     with context, explained(location):
-        result = _called(python, values)
+        result = _called(python, *arguments_of(code, values))
         tracer.outside.check(tracer.knows)
     if result is not None:
         raise located(KernelReturnsValue(describe(result)), span_of(location))
@@ -161,10 +161,10 @@ BUILTINS = {"abs": absolute, "max": maximum, "min": minimum, "range": _traced_ra
 
 def _call(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """A `@jit` function that the kernel calls: traced, too."""
-    return _called(function.fn, keywords, arguments)
+    return _called(function.fn, arguments, keywords)
 
 
-def _called(python: FunctionType, keywords: Mapping[str, Any], arguments: Sequence[Any] = ()) -> Any:
+def _called(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     tracer = active()
     assert isinstance(tracer, Tracer), "the emitter of this context"
     tracer.outside.watch(python)

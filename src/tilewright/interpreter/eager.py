@@ -26,7 +26,7 @@ from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 from tilewright.language.loops import range as run_time_range
 from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
-from tilewright.language.python_code import refuse_generators
+from tilewright.language.python_code import arguments_of, refuse_generators
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType
@@ -86,11 +86,12 @@ def run_eagerly(
     memory = Memory(buffers)
     prepared = Rebound(BUILTINS)
     values = {name: _value(argument) for name, argument in arguments.items()}
+    positional, named = arguments_of(function.__code__, values)
     for program in programs(grid):
         run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), prepared)
         context = emitting_into(run, call=_call_back, debug=True, checks_overflow=checks_overflow)
         with context, _explained(prepared.functions):
-            run.prepared(function)(**values)
+            run.prepared(function)(*positional, **named)
 
 
 def _call_back(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

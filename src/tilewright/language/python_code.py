@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.spans import span_of
@@ -82,6 +82,13 @@ def place_of(code: CodeType, offset: int) -> FileLocation:
 @lru_cache(maxsize=256)
 def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
     return tuple(code.co_positions())
+
+
+def arguments_of(code: CodeType, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The values of all parameters as a call takes them: by position, and by name; `*rest` gets nothing."""
+    count = code.co_argcount
+    positional, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
+    return [values[name] for name in positional], {name: values[name] for name in named}
 
 
 def has_opcodes(code: CodeType, names: Sequence[str]) -> bool:
