@@ -13,7 +13,14 @@ import pytest
 
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, DotOperand, encoding
-from tilewright.layouts.memory_access import MatrixAccess, bank_conflicts, matrix_access, simulated, vector_of
+from tilewright.layouts.memory_access import (
+    MatrixAccess,
+    address_in,
+    bank_conflicts,
+    matrix_access,
+    simulated,
+    vector_of,
+)
 from tilewright.layouts.movement import Movement, conversion, movement, needs_shared_memory
 from tilewright.layouts.queries import num_ctas, num_warps
 from tilewright.layouts.shared_choice import nvmma_for, swizzled_for
@@ -102,7 +109,7 @@ def test_swizzling_avoids_bank_conflicts() -> None:
 def test_holes_avoid_bank_conflicts_too() -> None:
     padded = "#ttg.padded_shared<[64:+8] {order = [1, 0], shape = [64, 64]}>"
     assert simulated(linear(OPERAND), linear(padded), 16).passes == 8
-    assert simulated(linear(OPERAND), linear(padded), 16, lambda offset: offset + offset // 64 * 8).passes == 1
+    assert simulated(linear(OPERAND), linear(padded), 16, address_in(made(padded))).passes == 1
 
 
 def test_buffers_of_conversions_are_swizzled() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from tilewright.ir.errors import counted
 from tilewright.layouts.amd_layouts import mfma_layout, mfma_operand_layout, wmma_layout, wmma_operand_layout
 from tilewright.layouts.distributed import (
     AmdMfma,
@@ -106,9 +107,11 @@ def to_linear_layout(layout: Encoding, shape: Shape) -> LinearLayout:
     demand(shape and all(map(power_of_two, shape)), f"every extent must be a power of two, not {shown(shape)}")
     demand(
         len(shape) == layout.rank,
-        f"#{layout.name} is for {layout.rank} dimensions, but the shape {shown(shape)} has {len(shape)}",
+        f"#{layout.name} is for {counted(layout.rank, 'dimension')}, but the shape {shown(shape)} has {len(shape)}",
     )
-    found = _LAYOUTS.get(type(layout))
-    if found is None:
+    convert = _LAYOUTS.get(type(layout))
+    if convert is None:
         raise LayoutError(f"#{layout.name} has no linear layout")
-    return found(layout, shape)
+    found = convert(layout, shape)
+    demand(found.is_surjective, f"{layout.text} leaves elements of {shown(shape)} without a place")
+    return found

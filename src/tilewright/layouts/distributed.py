@@ -18,11 +18,13 @@ from tilewright.layouts.keys import (
     bases,
     boolean,
     demand_cga,
+    demand_onto,
     demand_order,
     demand_permutation,
     demand_powers,
     integer,
     integers,
+    power_of_two,
     read_keys,
 )
 
@@ -99,6 +101,7 @@ class DotOperand(Distributed):
 
     def check(self) -> None:
         demand(self.op_index in (0, 1), f"opIdx must be 0 or 1, not {self.op_index}")
+        demand(not self.k_width or power_of_two(self.k_width), f"kWidth must be a power of two, not {self.k_width}")
         match self.parent:
             case NvidiaMma():
                 self._check_nvidia(self.parent)
@@ -237,6 +240,7 @@ class AmdWmma(Distributed):
         )
         for row in (*self.registers, *self.warps):
             demand(len(row) == self.rank, f"every element of ctaLayout must have {self.rank} numbers")
+        demand_onto((*self.registers, *self.warps), "ctaLayout")
         demand_cga(self.cga, self.rank)
 
     def body(self) -> str:
@@ -301,4 +305,4 @@ class GenericLinear(Linear):
     name: ClassVar[str] = "ttg.generic_linear"
 
     def check_rows(self, rows: Bases) -> None:
-        """There are no rules."""
+        demand_onto(rows, f"#{self.name}")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tilewright.layouts.attribute_text import Value, Written
 from tilewright.layouts.errors import LayoutError, demand
+from tilewright.layouts.linear_layout import Span
 
 Bases = tuple[tuple[int, ...], ...]
 REQUIRED = object()
@@ -149,3 +150,17 @@ def demand_permutation(rows: Sequence[Sequence[int]], key: str) -> None:
             used.add((dim, step))
     for dim, step in used:
         demand(step == 1 or (dim, step >> 1) in used, f"{key}: a step of {step >> 1} in dimension {dim} is missing")
+
+
+def demand_onto(rows: Sequence[Sequence[int]], key: str, *, once: bool = False) -> None:
+    """Steps reach every place below the largest one; with `once`, those that move reach each in one way only."""
+    extents = [max(column).bit_length() for column in zip(*rows, strict=True)]
+    columns = []
+    for row in rows:
+        column = 0
+        for step, extent in zip(row, extents, strict=True):
+            column = column << extent | step
+        columns.append(column)
+    rank = len(Span(columns).pivots)
+    demand(rank == sum(extents), f"{key}: there are places that no sum of the steps reaches")
+    demand(not once or rank == sum(map(bool, columns)), f"{key}: several sums of the steps reach the same place")

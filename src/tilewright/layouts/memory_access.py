@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from tilewright.layouts.encoding import Shared
 from tilewright.layouts.linear_layout import LinearLayout, Span, log2
+from tilewright.layouts.shared import PaddedShared
 
 BANKS, BANK_BITS = 32, 32
 MOST_BITS = 128
@@ -136,10 +138,26 @@ class Access(NamedTuple):
     words: tuple[int, ...]
 
 
+def passes_of(starts: Sequence[int], size: int) -> Access:
+    """The access in which lane i moves `size` bytes from byte `starts[i]` on, played through lane by lane."""
+    together = max(1, min(len(starts), BANKS * BANK_BITS // 8 // max(size, BANK_BITS // 8)))
+    worst = Access(0, ())
+    for first in range(0, len(starts), together):
+        banks: list[set[int]] = [set() for _ in range(BANKS)]
+        for start in starts[first : first + together]:
+            for word in range(start // 4, (start + size - 1) // 4 + 1):
+                banks[word % BANKS].add(word)
+        words = tuple(map(len, banks))
+        worst = max(worst, Access(max(words), words))
+    return worst
+
+
 def simulated(
     registers: LinearLayout, memory: LinearLayout, bits: int, address: Callable[[int], int] = lambda offset: offset
 ) -> Access:
-    """The first access of the first warp, played through lane by lane.
+    """The first access of the first warp.
+
+    Other than `bank_conflicts`, which counts as Triton does, this also sees lanes that want different halves of words.
 
     Args:
         registers: the layout in registers.
@@ -149,15 +167,13 @@ def simulated(
     """
     vector = vector_of(registers.without_zeros("register"), memory, bits).width
     offsets = registers.invert_and_compose(memory).sublayout(("lane",), ("offset",))
-    size = max(vector * bits // 8, 1)
-    together = max(1, min(offsets.in_size("lane"), BANKS * BANK_BITS // 8 // max(size, BANK_BITS // 8)))
-    worst = Access(0, ())
-    for first in range(0, offsets.in_size("lane"), together):
-        banks: list[set[int]] = [set() for _ in range(BANKS)]
-        for lane in range(first, first + together):
-            start = address(offsets.image({"lane": lane})) * bits // 8
-            for word in range(start // 4, (start + size - 1) // 4 + 1):
-                banks[word % BANKS].add(word)
-        words = tuple(map(len, banks))
-        worst = max(worst, Access(max(words), words))
-    return worst
+    starts = [address(offsets.image({"lane": lane})) * bits // 8 for lane in range(offsets.in_size("lane"))]
+    return passes_of(starts, max(vector * bits // 8, 1))
+
+
+def address_in(layout: Shared) -> Callable[[int], int]:
+    """From the offset in a buffer to the element in memory: holes are counted."""
+    if not isinstance(layout, PaddedShared):
+        return lambda offset: offset
+    pads = layout.pads
+    return lambda offset: offset + sum(offset // interval * padding for interval, padding in pads)

@@ -80,6 +80,8 @@ def exchanges(before: LinearLayout, after: LinearLayout) -> int | None:
     Returns:
         None if a value leaves its warp, or if warps must choose between registers.
     """
+    if len(before.columns["warp"]) != len(after.columns["warp"]):
+        return None
     registers = len(before.columns["register"])
     own = (1 << registers) - 1
     span = Span(())

@@ -28,7 +28,12 @@ def _mma_tile(walk: Walk, rows: int, columns: int, width: int, axes: tuple[int, 
 
 
 def demand_known(layout: NvidiaMma) -> None:
-    """There are linear layouts of versions 2 and 3; `wgmma` has no batches."""
+    """There are linear layouts of versions 2 and 3, for instructions of 8 rows and columns or more."""
+    rows, columns = layout.instr_shape[-2:] if layout.version_major == 2 else layout.instr_shape[:2]
+    shape = list(layout.instr_shape)
+    demand(
+        rows % 8 == 0 and columns % 8 == 0 and rows and columns, f"nvidia_mma has no instruction for the shape {shape}"
+    )
     demand(layout.version_major in (2, 3), f"nvidia_mma version {layout.version_major} has no linear layout")
     demand(layout.version_major == 2 or layout.rank == 2, "nvidia_mma version 3 is for 2 dimensions")
 
@@ -38,9 +43,6 @@ def nvidia_mma_layout(layout: NvidiaMma, shape: tuple[int, ...]) -> LinearLayout
     demand_known(layout)
     walk = Walk(rank)
     rows, columns = layout.instr_shape[-2:] if layout.version_major == 2 else layout.instr_shape[:2]
-    demand(
-        rows % 8 == 0 and columns % 8 == 0, f"nvidia_mma has no instruction for the shape {list(layout.instr_shape)}"
-    )
     _mma_tile(walk, rows, columns, 2, (rank - 2, rank - 1))
     walk.along_all("warp", layout.warps_per_cta, _warp_order(layout))
     return walk.fitted(shape, layout.cga, row_major(rank))

@@ -20,6 +20,7 @@ from tilewright.layouts.keys import (
     bases,
     boolean,
     demand_cga,
+    demand_onto,
     demand_order,
     demand_powers,
     integer,
@@ -277,6 +278,7 @@ class SharedLinear(Shared):
         rows = (*self.offset, *self.block)
         demand(rows, f"#{self.name} without any rows has no dimensions")
         demand(len(set(map(len, rows))) == 1, "all rows of offset and block must have one length")
+        demand_onto(rows, f"#{self.name}", once=True)
         demand(power_of_two(self.byte_alignment), f"alignment must be a power of two, not {self.byte_alignment}")
 
     @classmethod

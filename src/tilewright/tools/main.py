@@ -10,7 +10,16 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tilewright.support.diagnostics import TilewrightError
-from tilewright.tools import cache_command, explain, functions_table, opt_command, run_command, settings_table, show
+from tilewright.tools import (
+    cache_command,
+    explain,
+    functions_table,
+    layout_command,
+    opt_command,
+    run_command,
+    settings_table,
+    show,
+)
 from tilewright.tools.aot import compile_command, link_command
 from tilewright.tools.kernels import UsageError
 
@@ -21,6 +30,7 @@ COMMANDS: tuple[
     ("show", "print what a kernel becomes at each stage", show.add_arguments, show.run),
     ("explain", "print what each front end makes of a kernel, side by side", explain.add_arguments, explain.run),
     ("opt", "run passes over the text of a kernel", opt_command.add_arguments, opt_command.run),
+    ("layout", "draw who holds each element of a tile", layout_command.add_arguments, layout_command.run),
     ("compile", "write a kernel as object and C files", compile_command.add_arguments, compile_command.run),
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
