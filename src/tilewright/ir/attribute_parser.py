@@ -52,6 +52,7 @@ _RESOURCES = re.compile(r"\{-#.*?#-\}" + SPACE, re.DOTALL)
 """Data beside the module, which no op of ours uses."""
 _WHITE = re.compile(r"\s+")
 _INTEGER_NAME = re.compile(r"([su]?)i(\d+)")
+WIDEST_INTEGER = (1 << 24) - 1
 _KEYWORD = re.compile(r"(?!(?:tensor|[su]?i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
 """A word that is no type."""
 _PLAIN: dict[str, Type] = {"index": index, "none": none, "!ttg.async.token": async_token, **FLOATS}
@@ -163,6 +164,8 @@ class AttributeParser(LocationParser):
         width = _INTEGER_NAME.fullmatch(head)
         if width is None:
             raise self.error("a type", start)
+        if len(width[2]) > 8 or not 0 < int(width[2]) <= WIDEST_INTEGER:
+            raise self.problem(f"an integer type has 1 to {WIDEST_INTEGER} bits", start)
         return IntType(int(width[2]), width[1])
 
     def _tensor_body(self) -> TensorType:

@@ -1,0 +1,25 @@
+"""Damaged text: some cases always, a minute of them with the slow tests; `text_fuzz.py --minutes 60` goes on longer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from text_fuzz import FILES, damaged, outcome, run
+
+
+def test_undamaged_texts_are_kept() -> None:
+    assert {outcome(path.read_text()) for path in FILES} == {"kept"}
+
+
+def test_damage_is_reported_or_harmless() -> None:
+    outcomes = Counter(outcome(damaged(random.Random(seed))) for seed in range(150))
+    assert outcomes.keys() == {"refused", "kept"}
+
+
+@pytest.mark.slow
+def test_damage_for_a_minute() -> None:
+    counts, found = run(60.0, seed=1000)
+    assert not found, [(seed, result) for seed, result, _ in found[:5]]
+    assert min(counts["refused"], counts["kept"]) > 20
