@@ -35,7 +35,7 @@ TARGETS = (("cuda:80", 4), ("cuda:90", 8))
 ALIAS = re.compile(r"^(#\w+) = (.*)\n", re.MULTILINE)
 USE = re.compile(r"#(?!ttg\.|tt\.)\w+")
 FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
-VALUE = re.compile(r"%\w+(?:[#:]\d+)?")
+VALUE = re.compile(r"%[\w.$-]+(?:[#:]\d+)?")
 HINT = re.compile(r" \{tt\.constancy = 1 : i64, tt\.contiguity = 1 : i64, tt\.divisibility = 1 : i64\}")
 """What Triton's axis info notes about an argument of which it knows nothing."""
 
