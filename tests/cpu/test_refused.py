@@ -56,7 +56,7 @@ NOT_LOWERED = {
     "tt.func": "a container",
     "tt.make_tensor_descriptor": "the language keeps base, shape and strides",
     "tt.make_tensor_ptr": "rewrite_tensor_pointer takes it away",
-    "tt.map_elementwise": "the language refuses it",
+    "tt.map_elementwise": "expand_map makes elementwise ops of it",
     "tt.assert": "expand_reports makes cpu.assert of it",
     "tt.print": "expand_reports makes cpu.print of it",
     "tt.unsplat": "expand_unsplat makes a reduction of it",

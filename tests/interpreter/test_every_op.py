@@ -24,7 +24,6 @@ NOT_YET = {
     "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
     "tt.dot_scaled": "the language widens the operands and emits tt.dot",
     "tt.elementwise_inline_asm": "there is no assembler for it",
-    "tt.map_elementwise": "the language refuses it",
     **dict.fromkeys(
         ["ttg.warp_specialize", "ttg.warp_id", "ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store"],
         "warps that do different things do not run one after the other",
@@ -62,5 +61,5 @@ def test_every_op_has_a_meaning_or_an_executor() -> None:
 
 def test_other_ops_are_refused_by_name() -> None:
     machine = Machine(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
-    with pytest.raises(Unsupported, match=r"tt\.map_elementwise is not supported"):
-        machine.execute(Op.create("tt.map_elementwise"), [], {})
+    with pytest.raises(Unsupported, match=r"tt\.elementwise_inline_asm is not supported"):
+        machine.execute(Op.create("tt.elementwise_inline_asm"), [], {})

@@ -1,4 +1,4 @@
-"""Reductions and scans: the combine region applied to whole slices at once.
+"""Reductions, scans and maps: their region applied to whole slices at once.
 
 A reduction folds neighbours, so n elements take log2(n) rounds and keep their order; a scan doubles the distance each
 round. Combine functions are associative, but floating point addition is not quite: the last bits may differ from
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.attributes import Number
@@ -44,6 +45,19 @@ def _scan(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequen
     return [np.moveaxis(tile[::step], 0, axis) for tile in tiles]
 
 
+@executes("tt.map_elementwise")
+def _map(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    pack = op.attributes["pack"]
+    assert isinstance(pack, Number), "the pack is a number"
+    size, shape = int(pack.value), np.shape(operands[0])
+    packs = [np.reshape(tile, (*shape[:-1], -1, size)) for tile in operands]
+    pieces = [tile[..., place] for tile in packs for place in range(size)]
+    kinds = [numpy_dtype(value.type) for value in op.results for _ in range(size)]
+    answers = _of_region(machine, op, pieces, kinds, frame)
+    groups = [answers[number : number + size] for number in range(0, len(answers), size)]
+    return [np.stack(group, -1).reshape(shape) for group in groups]
+
+
 def _axis(op: Op) -> int:
     axis = op.attributes["axis"]
     assert isinstance(axis, Number), "the axis is a number"
@@ -52,12 +66,16 @@ def _axis(op: Op) -> int:
 
 def _combine(machine: Machine, op: Op, left: Tiles, right: Tiles, frame: Frame) -> Tiles:
     """The combine region on all pairs of elements."""
-    block = op.regions[0].block
-    if all(not inner.regions and inner.name != "tt.call" for inner in block):
-        return _combine_slices(machine, op, [*left, *right], frame)
-    results = [np.empty_like(tile) for tile in left]
-    for place in np.ndindex(left[0].shape):
-        answer = machine.run_region(op.regions[0], [tile[place] for tile in (*left, *right)], frame)[1]
+    return _of_region(machine, op, [*left, *right], [tile.dtype for tile in left], frame)
+
+
+def _of_region(machine: Machine, op: Op, arguments: Tiles, kinds: Sequence[Any], frame: Frame) -> Tiles:
+    """The region on each element of the arguments; `kinds` are the dtypes of its results."""
+    if all(not inner.regions and inner.name != "tt.call" for inner in op.regions[0].block):
+        return _combine_slices(machine, op, arguments, frame)
+    results = [np.empty(arguments[0].shape, kind) for kind in kinds]
+    for place in np.ndindex(arguments[0].shape):
+        answer = machine.run_region(op.regions[0], [tile[place] for tile in arguments], frame)[1]
         for result, value in zip(results, answer, strict=True):
             result[place] = value
     return results

@@ -153,11 +153,17 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
 
 
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
-    """Refused for now.
+    """`scalar_fn` of each element, or of `pack` neighbours along the last axis at a time.
 
-    Raises:
-        SemanticError: always.
+    On a CPU every branch of the function is computed, for all elements at once; it cannot have loops.
+
+    Args:
+        scalar_fn: takes `pack` scalars of the first tile, then of the next …; returns `pack` of each result.
+        args: tiles, which broadcast.
+        pack: a power of two.
+
+    Returns:
+        One tile, or a tuple of them.
     """
-    raise SemanticError(
-        NotOnThisTarget("map_elementwise", "control flow per element", "compute both branches and select with tl.where")
-    )
+    results = reductions.map_elements([arithmetic.to_tensor(arg) for arg in args], scalar_fn, unwrap(pack))
+    return results[0] if len(results) == 1 else tuple(results)

@@ -5,6 +5,7 @@ reduce((x,), 1, add)      "tt.reduce"(%x) <{axis = 1}> ({ ^bb0(%a, %b): %s = ari
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -14,6 +15,7 @@ from tilewright.ir.core import Block, Region
 from tilewright.ir.types import i32
 from tilewright.semantics.active import active, call_function
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.casting import cast
 from tilewright.semantics.errors import BadArgument, CombineChangesType, ShapesDiffer
 from tilewright.semantics.shapes import checked_axis, constant_int, reshape
@@ -63,6 +65,30 @@ def scan(inputs: Sequence[Tile], axis: Any, combine: Any, *, reverse: bool) -> T
     return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, types, strict=True))
 
 
+def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tiles:
+    """`function` of `pack` neighbours of each tile along the last axis; gives as many of each result.
+
+    Raises:
+        SemanticError: the tiles do not broadcast or do not divide into packs, or results of one pack differ in type.
+    """
+    if not inputs:
+        raise SemanticError(BadArgument("map_elementwise", "args", "()", "at least one tile"))
+    shape = functools.reduce(broadcast_shapes, [tile.type.shape for tile in inputs])
+    if not isinstance(pack, int) or pack < 1 or pack & (pack - 1) or (shape or (1,))[-1] % pack:
+        raise SemanticError(BadArgument("map_elementwise", "pack", pack, "a power of two that divides the last axis"))
+    tiles = [stretch(tile, shape) if shape else tile for tile in inputs]
+    elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
+    region, found = _region_of("tt.map_elementwise.return", elements, function)
+    kinds = [found[number : number + pack] for number in range(0, len(found), pack)]
+    if any(group != [group[0]] * pack or group[0].shape for group in kinds):
+        raise SemanticError(CombineChangesType(_listed(found), f"{pack} of each result"))
+    results = [shaped(group[0].scalar, shape) for group in kinds]
+    attributes: dict[str, Attribute] = {"pack": Number(pack, i32)}
+    operands, types = [t.handle for t in tiles], [r.ir for r in results]
+    handles = active().emit("tt.map_elementwise", operands, types, attributes, [region])
+    return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, results, strict=True))
+
+
 def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
     """How often each of 0 … bins - 1 occurs in a one-dimensional tile of integers."""
     if len(tile.type.shape) != 1 or not tile.type.scalar.integer:
@@ -83,22 +109,22 @@ def _check_shapes(operation: str, tiles: Tiles) -> None:
 def _combine_region(terminator: str, tiles: Tiles, combine: Any) -> Region:
     """A region that applies `combine` to two groups of scalars."""
     elements: list[dtype] = [tile.type.scalar for tile in tiles] * 2
-    block = Block(element.ir for element in elements)
-    region = Region([block])
-    emitter = active()
-    with emitter.recording(block):
-        arguments = [Tile.concrete(arg, kind) for arg, kind in zip(block.args, elements, strict=True)]
-        answer = call_function(combine, arguments)
-        results = [to_tensor(value) for value in (answer if isinstance(answer, tuple) else (answer,))]
-        _check_results(results, elements[: len(tiles)])
-        emitter.emit(terminator, [result.handle for result in results])
+    region, found = _region_of(terminator, elements, combine)
+    if found != elements[: len(tiles)]:
+        raise SemanticError(CombineChangesType(_listed(found), _listed(elements[: len(tiles)])))
     return region
 
 
-def _check_results(results: list[Tile], expected: list[dtype]) -> None:
-    found = [result.type for result in results]
-    if found != expected:
-        raise SemanticError(CombineChangesType(_listed(found), _listed(expected)))
+def _region_of(terminator: str, elements: Sequence[dtype], function: Any) -> tuple[Region, list[Any]]:
+    """A region that applies `function` to scalars, and the types of what it returns."""
+    block = Block(element.ir for element in elements)
+    emitter = active()
+    with emitter.recording(block):
+        arguments = [Tile.concrete(arg, kind) for arg, kind in zip(block.args, elements, strict=True)]
+        answer = call_function(function, arguments)
+        results = [to_tensor(value) for value in (answer if isinstance(answer, tuple) else (answer,))]
+        emitter.emit(terminator, [result.handle for result in results])
+    return Region([block]), [result.type for result in results]
 
 
 def _listed(types: Sequence[Any]) -> str:

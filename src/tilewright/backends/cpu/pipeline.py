@@ -30,8 +30,10 @@ from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.emit_function import emit_functions
 from tilewright.backends.cpu.emit_reports import Site
 from tilewright.backends.cpu.expand_histogram import expand_histogram
+from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
+from tilewright.backends.cpu.flatten_branches import flatten_branches
 from tilewright.backends.cpu.form_nests import form_nests
 from tilewright.backends.cpu.guard_stores import guard_stores
 from tilewright.backends.cpu.options import CpuOptions
@@ -104,6 +106,8 @@ def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
     inline_tiles(module)
     refuse_unsupported(module)
+    flatten_branches(module)
+    expand_map(module)
     expand_reports(module)
     expand_histogram(module)
     expand_unsplat(module)

@@ -22,7 +22,6 @@ FOREIGN = frozenset(
         "tt.dot_scaled",
         "tt.elementwise_inline_asm",
         "tt.make_tensor_descriptor",
-        "tt.map_elementwise",
     }
 )
 """Ops that only IR from elsewhere has: our language emits simpler ones."""

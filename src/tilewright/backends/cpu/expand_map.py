@@ -1,0 +1,90 @@
+"""Maps become ops on whole tiles: the function of an element, for all elements.
+
+%r = "tt.map_elementwise"(%x, %y) <{pack = 1 : i32}> ({
+^bb0(%a: i32, %b: i32):
+  %s = arith.addi %a, %b : i32                         →         %r = arith.addi %x, %y : tensor<Nxi32>
+  tt.map_elementwise.return %s : i32
+})
+
+With a pack of 2 the tiles are split into even and odd elements before, and joined after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.insertion import insert, op_before
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType, Type
+
+
+def expand_map(module: Op) -> None:
+    """Replace every tt.map_elementwise, whose region has straight code only."""
+    for op in [op for op in module.walk() if op.name == "tt.map_elementwise"]:
+        pack = op.attributes["pack"]
+        assert isinstance(pack, Number), "checked by the verifier"
+        pieces = [piece for tile in op.operands for piece in _split(op, tile, int(pack.value))]
+        results = _applied(op, pieces)
+        size = int(pack.value)
+        groups = [results[number : number + size] for number in range(0, len(results), size)]
+        op.replace([_joined(op, group, result) for group, result in zip(groups, op.results, strict=True)])
+
+
+def _applied(op: Op, arguments: Sequence[Value]) -> list[Value]:
+    """The ops of the region on tiles."""
+    block, shape = op.regions[0].block, arguments[0].type.shape
+    tiles: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
+
+    def tile_of(value: Value) -> Value:
+        found = tiles.get(value)
+        if found is None:
+            found = tiles[value] = _repeated(op, value, shape)
+        return found
+
+    for inner in block:
+        operands = [tile_of(value) for value in inner.operands]
+        if inner.definition.terminator:
+            return operands
+        if not inner.definition.constant:
+            types = [_tile_type(shape, result) for result in inner.results]
+            made = insert(Op.create(inner.name, operands, types, inner.attributes, location=inner.location), op)
+            tiles.update(zip(inner.results, made.results, strict=True))
+    raise AssertionError("the region has no terminator")
+
+
+def _tile_type(shape: tuple[int, ...] | None, value: Value) -> Type:
+    return value.type if shape is None else TensorType(shape, value.type.scalar)
+
+
+def _repeated(op: Op, scalar: Value, shape: tuple[int, ...] | None) -> Value:
+    """A scalar of the region or from outside of it, for every element."""
+    constant = scalar.op
+    if constant is not None and constant.definition.constant:
+        scalar = insert(constant.clone(), op).result
+    return scalar if shape is None else op_before(op, "tt.splat", [scalar], TensorType(shape, scalar.type))
+
+
+def _split(op: Op, tile: Value, pack: int) -> list[Value]:
+    """The elements at places 0, 1, … of each pack."""
+    if pack == 1:
+        return [tile]
+    assert tile.type.shape is not None, "scalars have a pack of 1"
+    *outer, last = tile.type.shape
+    element = tile.type.scalar
+    pairs = op_before(op, "tt.reshape", [tile], TensorType((*outer, last // 2, 2), element))
+    half = TensorType((*outer, last // 2), element)
+    sides = insert(Op.create("tt.split", [pairs], (half, half), location=op.location), op).results
+    even, odd = (_split(op, side, pack // 2) for side in sides)
+    return [piece for both in zip(even, odd, strict=True) for piece in both]
+
+
+def _joined(op: Op, pieces: Sequence[Value], result: Value) -> Value:
+    """The inverse of `_split`."""
+    if len(pieces) == 1:
+        return pieces[0]
+    even, odd = _joined(op, pieces[::2], result), _joined(op, pieces[1::2], result)
+    shape, element = even.type.shape, even.type.scalar
+    assert shape is not None, "tiles, as in `_split`"
+    pairs = op_before(op, "tt.join", [even, odd], TensorType((*shape, 2), element))
+    return op_before(op, "tt.reshape", [pairs], TensorType((*shape[:-1], 2 * shape[-1]), element))

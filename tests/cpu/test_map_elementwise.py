@@ -1,0 +1,184 @@
+"""`tl.map_elementwise`, and branches in the functions of reductions and scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
+
+N = 64
+
+
+@tw.jit
+def sign(x, y):
+    if x < y:
+        return -1
+    if x == y:
+        return 0
+    return 1
+
+
+@tw.jit
+def quotients(a0, a1, a2, a3, b0, b1, b2, b3):
+    return a0 // b0, a1 // b1, a2 // b2, a3 // b3, a0 % b0, a1 % b1, a2 % b2, a3 % b3
+
+
+@tw.jit
+def halved(x):
+    return (x / 2).to(tl.float32)
+
+
+@tw.jit
+def selu(x, alpha):
+    if x > 0:
+        if x > 3:
+            return halved(x)
+        return x
+    return alpha * (tl.exp(x) - 1)
+
+
+@tw.jit
+def swapped(a, b):
+    return b, a
+
+
+@tw.jit
+def larger(a, b):
+    if a > b:
+        return a + 0
+    if a == b:
+        return b
+    return b
+
+
+@tw.jit
+def signs(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.map_elementwise(sign, tl.load(x + i), tl.load(y + i)))
+
+
+@tw.jit
+def divisions(x, y, out, rest, N: tl.constexpr):
+    i = tl.arange(0, N)
+    whole, left = tl.map_elementwise(quotients, tl.load(x + i), tl.load(y + i), pack=4)
+    tl.store(out + i, whole)
+    tl.store(rest + i, left)
+
+
+def integers(low: int = 0) -> np.ndarray:
+    return np.random.default_rng(3).integers(low, 5, N).astype(np.int32)
+
+
+OPTIONS = pytest.mark.parametrize("options", [{}, {"frontend": "bytecode"}], ids=["ast", "bytecode"])
+
+
+@OPTIONS
+def test_branches(options: dict[str, Any]) -> None:
+    x, y, out = integers(), integers()[::-1].copy(), np.zeros(N, np.int32)
+    tw.jit(signs.fn, **options)[(1,)](x, y, out, N=N)
+    assert (out == np.sign(x - y)).all()
+
+
+@pytest.mark.parametrize("stage", ["ttir", "ttcir"])
+def test_the_text_means_the_same(stage: str) -> None:
+    x, y, out = integers(), integers()[::-1].copy(), np.zeros(N, np.int32)
+    text = signs.warmup(x, y, out, N=N, grid=(1,)).asm[stage]
+    assert ("tt.map_elementwise" in text) == (stage == "ttir")
+    run_ir(parse_module(text, stage), [x, y, out])
+    assert (out == np.sign(x - y)).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"frontend": "trace"}, {"interpret": True}], ids=["read", "traced", "run"])
+def test_packs(options: dict[str, Any]) -> None:
+    x, y, out, rest = integers(), integers(1), np.zeros(N, np.int32), np.zeros(N, np.int32)
+    tw.jit(divisions.fn, **options)[(1,)](x, y, out, rest, N=N)
+    assert (out == x // y).all()
+    assert (rest == x % y).all()
+
+
+def test_neighbours_are_packed() -> None:
+    @tw.jit
+    def kernel(x, out):
+        i = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+        tl.store(out + i, tl.map_elementwise(swapped, tl.load(x + i), pack=2))
+
+    x = np.arange(32, dtype=np.int32)
+    out = np.zeros_like(x)
+    kernel[(1,)](x, out)
+    assert (out.reshape(-1, 2) == x.reshape(-1, 2)[:, ::-1]).all()
+
+
+def test_operands_broadcast_and_functions_call_others() -> None:
+    @tw.jit
+    def kernel(x, out, alpha):
+        i = tl.arange(0, 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
+        value = tl.map_elementwise(selu, tl.load(x + i), alpha + tl.arange(0, 8)[:, None])
+        tl.store(out + i, value)
+        tl.store(out + 64, tl.map_elementwise(selu, 5.0, alpha))
+
+    x = np.random.default_rng(1).normal(0, 3, 64).astype(np.float32)
+    out = np.zeros(65, np.float32)
+    kernel[(1,)](x, out, 1.5)
+    alpha = 1.5 + np.repeat(np.arange(8), 8)
+    expected = np.where(x > 3, x / 2, np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1)))
+    assert np.allclose(out[:64], expected, rtol=1e-5)
+    assert out[64] == 2.5
+
+
+def test_reductions_and_scans_whose_function_branches() -> None:
+    @tw.jit
+    def kernel(x, out, maxima, N: tl.constexpr):
+        i = tl.arange(0, N)
+        value = tl.load(x + i)
+        tl.store(out, tl.reduce(value, 0, larger))
+        tl.store(maxima + i, tl.associative_scan(value, 0, larger))
+
+    x, out, maxima = integers(-5), np.zeros(1, np.int32), np.zeros(N, np.int32)
+    kernel[(1,)](x, out, maxima, N=N)
+    assert out[0] == x.max()
+    assert (maxima == np.maximum.accumulate(x)).all()
+
+
+@tw.jit
+def loops(x):
+    total = x
+    for i in range(x):
+        total += i
+    return total
+
+
+@tw.jit
+def prints(x):
+    tl.device_print("x", x)
+    return x
+
+
+@tw.jit
+def uneven(a, b):
+    return a, b.to(tl.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "pack", "message"),
+    [
+        (loops, 1, "scf.for in a function of elements is not supported"),
+        (prints, 1, "in a function of elements is not supported"),
+        (uneven, 2, "it returns int32, fp32 for 2 of each result"),
+        (sign, 3, "a power of two that divides the last axis"),
+        (swapped, 128, "a power of two that divides the last axis"),
+    ],
+)
+def test_refusals(function: Any, pack: int, message: str) -> None:
+    @tw.jit
+    def kernel(x, FUNCTION: tl.constexpr, PACK: tl.constexpr):
+        i = tl.arange(0, 64)
+        tl.store(x + i, tl.map_elementwise(FUNCTION, tl.load(x + i), pack=PACK))
+
+    with pytest.raises(tw.TilewrightError, match=message):
+        kernel[(1,)](integers(), FUNCTION=function, PACK=pack)
