@@ -168,7 +168,7 @@ def uneven(a, b):
     ("function", "pack", "message"),
     [
         (loops, 1, "scf.for in a function of elements is not supported"),
-        (prints, 1, "in a function of elements is not supported"),
+        (prints, 1, "does not accept scalar_fn = tt.print"),
         (uneven, 2, "it returns int32, fp32 for 2 of each result"),
         (sign, 3, "a power of two that divides the last axis"),
         (swapped, 128, "a power of two that divides the last axis"),

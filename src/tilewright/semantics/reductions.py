@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Region
+from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import i32
 from tilewright.semantics.active import active, call_function
 from tilewright.semantics.arithmetic import to_tensor
@@ -69,7 +70,8 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tiles:
     """`function` of `pack` neighbours of each tile along the last axis; gives as many of each result.
 
     Raises:
-        SemanticError: the tiles do not broadcast or do not divide into packs, or results of one pack differ in type.
+        SemanticError: the tiles do not broadcast or do not divide into packs, results of one pack differ in type, or
+            the function has effects.
     """
     if not inputs:
         raise SemanticError(BadArgument("map_elementwise", "args", "()", "at least one tile"))
@@ -79,6 +81,9 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tiles:
     tiles = [stretch(tile, shape) if shape else tile for tile in inputs]
     elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
     region, found = _region_of("tt.map_elementwise.return", elements, function)
+    for op in region.walk():
+        if not (op.definition.terminator or op.regions or op.name == "tt.call") and writes_memory(op):
+            raise SemanticError(BadArgument("map_elementwise", "scalar_fn", op.name, "a function without effects"))
     kinds = [found[number : number + pack] for number in range(0, len(found), pack)]
     if any(group != [group[0]] * pack or group[0].shape for group in kinds):
         raise SemanticError(CombineChangesType(_listed(found), f"{pack} of each result"))
