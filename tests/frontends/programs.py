@@ -36,9 +36,22 @@ class Program:
     def _helper(self) -> Iterator[str]:
         yield "def helper(p, q=3):"
         if not self._is_static:
-            yield f"    if p {self._random.choice(COMPARISONS)} q:"
-            yield f"        return (p * {self._random.randint(1, 9)}) & {MASK}"
+            yield from self._early_returns(1)
         yield f"    return (p {self._random.choice(BINARY)} q) & {MASK}"
+
+    def _early_returns(self, depth: int) -> Iterator[str]:
+        indent = "    " * depth
+        yield f"{indent}if p {self._random.choice(COMPARISONS)} q:"
+        if depth < 3 and self._random.random() < 0.4:
+            yield from self._early_returns(depth + 1)
+        if self._random.random() < 0.3:
+            yield f"{indent}    p = (p + {self._random.randint(1, 9)}) & {MASK}"
+        else:
+            yield f"{indent}    return (p * {self._random.randint(1, 9)}) & {MASK}"
+        if depth < 3 and self._random.random() < 0.4:
+            yield f"{indent}else:"
+            yield f"{indent}    q = (q ^ p) & {MASK}"
+            yield from self._early_returns(depth + 1)
 
     def _body(self) -> Iterator[str]:
         yield "def body(x, y, K, L):"
@@ -53,31 +66,43 @@ class Program:
             yield from self._statement(depth, loops)
 
     def _statement(self, depth: int, loops: int) -> Iterator[str]:
-        kinds = ["assign", "assign", "augment", "unpack", "call", "choose"]
+        compound = {"if": self._if, "for": self._for, "each": self._each, "while": self._while}
+        kinds = ["assign", "assign", "augment", "unpack", "call", "choose", "rotate", "collect", "named"]
         if self._budget > 0 and depth < 4:
-            kinds += ["if", "if", "for"] + ["while"] * (not self._is_static)
-        indent = "    " * depth
+            kinds += ["if", "if", "for", "each"] + ["while"] * (not self._is_static)
+        kind = self._random.choice(kinds)
+        if kind in compound:
+            yield from compound[kind](depth, loops)
+        else:
+            for line in self._simple(kind):
+                yield "    " * depth + line
+
+    def _simple(self, kind: str) -> Iterator[str]:
         target = self._random.choice(VARIABLES)
-        match self._random.choice(kinds):
+        other = self._random.choice([name for name in VARIABLES if name != target])
+        match kind:
             case "assign":
-                yield f"{indent}{target} = {self._expression(2)} & {MASK}"
+                yield f"{target} = {self._expression(2)} & {MASK}"
             case "augment":
-                yield f"{indent}{target} {self._random.choice(BINARY)}= {self._expression(1)}"
-                yield f"{indent}{target} &= {MASK}"
+                yield f"{target} {self._random.choice(BINARY)}= {self._expression(1)}"
+                yield f"{target} &= {MASK}"
             case "unpack":
-                other = self._random.choice([name for name in VARIABLES if name != target])
-                yield f"{indent}{target}, {other} = {self._masked()}, {self._masked()}"
+                yield f"{target}, {other} = {self._masked()}, {self._masked()}"
             case "call":
                 arguments = self._random.choice(["{}, {}", "{}", "{}, q={}", "p={}, q={}"])
-                yield f"{indent}{target} = helper({arguments.format(self._masked(), self._masked())})"
+                yield f"{target} = helper({arguments.format(self._masked(), self._masked())})"
             case "choose":
-                yield f"{indent}{target} = {self._masked()} if {self._condition(2)} else {self._masked()}"
-            case "if":
-                yield from self._if(depth, loops)
-            case "for":
-                yield from self._for(depth, loops)
-            case "while":
-                yield from self._while(depth, loops)
+                yield f"{target} = {self._masked()} if {self._condition(2)} else {self._masked()}"
+            case "rotate":
+                names = self._random.sample(VARIABLES, 3)
+                yield f"{', '.join(names)} = {', '.join(self._random.sample(names, 3))}"
+            case "collect":
+                counter, item = self._counter(), self._masked()
+                test = f"{counter} {self._random.choice(COMPARISONS)} {self._random.randint(0, 3)}"
+                items = self._random.choice(["(0, 1, 2)", "range(3)", "range(1, 3)"])
+                yield f"{target} = [0, *[({item} + {counter}) & {MASK} for {counter} in {items} if {test}]][-1]"
+            case "named":
+                yield f"{target} = (({other} := {self._masked()}) + {self._masked()}) & {MASK}"
 
     def _if(self, depth: int, loops: int) -> Iterator[str]:
         indent = "    " * depth
@@ -97,6 +122,13 @@ class Program:
             bounds = f"1, {bounds}" if self._is_static else f"1, ({bounds}) + 2"
         yield f"{indent}for {counter} in range({bounds}):"
         yield f"{indent}    {self._random.choice(VARIABLES)} ^= {counter}"
+        yield from self._statements(depth + 1, loops + 1)
+
+    def _each(self, depth: int, loops: int) -> Iterator[str]:
+        indent, counter, item = "    " * depth, self._counter(), self._counter()
+        items = f"({self._masked()}, {self._random.choice(VARIABLES)})"
+        yield f"{indent}for {counter}, {item} in enumerate({items}):"
+        yield f"{indent}    {self._random.choice(VARIABLES)} ^= {item} & (255 << {counter})"
         yield from self._statements(depth + 1, loops + 1)
 
     def _while(self, depth: int, loops: int) -> Iterator[str]:

@@ -158,7 +158,7 @@ def read_named(reader: Reader, node: ast.NamedExpr) -> Register:
     """`(x := a)`."""
     value = reader.expression(node.value)
     reader.put(hir.Store(node.target.id, value, False, reader.location(node)))
-    return reader.load(node.target, node.target.id)
+    return value
 
 
 def read_comprehension(reader: Reader, node: ast.ListComp) -> Register:
