@@ -77,7 +77,7 @@ MISFITS = [
         "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [1, 4, 1], instrShape = [16, 8, 16]}>",
         (1, 64, 8),
     ),
-    ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>", (128, 64)),
+    ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, unpacked = true>", (128, 64)),
 ]
 
 

@@ -6,6 +6,7 @@ The argument is what is asked; a list of cases comes as JSON. A layout is `[meth
     banks      [layout, layout of the buffer, shape, bits]   bank conflicts of an access
     module     text                                       whether the verifier takes it
     shared     [text, compute capability]                 bytes of shared memory of the module
+    tensor_memory  [block, stride, cga, two CTAs, shape, bits, warps, access]   rows, columns, layout of the access
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import triton.experimental.gluon.language as gl
 from triton._C.libtriton import gluon_ir, ir, nvidia
+from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout
 
 BASES = ("reg_bases", "lane_bases", "warp_bases", "block_bases", "offset_bases")
 context = ir.context()
@@ -57,6 +60,17 @@ def open_module() -> Any:
     return found
 
 
+def tensor_memory(
+    block: list[int], stride: int, cga: Any, two: bool, shape: list[int], bits: int, warps: int, access: str
+) -> Any:
+    layout = TensorMemoryLayout(block=block, col_stride=stride, cga_layout=cga, two_ctas=two)
+    memory = builder.to_linear_layout(layout._to_ir(builder), shape)
+    element = {8: gl.int8, 16: gl.float16, 32: gl.float32}[bits]
+    found = gluon_ir.compute_tmem_reg_layout(element, shape, shape, layout, warps, access)
+    linear = found and [found.reg_bases, found.lane_bases, found.warp_bases, found.block_bases]
+    return [memory.rows, memory.cols, linear]
+
+
 def parsed(text: str) -> Any:
     with tempfile.NamedTemporaryFile("w", suffix=".mlir", delete=False) as file:
         file.write(text)
@@ -82,7 +96,9 @@ def shared(text: str, capability: int) -> Any:
 
 
 def main() -> None:
-    ask = {"linear": linear, "banks": banks, "module": module, "shared": shared}[sys.argv[1]]
+    ask = {"linear": linear, "banks": banks, "module": module, "shared": shared, "tensor_memory": tensor_memory}[
+        sys.argv[1]
+    ]
     keep = open_module()
     for case in json.load(sys.stdin):
         answer = ask(*case) if isinstance(case, list) else ask(case)

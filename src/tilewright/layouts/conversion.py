@@ -1,4 +1,4 @@
-"""Every layout as a linear layout: from register, lane, warp and block (or offset and block) to places in the tile.
+"""Every layout as a linear layout: from register, lane, warp and block (or offset, or row and col) to the tile.
 
 layout = encoding("#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>")
 to_linear_layout(layout, (256,)).apply(register=5, lane=1)     # (133,)
@@ -40,8 +40,11 @@ from tilewright.layouts.shared import (
     PartitionedShared,
     SharedLinear,
     SwizzledShared,
+    TensorMemory,
+    TensorMemoryScales,
 )
 from tilewright.layouts.shared_layouts import nvmma_layout, padded_layout, shared_linear_layout, swizzled_layout
+from tilewright.layouts.tensor_memory import scales_layout, tensor_memory_layout
 from tilewright.layouts.walk import dimension_names, shown
 
 Shape = tuple[int, ...]
@@ -94,6 +97,8 @@ _LAYOUTS: dict[type[Encoding], Callable[[Any, Shape], LinearLayout]] = {
     PaddedShared: padded_layout,
     PartitionedShared: partitioned_layout,
     SharedLinear: shared_linear_layout,
+    TensorMemory: tensor_memory_layout,
+    TensorMemoryScales: scales_layout,
 }
 
 
