@@ -56,5 +56,15 @@ def nothing():
 
 
 @tw.jit
-def talking(n):
+def talking(n, x, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.device_print('begins "100%"')
     tl.device_print("n", n)
+    values = tl.load(x + i)
+    tl.device_print("both", values, (values * 3).to(tl.uint8), hex=True)
+    tl.device_print("tile", tl.reshape(values.to(tl.bfloat16), (BLOCK // 2, 2)), (i - 2).to(tl.int64))
+
+
+@tw.jit
+def checking(x):
+    tl.device_assert(tl.load(x) > 0, "positive")

@@ -6,13 +6,16 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from aot_kernels import talking
 
 from tilewright.backends.llvm.machine import host_target
+from tilewright.support import knobs
 from tilewright.support.diagnostics import Unsupported
 from tilewright.tools.aot import compile_command
 from tilewright.tools.aot.compile_command import CompileArgs
@@ -255,6 +258,27 @@ def test_kernel_without_parameters() -> None:
 
 @needs_cc
 @pytest.mark.slow
+def test_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    """C prints what Python does."""
+    name, files = compile_kernel("talking", "u32, *fp32, BLOCK=16", "2")
+    values = ", ".join(f"{value}.25f" for value in range(16))
+    main = f"int main(void) {{ static float x[] = {{{values}}}; return {name}(0, 4294967295u, x); }}"
+    printed = build(f'#include "{files[0].name}"\n{main}\n')
+    x = np.arange(16, dtype=np.float32) + np.float32(0.25)
+    talking[(2,)](np.uint32(2**32 - 1), x, BLOCK=16)
+    sys.stdout.flush()
+    assert sorted(printed.splitlines()) == sorted(capfd.readouterr().out.splitlines())
+    assert "pid (1, 0, 0) idx (7, 1) tile" in printed.replace(": ", " ")
+
+
+def test_assertions_that_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knobs.runtime, "debug", True)
+    with pytest.raises(UsageError, match="checking has assertions that are on"):
+        compile_kernel("checking", "*fp32", "1")
+
+
+@needs_cc
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb on this machine")
 def test_a_debugger_knows_lines_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLVM_EXTRACT_DI_LOCAL_VARIABLES", "1")
@@ -316,7 +340,6 @@ WRONG = {
     "CPU": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cpu:pentium:0"}),
     "back end": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cuda:80:32"}),
     "out name": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"out_name": "a-b"}),
-    "print": ("talking", "i32", "1", {}),
 }
 
 

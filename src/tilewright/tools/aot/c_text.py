@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any, NamedTuple
 
+from tilewright.tools.aot.c_prints import prints_text
 from tilewright.tools.aot.c_types import Parameter, declared, passed
 
 PRELUDE = """\
@@ -76,7 +77,7 @@ _SOURCE = Template("""\
 #include "$header"
 
 #include <stddef.h>
-#include <stdlib.h>
+$includes#include <stdlib.h>
 
 extern void $entry(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
 
@@ -101,7 +102,7 @@ typedef struct {
   int64_t programs, parts;
   unsigned char *scratch;
 } tt_launch;
-
+$prints
 static TT_ResultTy tt_fill(tt_record *tt_to, int64_t *tt_programs$declared) {
   const tt_record tt_nothing = {{0, 0, 0}, 0, NULL, {{NULL}}};
 $constants  const int64_t tt_x = (int64_t)($x), tt_y = (int64_t)($y), tt_z = (int64_t)($z);
@@ -116,7 +117,7 @@ $features$hints  if (tt_x < 0 || tt_x > tt_most || tt_y < 0 || tt_y > tt_most ||
   tt_to->grid[0] = (int32_t)tt_x;
   tt_to->grid[1] = (int32_t)tt_y;
   tt_to->grid[2] = (int32_t)tt_z;
-$arguments  return TT_SUCCESS;
+$listener$arguments  return TT_SUCCESS;
 }
 
 static void tt_part(void *tt_all, int64_t tt_i) {
@@ -195,6 +196,7 @@ class Stub(NamedTuple):
         constants: values that the grid may use.
         scratch_bytes: per thread.
         features: of the CPU, as LLVM names them; empty for other machines than x86.
+        prints: what the kernel prints.
     """
 
     kernel: str
@@ -211,6 +213,7 @@ class Stub(NamedTuple):
     constants: Mapping[str, Any]
     scratch_bytes: int
     features: Sequence[str]
+    prints: Sequence[Mapping[str, Any]] = ()
 
 
 def header_text(stub: Stub) -> str:
@@ -237,6 +240,9 @@ def source_text(stub: Stub) -> str:
         header=stub.header,
         entry=stub.entry,
         scratch=stub.scratch_bytes,
+        includes="#include <stdio.h>\n" if stub.prints else "",
+        prints=prints_text(stub.prints),
+        listener="  tt_to->listener = &tt_listener;\n" if stub.prints else "",
         slots=max(1, len(stub.parameters)),
         x=x,
         y=y,

@@ -139,8 +139,10 @@ def _backend(target: str | None) -> CpuBackend:
 def _compiled(kernel: JITFunction, symbol: str, arguments: Sequence[Argument], backend: CpuBackend) -> CompiledKernel:
     source = ASTSource.of(kernel, symbol, [argument.spec for argument in arguments])
     compiled = build(source, backend, {"sanitize": ()})
-    if compiled.metadata._asdict().get("reports"):
-        raise UsageError(f"{kernel.fn.__name__} prints or checks: compiled ahead of time, nobody would hear of it")
+    if any("message" in site for site in compiled.reports):
+        raise UsageError(
+            f"{kernel.fn.__name__} has assertions that are on: compiled ahead of time, nobody hears of them"
+        )
     return compiled
 
 
@@ -173,6 +175,7 @@ def _stub(
         grid=[*grid, "1", "1"][:3],
         constants={key: value for key, value in constants.items() if _is_in(key, value, grid)},
         scratch_bytes=compiled.metadata.scratch_bytes,
+        prints=compiled.reports,
         features=() if backend.machine.neon else backend.machine.features,
     )
 
