@@ -6,6 +6,7 @@ swizzled_for(operand, (128, 64), (1, 0), bits=16)      # vec = 8, perPhase = 1, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tilewright.layouts.distributed import DotOperand, NvidiaMma
@@ -15,11 +16,16 @@ from tilewright.layouts.shared import NvmmaShared, SwizzledShared
 from tilewright.layouts.walk import shape_of_block
 
 Shape = tuple[int, ...]
+SWIZZLES = (128, 64, 32)
+"""In bytes."""
+SWIZZLED_ROWS = 8
 ROW_BITS = 1024
 """All banks together: what one pass over shared memory moves."""
 
 
-def nvmma_for(shape: Shape, order: Shape, *, bits: int, cga: Bases = (), fp4_padded: bool = False) -> NvmmaShared:
+def nvmma_for(
+    shape: Sequence[int], order: Sequence[int], *, bits: int, cga: Bases = (), fp4_padded: bool = False
+) -> NvmmaShared:
     """The layout that `wgmma`, `tcgen05` and TMA use for a tile.
 
     Args:
@@ -31,10 +37,9 @@ def nvmma_for(shape: Shape, order: Shape, *, bits: int, cga: Bases = (), fp4_pad
     """
     inside = shape_of_block(shape, cga)
     row_bytes = inside[order[0]] * (2 if fp4_padded else 1) * bits // 8
-    swizzle = next((width for width in (128, 64, 32) if row_bytes % width == 0), 0)
-    rows = prod(inside[dim] for dim in order[1:])
-    if len(shape) < 2 or rows < 8:
-        swizzle = 0
+    swizzle = 0
+    if len(shape) > 1 and prod(inside[dim] for dim in order[1:]) >= SWIZZLED_ROWS:
+        swizzle = next((width for width in SWIZZLES if row_bytes and row_bytes % width == 0), 0)
     return NvmmaShared(swizzle, len(order) > 1 and order[0] == 0, bits, fp4_padded, len(shape), cga)
 
 
@@ -67,3 +72,20 @@ def swizzled_for(
         vector, rows = rows, vector
     phases = max(min(rows, ROW_BITS // (vector * bits)), 1)
     return SwizzledShared(vector, per_phase, max(phases // per_phase, 1), order, cga)
+
+
+def with_rank(layout: NvmmaShared, rank: int) -> NvmmaShared:
+    """The buffer of the same elements as tiles of another rank, whose first dimensions have extent 1."""
+    return NvmmaShared(
+        layout.swizzling_byte_width,
+        layout.transposed,
+        layout.element_bit_width,
+        layout.fp4_padded,
+        rank,
+        cga_with_rank(layout.cga, rank),
+    )
+
+
+def cga_with_rank(cga: Bases, rank: int) -> Bases:
+    """How CTAs share a tile of another rank, whose first dimensions have extent 1."""
+    return tuple((*(0,) * (rank - len(row)), *row[max(0, len(row) - rank) :]) for row in cga)

@@ -7,8 +7,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import FunctionType, TensorDescType
 from tilewright.ir.verifier import verify
-from tilewright.layouts.buffers import cga_with_rank, nvmma_shared_for, with_rank
 from tilewright.layouts.encodings import Encoding, NvmmaShared, encoding
+from tilewright.layouts.shared_choice import cga_with_rank, nvmma_for, with_rank
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 
 assert tilewright.dialects.__all__
@@ -111,12 +111,12 @@ def test_rows_of_a_gather_are_swizzled_as_the_tile_is() -> None:
 
 
 def test_buffers_for_shapes() -> None:
-    assert nvmma_shared_for((64, 64), (1, 0), 16) is WIDE
-    assert nvmma_shared_for((64, 64), (0, 1), 16) is NvmmaShared(128, True, 16)
-    assert nvmma_shared_for((64, 48), (1, 0), 16) is NARROW
-    assert nvmma_shared_for((4, 64), (1, 0), 16) is NvmmaShared(0, False, 16)
-    assert nvmma_shared_for((64,), (0,), 16) is NvmmaShared(0, False, 16, tile_rank=1)
-    assert nvmma_shared_for((64, 64), (1, 0), 8, ((0, 1),)) is NvmmaShared(32, False, 8, cga=((0, 1),))
+    assert nvmma_for((64, 64), (1, 0), bits=16) is WIDE
+    assert nvmma_for((64, 64), (0, 1), bits=16) is NvmmaShared(128, True, 16)
+    assert nvmma_for((64, 48), (1, 0), bits=16) is NARROW
+    assert nvmma_for((4, 64), (1, 0), bits=16) is NvmmaShared(0, False, 16)
+    assert nvmma_for((64,), (0,), bits=16) is NvmmaShared(0, False, 16, tile_rank=1)
+    assert nvmma_for((64, 64), (1, 0), bits=8, cga=((0, 1),)) is NvmmaShared(32, False, 8, cga=((0, 1),))
     assert with_rank(WIDE, 3) is NvmmaShared(128, False, 16, tile_rank=3)
     assert cga_with_rank(((1, 0),), 3) == ((0, 1, 0),)
     assert cga_with_rank(((0, 1, 0),), 2) == ((1, 0),)

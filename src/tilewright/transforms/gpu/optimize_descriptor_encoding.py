@@ -19,10 +19,10 @@ from typing import NamedTuple
 from tilewright.ir.attributes import Opaque
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FunctionType, MemDescType, TensorDescType, TensorType, Type
-from tilewright.layouts.buffers import cga_with_rank, nvmma_shared_for, with_rank
 from tilewright.layouts.encodings import Encoding, NvmmaShared, SharedLinear, encoding
 from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import buffer_order, cga_layout, equivalent
+from tilewright.layouts.shared_choice import cga_with_rank, nvmma_for, with_rank
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.relayout import layout_of_type
 from tilewright.transforms.gpu.workers import workers_of
@@ -193,7 +193,8 @@ def compatible(layout: Encoding, tile: TensorType | MemDescType) -> NvmmaShared 
         return None
     shape, bits, cga = tile.shape, tile.element.bits, cga_layout(layout)
     assert shape is not None, "tiles have a shape"
-    chosen = [nvmma_shared_for(shape, buffer_order(layout), bits, cga, fp4_padded=padded) for padded in (False, True)]
+    order = buffer_order(layout)
+    chosen = [nvmma_for(shape, order, bits=bits, cga=cga, fp4_padded=padded) for padded in (False, True)]
     others = (
         NvmmaShared(width, False, max(8, bits), padded, len(shape), cga)
         for padded in (False, True)
@@ -216,7 +217,7 @@ def _descriptor(block: TensorType, wish: Wish, ctas: int) -> TensorDescType:
     if layout is None:
         cga = _along_last(rank, ctas.bit_length() - 1) if wish.cga is None else cga_with_rank(wish.cga, rank)
         order = tuple(reversed(range(rank)))
-        layout = nvmma_shared_for(wish.shape or block.shape, order, block.element.bits, cga)
+        layout = nvmma_for(wish.shape or block.shape, order, bits=block.element.bits, cga=cga)
     return TensorDescType(TensorType(block.shape, block.element, with_rank(layout, rank).text))
 
 
