@@ -158,7 +158,8 @@ def _run_line(command: str, options: Mapping[str, str]) -> RunLine:
     opts: list[OptCommand] = []
     check: tuple[str, ...] | None = None
     for part in command.replace("2>&1", "").replace("2>/dev/null", "").split("|"):
-        program, *arguments = [word for word in shlex.split(part) if "=" not in word.split("-")[0]] or [""]
+        words = [word for word in shlex.split(part) if "=" not in word.split("-")[0]]
+        program, *arguments = words[words[:1] == ["env"] :] or [""]
         if program == "triton-opt":
             opts.append(_opt_command(arguments, options))
         elif program == "FileCheck":

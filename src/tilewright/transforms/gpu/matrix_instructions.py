@@ -1,0 +1,146 @@
+"""Which matrix instruction computes a dot, and how its warps share the result.
+
+mma.sync (version 2)    from sm_80 on, 16x8 of the result for a warp, operands in registers
+wgmma    (version 3)    sm_90, 64xN for a group of four warps, the second operand in shared memory
+tcgen05  (version 5)    sm_100, a whole tile, everything in shared and tensor memory
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Op
+from tilewright.ir.types import FLOATS, TensorType, Type, bf16, f16, f32, f64, i8, i32
+from tilewright.layouts.queries import shape_per_cta
+from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.gpu.workers import warps_of
+
+Shape = tuple[int, ...]
+FP8 = frozenset({FLOATS["f8E5M2"], FLOATS["f8E4M3FN"]})
+ALL_FP8 = FP8 | {FLOATS["f8E5M2FNUZ"], FLOATS["f8E4M3FNUZ"]}
+ROW_BITS = 256
+"""How much of K one instruction takes of each row of its operands."""
+MOST_IMPRECISE = 32
+"""From so many products on that may be added with less precision than f32, fp8 products need no help."""
+WIDTHS_OF_INTEGERS = (224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8)
+WIDTHS_OF_FLOATS = tuple(range(256, 0, -8))
+"""What N `wgmma` may have."""
+
+
+def tile_of(type: Type) -> TensorType:
+    """`type`, which is a tile."""
+    assert isinstance(type, TensorType), f"{type} is no tile"
+    return type
+
+
+def result_per_cta(dot: Op) -> Shape:
+    """The extents of one CTA's part of the result of `dot`."""
+    result = dot.results[0]
+    return shape_per_cta(layout_of(result), tile_of(result.type).shape)
+
+
+def versions_on(capability: int) -> tuple[int, ...]:
+    """The matrix instructions of a device, best first."""
+    if capability < 80:
+        return ()
+    if capability < 90:
+        return (2,)
+    if capability < 100:
+        return (3, 2)
+    return (5, 2) if capability < 120 else (2,)
+
+
+def version_for(dot: Op, capability: int) -> int:
+    """The version of the matrix instruction for a `tt.dot`; 0: there is none."""
+    if f64 in (dot.operands[0].type.scalar, dot.results[0].type.scalar) and capability not in (80, 90):
+        return 0
+    a, b = (value.type.scalar for value in dot.operands[:2])
+    versions = versions_on(capability)
+    if capability == 103 and a is b is i8:
+        versions = (2,)
+    return next((version for version in versions if _computes(version, dot)), 0)
+
+
+def _computes(version: int, dot: Op) -> bool:
+    a, b = (value.type.scalar for value in dot.operands[:2])
+    if a is b is f32 and dot.attributes.get("inputPrecision") != Keyword("tf32"):
+        return False
+    if version == 5 and not _fits_tcgen05(dot):
+        return False
+    if version == 3 and not _fits_wgmma(dot):
+        return False
+    return all(type in ALL_FP8 or type in (f16, bf16, f32, f64, i8) for type in (a, b))
+
+
+def _takes_a_row(dot: Op) -> bool:
+    """Whether K is long enough for one instruction."""
+    a = tile_of(dot.operands[0].type)
+    return a.shape[-1] * a.element.bits >= ROW_BITS
+
+
+def _fits_wgmma(dot: Op) -> bool:
+    a, result, shape = dot.operands[0].type.scalar, dot.results[0].type.scalar, result_per_cta(dot)
+    if len(shape) != 2 or shape[0] % 64 or shape[1] % 8 or warps_of(dot) % 4 or not _takes_a_row(dot):
+        return False
+    imprecise = dot.attributes.get("maxNumImpreciseAcc")
+    allowed = int(imprecise.value) if isinstance(imprecise, Number) else 0
+    if a in FP8 and result is f32 and allowed < MOST_IMPRECISE:
+        return False
+    return a in FP8 or a in (i8, f16, bf16, f32)
+
+
+def _fits_tcgen05(dot: Op) -> bool:
+    a, b, result = (type.scalar for type in (dot.operands[0].type, dot.operands[1].type, dot.results[0].type))
+    shape = result_per_cta(dot)
+    integers = [type for type in (a, b, result) if type.text.startswith("i")]
+    if integers and not (a is b is i8 and result is i32):
+        return False
+    if len(shape) != 2 or shape[0] % 64 or shape[1] % 8 or warps_of(dot) not in (4, 8):
+        return False
+    return _takes_a_row(dot) and f64 not in (a, b, result)
+
+
+def instruction_shape(version: int, shape: Shape, element: Type, warps: int) -> Shape:
+    """The part of the result (and, from version 3 on, of K) that one instruction of a warp computes.
+
+    Args:
+        version: of the instruction: 2, 3 or 5.
+        shape: of one CTA's part of the result.
+        element: of the operands.
+        warps: how many there are.
+    """
+    if version == 2:
+        return (*(1,) * (len(shape) - 2), 8 if element is f64 else 16, 8)
+    k = ROW_BITS // element.bits
+    if version == 5:
+        return (128 if shape[0] >= 128 else 64, min(shape[1], 256), k)
+    rows = max(shape[0] // 16, 1)
+    most = max(shape[1] // max(warps // rows, 1), 8)
+    widths = WIDTHS_OF_INTEGERS if element is i8 else WIDTHS_OF_FLOATS
+    return (16, next(n for n in widths if shape[1] % n == 0 and n <= most), k)
+
+
+def balanced_warps(shape: Shape, warps: int) -> Shape:
+    """Warps over a result for `mma.sync`, so that each repeats the instruction as evenly as possible over M and N."""
+    if len(shape) == 3:
+        return (warps, 1, 1)
+    repeats = [-(-shape[0] // 16), -(-shape[1] // 8)]
+    found = [1, 1]
+    while prod(found) < warps:
+        axis = 0 if repeats[0] >= repeats[1] else 1  # in doubt M: its operand takes more registers
+        found[axis] *= 2
+        if axis or repeats[0] != 1:
+            repeats[axis] //= 2
+    return tuple(found)
+
+
+def grouped_warps(shape: Shape, warps: int) -> Shape:
+    """Warps over a result for `wgmma`: groups of four along M, and then where the result is left."""
+    m, n = 4, 1
+    while m * n < warps:
+        if shape[0] > 16 * m:
+            m *= 2
+        else:
+            n *= 2
+    return (m, n)
