@@ -30,8 +30,10 @@ from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
@@ -100,11 +102,13 @@ PASSES: tuple[Row, ...] = (
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
     Row("canonicalize", canonicalize, ("canonicalize",)),
     Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
+    Row("coalesce_async_copy", coalesce_async_copy, ("tritongpu-coalesce-async-copy",), "TTGIR"),
     Row("combine", combine, ("triton-combine",)),
     Row("combine_select_if", combine_select_if, ("tritongpu-combine-tensor-select-and-if",)),
     Row("convert_scf_to_cf", convert_scf_to_cf, ("convert-scf-to-cf",)),
     Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
     Row("cse", cse, ("cse",)),
+    Row("fence_insertion", fence_insertion, ("triton-nvidia-gpu-fence-insertion",), "TTGIR", FenceOptions),
     Row("fuse_nested_loops", fuse_nested_loops, ("tritongpu-fuse-nested-loops",)),
     Row("inline", inline, ("inline",)),
     Row("licm", licm),

@@ -109,10 +109,14 @@ class Accesses:
 
     def elements_per_thread(self, op: Op, extents: tuple[int, ...]) -> int:
         """How many elements along the fastest axis one instruction of `op` can access."""
-        info, bits = self.facts[op.operands[0]], element_bits(op)
-        axis = order_of(info)[0]
-        aligned = max(1, info.divisibility[axis] // max(1, bits // 8))
-        return min(aligned, info.contiguity[axis], extents[axis], self._most(op, bits))
+        axis = order_of(self.facts[op.operands[0]])[0]
+        return min(self.aligned_elements(op, axis), extents[axis], self._most(op, element_bits(op)))
+
+    def aligned_elements(self, op: Op, axis: int) -> int:
+        """How many neighbours along `axis` start where an access of all of them may start."""
+        info = self.facts[op.operands[0]]
+        aligned = max(1, info.divisibility[axis] // max(1, element_bits(op) // 8))
+        return min(aligned, info.contiguity[axis])
 
     def _most(self, op: Op, bits: int) -> int:
         limit = WIDEST_ACCESS // bits

@@ -14,8 +14,10 @@ from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
 from tilewright.transforms.gpu.coalesce import coalesce
+from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.licm import licm
@@ -64,17 +66,23 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     """Memory accesses of a loop's next iterations overlap with the arithmetic of this one."""
     return (
         Pass("fuse_nested_loops", fuse_nested_loops),  # one loop over all tiles, if the program asks for it
+        Pass("canonicalize", canonicalize),
         Pass("licm", licm),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
+        Pass("canonicalize", canonicalize),
         Pass("cse", cse),
+        Pass("coalesce_async_copy", coalesce_async_copy),  # copies of the pipelined loops read whole rows
     )
 
 
 def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
     """Instructions in their final form and order."""
+    fences = FenceOptions(options.capability)
     return (
+        Pass("cse", cse),
         Pass("symbol_dce", symbol_dce),
+        Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
     )

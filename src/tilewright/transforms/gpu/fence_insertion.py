@@ -1,0 +1,137 @@
+"""Fences: what threads wrote to shared memory is there when a matrix instruction reads it on its own.
+
+    %a = ttg.local_alloc %x : …                         %a = ttg.local_alloc %x : …
+    scf.for … {                                         ttng.fence_async_shared {bCluster = false}
+      ttng.warp_group_dot %a, …                         scf.for … { ttng.warp_group_dot %a, … }
+
+`wgmma` and `tcgen05.mma` read shared memory through the asynchronous proxy, which does not see stores of threads
+without a fence. Copies by TMA go through that proxy themselves and need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import OPS
+from tilewright.ir.types import MemDescType
+
+DOTS = frozenset(("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"))
+VIEWS = frozenset(f"ttg.memdesc_{kind}" for kind in ("index", "subslice", "trans", "reshape", "reinterpret"))
+FENCE = "ttng.fence_async_shared"
+LOOPS = ("scf.for", "scf.while")
+FIRST_CAPABILITY = 90
+
+
+@dataclass(frozen=True)
+class FenceOptions:
+    """The device.
+
+    Attributes:
+        compute_capability: devices before 90 have no asynchronous proxy.
+    """
+
+    compute_capability: int = 90
+
+
+def fence_insertion(module: Op, options: FenceOptions | None = None) -> bool:
+    """Put fences in front of the matrix instructions of `module` that need them, outside of loops where possible."""
+    if (options or FenceOptions()).compute_capability < FIRST_CAPABILITY:
+        return False
+    changed = False
+    for dot in [op for op in module.walk() if op.name in DOTS]:
+        writers = {op for value in dot.operands[:2] for op in _writers(value)}
+        if writers:
+            changed |= _fence(_place(dot, writers))
+    return changed
+
+
+def _place(dot: Op, writers: set[Op]) -> Op:
+    """The op that the fence goes in front of: `dot`, or the outermost loop around it that none of `writers` is in."""
+    place = dot
+    around: list[Op] = []
+    outer = dot.parent
+    while outer is not None:
+        around.append(outer)
+        outer = outer.parent
+    for op in around:
+        if op.name in LOOPS:
+            if any(_is_in(writer, op) for writer in writers):
+                break
+            place = op
+    return place
+
+
+def _fence(place: Op) -> bool:
+    previous = place.previous
+    if previous is not None and previous.name == FENCE and previous.attributes.get("bCluster") is False:
+        return False
+    assert place.block is not None, f"{place.name} is in no block"
+    place.block.insert(Op(OPS[FENCE], attributes={"bCluster": False}, location=place.location), place)
+    return True
+
+
+def _is_in(op: Op, outer: Op) -> bool:
+    inner: Op | None = op
+    while inner is not None and inner is not outer:
+        inner = inner.parent
+    return inner is outer
+
+
+# --- who wrote a buffer -------------------------------------------------------------------------------------------
+
+
+def _writers(buffer: Value) -> Iterator[Op]:
+    """The ops through which threads may have written to `buffer`; those of which nothing is known among them."""
+    seen: set[Value] = set()
+    waiting = [buffer]
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not isinstance(value.type, MemDescType):
+            continue
+        seen.add(value)
+        op = value.owner
+        if isinstance(op, Op) and op.name == "ttg.local_alloc":
+            if op.operands:
+                yield op
+            yield from _stores(value)
+        else:
+            sources = _sources(value)
+            if sources is None:
+                yield op if isinstance(op, Op) else _owner_of(op)
+            else:
+                waiting += sources
+
+
+def _stores(buffer: Value) -> Iterator[Op]:
+    for user in buffer.uses:
+        if user.name == "ttg.local_store":
+            yield user
+        elif user.name in VIEWS:
+            yield from _stores(user.result)
+
+
+def _owner_of(block: Block) -> Op:
+    assert block.region is not None, "a block of a function is in a region"
+    assert block.region.op is not None, "a region belongs to an op"
+    return block.region.op
+
+
+def _sources(value: Value) -> Sequence[Value] | None:
+    """The buffers that `value` may be, or be a part of; None: it may be any."""
+    op = value.owner
+    if isinstance(op, Op):
+        if op.name == "scf.for":
+            return op.operands[3 + value.index], op.regions[0].block.terminator.operands[value.index]
+        if op.name == "scf.if":
+            return [region.block.terminator.operands[value.index] for region in op.regions]
+        return None if op.regions else op.operands
+    owner = _owner_of(op)
+    if owner.name == "scf.for":
+        return owner.operands[2 + value.index], owner.regions[0].block.terminator.operands[value.index - 1]
+    if owner.name == "ttg.warp_specialize.partitions":
+        holder = owner.parent
+        captured = owner.operands or (holder.operands if holder is not None else ())
+        return captured[value.index : value.index + 1]
+    return None
