@@ -158,6 +158,15 @@ def assigned_in_condition(x, n):
         tl.store(x, m)
 
 
+def constant_statements(x, n):
+    for i in range(n):
+        tl.store(x + i, i)
+        "abc"
+    while n > 3:
+        n -= 1
+        "abcdef"
+
+
 def raising(x, n, N=4):
     if N > 5:
         raise ValueError("never")
@@ -219,8 +228,9 @@ def assigned_in_choice(x, n):
 
 
 FORMS = [
-    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constants, deletes,
-    expressions, loops, nested_ifs, nothing_at_all, raising, returns, returns_values, several_lines, subscripts, tuples,
+    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constant_statements,
+    constants, deletes, expressions, loops, nested_ifs, nothing_at_all, raising, returns, returns_values, several_lines,
+    subscripts, tuples,
 ]  # fmt: skip
 
 

@@ -134,12 +134,18 @@ class Machine(HirWriter):
 
     def says_constant(self) -> bool:
         """Whether the text goes on with `: tl.constexpr` behind the current instruction, which is a store."""
-        line, end = self._where.end_line, self._where.end_column
+        return _CONSTANT.match(self.text(self._where.end_column - self._where.column)) is not None
+
+    def text(self, start: int, end: int | None = None) -> str:
+        """What the line of the current instruction says, counted from the instruction's column; "" if unknown."""
+        line, column = self._where.line, self._where.column - 1
         if not 0 < line <= len(self._lines):
-            return False
+            return ""
         text = self._lines[line - 1]
-        rest = text[end - 1 :] if text.isascii() else text.encode()[end - 1 :].decode(errors="replace")
-        return _CONSTANT.match(rest) is not None
+        stop = None if end is None else column + end
+        if text.isascii():
+            return text[column + start : stop]
+        return text.encode()[column + start : stop].decode(errors="replace")
 
     @property
     def where(self) -> FileLocation:

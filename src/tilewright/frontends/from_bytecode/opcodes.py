@@ -78,11 +78,11 @@ def instructions_of(code: CodeType) -> list[Instruction]:
     return [i._replace(target=first[i.target]) if i.target >= 0 else i for i in made]
 
 
-def left_early(code: Sequence[Instruction]) -> tuple[str, Positions] | None:
-    """The first `break` or `continue`, and where it stands.
+def left_early(code: Sequence[Instruction]) -> Iterator[tuple[str, Positions]]:
+    """What looks like `break` and `continue`: the word, and where it stands.
 
     Both are jumps, like the ends of loops and sides of branches; but only theirs have a place of their own, as wide as
-    the word.
+    the word. (So has the end of a body whose last line is a constant of that width.)
     """
     ops: dict[Positions, set[str]] = {}
     for instruction in code:
@@ -92,10 +92,9 @@ def left_early(code: Sequence[Instruction]) -> tuple[str, Positions] | None:
             continue
         width = (place.end_column or 0) - (place.column or 0)
         if width == len("break") and here <= _LEAVING and here != {"constant"}:
-            return "`break`", place
+            yield "break", place
         if width == len("continue") and here == {"jump"}:
-            return "`continue`", place
-    return None
+            yield "continue", place
 
 
 _LEAVING = frozenset(("constant", "jump", "pop", "return"))

@@ -50,12 +50,12 @@ class Reader(Machine):
 
     def _refuse_statements(self) -> None:
         """What the instructions alone do not show, or not where they are come to: `break`, `continue`, `try`."""
-        left, place = left_early(self._code), tried(self._function)
-        if left is not None:
-            self._where = self.location(left[1])
-            self.refuse(left[0])
-        if place is not None:
+        for word, place in left_early(self._code):
             self._where = self.location(place)
+            if self.text(0, len(word)) in ("", word):
+                self.refuse(f"`{word}`")
+        if (statement := tried(self._function)) is not None:
+            self._where = self.location(statement)
             self.refuse("`try`")
 
     def comprehension(self, code: CodeType, iterable: Register) -> Register:
