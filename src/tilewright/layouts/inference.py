@@ -9,6 +9,7 @@ reshaped(blocked, (64, 32), (2048,))       # threads keep their elements; #ttg.l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 
 from tilewright.layouts import neighbours
@@ -65,7 +66,11 @@ def inverse(axes: Sequence[int]) -> Shape:
 
 def transposed(layout: Encoding, shape: Shape, axes: Sequence[int]) -> Encoding:
     """The layout of a tile whose dimension i is dimension `axes[i]` of one with `layout` and `shape`."""
-    axes = tuple(axes)
+    return _transposed(layout, shape, tuple(axes))
+
+
+@cache
+def _transposed(layout: Encoding, shape: Shape, axes: Shape) -> Encoding:
     demand(len(axes) == layout.rank == len(shape), f"{shown(shape)} and {list(axes)} do not fit #{layout.name}")
     back = inverse(axes)
     found: Encoding
@@ -111,6 +116,7 @@ def _transposed_parts(layout: PartitionedShared, shape: Shape, axes: Shape) -> P
     return PartitionedShared(layout.num_partitions, layout.num_groups, axes.index(layout.partition_dim), inner)
 
 
+@cache
 def reshaped(layout: Distributed, shape: Shape, result: Shape, *, wish: Distributed | None = None) -> Distributed:
     """The layout of a tile of `shape` that is seen as one of shape `result`.
 
@@ -139,6 +145,7 @@ def reshaped(layout: Distributed, shape: Shape, result: Shape, *, wish: Distribu
     return linear_encoding(to_linear_layout(layout, shape).reshape_outs(outs))
 
 
+@cache
 def joined(layout: Distributed, shape: Shape) -> Distributed:
     """The layout of two tiles of `shape` side by side in a new last dimension; a thread has both elements."""
     rank = len(shape)
@@ -156,6 +163,7 @@ def joined(layout: Distributed, shape: Shape) -> Distributed:
     return linear_encoding(LinearLayout(columns, outs))
 
 
+@cache
 def split(layout: Distributed, shape: Shape) -> Distributed:
     """The layout of the two halves of a tile of `shape` along its last dimension, which is 2.
 
