@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PEERS = ("numpy", "torch", "numba", "jax")
+PEERS = ("numpy", "torch", "numba", "numexpr", "jax")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ TABLES = (
     Table("Run, one thread", "measure_run.py", is_quick=True),
     Table("Tuning", "measure_tuning.py"),
     Table("Sanitizer", "measure_sanitizer.py"),
+    Table("Vectorized functions, one thread", "measure_vectorize.py", is_quick=True),
+    Table("Vectorized functions, two threads", "measure_vectorize.py", threads=2),
     Table("Run, two threads", "measure_run.py", threads=2),
     Table("Run, one thread, AVX2 only", "measure_run.py", environment={"TILEWRIGHT_CPU": "x86-64-v3"}),
 )
@@ -91,7 +93,7 @@ def installed_peers() -> dict[str, str]:
 def measured(table: Table, only: str, seconds: float) -> Iterator[dict[str, Any]]:
     """The rows, each as soon as it is measured."""
     command = [sys.executable, str(HERE / table.script), "--only", only]
-    if table.script == "measure_run.py":
+    if table.script in ("measure_run.py", "measure_vectorize.py"):
         command += ["--threads", str(table.threads), "--seconds", str(seconds)]
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, **limits(table.threads), **table.environment, "TRITON_CACHE_DIR": cache}

@@ -206,3 +206,28 @@ def test_more_than_two_gigabytes() -> None:
     x[-1] = 5
     found = tw.vectorize(function("a + 1", "a"))(x)
     assert (int(found[-1]), int(found[0]), found.size) == (6, 1, x.size)
+
+
+def test_large_results_use_memory_again() -> None:
+    add = tw.vectorize(function("a + b"))
+    for count in (40_000, 2**21 + 3, 3_000_001):
+        x = np.arange(count, dtype=np.float64)
+        add(x, 1.0)
+        found = add(x, 1.0)
+        np.testing.assert_array_equal(found, x + 1.0)
+        address = found.__array_interface__["data"][0]
+        del found
+        again = add(x, 2.0)
+        assert again.__array_interface__["data"][0] == address
+        np.testing.assert_array_equal(again, x + 2.0)
+        again.resize(count + 5, refcheck=False)
+        np.testing.assert_array_equal(again[:count], x + 2.0)
+        assert again[count:].tolist() == [0.0] * 5
+
+
+def test_every_second_call_goes_backwards() -> None:
+    add = tw.vectorize(function("a + b"))
+    for count in (4096, 4097, 12_288, 20_001):
+        x = np.arange(count, dtype=np.float32)
+        for _ in range(4):
+            np.testing.assert_array_equal(add(x, x), x + x)

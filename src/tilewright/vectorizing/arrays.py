@@ -34,7 +34,7 @@ def call(function: Any, native: NativeSide, args: Sequence[Any], *, out: Any, wh
     result = compute(function, native, kinds, arrays, shape, mask=selected, target=target)
     if out is None:
         if mask is None and _is_alike(args, inputs, result):
-            function.install(inputs)
+            function.install(inputs, result.nbytes)
         return wrapped(result, args)
     if target is not None and result is not target:
         np.copyto(target, result, casting="same_kind", where=True if selected is None else selected)

@@ -6,7 +6,8 @@
     i32 @fold(ptr operands, i64 begin, i64 end)         result = f(… f(f(result, x0), x1) …); operands: result, x
 
 How a span meets an operand is one letter each: `v` element by element, side by side; `s` at a distance; `u` the same
-for all. A loop over elements has no remainder: the runtime hands in whole vectors, the last ones through a buffer.
+for all; `w` side by side, written past the caches to addresses that are multiples of 64. A loop over elements has no
+remainder: the runtime hands in whole vectors, the last ones through a buffer.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from tilewright.backends.llvm.writer import LlvmWriter, Loop
 from tilewright.ir.core import Block, Op
 from tilewright.vectorizing.build import FOLD, SCALAR, SPAN
 from tilewright.vectorizing.kinds import Kind
-from tilewright.vectorizing.lanes import LaneWriter
+from tilewright.vectorizing.lanes import LaneWriter, is_bound_by_memory
 from tilewright.vectorizing.messages import flag_of
 from tilewright.vectorizing.uniform import uniform_values
 
-UNIFORM, SPACED, SIDE_BY_SIDE = "u", "s", "v"
+UNIFORM, SPACED, SIDE_BY_SIDE, STREAMED = "u", "s", "v", "w"
 
 PYTHON_WORDS = {"bool": "i64", "int64": "i64", "float64": "double"}
-_OPERAND = 16
+_OPERAND, _LINE = 16, 64
 _SHORT, _MEDIUM = 14, 40
 """Functions of so few ops take four, two vectors at a time, so that the machine has something to do while it waits."""
 
@@ -109,7 +110,11 @@ def span_text(module: Op, target: Target, kinds: Sequence[Kind], layout: Layout,
         operands = [_Operand(w, number, kind, letter) for number, (kind, letter) in described]
         with w.loop("%begin", "%end", lanes, guarded=True) as loop:
             _write_turn(w, block, operands, layout, lanes, loop, flags)
+        if layout.pattern[-1] == STREAMED:  # other threads see what was stored only after this
+            w.call_void("llvm.x86.sse.sfence", [])
         w.do(f"ret i32 {flags.value()}")
+    if target.splits_vectors and is_bound_by_memory(block):
+        w.attributes += f' "prefer-vector-width"="{target.vector_bits // 2}" "min-legal-vector-width"="0"'
     return w.render()
 
 
@@ -197,7 +202,11 @@ class _Operand:
         if self.letter == SPACED:
             scatter(w, self._pointers(index, lanes), self._stored, text, align=1)
             return
-        w.store(vector(self._stored, lanes), text, w.offset(self._base, self._stored, index), align=1)
+        type, place = vector(self._stored, lanes), w.offset(self._base, self._stored, index)
+        if self.letter == STREAMED:
+            w.stream(type, text, place, align=_LINE)
+        else:
+            w.store(type, text, place, align=1)
 
     def _read(self, text: str, lanes: int) -> str:
         if not self.kind.is_bool:

@@ -35,10 +35,10 @@ from tilewright.vectorizing import arrays, reductions
 from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
 from tilewright.vectorizing.errors import BadParameters
 from tilewright.vectorizing.kinds import WEAK_KINDS, Kind
-from tilewright.vectorizing.native.structs import MOST_ARGUMENTS, STATE
+from tilewright.vectorizing.native.structs import LARGE, MOST_ARGUMENTS, STATE
 from tilewright.vectorizing.operands import Operand
 from tilewright.vectorizing.process import NativeSide, native_side
-from tilewright.vectorizing.records import array_record, scalar_record
+from tilewright.vectorizing.records import array_record, can_stream, scalar_record, set_stream
 
 _PACKERS = {"bool": struct.Struct("<q"), "float64": struct.Struct("<d"), "int64": struct.Struct("<q")}
 _MOST_RECORDS = 64
@@ -61,7 +61,7 @@ class Vectorized(CapturedFunction):
         self._codes: dict[Request, Code] = {}
         self._costs: dict[Request, ctypes.c_int64] = {}
         self._records: list[Any] = []
-        self._known: set[Any] = set()
+        self._records_by_key: dict[Any, Any] = {}
         self._retired: list[Any] = []
         self._lock = fork_safe_lock()
         native = _native()
@@ -139,16 +139,19 @@ class Vectorized(CapturedFunction):
         if not hasattr(self, "_codes"):
             return
         with self._lock:
-            self._codes, self._costs, self._known = {}, {}, set()
+            self._codes, self._costs, self._records_by_key = {}, {}, {}
             self._retired += self._records
             self._records = []
             self._publish()
 
-    def install(self, operands: Sequence[Operand]) -> None:
-        """Let later calls with arrays like these run natively."""
+    def install(self, operands: Sequence[Operand], size: int) -> None:
+        """Let later calls with arrays like these, which give a result of `size` bytes, run natively."""
         letters = "".join("u" if operand.kind.weak else "v" for operand in operands)
         request = Request(SPAN, tuple(operand.kind for operand in operands), f"{letters}v")
         self._enter(request, lambda: array_record(self.code(request), operands))
+        record = self._records_by_key.get(request)
+        if size >= LARGE and record is not None and can_stream(self.code(request)):
+            set_stream(record, self.code(request._replace(pattern=f"{letters}w")))
 
     def _of_numbers(self, args: tuple[Any, ...]) -> Any:
         kinds = tuple(WEAK_KINDS[value.__class__] for value in args)
@@ -172,11 +175,11 @@ class Vectorized(CapturedFunction):
         return bound.args
 
     def _enter(self, key: Any, make: Callable[[], Any]) -> None:
-        if not self._state or key in self._known or len(self._records) >= _MOST_RECORDS:
+        if not self._state or key in self._records_by_key or len(self._records) >= _MOST_RECORDS:
             return
         with self._lock:
-            self._known.add(key)
-            self._records = [*self._records, make()]
+            self._records_by_key[key] = record = make()
+            self._records = [*self._records, record]
             self._publish()
 
     def _publish(self) -> None:

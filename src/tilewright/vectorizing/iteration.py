@@ -109,6 +109,7 @@ class Spans:
         after = start + 8 * (rank + count)
         image = CALL.pack(
             span=span,
+            rest=span,
             lanes=lanes,
             length=length,
             chunk=chunk,

@@ -263,5 +263,15 @@ def moved_type(value: Value, lanes: int) -> str:
 
 def is_long(block: Block) -> bool:
     """Does computing a side take longer than a jump?"""
-    names = [op.name for region_op in block for op in region_op.walk()]
-    return len(names) >= LONG_SIDE or any(name.startswith(_COSTLY) and name not in _FREE for name in names)
+    count = sum(1 for region_op in block for _ in region_op.walk())
+    return count >= LONG_SIDE or any(map(is_costly, block))
+
+
+def is_costly(op: Op) -> bool:
+    """Is there anything in the op that takes more than a few instructions?"""
+    return any(one.name.startswith(_COSTLY) and one.name not in _FREE for one in op.walk())
+
+
+def is_bound_by_memory(block: Block) -> bool:
+    """Is the function done before its operands come from memory? (Some extremes have one width of registers only.)"""
+    return not any(is_costly(op) or op.name in ("math.sqrt", "arith.maxnumf", "arith.minnumf") for op in block)

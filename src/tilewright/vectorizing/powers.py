@@ -38,9 +38,11 @@ def power(base: Number, exponent: Number) -> Any:
 def _fixed_float(base: Element, exponent: float | None) -> Element | None:
     if exponent == 0.5:
         return _finite(emit("math.sqrt", [base], base.kind))
-    if exponent is None or abs(exponent) > _MOST_FLOAT_PRODUCTS or exponent != int(exponent):
+    if exponent is None or not abs(exponent) <= _MOST_FLOAT_PRODUCTS or 2 * exponent != int(2 * exponent):
         return None
-    result = _product(base, abs(int(exponent)))
+    result = _product(base, int(abs(exponent)))
+    if exponent != int(exponent):
+        result = emit("arith.mulf", [result, emit("math.sqrt", [base], base.kind)], base.kind)
     return _finite(result if exponent >= 0 else truediv(1, result))
 
 

@@ -31,10 +31,18 @@ from tilewright.vectorizing import late
 from tilewright.vectorizing.native.structs import (
     ARRAY_EXTENTS,
     ARRAY_RANK,
+    BLOCK,
     C_FUNCTIONS,
     FLOAT_VALUE,
+    HANDLER,
+    HANDLER_HEAD,
+    HANDLER_NAME,
+    HANDLER_VERSION,
+    MOST_BLOCKS,
     NUMPY_EMPTY,
+    NUMPY_SET_HANDLER,
     STATE,
+    SYSTEM_FUNCTIONS,
     TABLE,
 )
 
@@ -61,6 +69,7 @@ class NativeSide:
         self._table = allocate(TABLE.size)
         self.table = self._table
         code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self._table})
+        self._code, self._symbols = code.address, blob.symbols
         self.rows = code.address + blob.symbols["rows"]
         self._call = code.address + blob.symbols["call_vectorized"]
         self.execute = runtime.execute
@@ -77,12 +86,35 @@ class NativeSide:
 
     def _fill_table(self, runtime: NativeRuntime, missed: Callable[..., Any]) -> None:
         addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
+        system = ctypes.CDLL(None)
+        addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
         objects = {"missed": missed, "array_type": np.ndarray, "true": True, "false": False}
         for value in objects.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
         words = {name: id(value) for name, value in objects.items()}
-        execute, state = runtime.symbols["execute"], self._state
-        poke(self._table, TABLE.pack(**addresses, **words, execute=execute, empty=_numpy_empty(), state=state))
+        fields = {
+            "kept": allocate(BLOCK.size * MOST_BLOCKS),
+            "set_handler": _of_numpy(NUMPY_SET_HANDLER),
+            "handler": self._handler(),
+            "execute": runtime.symbols["execute"],
+            "empty": _of_numpy(NUMPY_EMPTY),
+            "state": self._state,
+        }
+        poke(self._table, TABLE.pack(**addresses, **words, **fields))
+
+    def _handler(self) -> int:
+        """NumPy's capsule for our memory of large arrays."""
+        names = {"malloc": "allocate", "calloc": "allocate_cleared", "realloc": "resize", "free": "release"}
+        functions = {field: self._code + self._symbols[name] for field, name in names.items()}
+        head = HANDLER_NAME.ljust(HANDLER_HEAD - 1, b"\0") + bytes([HANDLER_VERSION])
+        image = head + HANDLER.pack(**functions)
+        memory = allocate(len(image))
+        poke(memory, image)
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        name = ctypes.c_char_p(b"mem_handler")
+        self._kept.append(name)
+        return int(make(memory, name, None))
 
     def _made_type(self, base: type) -> type:
         """A subclass of `base` with room for a STATE at the end of its objects."""
@@ -155,9 +187,9 @@ def _objects_are_as_expected() -> bool:
     )
 
 
-def _numpy_empty() -> int:
-    """The address of NumPy's PyArray_Empty, whose place in the table of the C interface never changes."""
+def _of_numpy(number: int) -> int:
+    """The address of a function of NumPy's C interface, by its place in the table, which never changes."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]  # NumPy has it for this
-    return ctypes.c_uint64.from_address(table + 8 * NUMPY_EMPTY).value
+    return ctypes.c_uint64.from_address(table + 8 * number).value

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.llvm.machine import host_identity
 from tilewright.vectorizing.build import Code
 from tilewright.vectorizing.iteration import chunk_for
 from tilewright.vectorizing.kinds import Kind
@@ -45,12 +46,23 @@ def array_record(code: Code, operands: Sequence[Operand]) -> Any:
         count=len(operands),
         is_array=1,
         entry=code.address,
+        stream=0 if can_stream(code) else code.address,
         result=id(dtype),
         size=dtype.itemsize,
         lanes=code.lanes,
         chunk=chunk_for(code.lanes, max(*sizes, dtype.itemsize)),
         cost=-1,
     )
+
+
+def can_stream(code: Code) -> bool:
+    """Can results be written past the caches? Each vector has to fill whole cache lines."""
+    return host_identity().startswith("x86") and code.lanes * np.dtype(code.result.name).itemsize % 64 == 0
+
+
+def set_stream(record: Any, code: Code) -> None:
+    """Let large results be written by this code."""
+    RECORD.write(ctypes.addressof(record), "stream", code.address)
 
 
 def _record(keys: Any, **fields: int) -> Any:

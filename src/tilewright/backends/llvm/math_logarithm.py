@@ -76,11 +76,20 @@ def log10(x: Lanes) -> Lanes:
 
 
 def log1p(x: Lanes) -> Lanes:
-    """log(1 + x) without losing small x, for double; 2 ulp."""
+    """log(1 + x) without losing small x, for double; 2 ulp.
+
+    What the sum u = 1 + x rounds away counts for 1/u as much; 1 - f + f² is enough of 1 / (1 + f) for that.
+    """
     k = x.kind
     u = x + 1.0
-    lost = k.select(u > 0.0, (x - (u - 1.0)) / u, 0.0)
-    return k.with_sign_of(k.select(x < INFINITY, log(u) + lost, x), x)
+    table = TABLES_LOG["double"]
+    biased = (u.bits + table.below_one) >> 52
+    f = k.from_bits(u.bits - ((biased - table.bias) << 52)) - 1.0
+    e = k.from_bits(biased | table.anchor_bits) - (table.anchor + table.bias)
+    high, low = _log_parts(f)
+    lost = (x - (u - 1.0)) * (k.fma(f, f, 1.0 - f) * k.from_bits((0x7FE - biased) << 52))
+    low = k.select(u < 2.0**60, low + lost, low)
+    return k.with_sign_of(_with_edges(u, k.fma(e, LN2_HIGH, high + k.fma(e, LN2_LOW, low))), x)
 
 
 def asinh(x: Lanes) -> Lanes:

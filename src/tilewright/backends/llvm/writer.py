@@ -148,6 +148,7 @@ class LlvmWriter:
     def __init__(self, target: Target, *, fuse: bool = False) -> None:
         self.fusion = "contract " if fuse else ""
         self.target = target
+        self.attributes = target.function_attributes
         self._count = 0
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
@@ -483,7 +484,7 @@ class LlvmWriter:
             lines += ["", header, "entry:"]
             body.flatten(lines)
             lines.append("}")
-        lines += ["", f"attributes #0 = {{ {self.target.function_attributes} }}"]
+        lines += ["", f"attributes #0 = {{ {self.attributes} }}"]
         if self._streams:
             lines.append("!1 = !{i32 1}")
         if self._weights_used:

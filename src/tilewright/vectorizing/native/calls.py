@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RUNTIME
+from tilewright.vectorizing.native.memory import add_memory
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
 from tilewright.vectorizing.native.structs import (
     ARRAY_C_ORDER,
@@ -19,8 +20,10 @@ from tilewright.vectorizing.native.structs import (
     CALL,
     FLOAT_VALUE,
     KEY,
+    LARGE,
     MOST_ARGUMENTS,
     OPERAND,
+    OWN_MEMORY,
     RECORD,
     RESULT_BOOL,
     RESULT_FLOAT,
@@ -31,6 +34,7 @@ from tilewright.vectorizing.native.structs import (
     STATE,
     TABLE,
 )
+from tilewright.vectorizing.native.table import outside, table_of
 
 _NO_OFFSET_FLAG = 2**63 - 1
 
@@ -44,18 +48,12 @@ def calls_text() -> str:
     _fill_words(module)
     _number(module)
     _common_order(module)
+    _elements(module)
+    add_memory(module)
     _array(module)
     _missed(module)
     _call(module)
     return module.text()
-
-
-def _table(f: Function) -> Value:
-    return f.emit("ptr", f"load ptr, ptr @{RUNTIME}, align 8")
-
-
-def _python(f: Function, name: str) -> Value:
-    return f.get(TABLE, _table(f), name)
 
 
 def _key(f: Function, record: Value, index: Value) -> Value:
@@ -65,7 +63,7 @@ def _key(f: Function, record: Value, index: Value) -> Value:
 def _matches(module: Module) -> None:
     """Are the arguments those of a record?"""
     f = module.function("matches", "i1", {"record": "ptr", "objects": "ptr"})
-    array_type = f.get(TABLE, _table(f), "array_type")
+    array_type = f.get(TABLE, table_of(f), "array_type")
     with f.counted(f.get(RECORD, f["record"], "count")) as index:
         key = _key(f, f["record"], index)
         argument = f.load("ptr", f["objects"], index * 8)
@@ -88,13 +86,13 @@ def _fill_words(module: Module) -> None:
         argument = f.load("ptr", f["objects"], index * 8)
         place = f.at(f["words"], index * 8)
         with f.when(role.equals(ROLE_INT)):
-            f.store(f.call(_python(f, "PyLong_AsLongLongAndOverflow"), "i64", argument, overflow), place)
+            f.store(f.call(outside(f, "PyLong_AsLongLongAndOverflow"), "i64", argument, overflow), place)
             with f.when(f.load("i32", overflow).differs(0)):
                 f.give(0)
         with f.when(role.equals(ROLE_FLOAT)):
             f.store(f.load("i64", argument, FLOAT_VALUE), place)
         with f.when(role.equals(ROLE_BOOL)):
-            f.store(argument.equals(f.get(TABLE, _table(f), "true")).widened("i64"), place)
+            f.store(argument.equals(f.get(TABLE, table_of(f), "true")).widened("i64"), place)
     f.give(1)
 
 
@@ -109,14 +107,14 @@ def _number(module: Module) -> None:
         f.give(0)
     kind = f.get(RECORD, record, "result").to("i64")
     with f.when(kind.equals(RESULT_FLOAT)):
-        f.give(f.call(_python(f, "PyFloat_FromDouble"), "ptr", f.load("double", result)))
+        f.give(f.call(outside(f, "PyFloat_FromDouble"), "ptr", f.load("double", result)))
     word = f.load("i64", result)
     with f.when(kind.equals(RESULT_BOOL)):
-        table = _table(f)
+        table = table_of(f)
         answer = f.choose(word.differs(0), f.get(TABLE, table, "true"), f.get(TABLE, table, "false"), kind="ptr")
-        f.call(_python(f, "Py_IncRef"), "void", answer)
+        f.call(outside(f, "Py_IncRef"), "void", answer)
         f.give(answer)
-    f.give(f.call(_python(f, "PyLong_FromLongLong"), "ptr", word))
+    f.give(f.call(outside(f, "PyLong_FromLongLong"), "ptr", word))
 
 
 def _common_order(module: Module) -> None:
@@ -160,7 +158,7 @@ def _array(module: Module) -> None:
         f.give(0)
     with f.when(f.call("fill_words", "i1", record, objects, words).equals(0)):
         f.give(0)
-    made = _new_array(f, record, first, f.load("i64", order))
+    made, span = _new_array(f, record, first, f.load("i64", order))
     count = f.get(RECORD, record, "count")
     with f.counted(count) as index:
         key = _key(f, record, index)
@@ -176,44 +174,62 @@ def _array(module: Module) -> None:
     f.put(OPERAND, result, "address", f.load("ptr", made, NDARRAY_DATA))
     f.put(OPERAND, result, "stride", size)
     f.store(size, sizes, count * 8)
-    _execute(f, call, operands, sizes, made)
+    _execute(f, call, operands, sizes, made, span)
     with f.when(f.get(CALL, call, "flags").differs(0)):
-        f.call(_python(f, "Py_DecRef"), "void", made)
+        f.call(outside(f, "Py_DecRef"), "void", made)
         f.give(0)
     f.give(made)
 
 
-def _new_array(f: Function, record: Value, first: Value, orders: Value) -> Value:
-    """An array of the result's dtype like the first argument."""
+def _new_array(f: Function, record: Value, first: Value, orders: Value) -> tuple[Value, Value]:
+    """An array of the result's dtype like the first argument, and the span that fills it."""
     dtype = f.get(RECORD, record, "result")
-    f.call(_python(f, "Py_IncRef"), "void", dtype)  # the new array takes the reference
     rank, extents = f.load("i32", first, ARRAY_RANK), f.load("ptr", first, ARRAY_EXTENTS)
     fortran = (orders & ARRAY_C_ORDER).equals(0).widened("i32")
-    made = f.call(f.get(TABLE, _table(f), "empty"), "ptr", rank, extents, dtype, fortran)
-    with f.when(made.equals(0)):
+    span, made = f.variable("ptr", f.get(RECORD, record, "entry")), f.variable("ptr", 0)
+    size = f.call("elements", "i64", first) * f.get(RECORD, record, "size")
+    with f.when(size >= LARGE):
+        span.set(f.get(RECORD, record, "stream"))
+        with f.when(span.value.equals(0)):
+            f.give(0)
+    f.call(outside(f, "Py_IncRef"), "void", dtype)  # the new array takes the reference
+    with f.when(size >= OWN_MEMORY) as large:
+        made.set(f.call("large_array", "ptr", rank, extents, dtype, fortran))
+    with large.otherwise():
+        made.set(f.call(f.get(TABLE, table_of(f), "empty"), "ptr", rank, extents, dtype, fortran))
+    with f.when(made.value.equals(0)):
         f.store(f.constant("i32", 1), f["failed"])
         f.give(0)
-    return made
+    return made.value, span.value
 
 
-def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Value) -> None:
-    record, table = f["record"], _table(f)
-    length = f.variable("i64", 1)
-    extents = f.load("ptr", made, ARRAY_EXTENTS)
-    with f.counted(f.load("i32", made, ARRAY_RANK).to("i64")) as axis:
-        length.set(length.value * f.load("i64", extents, axis * 8))
+def _elements(module: Module) -> None:
+    """How many elements an array has."""
+    f = module.function("elements", "i64", {"array": "ptr"})
+    count = f.variable("i64", 1)
+    extents = f.load("ptr", f["array"], ARRAY_EXTENTS)
+    with f.counted(f.load("i32", f["array"], ARRAY_RANK).to("i64")) as axis:
+        count.set(count.value * f.load("i64", extents, axis * 8))
+    f.give(count.value)
+
+
+def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Value, span: Value) -> None:
+    record, table = f["record"], table_of(f)
+    length = f.call("elements", "i64", made)
     chunk = f.get(RECORD, record, "chunk")
-    total = (length.value + chunk - 1) // chunk
+    total = (length + chunk - 1) // chunk
     nothing = f.constant("ptr", 0)
     fields = {
-        "span": f.get(RECORD, record, "entry"),
+        "span": span,
+        "rest": f.get(RECORD, record, "entry"),
         "lanes": f.get(RECORD, record, "lanes"),
-        "length": length.value,
+        "length": length,
         "chunk": chunk,
         "per_row": total,
         "count": f.get(RECORD, record, "count") + 1,
         "flags": f.constant("i64", 0),
         "may_repeat": f.constant("i64", 1),
+        "backwards": f.get(RECORD, record, "backwards"),
         "rank": f.constant("i64", 0),
         "shape": nothing,
         "sizes": sizes,
@@ -222,6 +238,7 @@ def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Valu
     }
     for name, value in fields.items():
         f.put(CALL, call, name, value)
+    f.put(RECORD, record, "backwards", f.get(RECORD, record, "backwards") ^ 1)
     rows = f.emit("ptr", "getelementptr i8, ptr @rows, i64 0")
     no, cost = f.constant("i64", 0), f.address(RECORD, record, "cost")
     f.call(f.get(TABLE, table, "execute"), "i32", rows, call, total, no, no, cost)
@@ -237,8 +254,8 @@ def _missed(module: Module) -> None:
     f.store(f["self"], everything)
     with f.counted(count.value) as index:
         f.store(f.load("ptr", f["objects"], index * 8), everything, index * 8 + 8)
-    python = f.get(TABLE, _table(f), "missed")
-    f.give(f.call(_python(f, "PyObject_Vectorcall"), "ptr", python, everything, f["positional"] + 1, f["names"]))
+    python = f.get(TABLE, table_of(f), "missed")
+    f.give(f.call(outside(f, "PyObject_Vectorcall"), "ptr", python, everything, f["positional"] + 1, f["names"]))
 
 
 def _call(module: Module) -> None:
@@ -247,7 +264,7 @@ def _call(module: Module) -> None:
     f = module.function("call_vectorized", "ptr", parameters, exported=True)
     objects, names = f["objects"], f["names"]
     positional = f["flags"] & _NO_OFFSET_FLAG
-    state = f.at(f["self"], f.get(TABLE, _table(f), "state"))
+    state = f.at(f["self"], f.get(TABLE, table_of(f), "state"))
     failed = f.stack("i32")
     f.store(f.constant("i32", 0), failed)
     with f.when(names.equals(0)):

@@ -3,6 +3,9 @@
 program p     row p / per_row, elements from (p % per_row) · chunk on
 a chunk       whole vectors; then the last vector again from its end backwards, where that does no harm,
               else the rest through buffers of one vector per operand
+
+Calls with the same kinds go forwards and backwards in turns: a call begins with what the one before it has left in the
+caches, which is a part of arrays that do not fit there.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def _through_buffers(module: Module) -> None:
                 last = f["rest"] - 1
                 source = f.at(address, (f["begin"] + f.choose(lane < last, lane, last)) * stride)
                 f.call("copy_element", "void", f.at(buffer, lane * size), source, size)
-    flags = f.call(f.get(CALL, call, "span"), "i32", local, f.constant("i64", 0), lanes)
+    flags = f.call(f.get(CALL, call, "rest"), "i32", local, f.constant("i64", 0), lanes)
     result = f.at(f["operands"], (count - 1) * OPERAND.size)
     size = f.load("i64", sizes, (count - 1) * 8)
     buffer = f.at(buffers, (count - 1) * BUFFER)
@@ -77,7 +80,7 @@ def _run_chunk(module: Module) -> None:
     with f.when(begin + whole < end):
         again = (whole > 0) & f.get(CALL, call, "may_repeat").differs(0)
         with f.when(again) as repeat:
-            flags.set(flags.value | f.call(span, "i32", f["operands"], end - lanes, end))
+            flags.set(flags.value | f.call(f.get(CALL, call, "rest"), "i32", f["operands"], end - lanes, end))
         with repeat.otherwise():
             rest = end - begin - whole
             flags.set(flags.value | f.call("through_buffers", "i32", call, f["operands"], begin + whole, rest))
@@ -111,23 +114,34 @@ def _place_operands(module: Module) -> None:
 
 
 def _rows(module: Module) -> None:
+    """Programs begin … end-1, those of one row together."""
     f = module.function("rows", "void", {"call": "ptr", "begin": "i64", "end": "i64", "scratch": "ptr"}, exported=True)
-    call = f["call"]
+    call, end = f["call"], f["end"]
     local = f.stack(_OPERANDS)
     length, chunk, per_row = (f.get(CALL, call, name) for name in ("length", "chunk", "per_row"))
     operands = f.variable("ptr", f.get(CALL, call, "operands"))
     has_rows = f.get(CALL, call, "rank").differs(0)
-    with f.counted(f["end"] - f["begin"]) as turn:
-        program = f["begin"] + turn
+    with f.when(f.get(CALL, call, "backwards").differs(0)):
+        with f.counted(end - f["begin"]) as turn:
+            first = (end - turn - 1) * chunk
+            last = f.choose(first + chunk < length, first + chunk, length)
+            f.call("run_chunk", "void", call, operands.value, first, last)
+        f.give()
+    program = f.variable("i64", f["begin"])
+    with f.repeat() as loop:
+        first = program.value
+        loop.leave_when(first >= end)
         row = f.variable("i64", 0)
         with f.when(has_rows):
-            row.set(program // per_row)
+            row.set(first // per_row)
             f.call("place_operands", "void", call, row.value, local)
             operands.set(local)
-        first = (program - row.value * per_row) * chunk
-        following = first + chunk
-        last = f.choose(following < length, following, length)
-        f.call("run_chunk", "void", call, operands.value, first, last)
+        start = row.value * per_row
+        following = f.choose(start + per_row < end, start + per_row, end)
+        last = (following - start) * chunk
+        last = f.choose(last < length, last, length)
+        f.call("run_chunk", "void", call, operands.value, (first - start) * chunk, last)
+        program.set(following)
     f.give()
 
 

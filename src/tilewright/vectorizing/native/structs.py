@@ -14,8 +14,24 @@ C_FUNCTIONS = (
 )
 """Functions of the Python library that native code calls."""
 
+SYSTEM_FUNCTIONS = ("free", "madvise", "memcpy", "memset", "posix_memalign")
+"""Functions of the C library that native code calls."""
+
+OWN_MEMORY, LARGE = 1 << 17, 1 << 24
+"""Bytes of a result from which on its memory is our own, and from which on it is written past the caches."""
+
+BLOCK = struct_of(address="ptr", size="i64")
+"""Memory that was freed and is kept; the first word in front of the elements of an array has the size of its block."""
+
+MOST_BLOCKS, MOST_KEPT = 16, 1 << 28
+
 TABLE = struct_of(
-    dict.fromkeys(C_FUNCTIONS, "ptr"),
+    dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS), "ptr"),
+    kept="ptr",  # BLOCKs
+    kept_bytes="i64",
+    next_kept="i64",
+    set_handler="ptr",  # NumPy: who allocates the memory of new arrays from now on
+    handler="ptr",  # a capsule: we do
     execute="ptr",  # of the launcher: runs programs on one thread or many
     empty="ptr",  # NumPy: a new array of these extents and this dtype
     missed="ptr",  # Python: (function, *arguments, **keywords) → result
@@ -36,11 +52,13 @@ RECORD = struct_of(
     count="i64",
     is_array="i64",
     entry="ptr",  # of `scalar` or `span`
+    stream="ptr",  # of a `span` for large results; null: not compiled yet; the same as `entry`: there is none
     result="ptr",  # a dtype; for numbers RESULT_…
     size="i64",  # of an element of the result
     lanes="i64",
     chunk="i64",
     cost="i64",
+    backwards="i64",  # the direction of the next call
 )
 """A specialisation. KEYs follow."""
 
@@ -52,6 +70,7 @@ RESULT_INT, RESULT_FLOAT, RESULT_BOOL = 0, 1, 2
 
 CALL = struct_of(
     span="ptr",
+    rest="ptr",  # the span for less than a vector, which may lie anywhere
     lanes="i64",
     length="i64",  # of the innermost axis
     chunk="i64",  # elements of it per program
@@ -59,6 +78,7 @@ CALL = struct_of(
     count="i64",  # operands, the result included
     flags="i64",
     may_repeat="i64",  # computing an element twice does no harm: the result overlaps no input
+    backwards="i64",  # chunks from the last to the first; only without outer axes
     rank="i64",  # outer axes
     shape="ptr",
     sizes="ptr",  # of an element, per operand
@@ -72,4 +92,8 @@ OPERAND = struct_of(address="ptr", stride="i64")
 FLOAT_VALUE = 16
 ARRAY_RANK, ARRAY_EXTENTS = 24, 32
 ARRAY_C_ORDER, ARRAY_F_ORDER = 1, 2
-NUMPY_EMPTY, NUMPY_API_EXTENTS = 184, 16
+NUMPY_EMPTY, NUMPY_SET_HANDLER = 184, 304
+
+HANDLER = struct_of(context="ptr", malloc="ptr", calloc="ptr", realloc="ptr", free="ptr")
+"""The end of NumPy's PyDataMem_Handler; a name and a version come first."""
+HANDLER_NAME, HANDLER_HEAD, HANDLER_VERSION = b"tilewright", 128, 1

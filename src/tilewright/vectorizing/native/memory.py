@@ -1,0 +1,137 @@
+"""Memory of large results: kept when it is freed, for the next result, because the system takes longer to hand out new
+pages than a cheap function to fill them; and in whole cache lines, which are stored faster than parts of two.
+
+    large_array(rank, extents, dtype, fortran)      NumPy's empty, with our allocator in charge of this one array
+
+At most MOST_KEPT bytes in MOST_BLOCKS blocks are kept. Blocks start at a page (large ones at a huge page, if the system
+has some) with a line of 64 bytes that has their size. All of this runs with the GIL held.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.vectorizing.native.structs import BLOCK, MOST_BLOCKS, MOST_KEPT, TABLE
+from tilewright.vectorizing.native.table import outside, table_of
+
+_HUGE_PAGE, _PAGE, _LINE, _WANT_HUGE_PAGES = 1 << 21, 1 << 12, 64, 14
+
+
+def add_memory(module: Module) -> None:
+    """Adds `large_array` and the functions of NumPy's handler to the module."""
+    _fresh(module)
+    _allocate(module)
+    _free(module)
+    _clear(module)
+    _resize(module)
+    _large_array(module)
+
+
+def _fresh(module: Module) -> None:
+    """A new block for so many bytes, its line included; null if there is no memory."""
+    f = module.function("fresh_block", "ptr", {"size": "i64"})
+    place = f.stack("ptr")
+    is_large = f["size"] > 2 * _HUGE_PAGE
+    alignment = f.choose(is_large, _HUGE_PAGE, _PAGE)
+    failed = f.call(outside(f, "posix_memalign"), "i32", place, alignment, f["size"])
+    with f.when(failed.differs(0)):
+        f.give(0)
+    block = f.load("ptr", place)
+    with f.when(is_large):
+        f.call(outside(f, "madvise"), "i32", block, f["size"], f.constant("i32", _WANT_HUGE_PAGES))
+    f.store(f["size"], block)
+    f.give(block)
+
+
+def _allocate(module: Module) -> None:
+    f = module.function("allocate", "ptr", {"context": "ptr", "size": "i64"}, exported=True)
+    table = table_of(f)
+    kept, wanted = f.get(TABLE, table, "kept"), f["size"] + _LINE
+    with f.counted(f.constant("i64", MOST_BLOCKS)) as index:
+        block = f.at(kept, index * BLOCK.size)
+        size = f.get(BLOCK, block, "size")
+        with f.when((size >= wanted) & (size - (size >> 2) <= wanted)):
+            f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") - size)
+            f.put(BLOCK, block, "size", 0)
+            f.give(f.at(f.get(BLOCK, block, "address"), _LINE))
+    made = f.call("fresh_block", "ptr", wanted)
+    with f.when(made.equals(0)):
+        f.give(0)
+    f.give(f.at(made, _LINE))
+
+
+def _free(module: Module) -> None:
+    """Keeps a block; those that were kept first have to go for it."""
+    _evict(module)
+    parameters = {"context": "ptr", "memory": "ptr", "size": "i64"}
+    f = module.function("release", "void", parameters, exported=True)
+    with f.when(f["memory"].equals(0)):
+        f.give()
+    table, start = table_of(f), f.at(f["memory"], -_LINE)
+    size = f.load("i64", start)
+    with f.when(size > MOST_KEPT):
+        f.call(outside(f, "free"), "void", start)
+        f.give()
+    block = f.variable("ptr", f.call("evict", "ptr"))
+    with f.repeat() as loop:
+        loop.leave_when(f.get(TABLE, table, "kept_bytes") + size <= MOST_KEPT)
+        block.set(f.call("evict", "ptr"))
+    f.put(BLOCK, block.value, "address", start)
+    f.put(BLOCK, block.value, "size", size)
+    f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") + size)
+    f.give()
+
+
+def _evict(module: Module) -> None:
+    """The next place for a block, which is empty then."""
+    f = module.function("evict", "ptr", {})
+    table = table_of(f)
+    number = f.get(TABLE, table, "next_kept")
+    f.put(TABLE, table, "next_kept", (number + 1) & (MOST_BLOCKS - 1))
+    block = f.at(f.get(TABLE, table, "kept"), number * BLOCK.size)
+    size = f.get(BLOCK, block, "size")
+    with f.when(size.differs(0)):
+        f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") - size)
+        f.put(BLOCK, block, "size", 0)
+        f.call(outside(f, "free"), "void", f.get(BLOCK, block, "address"))
+    f.give(block)
+
+
+def _clear(module: Module) -> None:
+    parameters = {"context": "ptr", "count": "i64", "size": "i64"}
+    f = module.function("allocate_cleared", "ptr", parameters, exported=True)
+    size = f["count"] * f["size"]
+    made = f.call("allocate", "ptr", f["context"], size)
+    with f.when(made.differs(0)):
+        f.call(outside(f, "memset"), "ptr", made, f.constant("i32", 0), size)
+    f.give(made)
+
+
+def _resize(module: Module) -> None:
+    parameters = {"context": "ptr", "memory": "ptr", "size": "i64"}
+    f = module.function("resize", "ptr", parameters, exported=True)
+    made = f.call("allocate", "ptr", f["context"], f["size"])
+    with f.when(made.differs(0)):
+        before = f.load("i64", f.at(f["memory"], -_LINE)) - _LINE
+        f.call(outside(f, "memcpy"), "ptr", made, f["memory"], f.choose(before < f["size"], before, f["size"]))
+        f.call("release", "void", f["context"], f["memory"], before)
+    f.give(made)
+
+
+def _large_array(module: Module) -> None:
+    """NumPy's `empty`; the array remembers who frees it."""
+    parameters = {"rank": "i32", "extents": "ptr", "dtype": "ptr", "fortran": "i32"}
+    f = module.function("large_array", "ptr", parameters)
+    table = table_of(f)
+    before = _with_handler(f, f.get(TABLE, table, "handler"))
+    with f.when(before.equals(0)):
+        f.call(outside(f, "Py_DecRef"), "void", f["dtype"])
+        f.give(0)
+    made = f.call(f.get(TABLE, table, "empty"), "ptr", *(f[name] for name in parameters))
+    f.call(outside(f, "Py_DecRef"), "void", _with_handler(f, before))
+    f.call(outside(f, "Py_DecRef"), "void", before)
+    f.give(made)
+
+
+def _with_handler(f: Function, handler: Value) -> Value:
+    """Sets NumPy's handler; gives the one before."""
+    return f.call(outside(f, "set_handler"), "ptr", handler)
