@@ -90,10 +90,14 @@ SPECIAL = [0.0, np.inf, -np.inf, np.nan, -1.5, 1e-300, 8.0, 1e300]
     [
         ("j0", None, [1, 0, 0, np.nan, 0.511827671735918, 1, 0.171650807137554, None]),
         ("j1", None, [0, 0, 0, np.nan, -0.557936507910100, 5e-301, 0.234636346853915, None]),
-        ("jn", 3, [0, 0, 0, np.nan, -0.060963951141139, 0, -0.291132207065952, None]),
+        pytest.param(
+            *("jn", 3, [0, 0, 0, np.nan, -0.060963951141139, 0, -0.291132207065952, None]), marks=pytest.mark.slow
+        ),
         ("y0", None, [-np.inf, 0, np.nan, np.nan, np.nan, -439.835163622763, 0.223521489387566, None]),
         ("y1", None, [-np.inf, 0, np.nan, np.nan, np.nan, -6.36619772367581e299, -0.158060461731247, None]),
-        ("yn", 2, [-np.inf, 0, np.nan, np.nan, np.nan, -np.inf, -0.263036604820378, None]),
+        pytest.param(
+            *("yn", 2, [-np.inf, 0, np.nan, np.nan, np.nan, -np.inf, -0.263036604820378, None]), marks=pytest.mark.slow
+        ),
         ("cyl_bessel_i0", None, [1, np.inf, np.inf, np.nan, 1.646723189772891, 1, 427.564115721805, np.inf]),
         ("cyl_bessel_i1", None, [0, np.inf, -np.inf, np.nan, -0.981666428577908, 5e-301, 399.873136782560, np.inf]),
     ],
