@@ -23,7 +23,6 @@ NOT_YET = {
     "tt.descriptor_reduce": "the language emits atomics",
     "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
     "tt.dot_scaled": "the language widens the operands and emits tt.dot",
-    "tt.elementwise_inline_asm": "there is no assembler for it",
     **dict.fromkeys(
         ["ttg.warp_specialize", "ttg.warp_id", "ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store"],
         "warps that do different things do not run one after the other",

@@ -1,0 +1,135 @@
+"""Products of f32 as several products of what tensor cores multiply: `tf32x3`, `bf16x3`, `bf16x6`.
+
+    a = a_high + a_low,  b = b_high + b_low        (a_high is a in tf32; in bf16 there are two or three parts)
+    a b ≈ a_high b_high + (a_high b_low + a_low b_high)
+
+Small products are added first. Where they are NaN, they count as zero: inf * 1 is inf, but its small part is inf * 0.
+Sources: the 3xTF32 method of CUTLASS; G. Henry et al., "Leveraging the bfloat16 artificial intelligence datatype for
+higher-precision computations" (arXiv:1904.06376).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import Type, bf16, f32, i1, i32, with_element
+
+TO_TF32 = "cvt.rna.tf32.f32 $0, $1;"
+HIGH, MIDDLE, LOW = 0, 1, 2
+BF16_PRODUCTS = {
+    "bf16x3": ((MIDDLE, HIGH), (HIGH, MIDDLE)),
+    "bf16x6": ((MIDDLE, MIDDLE), (LOW, HIGH), (HIGH, LOW), (MIDDLE, HIGH), (HIGH, MIDDLE)),
+}
+"""The parts of both operands that make the small products, in order."""
+
+
+@dataclass(frozen=True)
+class F32DotOptions:
+    """Options of `f32_dot_tc`.
+
+    Attributes:
+        emu_tf32: the device multiplies tf32, so that `tf32x3` means three such products.
+    """
+
+    emu_tf32: bool = True
+
+
+def f32_dot_tc(module: Op, options: F32DotOptions = F32DotOptions()) -> bool:
+    """Split every product of f32 in `module` whose precision says so."""
+    changed = False
+    for dot in [op for op in module.walk() if op.name == "tt.dot"]:
+        precision = dot.attributes.get("inputPrecision")
+        name = precision.name if isinstance(precision, Keyword) else ""
+        if any(value.type.scalar is not f32 for value in dot.operands[:2]):
+            continue
+        if name in BF16_PRODUCTS:
+            _split_bf16(Splitter(dot), BF16_PRODUCTS[name])
+            changed = True
+        elif name == "tf32x3" and options.emu_tf32:
+            _split_tf32(Splitter(dot))
+            changed = True
+    return changed
+
+
+class Splitter:
+    """Makes ops in front of a dot."""
+
+    def __init__(self, dot: Op) -> None:
+        self.dot = dot
+
+    def emit(
+        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
+    ) -> Value:
+        """The result of a new op."""
+        op = Op.create(name, operands, (type,), attributes, location=self.dot.location)
+        assert self.dot.block is not None, "a dot is in a block"
+        return self.dot.block.insert(op, self.dot).result
+
+    def cast(self, name: str, value: Value, element: Type) -> Value:
+        """`value` as elements of another type."""
+        return self.emit(name, (value,), with_element(value.type, element))
+
+    def zeros(self) -> Value:
+        """A tile of zeros like the result."""
+        type = self.dot.results[0].type
+        return self.emit("arith.constant", (), type, {"value": Number(0.0, type)})
+
+    def product(self, a: Value, b: Value, c: Value, precision: str) -> Value:
+        """c + a b."""
+        kept = self.dot.attributes.get("maxNumImpreciseAcc", Number(0, i32))
+        attributes: dict[str, Attribute] = {
+            "inputPrecision": Keyword(precision),
+            "maxNumImpreciseAcc": kept if precision == "tf32" else Number(0, i32),
+        }
+        return self.emit("tt.dot", (a, b, c), c.type, attributes)
+
+    def without_nans(self, value: Value) -> Value:
+        """`value` with zeros for NaNs."""
+        nans = self.emit("arith.cmpf", (value, value), with_element(value.type, i1), {"predicate": Keyword("uno")})
+        return self.emit("arith.select", (nans, self.zeros(), value), value.type)
+
+    def finish(self, product: Value) -> None:
+        """The dot is `product` plus its accumulator."""
+        total = self.emit("arith.addf", (product, self.dot.operands[2]), product.type)
+        total.name = self.dot.results[0].name
+        self.dot.replace([total])
+
+
+def _split_bf16(splitter: Splitter, small: Sequence[tuple[int, int]]) -> None:
+    count = 1 + max(max(pair) for pair in small)
+    a, b = (_parts(splitter, value, count) for value in splitter.dot.operands[:2])
+    total = splitter.zeros()
+    for i, j in small:
+        total = splitter.product(a[i], b[j], total, "ieee")
+    splitter.finish(splitter.product(a[HIGH], b[HIGH], splitter.without_nans(total), "ieee"))
+
+
+def _parts(splitter: Splitter, value: Value, count: int) -> list[Value]:
+    """`value` as a sum of bf16 tiles, largest first."""
+    parts = [splitter.cast("arith.truncf", value, bf16)]
+    while len(parts) < count:
+        value = splitter.emit("arith.subf", (value, splitter.cast("arith.extf", parts[-1], f32)), value.type)
+        parts.append(splitter.cast("arith.truncf", value, bf16))
+    return parts
+
+
+def _split_tf32(splitter: Splitter) -> None:
+    (a_high, a_low), (b_high, b_low) = (_high_and_low(splitter, value) for value in splitter.dot.operands[:2])
+    small = splitter.product(a_low, b_high, splitter.zeros(), "tf32")
+    small = splitter.product(a_high, b_low, small, "tf32")
+    splitter.finish(splitter.product(a_high, b_high, splitter.without_nans(small), "tf32"))
+
+
+def _high_and_low(splitter: Splitter, value: Value) -> tuple[Value, Value]:
+    """`value` in tf32, and what is left of it."""
+    attributes: dict[str, Attribute] = {
+        "asm_string": TO_TF32,
+        "constraints": "=r,r",
+        "pure": True,
+        "packed_element": Number(1, i32),
+    }
+    high = splitter.emit("tt.elementwise_inline_asm", (value,), value.type, attributes)
+    return high, splitter.emit("arith.subf", (value, high), value.type)
