@@ -16,7 +16,6 @@ from typing import Any
 
 from tilewright import knobs, language
 from tilewright.backends.base import GPUTarget
-from tilewright.language.standard import cdiv
 from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
 from tilewright.runtime.constexpr_function import constexpr_function
 from tilewright.runtime.errors import (
@@ -52,6 +51,7 @@ _MODULES = {
     "aggregate": "language.aggregates",
     "aggregate_replace": "language.aggregates",
     "autotune": "runtime.tuning.autotuner",
+    "cdiv": "language.standard",
     "compile": "runtime.compile",
     "heuristics": "runtime.tuning.heuristics",
     "initialized": "runtime.unwritten",
@@ -60,6 +60,9 @@ _MODULES = {
     "vectorize": "vectorizing.function",
 }
 """Where names are that many programs do without; their modules are imported when they are asked for."""
+
+_late: dict[str, Any] = {}
+"""Those that were, as they were given."""
 
 __all__ = [
     "ASTSource",
@@ -110,7 +113,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    found = globals()[name] = _late[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     return found
 
 

@@ -136,6 +136,28 @@ def test_functions_inside_functions_are_read_too() -> None:
     assert ("g", (), False) in set(global_reads(names["kernel"].__code__))
 
 
+def test_digest_does_not_depend_on_what_was_imported() -> None:
+    """Names of the language that nobody asked for yet stay what they are, and names that were replaced do not."""
+    program = """
+import sys
+import tilewright as tw, tilewright.language as tl
+def kernel(x):
+    tl.store(x, tl.math.exp(tl.max(tl.core.load(x))) + tw.cdiv(4, 2))
+digest = lambda: tw.jit(kernel).cache_key
+first = digest()
+for import_more in ("import tilewright.language.math", "tw.cdiv", "tl.load"):
+    exec(import_more)
+    assert digest() == first, import_more
+for module, name in ((tl, "max"), (tl, "store"), (tl.math, "exp"), (tw, "cdiv")):
+    kept = getattr(module, name)
+    setattr(module, name, abs)
+    assert digest() != first, name
+    setattr(module, name, kept)
+    assert digest() == first, name
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_digest_does_not_depend_on_the_process() -> None:
     program = (
         "from test_dependencies import digest; "

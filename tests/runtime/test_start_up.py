@@ -66,6 +66,8 @@ NOT_IMPORTED = (
     "tilewright.dialects",
     "tilewright.frontends",
     "tilewright.interpreter",
+    "tilewright.language.names",
+    "tilewright.language.operations",
     "tilewright.runtime.cache.upkeep",
     "tilewright.runtime.drivers.cpu.listener",
     "tilewright.runtime.tuning",

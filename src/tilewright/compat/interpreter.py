@@ -13,7 +13,7 @@ from tilewright.backends.base import BaseBackend
 from tilewright.compat.signatures import native_specialize_impl
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.language.signatures import constexpr_type, str_to_ty
-from tilewright.language.tensor import tensor
+from tilewright.language.tensors import tensor
 from tilewright.support.named_tuple import NamedTuple
 
 

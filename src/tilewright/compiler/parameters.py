@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
-from tilewright.compiler.signature import TUPLE, ArgumentSpec
+from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.frontends.signature import Parameter
+from tilewright.language.descriptors import host_descriptor
 from tilewright.semantics.types import dtype, pointer_type
 
 
@@ -36,10 +38,15 @@ def language_type(text: str) -> dtype:
     return dtype(text)
 
 
+def container_of(sequence: Any) -> Any:
+    """What makes the value of a tuple parameter from its parts: the class, or a function for a host's descriptor."""
+    return host_descriptor if sequence is HostDescriptor else sequence
+
+
 def _parameter(name: str, spec: ArgumentSpec) -> Parameter:
     if spec.is_constant:
         return Parameter(name, constant=spec.constant)
     if spec.type == TUPLE:
         elements = tuple(_parameter(str(i), element) for i, element in enumerate(spec.elements))
-        return Parameter(name, elements=elements, container=spec.sequence)
+        return Parameter(name, elements=elements, container=container_of(spec.sequence))
     return Parameter(name, language_type(spec.type), divisibility=spec.divisibility)

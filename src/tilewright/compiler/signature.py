@@ -20,6 +20,10 @@ TUPLE: Final = "tuple"
 NO_CONSTANT: Final = object()
 
 
+class HostDescriptor(tuple[Any, ...]):
+    """Stands for the class of a tuple: its parts are those of a tensor descriptor that was made on the host."""
+
+
 class ArgumentSpec(NamedTuple):
     """One parameter of a kernel, as compiled.
 
@@ -29,7 +33,7 @@ class ArgumentSpec(NamedTuple):
         divisibility: what the value (or address) is known to be a multiple of.
         constant: the value of a constexpr.
         elements: the parts of a tuple.
-        sequence: the class of a tuple, which may be a NamedTuple.
+        sequence: the class of a tuple, which may be a NamedTuple, or HostDescriptor.
     """
 
     name: str

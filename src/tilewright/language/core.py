@@ -76,7 +76,7 @@ from tilewright.language.shaping import (
     view,
 )
 from tilewright.language.signatures import const, constexpr_type, pi32_t, slice, str_to_ty, tuple_type
-from tilewright.language.tensor import tensor
+from tilewright.language.tensors import tensor
 from tilewright.language.tuples import tuple
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.types import MAX_TILE_ELEMENTS as TRITON_MAX_TENSOR_NUMEL

@@ -18,9 +18,9 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from tilewright.language.callable import KeyedCallable
-from tilewright.language.core import constexpr_type
 from tilewright.runtime.dependencies import UsedGlobals, captured_values, dependencies, hashing, is_being_hashed
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
+from tilewright.semantics.constexpr import constexpr_type
 
 
 class CapturedFunction(KeyedCallable):

@@ -10,7 +10,7 @@ comments). A function of Tilewright itself counts by its name: the compiler's id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from enum import Enum
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -215,9 +215,13 @@ class _Walk:
         for attribute in read.attributes:
             if not isinstance(value, ModuleType):
                 break
-            namespace, value = vars(value), getattr(value, attribute, None)
+            namespace = vars(value)
             path.append(attribute)
             is_own = str(namespace.get("__package__", "")).partition(".")[0] == OWN_PACKAGE
+            if is_own and len(path) > len(read.attributes) and _is_as_given(namespace, attribute):
+                self.add(".".join(path))
+                return
+            value = getattr(value, attribute, None)
         self.add(".".join(path))
         if isinstance(value, KeyedCallable):
             self.callee(value)
@@ -251,6 +255,14 @@ class _Walk:
     def add(self, *texts: str) -> None:
         for text in texts:
             self.hasher.update(f"{len(text)}:{text}".encode())
+
+
+def _is_as_given(namespace: Mapping[str, Any], name: str) -> bool:
+    """Whether a name of this package means what it should: the compiler's identity stands for that.
+
+    A name that nobody asked for yet counts too, so that nothing is imported for kernels from the disk cache.
+    """
+    return namespace.get(name, ABSENT) is namespace.get("_late", {}).get(name, ABSENT)
 
 
 def captured_values(python: FunctionType) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A process whose kernels all come from the disk cache, and neither print nor asse
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -93,7 +94,7 @@ def interpret(
     checks_overflow: bool,
 ) -> None:
     """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`."""
-    from tilewright.compiler.parameters import language_type
+    from tilewright.compiler.parameters import container_of, language_type
     from tilewright.compiler.signature import CONSTEXPR, TUPLE
     from tilewright.interpreter.eager import Argument, Made, run_eagerly
     from tilewright.interpreter.memory import Buffer, buffer_of
@@ -103,7 +104,8 @@ def interpret(
     def run_time(name: str, argument: Specialized) -> Any:
         value = argument.value
         if argument.type == TUPLE:
-            return Made(value.of, [run_time(f"{name}.{i}", part) for i, part in enumerate(value.parts)])
+            of = partial(value.of, container=container_of(value.sequence))
+            return Made(of, [run_time(f"{name}.{i}", part) for i, part in enumerate(value.parts)])
         if argument.type == CONSTEXPR:
             return value
         if isinstance(value, ArrayView):

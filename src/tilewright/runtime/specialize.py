@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
+from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.language.callable import KeyedCallable
-from tilewright.language.descriptors import host_descriptor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.dependencies import value_text
@@ -58,7 +57,7 @@ class Specialized(NamedTuple):
             return CONSTEXPR, self.value
         if self.type != TUPLE:
             return self.type, self.key
-        if self.value.sequence is host_descriptor:
+        if self.value.sequence is HostDescriptor:
             base, *_, block_shape, _ = self.value.parts
             return f"tensordesc<{base.type.lstrip('*k')}{list(block_shape.value)}>", None
         parts = [part.as_triton() for part in self.value.parts]
@@ -99,9 +98,10 @@ class TupleParts(NamedTuple):
     parts: tuple[Specialized, ...]
     sequence: Any
 
-    def of(self, items: Sequence[Any]) -> Any:
-        """A tuple of the argument's class."""
-        return self.sequence(*items) if hasattr(self.sequence, "_fields") else self.sequence(items)
+    def of(self, items: Sequence[Any], container: Any = None) -> Any:
+        """A tuple of the argument's class, or of what stands for it."""
+        made = container or self.sequence
+        return made(*items) if hasattr(made, "_fields") else made(items)
 
 
 def key_text(argument: Specialized) -> str:
@@ -134,8 +134,8 @@ def _descriptor(value: Any, param: KernelParam) -> Specialized:
     constants = (tuple(map(operator.index, value.block_shape)), str(value.padding))
     parts = [_specialize(value.base, param), _tuple(shape, param), _tuple(strides, param)]
     parts += [Specialized(CONSTEXPR, constant_key(constant), constant) for constant in constants]
-    key = (host_descriptor, tuple((part.type, part.key) for part in parts))
-    return Specialized(TUPLE, key, TupleParts(tuple(parts), host_descriptor))
+    key = (HostDescriptor, tuple((part.type, part.key) for part in parts))
+    return Specialized(TUPLE, key, TupleParts(tuple(parts), HostDescriptor))
 
 
 def _none(value: None, param: KernelParam) -> Specialized:

@@ -1,0 +1,50 @@
+"""The package `tilewright.language` imports its names when the first of them is asked for, and none for signatures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import tilewright.language as tl
+from tilewright.language import names
+
+FIRST = """
+import sys
+import tilewright, tilewright.language as tl
+BLOCK: tl.constexpr = tl.constexpr(4)
+tl.const
+assert "tilewright.language.names" not in sys.modules
+{statement}
+assert "tilewright.language.names" in sys.modules
+from tilewright.language import *
+assert callable(load) and tl.load is load and tl.core.load is load and tensor is tl.tensor
+assert not hasattr(tl, "no_such_name") and {{"load", "constexpr", "math"}} <= set(dir(tl))
+"""
+
+
+def test_names_are_imported_when_one_is_asked_for() -> None:
+    statements = (
+        "tl.load",
+        "tl.core",
+        "dir(tl)",
+        "from tilewright.language import math",
+        "hasattr(tl, 'no_such_name')",
+    )
+    programs = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", FIRST.format(statement=statement)])
+        for statement in statements
+    ]
+    assert [program.wait(60) for program in programs] == [0] * len(statements)
+
+
+def test_names_are_those_of_the_module() -> None:
+    assert tl.__all__ == names.__all__
+    assert all(getattr(tl, name) is getattr(names, name) for name in names.__all__)
+
+
+def test_no_file_has_the_name_of_a_function_or_class() -> None:
+    """Importing it would put the module in the place of that name."""
+    files = {path.stem for path in Path(names.__file__).parent.iterdir()}
+    assert [name for name in names.__all__ if name in files and not isinstance(getattr(tl, name), ModuleType)] == []
