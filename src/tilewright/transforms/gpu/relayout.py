@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType, Type
-from tilewright.layouts.encodings import Encoding, encoding
+from tilewright.layouts.encodings import Distributed, Encoding, encoding
 
 
 def layout_of_type(type: Type) -> Encoding:
@@ -22,6 +22,13 @@ def layout_of_type(type: Type) -> Encoding:
 def layout_of(value: Value) -> Encoding:
     """The layout of the tile `value`, which must have one."""
     return layout_of_type(value.type)
+
+
+def distributed_of(value: Value) -> Distributed:
+    """The layout of the tile `value`, whose elements are in registers."""
+    layout = layout_of(value)
+    assert isinstance(layout, Distributed), f"{layout} is no layout of registers"
+    return layout
 
 
 def with_layout(type: Type, layout: Encoding) -> TensorType:
