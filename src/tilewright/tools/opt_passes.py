@@ -38,6 +38,7 @@ from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_peeling import peel_marked_loops
@@ -134,6 +135,7 @@ PASSES: tuple[Row, ...] = (
     Row("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis, ("triton-rewrite-tensor-pointer",)),
     Row("structure_control_flow", structure_control_flow),
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
+    Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
 )
 
 REPORTS: tuple[Report, ...] = (

@@ -20,11 +20,15 @@ from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_t
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
+from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.licm import licm
+from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import rewrite_tensor_descriptor_to_pointer
 from tilewright.transforms.symbol_dce import symbol_dce
 
 CAPABILITIES = (80, 90, 100, 120)
 """One of each family of devices; others are treated as the family's."""
+FIRST_TMA = 90
+"""The first capability with a tensor memory accelerator."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,21 @@ class TtgirOptions:
 def ttgir_passes(options: TtgirOptions) -> tuple[Pass, ...]:
     """The passes that turn TTIR into TTGIR, in order."""
     return (
+        *_pointers(options),
         *_layouts(options),
         *_loops(options),
         *_finish(options),
+    )
+
+
+def _pointers(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Devices that cannot copy tiles by descriptor get tiles of pointers."""
+    if options.capability >= FIRST_TMA:
+        return ()
+    return (
+        Pass("rewrite_tensor_descriptor_to_pointer", rewrite_tensor_descriptor_to_pointer),
+        Pass("canonicalize", canonicalize),
+        Pass("cse", cse),
     )
 
 
@@ -80,6 +96,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
     """Instructions in their final form and order."""
     fences = FenceOptions(options.capability)
     return (
+        *([Pass("tma_lowering", tma_lowering)] if options.capability >= FIRST_TMA else ()),  # copies by hardware
         Pass("cse", cse),
         Pass("symbol_dce", symbol_dce),
         Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
