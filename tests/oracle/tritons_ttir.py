@@ -2,7 +2,7 @@
 
 Input, a line for each: a dictionary with `text` (a file), `kernel`, `signature`, `constants`, `capability`; or with
 `module` (TTIR) and `capability`. Output, a line for each: `source` (TTIR of the front end), `ttir` (after the passes),
-`seconds` (of the passes, best of `repeat`).
+`seconds` (of the passes, best of `repeat`), `ttgir` if `gpu` is true (with locations). With `module` alone: `printed`.
 Of the file only jitted functions, constants and imports of Triton are executed.
 """
 
@@ -73,7 +73,20 @@ def optimized(request: dict[str, Any], folder: str) -> dict[str, Any]:
         start = time.thread_time()
         module = backend.make_ttir(module, {}, options, request["capability"])
         best = min(best, time.thread_time() - start)
-    return {"source": text, "ttir": module.str_nodebug(), "seconds": best}
+    answer = {"source": text, "ttir": module.str_nodebug(), "seconds": best}
+    if request.get("gpu"):
+        answer["ttgir"] = str(backend.make_ttgir(module, {}, options, request["capability"]))
+    return answer
+
+
+def printed(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What Triton prints of a module that it reads."""
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(GPUTarget("cuda", 90, 32)).load_dialects(context)
+    module = from_text(request, folder)(context)
+    assert module.verify(), "Triton refuses the module"
+    return {"printed": str(module)}
 
 
 def from_text(request: dict[str, Any], folder: str) -> Any:
@@ -104,7 +117,7 @@ def main() -> None:
         request = json.loads(line)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                answer = optimized(request, folder)
+                answer = optimized(request, folder) if "capability" in request else printed(request, folder)
             except Exception as error:  # noqa: BLE001 - the test is told
                 answer = {"error": f"{type(error).__name__}: {error}"}
             sys.stdout.write(json.dumps(answer) + "\n")

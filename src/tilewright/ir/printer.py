@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tilewright.ir.aliases import AttributeAliases, alias_text
@@ -33,7 +34,7 @@ from tilewright.ir.location_text import LocationAliases, LocationCollector
 from tilewright.ir.naming import Names
 from tilewright.ir.quoting import quoted
 from tilewright.ir.types import FunctionType, Spelling, TensorType, Type, f64, i1, i64
-from tilewright.ir.versions import VERSIONS, Version
+from tilewright.ir.versions import OLDER_LAYOUTS, VERSIONS, Version
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)
@@ -49,7 +50,8 @@ def print_op(op: Op, *, locations: bool = False, triton: str = "3.5") -> str:
     """
     names = Names(op)
     aliases = AttributeAliases()
-    spelling = Spelling(aliases.mark, VERSIONS[triton])
+    version = VERSIONS[triton]
+    spelling = Spelling(aliases.mark if version.cga_layout else partial(_older, aliases), version)
     if not locations:
         lines, text = aliases.resolve(_text(op, names, spelling, None))
         return alias_text(lines) + text
@@ -58,6 +60,13 @@ def print_op(op: Op, *, locations: bool = False, triton: str = "3.5") -> str:
     places = LocationAliases(collector)
     lines, text = aliases.resolve(_text(op, names, spelling, places))
     return alias_text([*lines, *places.leading_lines()]) + text + places.trailing_text()
+
+
+def _older(aliases: AttributeAliases, text: str) -> str:
+    """An attribute for a version of Triton before `cga_layout`."""
+    for respell in OLDER_LAYOUTS:
+        text = respell(text)
+    return aliases.mark(text)
 
 
 def _text(op: Op, names: Names, spelling: Spelling, places: LocationAliases | LocationCollector | None) -> str:

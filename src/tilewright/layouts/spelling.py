@@ -23,6 +23,9 @@ def current_spelling(written: Written) -> Written:
     keys = written.keys
     if any(key in keys for key in _TRIPLE):
         keys = _with_cga_layout(keys)
+        rank = len(integers(written.keys["CTAOrder"], "CTAOrder"))
+        if written.name == "ttg.nvmma_shared" and rank != 2:
+            keys["rank"] = rank
     if written.name == "ttg.amd_wmma" and "warpsPerCTA" in keys:
         keys = _with_cta_layout(keys)
     elif written.name == "ttg.amd_mfma":
