@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import types
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,18 @@ def test_digest_does_not_depend_on_the_process() -> None:
     }
     assert len(found) == 1
     assert "\n" in found.pop()
+
+
+class Slotted:
+    """An object without a dict."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize("make", [Slotted, lambda value: partial(max, value), lambda value: partial(max, key=[value])])
+def test_objects_count_by_what_they_hold(make: Any) -> None:
+    assert value_text(make(3)) == value_text(make(3)) != value_text(make(4))
+    assert " at 0x" not in value_text(make(3))

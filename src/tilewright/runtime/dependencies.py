@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from enum import Enum
+from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeAlias
 
@@ -107,8 +108,15 @@ def value_text(value: Any) -> str:
             return text_of(value)
     text = repr(value)
     if " at 0x" in text:  # the default repr shows an address, which differs in each process
-        text = _dict_text(vars(value)) if hasattr(value, "__dict__") else ""
+        text = _state_text(value)
     return f"{_qualified(type(value))}={text}"
+
+
+def _state_text(value: Any) -> str:
+    """What an object holds, in its dict and its slots, or as a partial function."""
+    if isinstance(value, partial):
+        return _sequence_text((value.func, value.args, value.keywords))
+    return value_text(object.__getstate__(value))
 
 
 def _sequence_text(value: Any) -> str:
