@@ -288,6 +288,40 @@ def source_of_exec(text: str, names: dict[str, Any]) -> None:
     exec(compile(text, "<outer values>", "exec"), names)
 
 
+WIDTH = 4
+SEEN: dict[int, int] = {}
+
+
+def width(n):
+    SEEN[n] = SEEN.get(n, 0) + 1
+    return n * inner_width()
+
+
+def inner_width():
+    return WIDTH
+
+
+def test_a_number_that_plain_functions_read() -> None:
+    global WIDTH
+
+    @tw.jit
+    def kernel(out):
+        a: tl.constexpr = width(2)
+        tl.store(out, a)
+
+    launch = launches(kernel)
+    assert launch() == 8
+    SEEN[5] = 1  # the function's own memory
+    assert launch() == 8
+    WIDTH = 5
+    try:
+        with pytest.raises(RuntimeError, match=f"WIDTH {CHANGED}, from 4 to 5"):
+            launch()
+    finally:
+        WIDTH = 4
+    assert launch() == 8
+
+
 HIDDEN = tl.constexpr(7)
 PLAIN = 7
 

@@ -237,12 +237,22 @@ class _Walk:
             self.add("itself")
         else:
             refuse_foreign(value, python)
-            self.add(value_text(value))
+            self.add(self.helper(value) if isinstance(value, FunctionType) else value_text(value))
             kind = type(unwrap(value))
             if not (kind.__module__ == "builtins" or _is_own(kind) or is_installed(kind.__module__)):
                 self.add(value_text(kind))  # the methods of an object
             if _may_change(value) and not is_own:
                 self.remember(path[-1], value, namespace, python.__qualname__)
+
+    def helper(self, python: FunctionType) -> str:
+        """What stands for a plain function. Of what it reads, numbers and the like are watched: others may be its memory."""
+        if _is_own(python) or python in _under_way:
+            return _qualified(python)
+        found = dependencies(python)
+        for (name, _), (value, namespace) in found.globals.items():
+            if is_immutable(unwrap(value)):
+                self.remember(name, value, namespace, python.__qualname__)
+        return f"function({found.digest})"
 
     def callee(self, callee: KeyedCallable) -> None:
         self.add(callee.cache_key, str(getattr(callee, "noinline", False)))
