@@ -245,7 +245,7 @@ class _Walk:
                 self.remember(path[-1], value, namespace, python.__qualname__)
 
     def helper(self, python: FunctionType) -> str:
-        """What stands for a plain function. Of what it reads, numbers and the like are watched: others may be its memory."""
+        """What stands for a plain function. Numbers that it reads are watched; other objects may be its own memory."""
         if _is_own(python) or python in _under_way:
             return _qualified(python)
         found = dependencies(python)
