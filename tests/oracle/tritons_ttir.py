@@ -3,6 +3,7 @@
 Input, a line for each: a dictionary with `text` (a file), `kernel`, `signature`, `constants`, `capability`; or with
 `module` (TTIR) and `capability`. Output, a line for each: `source` (TTIR of the front end), `ttir` (after the passes),
 `seconds` (of the passes, best of `repeat`), `ttgir` if `gpu` is true (with locations). With `module` alone: `printed`.
+With `compile`: `stages` and `ttgir` of `triton.compile`.
 Of the file only jitted functions, constants and imports of Triton are executed.
 """
 
@@ -28,9 +29,9 @@ IMPORT = re.compile(r"import triton( |$)|import triton\.language|from triton\.la
 
 def reduced(text: str) -> str:
     """The part of a file that defines kernels."""
-    kept: list[ast.stmt] = []
+    kept: list[ast.stmt] = [ast.parse("import triton").body[0]]
     for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and any("triton.jit" in ast.unparse(d) for d in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any(".jit" in ast.unparse(d) for d in node.decorator_list):
             node.decorator_list = [ast.parse("triton.jit", mode="eval").body]
             kept.append(node)
         elif is_constant(node) or IMPORT.match(ast.unparse(node)):
@@ -39,7 +40,7 @@ def reduced(text: str) -> str:
 
 
 def is_constant(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Assign) and (isinstance(node.value, ast.Constant) or "constexpr(" in ast.unparse(node))
 
 
 def loaded(text: str, folder: str) -> Any:
@@ -52,10 +53,8 @@ def loaded(text: str, folder: str) -> Any:
 
 
 def constant(value: Any) -> Any:
-    """`tl.float16` is meant by the text."""
-    if isinstance(value, str) and value.startswith("tl."):
-        return getattr(triton.language, value[3:])
-    return value
+    """`tl.fp16` means the type."""
+    return triton.language.dtype(value[3:]) if isinstance(value, str) and value.startswith("tl.") else value
 
 
 def optimized(request: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def optimized(request: dict[str, Any], folder: str) -> dict[str, Any]:
     answer = {"source": text, "ttir": module.str_nodebug(), "seconds": best}
     if request.get("gpu"):
         answer["ttgir"] = str(backend.make_ttgir(module, {}, options, request["capability"]))
-    return answer
+    return answer | (compiled(request, folder) if request.get("compile") else {})
 
 
 def printed(request: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -87,6 +86,24 @@ def printed(request: dict[str, Any], folder: str) -> dict[str, Any]:
     module = from_text(request, folder)(context)
     assert module.verify(), "Triton refuses the module"
     return {"printed": str(module)}
+
+
+def compiled(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What `triton.compile` makes of a file of TTIR, or of the kernel."""
+    target = GPUTarget("cuda", request["capability"], 32)
+    if "module" in request:
+        path = Path(folder) / "kernel.ttir"
+        path.write_text(request["module"])
+        source: Any = str(path)
+    else:
+        source = kernel_source(request, folder)
+    kernel = triton.compile(source, target=target)
+    path = Path(folder) / "kernel.ttgir"
+    path.write_text(kernel.asm["ttgir"])
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(target).load_dialects(context)
+    return {"stages": sorted(kernel.asm), "ttgir": ir.parse_mlir_module(str(path), context).str_nodebug()}
 
 
 def from_text(request: dict[str, Any], folder: str) -> Any:
@@ -102,14 +119,19 @@ def from_text(request: dict[str, Any], folder: str) -> Any:
 
 
 def from_kernel(request: dict[str, Any], folder: str, backend: Any, options: Any) -> Any:
+    source = kernel_source(request, folder)
+    implementation, modules = backend.get_codegen_implementation(options), backend.get_module_map()
+    return lambda context: source.make_ir(backend.target, options, implementation, modules, context)
+
+
+def kernel_source(request: dict[str, Any], folder: str) -> Any:
     kernel = getattr(loaded(request["text"], folder), request["kernel"])
     constants = {name: constant(value) for name, value in request["constants"].items()}
     names = kernel.arg_names
     signature = {name: request["signature"].get(name, "constexpr") for name in names}
-    attributes = {(names.index(n),): [["tt.divisibility", 16]] for n, t in signature.items() if t[0] == "*"}
-    source = ASTSource(kernel, signature, constants, attributes)
-    implementation, modules = backend.get_codegen_implementation(options), backend.get_module_map()
-    return lambda context: source.make_ir(backend.target, options, implementation, modules, context)
+    aligned = request.get("aligned", [name for name, type in signature.items() if type[0] == "*"])
+    attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in aligned}
+    return ASTSource(kernel, signature, constants, attributes)
 
 
 def main() -> None:

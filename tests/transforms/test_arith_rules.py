@@ -339,3 +339,21 @@ def test_zeros_in_other_formats(zero: str, type: str, result: str | None) -> Non
     back = f"tt.return %r : {type}"
     before = f"%z = arith.constant {zero} : f32\n%r = tt.fp_to_fp %z, rounding = rtne : f32 -> {type}\n{back}"
     check(canonicalize, "", before, result and f"%r = arith.constant {result} : {type}\n{back}")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "after"),
+    [
+        ("subi %five, %x", "subi %a, %one", "%c = arith.constant 4 : i32\n%r = arith.subi %c, %x : i32"),
+        ("subi %five, %x", "addi %a, %one", "%c = arith.constant 6 : i32\n%r = arith.subi %c, %x : i32"),
+        ("addi %x, %one", "subi %five, %a", "%c = arith.constant 4 : i32\n%r = arith.subi %c, %x : i32"),
+        ("subi %x, %one", "subi %five, %a", "%c = arith.constant 6 : i32\n%r = arith.subi %c, %x : i32"),
+        ("subi %one, %x", "subi %five, %a", "%c = arith.constant 4 : i32\n%r = arith.addi %x, %c : i32"),
+        ("subi %y, %x", "subi %five, %a", None),
+    ],
+)
+def test_differences_from_constants(first: str, second: str, after: str | None) -> None:
+    end = "\ntt.return %r : i32"
+    one, five = "%one = arith.constant 1 : i32\n", "%five = arith.constant 5 : i32\n"
+    before = f"%a = arith.{first} : i32\n%r = arith.{second} : i32"
+    check(canonicalize, "%x: i32, %y: i32", (one if after else "") + five + before + end, after and after + end)

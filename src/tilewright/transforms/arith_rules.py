@@ -8,7 +8,7 @@ arith.extsi (extsi x)          ->  arith.extsi x
 from __future__ import annotations
 
 from tilewright.ir.attributes import Keyword
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import i1
 from tilewright.transforms.fold_arithmetic import all_ones
@@ -74,6 +74,36 @@ def chained_differences(op: Op, rewriter: Rewriter) -> bool:
     constant = rewriter.constant(total, op.result.type)
     sum = rewriter.create(op, name, (inner.operands[0], constant), (op.result.type,))
     rewriter.replace(op, sum.results)
+    return True
+
+
+def difference_from_constant(op: Op, rewriter: Rewriter) -> bool:
+    """d - (x + c)  ->  (d - c) - x;   d - (x - c)  ->  (d + c) - x;   d - (c - x)  ->  x + (d - c)"""
+    d, inner = integer_of(op.operands[0]), op.operands[1].op
+    if d is None or inner is None or inner.name not in SIGNS:
+        return False
+    c, e = (integer_of(value) for value in inner.operands)
+    if e is not None:
+        return _replace(op, "arith.subi", d - SIGNS[inner.name] * e, inner.operands[0], rewriter)
+    return (
+        c is not None and inner.name == "arith.subi" and _replace(op, "arith.addi", d - c, inner.operands[1], rewriter)
+    )
+
+
+def constant_added_to_difference(op: Op, rewriter: Rewriter) -> bool:
+    """(c - x) + d  ->  (c + d) - x;   (c - x) - d  ->  (c - d) - x"""
+    inner, d = op.operands[0].op, integer_of(op.operands[1])
+    if d is None or inner is None or inner.name != "arith.subi":
+        return False
+    c = integer_of(inner.operands[0])
+    return c is not None and _replace(op, "arith.subi", c + SIGNS[op.name] * d, inner.operands[1], rewriter)
+
+
+def _replace(op: Op, name: str, number: int, x: Value, rewriter: Rewriter) -> bool:
+    """Put x + number (`arith.addi`) or number - x (`arith.subi`) in the place of `op`."""
+    constant = rewriter.constant(number, op.result.type)
+    operands = (x, constant) if name == "arith.addi" else (constant, x)
+    rewriter.replace(op, rewriter.create(op, name, operands, (op.result.type,)).results)
     return True
 
 
@@ -181,8 +211,8 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
         rules[name] += (chained_constants,)
     for outer, _ in CAST_OF_CAST:
         rules[outer] = (cast_of_cast,)
-    rules["arith.addi"] += (chained_differences,)
-    rules["arith.subi"] = (chained_differences,)
+    rules["arith.addi"] += (chained_differences, constant_added_to_difference)
+    rules["arith.subi"] = (chained_differences, constant_added_to_difference, difference_from_constant)
     rules["arith.trunci"] += (truncation_of_extension,)
     rules["arith.xori"] += (not_of_comparison,)
     rules["arith.cmpi"] = (compare_constant_on_the_right, truth_of_extended)

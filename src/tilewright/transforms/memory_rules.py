@@ -83,14 +83,6 @@ def known_mask_of_store(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
-def unmasked_atomic(op: Op, rewriter: Rewriter) -> bool:
-    """atomic_rmw(p, x, true)  ->  atomic_rmw(p, x)"""
-    if len(op.operands) != 3 or constant_of(op.operands[2]) != 1:
-        return False
-    rewriter.set_operands(op, op.operands[:2])
-    return True
-
-
 def unreached_atomic(op: Op, rewriter: Rewriter) -> bool:
     """atomic_rmw(p, x, false), result unused  ->  nothing"""
     if len(op.operands) != 3 or constant_of(op.operands[2]) != 0 or op.result.uses:
@@ -138,7 +130,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "tt.int_to_ptr": (int_to_ptr_of_ptr_to_int, int_to_ptr_of_sum),
     "tt.load": (unmasked_load,),
     "tt.store": (known_mask_of_store,),
-    "tt.atomic_rmw": (unmasked_atomic, unreached_atomic),
+    "tt.atomic_rmw": (unreached_atomic,),
     "tt.assert": (held_assertion,),
     "llvm.intr.assume": (held_assertion,),
 }

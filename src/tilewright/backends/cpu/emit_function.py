@@ -443,5 +443,7 @@ class FunctionEmitter:
         "tt.call": _call,
         "tt.get_num_programs": _program_id,
         "tt.get_program_id": _program_id,
+        "tt.grid_dependency_launch_dependents": _nothing,
+        "tt.grid_dependency_wait": _nothing,  # launches follow one another
         "tt.return": _nothing,
     }
