@@ -28,16 +28,20 @@ from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
 from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
+from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
+from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm, licm_with_loads
@@ -99,6 +103,7 @@ class Request(NamedTuple):
 
 
 PASSES: tuple[Row, ...] = (
+    Row("accelerate_matmul", accelerate_matmul, ("tritongpu-accelerate-matmul",), "TTGIR"),
     Row("adopt_libraries", adopt_libraries),
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
     Row("canonicalize", canonicalize, ("canonicalize",)),
@@ -109,6 +114,7 @@ PASSES: tuple[Row, ...] = (
     Row("convert_scf_to_cf", convert_scf_to_cf, ("convert-scf-to-cf",)),
     Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
     Row("cse", cse, ("cse",)),
+    Row("f32_dot_tc", f32_dot_tc, ("tritongpu-F32DotTC",), options=F32DotOptions),
     Row("fence_insertion", fence_insertion, ("triton-nvidia-gpu-fence-insertion",), "TTGIR", FenceOptions),
     Row("fuse_nested_loops", fuse_nested_loops, ("tritongpu-fuse-nested-loops",)),
     Row("inline", inline, ("inline",)),
@@ -124,7 +130,9 @@ PASSES: tuple[Row, ...] = (
         ("triton-nvidia-optimize-descriptor-encoding",),
         "TTGIR",
     ),
+    Row("reduce_data_duplication", reduce_data_duplication, ("tritongpu-reduce-data-duplication",), "TTGIR"),
     Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
+    Row("reorder_instructions", reorder_instructions, ("tritongpu-reorder-instructions",), "TTGIR"),
     Row(
         "rewrite_tensor_descriptor_to_pointer",
         rewrite_tensor_descriptor_to_pointer,
