@@ -104,3 +104,71 @@ def test_printed_for_a_version(version: str) -> None:
         printed = print_op(parse_module(text), triton=other)
         assert f"%d: {other_descriptor}" in printed
         assert f"%x = {other_load}\n" in printed
+
+
+GENERIC = {
+    '"tt.get_program_id"() <{axis = 1 : i32}> : () -> i32': "%x = tt.get_program_id y : i32",
+    '"arith.cmpi"(%a, %a) <{predicate = 2 : i64}> : (i32, i32) -> i1': "%x = arith.cmpi slt, %a, %a : i32",
+    '"arith.addi"(%a, %a) <{overflowFlags = #arith.overflow<nsw, nuw>}> : (i32, i32) -> i32': (
+        "%x = arith.addi %a, %a overflow<nsw, nuw> : i32"
+    ),
+    '"arith.addi"(%a, %a) <{overflowFlags = #arith.overflow<none>}> : (i32, i32) -> i32': (
+        "%x = arith.addi %a, %a : i32"
+    ),
+    '"tt.load"(%p) <{cache = 2 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>}>'
+    " : (!tt.ptr<f32>) -> f32": "%x = tt.load %p cacheModifier = ca : !tt.ptr<f32>",
+    '"tt.atomic_rmw"(%p, %p_value) <{atomic_rmw_op = 5 : i32, scope = 1 : i32, sem = 4 : i32}>'
+    " : (!tt.ptr<f32>, f32) -> f32": (
+        "%x = tt.atomic_rmw fadd, acq_rel, gpu, %p, %p_value : (!tt.ptr<f32>, f32) -> f32"
+    ),
+}
+
+
+@pytest.mark.parametrize("given", GENERIC)
+def test_generic_form(given: str) -> None:
+    text = f"tt.func @f({HEADER}) {{\n  %p_value = tt.load %p : !tt.ptr<f32>\n  %x = {given}\n  tt.return\n}}"
+    module = parse_module(text)
+    verify(module)
+    assert print_op(module).splitlines()[3].strip() == GENERIC[given]
+
+
+def test_generic_form_of_groups_and_bits() -> None:
+    text = """tt.func @f(%a: tensor<4x32xi8>, %b: tensor<32x4xi8>, %c: tensor<4x4xf32>, %s: tensor<4x1xi8>) {
+  "ttg.barrier"() <{addrSpace = 6 : i32}> : () -> ()
+  "ttg.barrier"() <{addrSpace = 31 : i32}> : () -> ()
+  %x = "tt.dot_scaled"(%a, %b, %c, %s) <{a_elem_type = 0 : i32, b_elem_type = 1 : i32, fastMath = false,
+    operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>}>
+    : (tensor<4x32xi8>, tensor<32x4xi8>, tensor<4x4xf32>, tensor<4x1xi8>) -> tensor<4x4xf32>
+  tt.return
+}"""
+    assert [line.strip() for line in print_op(parse_module(text)).splitlines()[2:5]] == [
+        "ttg.barrier global_read|global_write",
+        "ttg.barrier all",
+        "%x = tt.dot_scaled %a, %b scale %s, %c lhs = e4m3 rhs = e5m2 {fastMath = false}"
+        " : tensor<4x32xi8> * tensor<32x4xi8>, tensor<4x1xi8> -> tensor<4x4xf32>",
+    ]
+
+
+def test_a_number_that_no_keyword_has() -> None:
+    with pytest.raises(ParseError, match="axis cannot be 7"):
+        parse_module('%x = "tt.get_program_id"() <{axis = 7 : i32}> : () -> i32')
+
+
+LAYOUT = "#ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]{}}}>"
+
+
+def test_layouts_of_several_blocks_by_version() -> None:
+    module = parse_module(f"tt.func @f(tensor<256xf32, {LAYOUT.format(', CGALayout = [[1]]')}>)")
+    older = LAYOUT.format(", CTAsPerCGA = [2], CTASplitNum = [2], CTAOrder = [0]")
+    assert print_op(module, triton="3.9").splitlines()[0] == "#blocked = " + LAYOUT.format(", CGALayout = [[1]]")
+    assert print_op(module, triton="3.5").splitlines()[0] == "#blocked = " + older
+    assert print_op(parse_module(print_op(module)), triton="3.9") == print_op(module, triton="3.9")
+
+
+def test_buffers_of_more_axes_by_version() -> None:
+    older = "CTAsPerCGA = [1, 1, 1], CTASplitNum = [1, 1, 1], CTAOrder = [2, 1, 0]"
+    shared = "#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = false, elementBitWidth = 8, "
+    module = parse_module(f"tt.func @f(!tt.tensordesc<1x2x16xi8, {shared}rank = 3}}>>)")
+    assert print_op(module, triton="3.9").splitlines()[0] == f"#shared = {shared}rank = 3}}>"
+    assert print_op(module, triton="3.5").splitlines()[0] == f"#shared = {shared}{older}}}>"
+    assert print_op(parse_module(print_op(module))) == print_op(module)

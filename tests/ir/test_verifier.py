@@ -32,7 +32,7 @@ LINES = {
     "conversion_shape": "%0 = arith.sitofp %a : i32 to tensor<4xf32>",
     "bitcast": "%0 = tt.bitcast %t : tensor<4xf32> -> tensor<4xi8>",
     "comparison": '%0 = "arith.cmpi"(%a, %b) <{predicate = 2 : i64}> : (i32, i64) -> i1',
-    "predicate": '%0 = "arith.cmpi"(%a, %a) <{predicate = 2 : i64}> : (i32, i32) -> i1',
+    "predicate": '%0 = "arith.cmpi"(%a, %a) <{predicate = near}> : (i32, i32) -> i1',
     "missing_attribute": '%0 = "tt.expand_dims"(%t) : (tensor<4xf32>) -> tensor<4x1xf32>',
     "splat": "%0 = tt.splat %a : i32 -> tensor<4xf32>",
     "broadcast": "%0 = tt.broadcast %t : tensor<4xf32> -> tensor<8xf32>",

@@ -92,6 +92,8 @@ class OpDefinition:
 OPS: dict[str, OpDefinition] = {}
 SPELLINGS: dict[str, OpDefinition] = {}
 """The op kinds by the word that starts their custom text format."""
+GENERIC_FORM: dict[str, Callable[[dict[str, Any]], None]] = {}
+"""Per op kind, a function that turns attributes as MLIR's generic form has them into ours, or raises ValueError."""
 
 
 def declare(name: str, **facts: Any) -> OpDefinition:

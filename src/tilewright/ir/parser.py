@@ -16,8 +16,9 @@ from typing import NamedTuple
 from tilewright.ir.attribute_parser import AttributeParser
 from tilewright.ir.attributes import Attribute, CallLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.declare import OPS, SPELLINGS, Effect, OpDefinition
+from tilewright.ir.declare import GENERIC_FORM, OPS, SPELLINGS, Effect, OpDefinition
 from tilewright.ir.errors import counted
+from tilewright.ir.operands import SEGMENTS
 from tilewright.ir.scanner import SPACE
 from tilewright.ir.types import Type
 
@@ -251,7 +252,20 @@ class Parser(AttributeParser):
         operands = self.resolve_all(references, signature.inputs)
         if definition is None:
             definition = OpDefinition(name=name, effect=Effect.UNKNOWN, terminated=False, regions=len(regions))
+        else:
+            self._adjust(definition, attributes, start)
         return Op(definition, operands, signature.outputs, attributes, regions, successors)
+
+    def _adjust(self, definition: OpDefinition, attributes: dict[str, Attribute], start: int) -> None:
+        """Make attributes of the generic form those that the custom format gives."""
+        adjust = GENERIC_FORM.get(definition.name)
+        if adjust is not None:
+            try:
+                adjust(attributes)
+            except ValueError as error:
+                raise self.problem(str(error), start) from None
+        if not definition.operand_names:
+            attributes.pop(SEGMENTS, None)
 
     # Regions and blocks
 
