@@ -189,6 +189,16 @@ def random_nest(random: Random, depth: int, name: str, outer: list[str]) -> str:
     return f"scf.for {counter} = {low} to {high} step {step} : i32 {{\n{''.join(parts)}\n}}{mark}\n"
 
 
-@pytest.mark.parametrize("seed", [*range(10), 202, 397])
-def test_random_nests(seed: int) -> None:
+def check_random(seed: int) -> None:
     check(random_nest(Random(seed), 2, "l", []), [(3, 4), (5, 2), (2, 0)])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 202])
+def test_random_nests(seed: int) -> None:
+    check_random(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(2, 60), 397])
+def test_more_random_nests(seed: int) -> None:
+    check_random(seed)
