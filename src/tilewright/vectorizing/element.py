@@ -20,7 +20,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import Type, f16, f32, f64, i1, i8, i16, i32, i64
 from tilewright.semantics.active import active, context
 from tilewright.support.diagnostics import SemanticError
-from tilewright.vectorizing.errors import ValueNeeded
+from tilewright.vectorizing.errors import NotANumber, NotVectorizable, ValueNeeded
 from tilewright.vectorizing.kinds import Kind
 
 IR_TYPES: Mapping[str, Type] = {
@@ -51,6 +51,9 @@ class Element:
         self.handle = handle
         self.kind = kind
 
+    def __repr__(self) -> str:
+        return f"<{self.kind}, known at run time>"
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """As an array's."""
@@ -74,19 +77,24 @@ class Element:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         function = self.functions(ufunc)
         if method != "__call__" or options or function is None:
-            return NotImplemented
+            raise SemanticError(NotVectorizable(f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}"))
         return function(*inputs)
 
     def __array_function__(self, function: Any, _types: Any, arguments: Any, options: Any) -> Any:
         known = self.functions(function)
-        return NotImplemented if known is None else known(*arguments, **options)
+        if known is None:
+            raise SemanticError(NotVectorizable(f"np.{function.__name__}"))
+        return known(*arguments, **options)
 
 
 def _operator(name: str, *, reflected: bool = False) -> Callable[..., Any]:
     def apply(self: Element, other: Any) -> Any:
         operation = Element.operations[name]
         if not is_number(other):
-            return NotImplemented
+            if name in _EQUALITIES:
+                return NotImplemented
+            what = f"a {type(other).__name__}" if other is not None else "None"
+            raise SemanticError(NotANumber(what))
         return operation(other, self) if reflected else operation(self, other)
 
     return apply
@@ -100,6 +108,9 @@ def is_number(value: Any) -> bool:
     """An element, a Python number, or NumPy's scalar."""
     return isinstance(value, (Element, bool, int, float)) or hasattr(value, "__array_interface__")
 
+
+_EQUALITIES = ("eq", "ne")
+"""Between a number and something else Python answers."""
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
     _plain = _name.removesuffix("_")

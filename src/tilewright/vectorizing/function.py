@@ -88,6 +88,9 @@ class Vectorized(CapturedFunction):
         target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         return arrays.call(self, native(), args, out=target, where=where)
 
+    def __repr__(self) -> str:
+        return f"<vectorized {self.fn.__qualname__}{self.signature}>"
+
     @property
     def cache_key(self) -> str:
         """A digest of the function and of everything that it uses, NumPy's ufuncs by their names."""
@@ -196,8 +199,8 @@ _SCALAR_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_voi
 
 
 def _merely_computes(value: Any) -> bool:
-    """Is it a function of NumPy that depends on nothing but its arguments?"""
-    return isinstance(value, np.ufunc) or any(value is known for known in (np.clip, np.round, np.where))
+    """Is it a function of NumPy? What of them has a meaning on elements, depends on nothing but its arguments."""
+    return str(getattr(value, "__module__", None) or type(value).__module__).startswith("numpy")
 
 
 def _plain(value: Any) -> Any:
