@@ -40,6 +40,15 @@ def test_refused_by_name() -> None:
     assert "kernel.py:3:5" in str(caught.value)
 
 
+def test_ops_of_gpus_are_refused_by_name() -> None:
+    text = """tt.func public @kernel(%p: !tt.ptr<i8>) {
+  %scratch = ttg.global_scratch_alloc {alignment = 128 : i32, nbytes = 128 : i32} : !tt.ptr<i8>
+  tt.return
+}"""
+    with pytest.raises(tw.Unsupported, match=r"the op ttg\.global_scratch_alloc is not supported"):
+        lower_to_loops(parse_module(text), host_target())
+
+
 NOT_LOWERED = {
     "arith.index_castui": "nothing emits it",
     "builtin.module": "a container",

@@ -37,7 +37,7 @@ def refuse_unsupported(module: Op) -> None:
     """
     for op in module.walk():
         unknown = op.name == "tt.extern_elementwise" and not is_elementwise(op)
-        if op.name in FOREIGN or unknown:
+        if op.name in FOREIGN or unknown or _is_for_gpus(op):
             feature = f"the function {op.attributes['symbol']}" if unknown else f"the op {op.name}"
             reason = "the CPU back end does not have it, and kernels that Tilewright reads itself do without"
             raise located(NotSupported(feature, reason), span_of(op.location))
@@ -46,6 +46,10 @@ def refuse_unsupported(module: Op) -> None:
             call = next(op for op in function.walk() if op.name == "tt.call")
             reason = "the CPU back end gives every function scratch memory at one place"
             raise located(NotSupported("calling a function that calls itself", reason), span_of(call.location))
+
+
+def _is_for_gpus(op: Op) -> bool:
+    return op.name.startswith(("ttg.", "ttng.")) and op.name != "ttg.barrier"
 
 
 def _reached_from(function: Op, module: Op) -> set[Op]:
