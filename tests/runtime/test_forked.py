@@ -40,6 +40,18 @@ def test_every_task_runs_once(tmp_path: Path, workers: int) -> None:
     assert began == sorted(began)
 
 
+def test_the_first_task_runs_here_and_one_runs_beside(tmp_path: Path) -> None:
+    *tasks, beside = marks(tmp_path, 9)
+    set_up: list[int] = []
+    seen = tmp_path / "8.seen"
+    tasks[0] = lambda: set_up.append(1)
+    tasks += [lambda: seen.write_text(f"{set_up}")]
+    forked.share_out(tasks, 3, lambda _: None, beside=beside)
+    assert set_up == [1]
+    assert seen.read_text() == "[1]"
+    assert (tmp_path / "8").read_text() != f"{os.getpid()}\n"
+
+
 def test_failures_stop_nobody(tmp_path: Path) -> None:
     def fail() -> None:
         raise ValueError("no")

@@ -14,6 +14,8 @@ import struct
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 Task = Callable[[], object]
 
@@ -22,13 +24,18 @@ _PATIENCE = 10.0
 """Seconds that helpers may go on after this process has no work left; a compilation takes less than one."""
 
 
-def share_out(tasks: Sequence[Task], workers: int, on_start: Callable[[int], object]) -> None:
-    """Run all tasks, each in one of several processes.
+def share_out(
+    tasks: Sequence[Task], workers: int, on_start: Callable[[int], object], *, beside: Task | None = None
+) -> None:
+    """Run all tasks, each in one of several processes; the first in this one, before there are helpers for the others.
+
+    So what the first task imports and sets up is there for all. `beside` keeps another CPU busy meanwhile.
 
     Args:
         tasks: what they change in memory is lost unless this process happened to run them; exceptions are, too.
         workers: processes, this one included.
         on_start: called before each task of this process with the number of tasks that were begun before it.
+        beside: one more task, which needs little of what the others need; it gets a helper of its own at once.
     """
     reader, writer = os.pipe()
     helpers: list[int] = []
@@ -36,7 +43,10 @@ def share_out(tasks: Sequence[Task], workers: int, on_start: Callable[[int], obj
         for index in range(len(tasks)):
             os.write(writer, _INDEX.pack(index))
         os.close(writer)
-        helpers += [_fork(reader, tasks) for _ in range(min(workers, len(tasks)) - 1)]
+        if beside is not None:
+            helpers.append(_fork(partial(_attempt, beside)))
+        _take(reader, tasks, on_start)
+        helpers += [_fork(partial(_work, reader, tasks, _ignore)) for _ in range(min(workers, len(tasks)) - 1)]
         _work(reader, tasks, on_start)
     finally:
         os.close(reader)
@@ -53,7 +63,7 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _fork(reader: int, tasks: Sequence[Task]) -> int:
+def _fork(work: Task) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other threads exist: a helper that waits for one of them is given up
         process = os.fork()
@@ -61,21 +71,36 @@ def _fork(reader: int, tasks: Sequence[Task]) -> int:
         try:
             _silence()
             gc.disable()  # a helper does not live long enough for it to pay
-            _work(reader, tasks, lambda _: None)
+            work()
         finally:
             os._exit(0)  # nothing of this process's own ending: no exit handlers, no flushing of shared buffers
     return process
 
 
 def _work(reader: int, tasks: Sequence[Task], on_start: Callable[[int], object]) -> None:
-    """Take tasks, by their numbers in the pipe, until there are none."""
-    while token := os.read(reader, _INDEX.size):
-        (index,) = _INDEX.unpack(token)
-        on_start(index)
-        try:
-            tasks[index]()
-        except Exception:  # noqa: BLE001 - whoever needs the result will meet the same exception, and report it
-            continue
+    """Take tasks until there are none."""
+    while _take(reader, tasks, on_start):
+        pass
+
+
+def _take(reader: int, tasks: Sequence[Task], on_start: Callable[[int], object]) -> bool:
+    """Take a task, by its number in the pipe, and run it; False if there is none."""
+    token = os.read(reader, _INDEX.size)
+    if not token:
+        return False
+    (index,) = _INDEX.unpack(token)
+    on_start(index)
+    _attempt(tasks[index])
+    return True
+
+
+def _attempt(task: Task) -> None:
+    with suppress(Exception):  # whoever needs the result will meet the same exception, and report it
+        task()
+
+
+def _ignore(index: int) -> None:
+    """Only this process has somebody to tell."""
 
 
 def _silence() -> None:

@@ -142,10 +142,11 @@ class Trials:
         if workers < 2 or len(distinct) < 2 or not can_fork() or _must_compile_here():
             return
         run, args = self._kernel.run, self._call.args
-        kernels = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
-        tasks: list[Task] = [native_runtime, *kernels]  # without a cache, the launcher has to be compiled, too
-        with Progress(f"compiling {self._name}", len(tasks)) as progress:
-            share_out(tasks, workers, progress.at)
+        kernels: list[Task] = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
+        with Progress(f"compiling {self._name}", len(kernels)) as progress:
+            share_out(
+                kernels, workers, progress.at, beside=native_runtime
+            )  # it has to be compiled without a cache, too
 
     def _code_identity(self, config: Config) -> Hashable:
         """Equal for configurations that give the same code."""
