@@ -40,6 +40,7 @@ from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
@@ -106,6 +107,7 @@ PASSES: tuple[Row, ...] = (
     Row("accelerate_matmul", accelerate_matmul, ("tritongpu-accelerate-matmul",), "TTGIR"),
     Row("adopt_libraries", adopt_libraries),
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
+    Row("assign_latencies", assign_latencies, ("tritongpu-assign-latencies",), "TTGIR", StageOptions),
     Row("canonicalize", canonicalize, ("canonicalize",)),
     Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
     Row("coalesce_async_copy", coalesce_async_copy, ("tritongpu-coalesce-async-copy",), "TTGIR"),

@@ -1,0 +1,1 @@
+"""Software pipelining of loops: latencies, a schedule, and the loop that follows it."""

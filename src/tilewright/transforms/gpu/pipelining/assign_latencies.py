@@ -1,0 +1,171 @@
+"""How many stages of a loop lie between an op and those that use its result: `tt.latency`.
+
+    scf.for … {                                                num_stages = 3
+      %i = tt.load %ip      {tt.latency = 1}                   an index: it feeds the next load
+      %p = tt.addptr %b, %i
+      %x = tt.load %p       {tt.latency = 1}
+      %d = tt.dot …                                            the stages are divided among the loads of a chain
+
+Only loads that feed dots get a latency, unless the loop asks for stages itself (`tt.num_stages`). A load that is too
+small for an asynchronous copy, or whose users need different buffers, gets none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import MemDescType, PointerType, TensorType, i32
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encodings import Encoding, encoding
+from tilewright.layouts.memory_access import vector_of
+from tilewright.layouts.queries import contiguous_per_thread, order
+from tilewright.transforms.gpu.accelerate_matmul import DOTS
+from tilewright.transforms.gpu.pipelining.shared_users import has_compatible_users
+from tilewright.transforms.gpu.relayout import distributed_of
+
+LATENCY = "tt.latency"
+NUM_STAGES = "tt.num_stages"
+DESCRIPTOR_LOADS = frozenset({"tt.descriptor_load", "tt.descriptor_gather"})
+LOADS = DESCRIPTOR_LOADS | {"tt.load"}
+SMALLEST_COPY = 32
+"""In bits: an asynchronous copy moves 4, 8 or 16 bytes."""
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """Options of the passes on loops.
+
+    Attributes:
+        num_stages: how many iterations of a loop that does not say so itself are under way at once.
+    """
+
+    num_stages: int = 3
+
+
+def assign_latencies(module: Op, options: StageOptions = StageOptions()) -> bool:
+    """Give the ops of `module` that should run ahead of their users their latency."""
+    loops = [op for op in module.walk() if op.name == "scf.for" and _can_be_pipelined(op)]
+    loops = [loop for loop in loops if stages_of(loop, options.num_stages) > 1]
+    facts = analyze_axis_info(module) if loops else {}
+    changed = False
+    for loop in loops:
+        if any(LATENCY in op.attributes for op in loop.regions[0].block):
+            continue  # somebody knows better
+        stages = stages_of(loop, options.num_stages)
+        levels = LoadLevels(loop, facts, without_dots=NUM_STAGES in loop.attributes).found(stages)
+        deepest = max(levels.values(), default=0)
+        for load in levels:
+            load.attributes = {**load.attributes, LATENCY: Number((stages - 1) // (deepest + 1), i32)}
+            changed = True
+    return changed
+
+
+def stages_of(loop: Op, default: int) -> int:
+    """How many iterations of `loop` should be under way at once."""
+    own = loop.attributes.get(NUM_STAGES)
+    return int(own.value) if isinstance(own, Number) else default
+
+
+def _can_be_pipelined(loop: Op) -> bool:
+    """Whether no value is carried over several iterations, and no loop is inside."""
+    body = loop.regions[0].block
+    if any(op.name in ("scf.for", "scf.while") for op in body):
+        return False
+    return all(value.op is not None for value in body.terminator.operands)
+
+
+class LoadLevels:
+    """The loads of a loop that are worth a buffer, and how many other loads lie between them and a dot.
+
+    Args:
+        loop: an `scf.for`.
+        facts: axis info of its values.
+        without_dots: loads that feed no dot count, too.
+    """
+
+    def __init__(self, loop: Op, facts: Mapping[Value, AxisInfo], *, without_dots: bool) -> None:
+        self.loop, self.facts = loop, facts
+        self.without_dots = without_dots
+        self._levels: dict[Op, int] = {}
+        self._excluded: set[Op] = set()
+        self._seen: set[Op] = set()
+
+    def found(self, stages: int) -> dict[Op, int]:
+        """The loads with their levels, as far as there are enough stages for them."""
+        body = [op for op in self.loop.regions[0].block if not op.definition.terminator]
+        for op in body:
+            if op.name in DOTS or op.name == "ttng.tmem_store":
+                self._seen = set()
+                self._visit(op, 0)
+        if self.without_dots:
+            for op in body:
+                if op.name not in LOADS:
+                    self._visit(op, 0)
+        return {load: level for load, level in self._levels.items() if level < stages - 1}
+
+    def _visit(self, op: Op, level: int) -> None:
+        if op in self._seen or op in self._excluded:
+            return
+        self._seen.add(op)
+        if op.name in LOADS:
+            if not self._is_worth_a_buffer(op):
+                return
+            if self._levels.setdefault(op, level) != level:
+                # Used near and far: there is no one distance.
+                del self._levels[op]
+                self._excluded.add(op)
+                return
+            level += 1
+        accumulator = op.operands[2] if op.name in DOTS else None
+        for value in _operands(op):
+            if value.op is not None and value.op.block is op.block and value is not accumulator:
+                self._visit(value.op, level)
+
+    def _is_worth_a_buffer(self, load: Op) -> bool:
+        if load.name in DESCRIPTOR_LOADS:
+            return True
+        if self._bits_at_once(load) < SMALLEST_COPY:
+            return False
+        result = load.results[0]
+        if not has_compatible_users(result):
+            return False
+        layouts = {user.results[0].type for user in result.uses if user.name == "ttg.local_alloc"}
+        encodings = {type.encoding for type in layouts if isinstance(type, MemDescType)}
+        if len(encodings) > 1:
+            return False
+        return not encodings or _bits_into(result, encoding(encodings.pop())) >= SMALLEST_COPY
+
+    def _bits_at_once(self, load: Op) -> int:
+        """How many bits one instruction of a thread can load."""
+        pointer = load.operands[0]
+        element = pointer.type.scalar
+        assert isinstance(element, PointerType), "a load is from pointers"
+        bits = element.pointee.bits
+        if not isinstance(pointer.type, TensorType):
+            return bits
+        layout, shape = distributed_of(pointer), pointer.type.shape
+        axis = order(layout, shape)[0]
+        info = self.facts[pointer]
+        aligned = max(1, info.divisibility[axis] // max(1, bits // 8))
+        count = min(aligned, info.contiguity[axis], contiguous_per_thread(layout, shape)[axis])
+        if len(load.operands) > 1:
+            count = min(count, max(1, self.facts[load.operands[1]].constancy[axis]))
+        return count * bits
+
+
+def _bits_into(value: Value, layout: Encoding) -> int:
+    """How many bits of the tile `value` one thread writes to neighbouring places of a buffer."""
+    type = value.type
+    assert isinstance(type, TensorType), "a tile is copied"
+    registers, memory = to_linear_layout(distributed_of(value), type.shape), to_linear_layout(layout, type.shape)
+    return vector_of(registers, memory, type.bits).width * type.bits
+
+
+def _operands(op: Op) -> Iterator[Value]:
+    """What `op` uses, also within its regions."""
+    for inner in op.walk():
+        yield from inner.operands

@@ -1,0 +1,70 @@
+"""Which buffer a loaded tile should go to, for all that use it.
+
+shared_layout_for(value)      the one swizzled layout from which all dots that use `value` read their operand
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import MemDescType, TensorType
+from tilewright.layouts.encodings import Distributed, DotOperand, Encoding, SwizzledShared, encoding
+from tilewright.layouts.queries import buffer_order, cga_layout, memory_order
+from tilewright.layouts.shared_choice import swizzled_for
+
+
+class IncompatibleUsersError(Exception):
+    """Two users of a tile need different buffers."""
+
+
+def shared_layout_for(value: Value) -> SwizzledShared | None:
+    """The layout of a buffer that all users of `value` read operands of dots from; None: some do something else.
+
+    Raises:
+        IncompatibleUsersError: all are operands of dots, but of different kinds.
+    """
+    found: SwizzledShared | None = None
+    for user in value.uses:
+        if len(user.results) != 1:
+            return None
+        wanted = _wanted(value, user)
+        if wanted is None:
+            return None
+        if found is not None and found is not wanted:
+            raise IncompatibleUsersError
+        found = wanted
+    return found
+
+
+def has_compatible_users(value: Value) -> bool:
+    """Whether one buffer serves all users of `value`, as far as they are operands of dots."""
+    try:
+        shared_layout_for(value)
+    except IncompatibleUsersError:
+        return False
+    return True
+
+
+def _wanted(value: Value, user: Op) -> SwizzledShared | None:
+    """The layout from which `user` reads `value`."""
+    result = user.results[0]
+    if isinstance(result.type, MemDescType):
+        layout = encoding(result.type.encoding)
+        if not isinstance(layout, SwizzledShared) or shared_layout_for(result) is None:
+            return None
+        return layout
+    if user.name not in ("ttg.local_load", "ttg.convert_layout") or not isinstance(result.type, TensorType):
+        return None
+    operand = encoding(result.type.encoding or "")
+    if not isinstance(operand, DotOperand):
+        return None
+    type = value.type
+    assert isinstance(type, TensorType | MemDescType), "what is loaded is a tile"
+    source = encoding(type.encoding or "")
+    return swizzled_for(operand, type.shape, _order(source, type.shape), bits=type.bits, cga=cga_layout(operand))
+
+
+def _order(layout: Encoding, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if isinstance(layout, Distributed):
+        return memory_order(layout, shape)
+    assert isinstance(layout, SwizzledShared), "a buffer for operands of dots is swizzled"
+    return buffer_order(layout)
