@@ -7,10 +7,11 @@ import pytest
 import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, defining_op
-from tilewright.ir.parser import parse_module
+from tilewright.ir.parser import Parser, parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.rewriter import RewriteLimitError, Rewriter, apply_rules
 from tilewright.ir.types import i32
+from tilewright.ir.verifier import verify
 
 
 def rewritten(body: str, rules=None, folds=None) -> list[str]:
@@ -88,3 +89,37 @@ def test_endless_rewriting_is_noticed() -> None:
 def test_a_function_without_body_is_left_alone() -> None:
     module = parse_module("tt.func private @f(i32)")
     assert not apply_rules(module.regions[0].block.first, {})
+
+
+def test_constants_stay_inside_what_sees_no_outer_values() -> None:
+    text = """
+      tt.func @f(%n: i32) {
+        ttg.warp_specialize(%n)
+        default {
+          %c = arith.constant 2 : i32
+          "use"(%c) : (i32) -> ()
+          ttg.warp_yield
+        }
+        partition0(%x: i32) num_warps(4) {
+          %t = arith.constant 2 : i32
+          %s = arith.addi %t, %x : i32
+          "use"(%s) : (i32) -> ()
+          ttg.warp_return
+        } : (i32) -> ()
+        tt.return
+      }"""
+    module = Parser(text, unregistered=True).module()
+    function = module.regions[0].block.first
+    assert function is not None
+
+    def swapped(op: Op, rewriter: Rewriter) -> bool:
+        if not isinstance(op.operands[1].owner, Op):
+            rewriter.set_operands(op, (op.operands[1], rewriter.constant(2, i32)))
+            return True
+        return False
+
+    assert apply_rules(function, {"arith.addi": (swapped,)})
+    verify(module)
+    (sum,) = [op for op in module.walk() if op.name == "arith.addi"]
+    assert sum.operands[1].owner.block is sum.block
+    assert function.regions[0].block.first.name == "arith.constant"

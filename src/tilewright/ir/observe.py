@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.naming import Names
 from tilewright.ir.printer import Printer
 from tilewright.ir.rewriter import REWRITER, Fold, Rewriter, Rule
@@ -41,7 +41,7 @@ class Firing(NamedTuple):
 @contextmanager
 def observing(observer: Callable[[Firing], None]) -> Iterator[None]:
     """Until the end of the `with`, `observer` gets every rule and fold that changes something."""
-    token = REWRITER.set(lambda function: _WatchedRewriter(function, observer))
+    token = REWRITER.set(lambda region: _WatchedRewriter(region, observer))
     try:
         yield
     finally:
@@ -51,9 +51,10 @@ def observing(observer: Callable[[Firing], None]) -> Iterator[None]:
 class _WatchedRewriter(Rewriter):
     """A rewriter that tells an observer what happens to each op."""
 
-    def __init__(self, function: Op, observer: Callable[[Firing], None]) -> None:
-        super().__init__(function)
-        self._function, self._observer = function, observer
+    def __init__(self, region: Region, observer: Callable[[Firing], None]) -> None:
+        super().__init__(region)
+        assert region.op is not None, "a region belongs to an op"
+        self._function, self._observer = region.op, observer
         self._names: Names | None = None
         self._made: list[Op] = []
 

@@ -9,7 +9,7 @@ are merged in the entry block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TypeAlias
 
@@ -30,11 +30,11 @@ class RewriteLimitError(Exception):
 
 
 class Rewriter:
-    """How rules change the IR of one function; remembers which ops to look at again."""
+    """How rules change the IR of one region that sees no outer values; remembers which ops to look at again."""
 
-    def __init__(self, function: Op) -> None:
+    def __init__(self, region: Region) -> None:
         self.changed = False
-        self._pool = ConstantPool(function.regions[0].block)
+        self._pool = ConstantPool(region.block)
         self._worklist: list[Op] = []
         self._queued: set[Op] = set()
 
@@ -122,9 +122,8 @@ class Rewriter:
 
     # The driver's side
 
-    def start(self, function: Op, names: Container[str]) -> None:
-        """Queue the ops called `names` and the dead ones, first op first; constants move to the pool."""
-        ops = [op for region in function.regions for op in region.walk()]
+    def start(self, ops: Sequence[Op], names: Container[str]) -> None:
+        """Queue the ops called `names` and the dead ones of `ops`, first op first; constants move to the pool."""
         for op in reversed(ops):
             if op.name in names or (not op.definition.constant and is_dead(op)):
                 self.revisit(op)
@@ -141,9 +140,9 @@ class Rewriter:
                 return op
         return None
 
-    def remove_dead_constants(self, function: Op) -> None:
+    def remove_dead_constants(self) -> None:
         """Erase constants nobody uses."""
-        for op in function.regions[0].block:
+        for op in self._pool.block:
             if op.definition.constant and not op.results[0].uses:
                 op.erase()
 
@@ -173,8 +172,8 @@ class Rewriter:
         return True
 
 
-REWRITER: ContextVar[Callable[[Op], Rewriter]] = ContextVar("REWRITER", default=Rewriter)
-"""Makes the rewriter of a function; `ir/observe.py` puts one here that watches."""
+REWRITER: ContextVar[Callable[[Region], Rewriter]] = ContextVar("REWRITER", default=Rewriter)
+"""Makes the rewriter of a region; `ir/observe.py` puts one here that watches."""
 
 
 def apply_rules(
@@ -185,10 +184,10 @@ def apply_rules(
     folded: bool = False,
     limit: int = 100,
 ) -> bool:
-    """Rewrite the body of `function` until no rule and no fold applies.
+    """Rewrite the body of `function` until no rule and no fold applies; first what inside it sees no outer values.
 
     Args:
-        function: an op with one region that sees no outer values.
+        function: an op with regions that see no outer values.
         rules: per op name, tried in order.
         folds: per op name, tried before the rules.
         folded: ops without rules were folded before; they are looked at only when something about them changes.
@@ -200,16 +199,39 @@ def apply_rules(
     Raises:
         RewriteLimitError: when the rules do not come to rest.
     """
-    if not function.regions or not function.regions[0].blocks:
-        return False
-    rewriter = REWRITER.get()(function)
-    folds = folds or {}
-    rewriter.start(function, rules.keys() if folded else rules.keys() | folds.keys())
+    changed = False
+    for region in function.regions:
+        if region.blocks:
+            changed |= _apply_in_region(region, rules, folds or {}, folded=folded, limit=limit)
+    return changed
+
+
+def _apply_in_region(
+    region: Region, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold], *, folded: bool, limit: int
+) -> bool:
+    rewriter = REWRITER.get()(region)
+    isolated: list[Op] = []
+    ops = list(_walk_visible(region, isolated))
+    for op in isolated:
+        rewriter.changed |= apply_rules(op, rules, folds=folds, folded=folded, limit=limit)
+    rewriter.start(ops, rules.keys() if folded else rules.keys() | folds.keys())
     budget = limit * (len(rewriter._worklist) + 100)
     while (op := rewriter.next_op()) is not None:
         budget -= 1
         if budget < 0:
             raise RewriteLimitError(f"rewriting {op.name} does not come to rest")
         rewriter.visit(op, rules, folds)
-    rewriter.remove_dead_constants(function)
+    rewriter.remove_dead_constants()
     return rewriter.changed
+
+
+def _walk_visible(region: Region, isolated: list[Op]) -> Iterator[Op]:
+    """The ops inside, but not what is inside ops that see no outer values; those are listed in `isolated`."""
+    for block in region.blocks:
+        for op in block:
+            yield op
+            if op.definition.isolated:
+                isolated.append(op)
+            else:
+                for inner in op.regions:
+                    yield from _walk_visible(inner, isolated)
