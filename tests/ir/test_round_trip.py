@@ -17,6 +17,17 @@ HERE = Path(__file__).parent
 TRITON_TEXTS = sorted((HERE / "triton_text").iterdir())
 EVERY_OP = (HERE / "every_op.ttir").read_text()
 EVERY_GPU_OP = (HERE / "every_gpu_op.ttgir").read_text()
+CLUSTERS = """module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32} {
+  tt.func public @clusters() {
+    ttng.fence_mbarrier_init_release_cluster
+    ttng.cluster_barrier {relaxed = true}
+    ttng.cluster_arrive {relaxed = false}
+    ttng.cluster_wait
+    tt.return
+  }
+}
+"""
+SAMPLES = {"every_op": EVERY_OP, "every_gpu_op": EVERY_GPU_OP, "clusters": CLUSTERS}
 
 
 @pytest.mark.parametrize("path", TRITON_TEXTS, ids=lambda path: path.name)
@@ -34,7 +45,7 @@ def test_text_without_locations_is_stable(path: Path) -> None:
     assert print_op(parse_module(once)) == once
 
 
-@pytest.mark.parametrize("text", [EVERY_OP, EVERY_GPU_OP], ids=["every_op", "every_gpu_op"])
+@pytest.mark.parametrize("text", SAMPLES.values(), ids=SAMPLES)
 def test_every_op_prints_as_it_was(text: str) -> None:
     module = parse_module(text)
     verify(module)
@@ -42,7 +53,7 @@ def test_every_op_prints_as_it_was(text: str) -> None:
 
 
 def test_every_op_has_a_sample() -> None:
-    shown = {op.name for text in (EVERY_OP, EVERY_GPU_OP) for op in parse_module(text).walk()} | {"arith.constant"}
+    shown = {op.name for text in SAMPLES.values() for op in parse_module(text).walk()} | {"arith.constant"}
     ours = {name for name in OPS if not name.startswith("cpu.")}
     assert ours - shown == set()
 

@@ -88,11 +88,11 @@ def _print_load(printer: Printer, op: Op) -> None:
 
 
 def _verify_load(op: Op) -> None:
-    _verify_block(op, _descriptor(op, op.operands[0]).block, op.results[0].type)
+    verify_block(op, _descriptor(op, op.operands[0]).block, op.results[0].type)
     types_match(op, op.operands[1:], [i32] * (len(op.operands) - 1), "indices")
 
 
-def _verify_block(op: Op, block: TensorType, tile: Type) -> None:
+def verify_block(op: Op, block: TensorType, tile: Type) -> None:
     """The tile has the elements of a descriptor's block, perhaps in another shape; the block may tell their sign."""
     if not isinstance(tile, TensorType):
         raise VerificationError(op, f"needs a tensor, not {tile}")
@@ -102,7 +102,7 @@ def _verify_block(op: Op, block: TensorType, tile: Type) -> None:
 
 
 def _verify_rows(op: Op) -> None:
-    """Rows of a tile, each where a tensor of indices says: the block is one of them."""
+    """Rows of a tile, each where a tensor of indices says: the block of the descriptor is one of them."""
     block = _descriptor(op, op.operands[0]).block
     tile, rows = (op.results or op.operands[-1:])[0].type, op.operands[1].type
     require(len(block.shape) == 2 and block.shape[0] == 1, op, f"the block must be one row, not {block}")
@@ -143,7 +143,7 @@ def _print_store(printer: Printer, op: Op) -> None:
 
 
 def _verify_store(op: Op) -> None:
-    _verify_block(op, _descriptor(op, op.operands[0]).block, op.operands[-1].type)
+    verify_block(op, _descriptor(op, op.operands[0]).block, op.operands[-1].type)
     types_match(op, op.operands[1:-1], [i32] * (len(op.operands) - 2), "indices")
     if op.name == "tt.descriptor_reduce":
         keyword_in(op, "kind", REDUCTIONS)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
+from tilewright.dialects.ttng_rules import verify_barriers, verify_cluster
 from tilewright.ir.attributes import Number
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
 
-declare("ttng.init_barrier", effect=Effect.WRITE, **assembly(" %alloc, #count{} : !alloc", "alloc"))
-declare("ttng.inval_barrier", effect=Effect.WRITE, **assembly(" %alloc{} : !alloc", "alloc"))
+declare(
+    "ttng.init_barrier", verify=verify_barriers, effect=Effect.WRITE, **assembly(" %alloc, #count{} : !alloc", "alloc")
+)
+declare("ttng.inval_barrier", verify=verify_barriers, effect=Effect.WRITE, **assembly(" %alloc{} : !alloc", "alloc"))
 declare(
     "ttng.barrier_expect",
+    verify=verify_barriers,
     **_ORDER,
     **assembly(" %alloc, #size{}, %pred : !alloc", "alloc pred", types={"pred": i1}),
 )
 declare(
     "ttng.wait_barrier",
+    verify=verify_barriers,
     **_ORDER,
     **assembly(
         " %alloc, %phase?(, %pred)?( deps %deps*){} : !alloc?(, !deps*)",
@@ -27,6 +32,7 @@ declare(
 )
 declare(
     "ttng.arrive_barrier",
+    verify=verify_barriers,
     **_ORDER,
     **assembly(
         " %alloc, #count?(, %pred){} : !alloc",
@@ -37,6 +43,7 @@ declare(
 )
 declare(
     "ttng.async_copy_mbarrier_arrive",
+    verify=verify_barriers,
     **_ORDER,
     **assembly(" %barrier{} : !barrier", "barrier"),
 )
@@ -44,15 +51,20 @@ declare(
 # Fences and clusters
 
 declare("ttng.fence_async_shared", required=("bCluster",), **_ORDER, **assembly("{}"))
-declare("ttng.fence_mbarrier_init_release_cluster", **_ORDER, **assembly("{}"))
-declare("ttng.cluster_barrier", **_ORDER, **assembly("{}", defaults={"relaxed": False}))
-declare("ttng.cluster_arrive", required=("relaxed",), **_ORDER, **assembly("{}"))
-declare("ttng.cluster_wait", **_ORDER, **assembly("{}"))
+declare("ttng.fence_mbarrier_init_release_cluster", verify=verify_cluster, **_ORDER, **assembly("{}"))
+declare("ttng.cluster_barrier", verify=verify_cluster, **_ORDER, **assembly("{}", defaults={"relaxed": False}))
+declare("ttng.cluster_arrive", verify=verify_cluster, required=("relaxed",), **_ORDER, **assembly("{}"))
+declare("ttng.cluster_wait", verify=verify_cluster, **_ORDER, **assembly("{}"))
 
 # Taking over the work of a cluster that has not started
 
 declare("ttng.clc_try_cancel_sync", **_ORDER, **assembly("{} : !response", "", "response"))
-declare("ttng.clc_try_cancel", **_ORDER, **assembly(" %result, %mbarrier{} : !result, !mbarrier", "result mbarrier"))
+declare(
+    "ttng.clc_try_cancel",
+    verify=verify_barriers,
+    **_ORDER,
+    **assembly(" %result, %mbarrier{} : !result, !mbarrier", "result mbarrier"),
+)
 declare("ttng.clc_load_result", effect=Effect.READ, **assembly(" %src{} : !src -> !clcResult", "src", "clcResult"))
 declare("ttng.clc_is_canceled", **assembly(" %clcResult{} : !clcResult -> !is_canceled", "clcResult", "is_canceled"))
 declare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.ttg_async import CACHE_DEFAULTS, CACHE_OPTIONS
+from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.types import IntType, i1, i32
 
@@ -11,6 +12,7 @@ _i16 = IntType(16)
 
 declare(
     "ttng.async_tma_copy_global_to_local",
+    verify=verify_copy,
     effect=Effect.READ_WRITE,
     **assembly(
         " %desc[%coord*]?( offsets = [%offsets*]) %result, %barrier, %pred$cache{} : !desc, !barrier -> !result",
@@ -22,6 +24,7 @@ declare(
 )
 declare(
     "ttng.async_tma_copy_local_to_global",
+    verify=verify_copy,
     effect=Effect.READ_WRITE,
     **assembly(
         " %desc[%coord*] %src$cache{} : !desc, !src",
@@ -32,12 +35,14 @@ declare(
 )
 declare(
     "ttng.async_tma_reduce",
+    verify=verify_copy,
     effect=Effect.READ_WRITE,
     required=("kind",),
     **assembly(" @kind, %desc[%coord*] %src{} : !desc, !src", "desc coord* src", types={"coord": i32}),
 )
 declare(
     "ttng.async_tma_gather",
+    verify=verify_rows_copy,
     effect=Effect.READ_WRITE,
     **assembly(
         " %desc[%x_offsets, %y_offset] %result, %barrier, %pred$cache{}"
@@ -48,6 +53,7 @@ declare(
 )
 declare(
     "ttng.async_tma_scatter",
+    verify=verify_rows_copy,
     effect=Effect.READ_WRITE,
     **assembly(
         " %desc[%x_offsets, %y_offset] %src$cache{} : !desc, !x_offsets, !y_offset, !src",
@@ -58,6 +64,7 @@ declare(
 declare("ttng.async_tma_store_wait", effect=Effect.READ_WRITE, required=("pendings",), **assembly("{}"))
 declare(
     "ttng.async_shared_store",
+    verify=verify_barriers,
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst, %mbarrier{} : !src -> !dst, !mbarrier", "src dst mbarrier"),
 )

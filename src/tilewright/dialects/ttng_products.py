@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
+from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, verify_waited, verify_warp_group_dot
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
@@ -21,6 +22,7 @@ def _dot_effect(op: Op) -> Effect:
 
 declare(
     "ttng.warp_group_dot",
+    verify=verify_warp_group_dot,
     effect=Effect.READ_WRITE,
     effect_of=_dot_effect,
     **assembly(
@@ -33,6 +35,7 @@ declare(
 )
 declare(
     "ttng.warp_group_dot_wait",
+    verify=verify_waited,
     effect=Effect.READ_WRITE,
     required=("pendings",),
     **assembly(
@@ -85,6 +88,7 @@ _PIECES = {"token": token_piece("acc_dep", "token"), "barriers": Piece(_read_bar
 
 declare(
     "ttng.tc_gen5_mma",
+    verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
     **assembly(
         " %a, %b, %d$token, %useD, %pred$barriers{} : !a, !b, !d?(, !barriers*)",
@@ -96,6 +100,7 @@ declare(
 )
 declare(
     "ttng.tc_gen5_mma_scaled",
+    verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
     required=("a_type", "b_type"),
     **assembly(
@@ -109,6 +114,7 @@ declare(
 )
 declare(
     "ttng.tc_gen5_commit",
+    verify=verify_barriers,
     effect=Effect.READ_WRITE,
     **assembly(
         " %barrier?(, %pred)?( descs %descs*){} : !barrier?(, !descs*)",

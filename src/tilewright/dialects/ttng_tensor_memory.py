@@ -7,35 +7,37 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
-from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_memory import allocation_effect
 from tilewright.dialects.ttng_products import token_piece
+from tilewright.dialects.ttng_rules import (
+    verify_tensor_alloc,
+    verify_tensor_copy,
+    verify_tensor_load,
+    verify_tensor_store,
+    verify_tensor_subslice,
+)
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.types import i1, i32
-
-
-def _verify_subslice(op: Op) -> None:
-    """Triton 3.5 calls it `N`."""
-    number(op, "N" if "N" in op.attributes else "offset")
-
 
 _TOKEN = {"token": token_piece("dep", "token")}
 
 declare(
     "ttng.tmem_alloc",
+    verify=verify_tensor_alloc,
     effect=Effect.ALLOCATE,
     effect_of=allocation_effect,
     **assembly("?( %src){} : =>", "src?", "result token?"),
 )
 declare(
     "ttng.tmem_load",
+    verify=verify_tensor_load,
     effect=Effect.READ,
     **assembly(" %src$token{} : !src -> !result?(, !red)", "src dep?", "result token? red?", custom=_TOKEN),
 )
 declare(
     "ttng.tmem_store",
+    verify=verify_tensor_store,
     effect=Effect.WRITE,
     **assembly(
         " %src, %dst$token, %pred{} : !src -> !dst",
@@ -47,11 +49,12 @@ declare(
 )
 declare(
     "ttng.tmem_subslice",
-    verify=_verify_subslice,
+    verify=verify_tensor_subslice,
     **assembly(" %src{} : !src -> !result", "src", "result", defaults={"dim": Number(1, i32)}),
 )
 declare(
     "ttng.tmem_copy",
+    verify=verify_tensor_copy,
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
 )

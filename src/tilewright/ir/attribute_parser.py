@@ -218,7 +218,7 @@ class AttributeParser(LocationParser):
             self.position = self.bracket(self.position)
         text = self.text[start : self.position].rstrip()
         self.skip_space()
-        return OpaqueType(_WHITE.sub(" ", text))
+        return OpaqueType(_WHITE.sub(" ", self._resolved(text)))
 
     def _pointer_body(self) -> PointerType:
         """`<f32>`, `<f32, 3>`."""
@@ -294,14 +294,18 @@ class AttributeParser(LocationParser):
                 found = self._attributes[name] = self.attribute()
         return found
 
-    def _canonical(self, name: str, text: str, start: int) -> str:
-        """`text` of the attribute `name` with the aliases in it resolved, as its dialect spells it."""
+    def _resolved(self, text: str) -> str:
+        """`text` with attributes in the place of their aliases."""
 
         def resolved(match: re.Match[str]) -> str:
             found = self._aliased(match[0]) if match[0] in self._aliases else None
             return found.text if isinstance(found, Opaque) else match[0]
 
-        full = name + _WHITE.sub(" ", _HASH.sub(resolved, text[len(name) :]))
+        return _HASH.sub(resolved, text)
+
+    def _canonical(self, name: str, text: str, start: int) -> str:
+        """`text` of the attribute `name` with the aliases in it resolved, as its dialect spells it."""
+        full = name + _WHITE.sub(" ", self._resolved(text[len(name) :]))
         spelling = ATTRIBUTE_SPELLINGS.get(name)
         try:
             return spelling(full) if spelling else full

@@ -1,8 +1,8 @@
-"""Which blocks of a region always run before which others."""
+"""Which blocks of a region always run before which others, and which values are known where."""
 
 from __future__ import annotations
 
-from tilewright.ir.core import Block, Region
+from tilewright.ir.core import Block, Op, Region, Value
 
 
 def successors(block: Block) -> tuple[Block, ...]:
@@ -65,3 +65,38 @@ def _reverse_post_order(entry: Block) -> list[Block]:
             seen.add(target)
             stack.append((target, iter(successors(target))))
     return finished[::-1]
+
+
+def dominates(value: Value, op: Op) -> bool:
+    """Whether `value` is known wherever `op` may stand: made before it, or an argument of a block around it."""
+    owner = value.owner
+    block = owner.block if isinstance(owner, Op) else owner
+    if block is None or block.region is None:
+        return False
+    around: Op | None = op
+    while around is not None and (around.block is None or around.block.region is not block.region):
+        around = around.parent
+    if around is None:
+        return False
+    if around.block is block:
+        return not isinstance(owner, Op) or _stands_before(owner, around)
+    return around.block in _below(block, block.region)
+
+
+def _stands_before(op: Op, later: Op) -> bool:
+    following = op.next
+    while following is not None and following is not later:
+        following = following.next
+    return following is later
+
+
+def _below(block: Block, region: Region) -> set[Block]:
+    """The blocks that `block` dominates."""
+    children = dominator_children(region)
+    found: set[Block] = set()
+    waiting = list(children.get(block, ()))
+    while waiting:
+        below = waiting.pop()
+        found.add(below)
+        waiting += children[below]
+    return found

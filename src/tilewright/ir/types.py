@@ -305,6 +305,9 @@ class OpaqueType(Type):
             found.text = text
         return found
 
+    def spelled(self, spelling: Spelling) -> str:
+        return spelling.attribute(self.text) if "#" in self.text else self.text
+
 
 class FunctionType(Type):
     """Parameter and result types of a function."""
