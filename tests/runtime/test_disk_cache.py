@@ -11,12 +11,14 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 from tilewright import knobs
-from tilewright.runtime.cache import folders
+from tilewright.runtime import late
+from tilewright.runtime.cache import folders, groups
 from tilewright.runtime.cache.folders import file_stem, is_trusted, remove_leftovers, write_whole
 from tilewright.runtime.cache.managers import (
     USED_STEP,
@@ -224,6 +226,45 @@ def refused(root: Path, reason: str) -> None:
 def test_a_folder_that_everybody_may_write_to_is_not_used(root: Path, folder: Path) -> None:
     root.chmod(0o777)
     refused(root, "everybody may write to it")
+
+
+def test_a_folder_that_a_group_may_write_to_is_not_used(
+    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late, "is_own_group", lambda number: False)
+    root.chmod(0o770)
+    refused(root, f"group {root.stat().st_gid} may write to it")
+    assert stat.S_IMODE(root.stat().st_mode) == 0o770, "nothing is done to it"
+
+
+def test_a_group_of_ours_alone_loses_the_right_to_write(
+    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late, "is_own_group", lambda number: True)
+    root.chmod(0o775)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(DIGEST, "add") is not None
+        store(DIGEST, "add", ENTRY)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    ("group", "is_ours"),
+    [
+        (("me", 7, ["me"]), True),
+        (("me", 7, []), True),
+        (("me", 8, []), False),
+        (("staff", 7, []), False),
+        (("me", 7, ["me", "you"]), False),
+        (None, False),
+    ],
+)
+def test_whose_a_group_is(group: Any, is_ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups.pwd, "getpwuid", lambda user: SimpleNamespace(pw_name="me", pw_gid=7))
+    known = {group[1]: SimpleNamespace(gr_name=group[0], gr_mem=group[2])} if group else {}
+    monkeypatch.setattr(groups.grp, "getgrgid", known.__getitem__)
+    assert groups.is_own_group(group[1] if group else 7) is is_ours
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")

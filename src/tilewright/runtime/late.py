@@ -35,6 +35,13 @@ def evaluate(function: JITCallable, name: str, signature: Sequence[ArgumentSpec]
     return evaluate(function, name, signature, options)
 
 
+def is_own_group(number: int) -> bool:
+    """Whether a group of users is ours alone; see `cache.groups`."""
+    from tilewright.runtime.cache.groups import is_own_group
+
+    return is_own_group(number)
+
+
 def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
     """What hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
     from tilewright.runtime.drivers.cpu.listener import Listener

@@ -4,8 +4,14 @@ is_trusted("/home/me/.tilewright/cache")             True; a folder of somebody 
 write_whole("/…/add.json", b"{}")                    written under another name, then renamed
 file_stem("../../etc/passwd")                        "______etc_passwd"
 
-A compiled kernel is machine code that this process runs, so where it comes from matters: the folder must belong to the
-user who runs, and not everybody may write to it. New folders are open to their owner only.
+A compiled kernel is machine code that this process runs, so where it comes from matters:
+
+    no folder yet                                        made, mode 0700
+    ours, and nobody else may write to it                used as it is
+    ours, and our own group may write, which has no      used; before something is written, the group may not
+      other members (many systems make such folders)       write to it any more
+    others may write to it, or it is another user's      not used, with a warning: what is in it may not be ours
+    a link                                               used if it is ours or root's, and what it leads to is good
 """
 
 from __future__ import annotations
@@ -17,6 +23,8 @@ import time
 import warnings
 from contextlib import suppress
 from typing import TypeAlias
+
+from tilewright.runtime import late
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -59,7 +67,11 @@ def _problem(link: os.stat_result, found: os.stat_result) -> str | None:
         return f"it belongs to user {found.st_uid}, not to {user}"
     if link.st_uid not in (user, 0):
         return f"it is a link that belongs to user {link.st_uid}, not to {user}"
-    return "everybody may write to it" if found.st_mode & stat.S_IWOTH else None
+    if found.st_mode & stat.S_IWOTH:
+        return "everybody may write to it"
+    if found.st_mode & stat.S_IWGRP and not late.is_own_group(found.st_gid):
+        return f"group {found.st_gid} may write to it"
+    return None
 
 
 def make_private(folder: AnyPath) -> None:
@@ -79,6 +91,9 @@ def make_private(folder: AnyPath) -> None:
             os.mkdir(folder, 0o700)
     if not is_trusted(folder):
         raise UntrustedFolderError(f"{folder} is not used: others may write to it")
+    mode = os.stat(folder).st_mode
+    if mode & stat.S_IWGRP:
+        os.chmod(folder, stat.S_IMODE(mode) & ~stat.S_IWGRP)
 
 
 def warn_once(folder: AnyPath, problem: str) -> None:

@@ -4,21 +4,23 @@
     TRITON_REMOTE_CACHE_BACKEND=tilewright.runtime.cache.redis:RedisRemoteCacheBackend
     TILEWRIGHT_CACHE_KEY=…                      # entries are signed, and others refused
 
-A backend may fail in any way, also by being slow. The first time it does, one warning is given, and it is left alone
-for a minute; what the local folder has is used meanwhile, and everything else compiled. Compiled kernels are machine
-code: without TILEWRIGHT_CACHE_KEY, whoever can write to the backend can run code in this process.
+A backend may fail in any way, also by being slow: it is asked on a thread of its own, and nobody waits longer than
+PATIENCE. The first time it fails, one warning is given, and it is left alone for a minute; what the local folder has is
+used meanwhile, and everything else compiled. Compiled kernels are machine code: without TILEWRIGHT_CACHE_KEY, whoever
+can write to the backend can run code in this process.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import threading
 import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from tilewright.runtime.cache.managers import GROUP, CacheManager, FileCacheManager
 from tilewright.support import knobs
@@ -28,6 +30,9 @@ PAUSE = 60.0
 
 SLOW = 0.5
 """Seconds after which an answer counts as a failure, though it is used: compiling takes less."""
+
+PATIENCE = 3.0
+"""Seconds after which an answer is not waited for any longer."""
 
 _SEAL = b"tilewright-hmac-sha256:"
 _TAG_BYTES = 32
@@ -136,23 +141,45 @@ class RemoteCacheManager(CacheManager):
         """What `action` returns; None when the backend fails, or failed less than a minute ago."""
         if time.monotonic() < _paused_until.get(self._class, 0.0):
             return None
+        answer: _Answer[Result] = _Answer()
         begin = time.monotonic()
         try:
-            if self._backend is None:
-                self._backend = self._class(self.key)
-            result = action(self._backend)
-            if time.monotonic() - begin > SLOW:
-                _pause(self._class, TimeoutError(f"an answer took {time.monotonic() - begin:.1f} s"))
-            return result
-        except Exception as error:  # noqa: BLE001 - a backend is anybody's code, and a launch must not fail with it
-            _pause(self._class, error)
+            threading.Thread(target=self._ask, args=(action, answer), daemon=True, name="remote cache").start()
+        except RuntimeError:  # Python is about to end
             return None
+        if not answer.is_there.wait(PATIENCE):
+            self._backend = None  # the thread may keep it for ever
+            answer.error = TimeoutError(f"there is no answer after {PATIENCE:g} s")
+        elif time.monotonic() - begin > SLOW and answer.error is None:
+            _pause(self._class, TimeoutError(f"an answer took {time.monotonic() - begin:.1f} s"))
+        if answer.error is not None:
+            _pause(self._class, answer.error)
+            return None
+        return answer.result
+
+    def _ask(self, action: Callable[[RemoteCacheBackend], Result], answer: _Answer[Result]) -> None:
+        try:
+            backend = self._backend or self._class(self.key)
+            result = action(backend)
+            self._backend, answer.result = backend, result
+        except BaseException as error:  # noqa: BLE001 - a backend is anybody's code, and a launch must not fail with it
+            answer.error = error
+        answer.is_there.set()
+
+
+class _Answer(Generic[Result]):
+    """What a backend said, or how it failed."""
+
+    def __init__(self) -> None:
+        self.is_there = threading.Event()
+        self.result: Result | None = None
+        self.error: BaseException | None = None
 
 
 _paused_until: dict[type, float] = {}
 
 
-def _pause(backend: type, error: Exception) -> None:
+def _pause(backend: type, error: BaseException) -> None:
     is_first = backend not in _paused_until
     _paused_until[backend] = time.monotonic() + PAUSE
     if is_first:
