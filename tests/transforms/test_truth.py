@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import tilewright.dialects
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.ir.printer import print_op
-from tilewright.transforms.pipeline import optimize_ttir
+from tilewright.transforms.licm import licm_with_loads
+from tilewright.transforms.pipeline import PASSES, device_passes
 
 assert tilewright.dialects.__all__
 
@@ -32,8 +35,11 @@ def outcome(module: Op) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_every_pass_keeps_the_meaning(seed: int) -> None:
+LISTS = {"cpu": PASSES, "device": (*device_passes(80), Pass("licm_with_loads", licm_with_loads))}
+
+
+def check_every_pass(seed: int, passes: Sequence[Pass]) -> None:
+    """After every pass a random program leaves in memory what it left before the first."""
     text = RandomProgram(seed).text
     module = parse_module(text)
     expected = outcome(module)
@@ -41,7 +47,19 @@ def test_every_pass_keeps_the_meaning(seed: int) -> None:
     def compare(name: str, changed: Op) -> None:
         assert outcome(changed) == expected, f"{name} changed the meaning of\n{text}\nto\n{print_op(changed)}"
 
-    optimize_ttir(module, dump=compare)
+    run_passes(module, passes, dump=compare)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_pass_keeps_the_meaning(seed: int) -> None:
+    check_every_pass(seed, LISTS["cpu" if seed % 3 else "device"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LISTS)
+def test_every_pass_on_a_thousand_programs(name: str) -> None:
+    for seed in range(100, 1100):
+        check_every_pass(seed, LISTS[name])
 
 
 def normal(*shape: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
@@ -71,12 +89,14 @@ KERNELS = {
 }
 
 
+@pytest.mark.parametrize("passes", [PASSES, pytest.param(device_passes(80), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_compute_the_same(name: str) -> None:
+def test_kernels_compute_the_same(name: str, passes: Sequence[Pass]) -> None:
     arguments, output, grid = KERNELS[name]
     module = parse_module((MODULES / f"{name}.ttir").read_text())
     before, after = arguments(), arguments()
     run_ir(module, before, grid)
-    run_ir(optimize_ttir(module), after, grid)
+    run_passes(module, passes)
+    run_ir(module, after, grid)
     assert before[output].any()
     np.testing.assert_allclose(after[output], before[output], rtol=1e-3, atol=1e-5)

@@ -19,6 +19,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tilewright.analysis.axis_info import alignment_remarks
 from tilewright.analysis.shared_memory import allocation_remarks
+from tilewright.backends.cpu.carry_buffers import carry_buffers
+from tilewright.backends.cpu.carry_offsets import carry_offsets
+from tilewright.backends.cpu.expand_histogram import expand_histogram
+from tilewright.backends.cpu.expand_map import expand_map
+from tilewright.backends.cpu.expand_reports import expand_reports
+from tilewright.backends.cpu.expand_unsplat import expand_unsplat
+from tilewright.backends.cpu.flatten_branches import flatten_branches
+from tilewright.backends.cpu.pipeline import inline_tiles, lower_to_loops
+from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass
 from tilewright.tools.kernels import UsageError
@@ -56,6 +65,12 @@ from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import (
 from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer, rewrite_tensor_pointer_by_axis
 from tilewright.transforms.structure_control_flow import structure_control_flow
 from tilewright.transforms.symbol_dce import symbol_dce
+
+
+def lower_for_this_machine(module: Op) -> None:
+    """TTIR → loops over tiles and buffers, for the CPU of this machine."""
+    lower_to_loops(module, host_target())
+
 
 Level: TypeAlias = Literal["any", "TTIR", "TTGIR"]
 Remark: TypeAlias = tuple[Op, str]
@@ -148,6 +163,19 @@ PASSES: tuple[Row, ...] = (
     Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
 )
 
+CPU_PASSES: tuple[Row, ...] = (
+    Row("carry_buffers", carry_buffers, level="TTIR"),
+    Row("carry_offsets", carry_offsets, level="TTIR"),
+    Row("expand_histogram", expand_histogram, level="TTIR"),
+    Row("expand_map", expand_map, level="TTIR"),
+    Row("expand_reports", expand_reports, level="TTIR"),
+    Row("expand_unsplat", expand_unsplat, level="TTIR"),
+    Row("flatten_branches", flatten_branches, level="TTIR"),
+    Row("inline_tiles", inline_tiles, level="TTIR"),
+    Row("lower_to_loops", lower_for_this_machine, level="TTIR"),
+)
+"""Steps from TTIR to loops; `lower_to_loops` is all of them, and what comes behind."""
+
 REPORTS: tuple[Report, ...] = (
     Report("alignment", alignment_remarks, ("test-print-alignment",)),
     Report("allocation", allocation_remarks, ("test-print-allocation",)),
@@ -161,7 +189,7 @@ PIPELINES: dict[str, Sequence[Pass]] = {
 }
 """Lists of passes under one name."""
 
-ROWS: tuple[Row | Report, ...] = PASSES + REPORTS
+ROWS: tuple[Row | Report, ...] = (*PASSES, *CPU_PASSES, *REPORTS)
 
 
 def find_passes(text: str) -> list[Request]:
