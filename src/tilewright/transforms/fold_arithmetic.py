@@ -10,6 +10,7 @@ both zeros: x - x and x * 0 are no identities there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TypeAlias
 
 from tilewright.dialects.arithmetic_meaning import MEANINGS, is_defined
@@ -113,6 +114,16 @@ def minus_positive_zero(x: Value, y: Value, c: Constant) -> Value | None:
     return x if c == 0 and str(c)[0] != "-" else None
 
 
+def most_with_least(x: Value, y: Value, c: Constant) -> Value | None:
+    """maximum(x, -inf)  ->  x    (x is NaN: so is the maximum)"""
+    return x if c == -inf else None
+
+
+def least_with_most(x: Value, y: Value, c: Constant) -> Value | None:
+    """minimum(x, inf)  ->  x"""
+    return x if c == inf else None
+
+
 IDENTITIES: dict[str, tuple[Identity, ...]] = {
     "arith.addi": (plus_zero, difference_plus_part),
     "arith.subi": (plus_zero, minus_itself, sum_minus_part),
@@ -140,8 +151,8 @@ IDENTITIES: dict[str, tuple[Identity, ...]] = {
     "arith.divf": (times_one,),
     "arith.minnumf": (with_itself,),
     "arith.maxnumf": (with_itself,),
-    "arith.minimumf": (with_itself,),
-    "arith.maximumf": (with_itself,),
+    "arith.minimumf": (with_itself, least_with_most),
+    "arith.maximumf": (with_itself, most_with_least),
 }
 
 

@@ -1,0 +1,265 @@
+"""Reductions and gathers with less talk between threads.
+
+A reduction in a loop keeps one partial result per thread, and threads meet once, behind the loop:
+
+    %r = scf.for … iter_args(%acc = %zero)             %p = scf.for … iter_args(%part = %neutral)
+      %x = tt.load …  : tensor<32x128xf32>               %x = tt.load …
+      %s = tt.reduce(%x) axis = 1                ->      %y = tt.reshape %x : … -> tensor<32x32x4xf32>
+      %n = arith.addf %acc, %s                           %s = tt.reduce(%y) axis = 2      (within the thread)
+                                                         %n = arith.addf %part, %s
+                                                       %t = tt.reduce(%p) axis = 1
+                                                       %r = arith.addf %zero, %t
+
+A reshape that may reorder gives each thread whole rows along the axis that is reduced next; a gather gets a layout in
+which a warp has whole columns. The order of a sum of floats changes, as it does in any parallel reduction.
+"""
+
+from __future__ import annotations
+
+from math import inf, prod
+
+from tilewright.ir.attributes import UNIT, Attribute, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType, Type, i32
+from tilewright.layouts.blocked import fill
+from tilewright.layouts.encodings import Blocked, Slice
+from tilewright.layouts.queries import (
+    cga_layout,
+    ctas_per_cga,
+    elements_per_thread,
+    is_expensive_view,
+    order,
+    thread_order,
+    warp_order,
+)
+from tilewright.transforms.gpu.matrix_instructions import tile_of
+from tilewright.transforms.gpu.relayout import convert_operand, convert_result, distributed_of, with_layout
+from tilewright.transforms.gpu.workers import workers_of
+
+NEUTRAL = {
+    "arith.addf": 0.0,
+    "arith.mulf": 1.0,
+    "arith.maximumf": -inf,
+    "arith.maxnumf": -inf,
+    "arith.minimumf": inf,
+    "arith.minnumf": inf,
+}
+"""What threads start with. A sum starts with 0.0, as Triton's does: one of negative zeros alone becomes positive."""
+
+
+def optimize_thread_locality(module: Op) -> bool:
+    """Change the layouts of reshapes and gathers, and the reductions in loops, of `module`."""
+    changed = False
+    for op in list(module.walk()):
+        if op.name == "tt.reshape":
+            changed |= _reshape_for_reduction(op)
+        elif op.name == "tt.gather" and "efficient_layout" not in op.attributes:
+            changed |= _gather_in_warps(op)
+    for op in [op for op in module.walk() if op.name == "tt.reduce"]:
+        if _is_reduced_in_loop(op):
+            _reduce_behind_loop(op)
+            changed = True
+    return changed
+
+
+# Reshapes
+
+
+def _reshape_for_reduction(op: Op) -> bool:
+    if "allow_reorder" not in op.attributes:
+        return False
+    axes = {_axis(user) for user in op.results[0].uses if user.name == "tt.reduce"}
+    if len(axes) != 1:
+        return False
+    axis, type = axes.pop(), tile_of(op.results[0].type)
+    layout = distributed_of(op.results[0])
+    if isinstance(layout, Blocked) and _is_in_thread(layout, axis):
+        return False
+    last = (*(dim for dim in order(layout, type.shape) if dim != axis), axis)
+    new = fill(type.shape, (1,) * len(type.shape), last, workers_of(op))
+    source = distributed_of(op.operands[0])
+    if new is layout or is_expensive_view(source, tile_of(op.operands[0].type).shape, new, type.shape):
+        return False
+    op.results[0].type = with_layout(type, new)
+    op.attributes = {**op.attributes, "efficient_layout": True}
+    convert_result(op.results[0], type)
+    return True
+
+
+def _is_in_thread(layout: Blocked, axis: int) -> bool:
+    """Whether each thread has everything along `axis`."""
+    return layout.threads_per_warp[axis] == layout.warps_per_cta[axis] == ctas_per_cga(layout)[axis] == 1
+
+
+def _axis(op: Op) -> int:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "an axis is a number"
+    return int(axis.value)
+
+
+# Gathers
+
+
+def _gather_in_warps(op: Op) -> bool:
+    shape, axis = tile_of(op.operands[0].type).shape, _axis(op)
+    if len(shape) == 1:
+        return False
+    source, workers = distributed_of(op.operands[0]), workers_of(op)
+    others = [dim for dim in thread_order(source, shape) if dim != axis]
+    lanes, left = [1] * len(shape), workers.lanes
+    for dim in (axis, *others):
+        lanes[dim] = min(shape[dim], left)
+        left //= lanes[dim]
+    warps, free = [1] * len(shape), workers.warps
+    for dim in warp_order(source, shape):
+        if dim != axis:
+            warps[dim] = min(shape[dim] // lanes[dim], free)
+            free //= warps[dim]
+    sizes = [shape[dim] // lanes[dim] if dim == axis else 1 for dim in range(len(shape))]
+    # What does not fit holds copies along the axis.
+    lanes[axis] *= left
+    warps[axis] *= free
+    layout = Blocked(tuple(sizes), tuple(lanes), tuple(warps), (axis, *others), cga_layout(source))
+    result = op.results[0].type
+    convert_operand(op, 0, layout)
+    convert_operand(op, 1, layout)
+    op.results[0].type = with_layout(result, layout)
+    op.attributes = {**op.attributes, "efficient_layout": UNIT}
+    convert_result(op.results[0], result)
+    return True
+
+
+# Reductions in loops
+
+
+def _is_reduced_in_loop(op: Op) -> bool:
+    """Whether `op` reduces a loaded tile along its last axis, and a loop adds up the results from a constant on."""
+    combine = _combiner(op)
+    if combine is None or combine.name not in NEUTRAL or any(_loads(value) is None for value in op.operands):
+        return False
+    layout, shape = distributed_of(op.operands[0]), tile_of(op.operands[0].type).shape
+    if not isinstance(layout, Blocked) or len(shape) < 2 or _axis(op) != len(shape) - 1:
+        return False
+    if elements_per_thread(layout, shape)[-1] == 1 or len(op.results) != 1:
+        return False
+    update = _only_user(op.results[0])
+    end = _only_user(update.results[0]) if update is not None and len(update.results) == 1 else None
+    if update is None or end is None or end.name != "scf.yield" or end.parent is not op.parent:
+        return False
+    loop = op.parent
+    if loop is None or loop.name != "scf.for" or len(update.operands) != 2:
+        return False
+    place = end.operands.index(update.results[0])
+    start, result = loop.operands[3 + place], loop.results[place]
+    carried = loop.regions[0].block.args[1 + place]
+    constant = start.op is not None and start.op.name == "arith.constant"
+    return constant and carried in update.operands and len(result.uses) == 1
+
+
+def _combiner(op: Op) -> Op | None:
+    """The one op that a reduction combines with."""
+    ops = [inner for inner in op.regions[0].block if not inner.definition.terminator]
+    return ops[0] if len(ops) == 1 else None
+
+
+def _loads(value: Value) -> Op | None:
+    return value.op if value.op is not None and value.op.name == "tt.load" else None
+
+
+def _only_user(value: Value) -> Op | None:
+    if len(value.uses) != 1:
+        return None
+    (user, count), *_ = value.uses.items()
+    return user if count == 1 else None
+
+
+def _reduce_behind_loop(op: Op) -> None:
+    loop, update = op.parent, _only_user(op.results[0])
+    assert loop is not None, "the reduction is in a loop"
+    assert update is not None, "one op adds its result up"
+    block = loop.regions[0].block
+    place = block.terminator.operands.index(update.results[0])
+    start, result = loop.operands[3 + place], loop.results[place]
+    parts, partial = _thread_parts(op)
+    part = _carry(loop, _constant_of(op, start, partial), partial)
+    within = _reduction(op, parts, partial)
+    added = block.insert(update.clone({op.results[0]: within.result, block.args[1 + place]: part}), within.next)
+    added.results[0].type = partial
+    end = block.terminator
+    operands = [block.args[1 + place] if i == place else value for i, value in enumerate(end.operands)]
+    end.set_operands([*operands, added.result])
+    _finish(op, loop, update, place, start, result)
+    update.erase()
+    op.erase()
+
+
+def _thread_parts(op: Op) -> tuple[TensorType, TensorType]:
+    """The operand's type with what a thread has along the last axis as one more axis, and the type of its reduction."""
+    type = tile_of(op.operands[0].type)
+    layout = distributed_of(op.operands[0])
+    assert isinstance(layout, Blocked), "the layout was checked"
+    count, rank = elements_per_thread(layout, type.shape)[-1], len(type.shape)
+    wide = Blocked(
+        (*layout.size_per_thread[:-1], 1, layout.size_per_thread[-1]),
+        (*layout.threads_per_warp, 1),
+        (*layout.warps_per_cta, 1),
+        (rank, *layout.order),
+        tuple((*row, 0) for row in layout.cga),
+    )
+    shape = (*type.shape[:-1], type.shape[-1] // count, count)
+    assert prod(shape) == type.numel, "the axis is split"
+    return TensorType(shape, type.element, wide.text), TensorType(shape[:-1], type.element, Slice(rank, wide).text)
+
+
+def _constant_of(op: Op, start: Value, type: TensorType) -> Value:
+    """A tile of what changes nothing, behind the constant `start`."""
+    combine, constant = _combiner(op), start.op
+    assert combine is not None, "the combiner was checked"
+    assert constant is not None, "the loop starts with a constant"
+    assert constant.block is not None, "a constant is in a block"
+    value = Number(NEUTRAL[combine.name], type)
+    new = Op.create("arith.constant", (), (type,), {"value": value}, location=constant.location)
+    return constant.block.insert(new, constant.next).result
+
+
+def _carry(loop: Op, start: Value, type: Type) -> Value:
+    """One more value that `loop` carries; its argument."""
+    loop.set_operands([*loop.operands, start])
+    loop.results.append(Value(type, loop, len(loop.results)))
+    return loop.regions[0].block.add_argument(type)
+
+
+def _reduction(op: Op, parts: TensorType, result: Type) -> Op:
+    """The reduction `op` of its operands in the shape `parts`, right behind it."""
+    assert op.block is not None, "an op of a function is in a block"
+    after, views = op.next, []
+    for value in op.operands:
+        words: dict[str, Attribute] = {"allow_reorder": True, "efficient_layout": True}
+        view = Op.create("tt.reshape", (value,), (parts,), words, location=op.location)
+        views.append(op.block.insert(view, after).result)
+    new = op.clone()
+    new.set_operands(views)
+    new.attributes = {**new.attributes, "axis": Number(len(parts.shape) - 1, i32)}
+    new.results[0].type = result
+    return op.block.insert(new, after)
+
+
+def _finish(op: Op, loop: Op, update: Op, place: int, start: Value, result: Value) -> None:
+    """Behind the loop: the threads' parts are reduced, and the constant that the loop started with is added."""
+    assert loop.block is not None, "a loop is in a block"
+    (user, _), *_ = result.uses.items()
+    rest = op.clone()
+    rest.set_operands([loop.results[-1]])
+    parent = distributed_of(loop.results[-1])
+    axis = _axis(op)
+    shape = tile_of(loop.results[-1].type).shape
+    rest.results[0].type = TensorType(shape[:axis] + shape[axis + 1 :], result.type.scalar, Slice(axis, parent).text)
+    back = Op.create("ttg.convert_layout", rest.results, (result.type,), location=op.location)
+    carried = loop.regions[0].block.args[1 + place]
+    total = update.clone({op.results[0]: back.result, carried: start})
+    following = loop.next
+    for new in (rest, back, total):
+        loop.block.insert(new, following)
+    for index, value in enumerate(user.operands):
+        if value is result:
+            user.set_operand(index, total.result)
