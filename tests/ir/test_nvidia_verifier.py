@@ -123,3 +123,14 @@ def test_refused(name: str) -> None:
     module = parse_module(TEXT.format(type=type, line=line))
     with pytest.raises(VerificationError, match=problem):
         verify(module)
+
+
+@pytest.mark.parametrize("sizes", ["1, 1, 1, 0, 1", "2, 0, 1, 0, 1, 1, 0, 0", "1, 1, 1, 2, 0, 0, 0, 0"])
+def test_groups_of_operands_must_be_right(sizes: str) -> None:
+    line = f"""%b = ub.poison : {TILE}
+    %d = ub.poison : {SUM}
+    "ttng.tc_gen5_mma"(%x, %b, %d, %c, %c) <{{operandSegmentSizes = array<i32: {sizes}>}}>
+      : ({FACTOR}, {TILE}, {SUM}, i1, i1) -> ()"""
+    module = parse_module(TEXT.format(type=FACTOR, line=line))
+    with pytest.raises(VerificationError, match="its operands do not divide into a, b, d"):
+        verify(module)

@@ -45,8 +45,7 @@ def operand_groups(op: Op) -> dict[str, list[Value]]:
         sizes = [1] * len(names)
         sizes[varying[0]] = len(operands) - len(names) + 1
     else:
-        segments = op.attributes.get(SEGMENTS)
-        sizes = segments.values if isinstance(segments, DenseArray) else ()
+        sizes = _segments(op, op.definition.operand_names)
     if len(sizes) != len(names) or sum(sizes) != len(operands):
         raise VerificationError(op, f"its operands do not divide into {', '.join(op.definition.operand_names)}")
     groups: dict[str, list[Value]] = {}
@@ -55,6 +54,24 @@ def operand_groups(op: Op) -> dict[str, list[Value]]:
         groups[name] = operands[first : first + size]
         first += size
     return groups
+
+
+def _segments(op: Op, operand_names: tuple[str, ...]) -> Sequence[int]:
+    """What the op says of its groups; () if that cannot be."""
+    segments = op.attributes.get(SEGMENTS)
+    if not isinstance(segments, DenseArray) or len(segments.values) != len(operand_names):
+        return ()
+    fits = all(
+        size == 1 if name[-1] not in "?*" else 0 <= size <= (1 if name[-1] == "?" else size)
+        for name, size in zip(operand_names, segments.values, strict=True)
+    )
+    return segments.values if fits else ()
+
+
+def check_operand_groups(op: Op) -> None:
+    """Where an op says how many operands there are of each, that is right; raises VerificationError."""
+    if len(_names(op.definition.operand_names)[1]) > 1:
+        operand_groups(op)
 
 
 def set_operand_groups(op: Op, groups: dict[str, Sequence[Value]]) -> None:

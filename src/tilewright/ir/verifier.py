@@ -12,6 +12,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import ANY, OpDefinition
 from tilewright.ir.dominance import dominator_children
 from tilewright.ir.errors import VerificationError, counted
+from tilewright.ir.operands import check_operand_groups
 
 
 def verify(module: Op) -> None:
@@ -34,6 +35,8 @@ def _verify_op(op: Op, visible: set[Value]) -> None:
     for value in operands:
         if value not in visible or op not in value.uses:
             raise VerificationError(op, _operand_rule(op, value, visible))
+    if definition.operand_names:
+        check_operand_groups(op)
     for name in definition.required:
         if name not in op.attributes:
             raise VerificationError(op, f"attribute {name} is missing")
