@@ -48,7 +48,7 @@ class StageOptions:
 
 def assign_latencies(module: Op, options: StageOptions = StageOptions()) -> bool:
     """Give the ops of `module` that should run ahead of their users their latency."""
-    loops = [op for op in module.walk() if op.name == "scf.for" and _can_be_pipelined(op)]
+    loops = [op for op in module.walk() if op.name == "scf.for" and can_be_pipelined(op)]
     loops = [loop for loop in loops if stages_of(loop, options.num_stages) > 1]
     facts = analyze_axis_info(module) if loops else {}
     changed = False
@@ -70,7 +70,7 @@ def stages_of(loop: Op, default: int) -> int:
     return int(own.value) if isinstance(own, Number) else default
 
 
-def _can_be_pipelined(loop: Op) -> bool:
+def can_be_pipelined(loop: Op) -> bool:
     """Whether no value is carried over several iterations, and no loop is inside."""
     body = loop.regions[0].block
     if any(op.name in ("scf.for", "scf.while") for op in body):

@@ -1,0 +1,194 @@
+"""A coarse schedule of a loop: a stage and a cluster for each op.
+
+    %x = tt.load %p     {loop.stage = 0 : i32, loop.cluster = 1 : i32}
+    %y = arith.addf %x  {loop.stage = 2 : i32, loop.cluster = 0 : i32}      } {tt.scheduled_max_stage = 2 : i32}
+
+In each step of the pipelined loop the ops of stage s work for the step of the original loop that lies s steps behind
+the one that stage 0 works for. The clusters run one after another, and the ops of one cluster in their old order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import i32
+
+STAGE = "loop.stage"
+CLUSTER = "loop.cluster"
+LAST_STAGE = "tt.scheduled_max_stage"
+
+
+class Cluster:
+    """A group of ops that run together; schedules keep them in order."""
+
+
+class Slot(NamedTuple):
+    """Where an op is in a schedule."""
+
+    stage: int
+    cluster: Cluster
+
+
+class Schedule:
+    """The slots of the ops of a loop.
+
+    Attributes:
+        stages: how many stages there are.
+        clusters: in the order in which they run.
+        slots: of the ops that have one.
+    """
+
+    def __init__(self, stages: int = 0) -> None:
+        self.stages = stages
+        self.clusters: list[Cluster] = []
+        self.slots: dict[Op, Slot] = {}
+
+    # Text
+
+    @classmethod
+    def read(cls, loop: Op) -> Schedule | None:
+        """The schedule in the attributes of an `scf.for`; None if it has none."""
+        last = _number(loop, LAST_STAGE)
+        if last is None:
+            return None
+        schedule = cls(last + 1)
+        found = [(op, _number(op, STAGE), _number(op, CLUSTER)) for op in body_of(loop)]
+        numbers = [cluster for _, _, cluster in found if cluster is not None]
+        first = min(numbers, default=0)
+        schedule.clusters = [Cluster() for _ in range(first, max(numbers, default=-1) + 1)]
+        for op, stage, cluster in found:
+            if stage is not None and cluster is not None:
+                schedule.insert(op, Slot(stage, schedule.clusters[cluster - first]))
+        return schedule
+
+    def write(self, loop: Op) -> None:
+        """Put the schedule into the attributes of `loop` and its ops."""
+        numbers = {cluster: number for number, cluster in enumerate(self.clusters)}
+        for op in body_of(loop):
+            slot = self.slots.get(op)
+            if slot is not None:
+                place = {CLUSTER: Number(numbers[slot.cluster], i32), STAGE: Number(slot.stage, i32)}
+                op.attributes = {**op.attributes, **place}
+        last = max(self.stages - 1, _number(loop, LAST_STAGE) or 0)
+        loop.attributes = {**loop.attributes, LAST_STAGE: Number(last, i32)}
+
+    # Clusters
+
+    def first_cluster(self) -> Cluster:
+        """A new cluster in front of all."""
+        self.clusters.insert(0, Cluster())
+        return self.clusters[0]
+
+    def last_cluster(self) -> Cluster:
+        """A new cluster behind all."""
+        self.clusters.append(Cluster())
+        return self.clusters[-1]
+
+    def cluster_before(self, cluster: Cluster) -> Cluster:
+        """A new cluster just in front of `cluster`."""
+        new = Cluster()
+        self.clusters.insert(self.clusters.index(cluster), new)
+        return new
+
+    def is_before(self, a: Cluster, b: Cluster) -> bool:
+        """Whether the ops of `a` run in front of those of `b`."""
+        return a is not b and self.clusters.index(a) < self.clusters.index(b)
+
+    # Ops
+
+    def insert(self, op: Op, slot: Slot) -> None:
+        """Give `op` this slot."""
+        self.slots[op] = slot
+        self.stages = max(self.stages, slot.stage + 1)
+
+    def insert_new(self, op: Op, slot: Slot) -> bool:
+        """Give `op` this slot unless it has one; returns whether it got it."""
+        if op in self.slots:
+            return False
+        self.insert(op, slot)
+        return True
+
+    def insert_earlier(self, op: Op, slot: Slot) -> bool:
+        """Give `op` this slot unless it has one that is as early; returns whether it got it."""
+        old = self.slots.get(op)
+        if old is not None:
+            same_stage = slot.stage == old.stage
+            if slot.stage > old.stage or (same_stage and not self.is_before(slot.cluster, old.cluster)):
+                return False
+        self.slots[op] = slot
+        return True
+
+    def insert_needed(self, op: Op, slot: Slot, *, around: bool = False) -> None:
+        """Let what `op` needs run no later than `slot`; with `around` also what it needs of the step before."""
+        for value in values_used(op):
+            source = (_through_steps(value, op) if around else value).op
+            if source is not None and source.block is op.block and self.insert_earlier(source, slot):
+                self.insert_needed(source, slot, around=around)
+
+    def insert_all_needed(self, loop: Op) -> None:
+        """Let what each op of the schedule needs run no later than the op."""
+        ops = list(self.in_order(loop))
+        for stage in range(self.stages):
+            for op, slot in ops:
+                if slot.stage == stage:
+                    self.insert_needed(op, slot)
+
+    def in_order(self, loop: Op) -> Iterator[tuple[Op, Slot]]:
+        """The ops of `loop` that have a slot, in the order in which they run in one step."""
+        groups: dict[Cluster, list[tuple[Op, Slot]]] = {cluster: [] for cluster in self.clusters}
+        for op in body_of(loop):
+            slot = self.slots.get(op)
+            if slot is not None:
+                groups[slot.cluster].append((op, slot))
+        for group in groups.values():
+            yield from group
+
+    def first(self, ops: Iterable[Op]) -> Op | None:
+        """The op of `ops`, which are in one block, that runs first in the unrolled loop."""
+        places = {cluster: number for number, cluster in enumerate(self.clusters)}
+        candidates = [(self.slots[op].stage, places[self.slots[op].cluster], op) for op in ops]
+        if not candidates:
+            return None
+        earliest = min(stage_and_cluster[:2] for stage_and_cluster in candidates)
+        tied = {op for stage, cluster, op in candidates if (stage, cluster) == earliest}
+        (block,) = {op.block for op in tied}
+        assert block is not None, "ops of a loop are in its block"
+        return next(op for op in block if op in tied)
+
+
+def body_of(loop: Op) -> Iterator[Op]:
+    """The ops of a loop's body but for the terminator."""
+    return (op for op in loop.regions[0].block if not op.definition.terminator)
+
+
+def values_used(op: Op) -> Iterator[Value]:
+    """What `op` uses, also within its regions."""
+    for inner in op.walk():
+        yield from inner.operands
+
+
+def carried_from(value: Value, loop: Op) -> Value | None:
+    """What `value`, if it is an argument of the body of `loop` that steps hand on, is in the next step."""
+    block = loop.regions[0].block
+    if value.owner is not block or value.index == 0:
+        return None
+    return block.terminator.operands[value.index - 1]
+
+
+def _through_steps(value: Value, op: Op) -> Value:
+    """`value`, or what the steps before computed it from if they hand it on."""
+    loop = op.parent
+    assert loop is not None, "ops of a schedule are in a loop"
+    seen: set[Value] = set()
+    while value not in seen and (before := carried_from(value, loop)) is not None:
+        seen.add(value)
+        value = before
+    return value
+
+
+def _number(op: Op, name: str) -> int | None:
+    value = op.attributes.get(name)
+    return int(value.value) if isinstance(value, Number) else None

@@ -1,0 +1,228 @@
+"""Schedule loops: latencies become stages, and ops that no latency concerns find their place around those.
+
+    %x = tt.load %p {tt.latency = 2 : i32}          %x = tt.load %p     {loop.cluster = 2 : i32, loop.stage = 0 : i32}
+    %y = arith.addf %acc, %x                  ->    %y = arith.addf …   {loop.cluster = 0 : i32, loop.stage = 2 : i32}
+
+The longest way from an op to the end of its loop, in latencies, tells its stage. Later stages come first within a
+step, so that what they read has been there for long. Branches that loads need go to the front, others to the end; what
+is needed for the next step only goes one stage further, in front of its user; the rest belongs to the last stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.transforms.gpu.loop_fusion import ancestor_in
+from tilewright.transforms.gpu.pipelining.assign_latencies import LATENCY, can_be_pipelined
+from tilewright.transforms.gpu.pipelining.schedule import (
+    LAST_STAGE,
+    Cluster,
+    Schedule,
+    Slot,
+    body_of,
+    carried_from,
+    values_used,
+)
+from tilewright.transforms.gpu.slices import forward_slice
+
+BARRIERS = frozenset(("ttg.barrier", "gpu.barrier", "tt.assert", "tt.print"))
+"""What must not move to another step."""
+ASYNCHRONOUS = frozenset(
+    (
+        *("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_store", "ttg.local_load"),
+        *("ttng.tmem_load", "ttng.tmem_store", "ttg.async_copy_global_to_local", "ttng.wait_barrier"),
+        *("ttng.arrive_barrier", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"),
+        *("ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global", "ttng.async_tma_gather"),
+        *("ttng.async_tma_scatter", "ttng.async_tma_reduce"),
+    )
+)
+"""Ops for whose sake a part of a loop that several groups of warps share keeps its stages."""
+
+
+def schedule_loops(module: Op) -> bool:
+    """Give the ops of the loops of `module` stages and clusters, as their latencies demand."""
+    loops = [op for op in module.walk() if op.name == "scf.for"]
+    latencies = _taken_latencies(module)
+    changed = bool(latencies)
+    for loop in loops:
+        schedule = _initial(loop, latencies)
+        if schedule is not None and schedule.slots:
+            _complete(loop, schedule)
+            schedule.write(loop)
+            changed = True
+    return changed
+
+
+def _taken_latencies(module: Op) -> dict[Op, int]:
+    """The latencies of all ops; the attributes have served their purpose."""
+    found: dict[Op, int] = {}
+    for op in module.walk():
+        latency = op.attributes.get(LATENCY)
+        if isinstance(latency, Number):
+            found[op] = int(latency.value)
+            op.attributes = {name: value for name, value in op.attributes.items() if name != LATENCY}
+    return found
+
+
+def _complete(loop: Op, schedule: Schedule) -> None:
+    """Find slots for the ops of `loop` that have none."""
+    start = _schedule_branches(loop, schedule)
+    schedule.insert_all_needed(loop)
+    _schedule_carried(loop, schedule)
+    _schedule_rest(loop, schedule, start)
+
+
+# --- the ops with latencies, and what follows them ----------------------------------------------------------------
+
+
+def _initial(loop: Op, latencies: Mapping[Op, int]) -> Schedule | None:
+    if not can_be_pipelined(loop) or any(op.name in BARRIERS for op in loop.walk()):
+        return None
+    if any(op in latencies for op in body_of(loop)):
+        return _by_latency(loop, latencies)
+    if "tt.warp_specialize" in loop.attributes and LAST_STAGE in loop.attributes:
+        return _partial(loop)
+    return None
+
+
+def _by_latency(loop: Op, latencies: Mapping[Op, int]) -> Schedule:
+    """Slots for all ops that something with a latency leads to."""
+    distances = _distances(loop, latencies)
+    longest = max(0, *distances.values())
+    stages = {op: longest - distance for op, distance in distances.items()}
+    last = max(stages.values())
+    schedule = Schedule(last + 1)
+    clusters = [schedule.last_cluster() for _ in range(last + 1)]
+    for op, stage in stages.items():
+        schedule.insert(op, Slot(stage, clusters[last - stage]))
+    # Branches that nothing in the schedule waits for do not hold up the rest.
+    end = schedule.last_cluster()
+    for op, stage in stages.items():
+        if op.name == "scf.if" and op not in latencies and not _leads_to(op, stages):
+            schedule.insert(op, Slot(stage, end))
+    return schedule
+
+
+def _leads_to(op: Op, scheduled: Mapping[Op, int]) -> bool:
+    return any(user in scheduled for result in op.results for user in forward_slice(result))
+
+
+def _distances(loop: Op, latencies: Mapping[Op, int]) -> dict[Op, int]:
+    """Per op that is reached from one with a latency: the longest way to the end of the loop's body."""
+    body = loop.regions[0].block
+    reached: dict[Op, None] = {}
+    users: dict[Op, list[Op]] = {}
+    for op in body_of(loop):
+        if op not in latencies and op not in reached:
+            continue
+        direct = (ancestor_in(user, body) for result in op.results for user in result.uses)
+        users[op] = [user for user in direct if user is not None and user is not body.last]
+        reached.update(dict.fromkeys((op, *users[op])))
+    found: dict[Op, int] = {}
+    for op in reversed(users):
+        found[op] = latencies.get(op, 0) + max((found[user] for user in users[op]), default=0)
+    return found
+
+
+def _partial(loop: Op) -> Schedule | None:
+    """The old schedule of a loop of which other groups of warps run the rest, without stages that nothing needs."""
+    schedule = Schedule.read(loop)
+    assert schedule is not None, "the loop has a schedule"
+    stages = {slot.stage for op, slot in schedule.slots.items() if op.name in ASYNCHRONOUS}
+    if len(stages) > 1:
+        return _shrunk(schedule)
+    flat = Schedule(1)
+    cluster = flat.first_cluster()
+    for op in body_of(loop):
+        flat.insert(op, Slot(0, cluster))
+    return flat
+
+
+def _shrunk(schedule: Schedule) -> Schedule:
+    """Count stages from 0 to the last that there is."""
+    stages = [slot.stage for slot in schedule.slots.values()]
+    first = min(stages)
+    schedule.slots = {op: Slot(stage - first, cluster) for op, (stage, cluster) in schedule.slots.items()}
+    schedule.stages = max(stages) - first + 1
+    return schedule
+
+
+# --- the others ---------------------------------------------------------------------------------------------------
+
+
+def _schedule_branches(loop: Op, schedule: Schedule) -> Cluster:
+    """Branches that scheduled ops need come first, the others last; returns the first cluster after the former."""
+    needed: dict[Op, int] = {}
+    ops = list(schedule.in_order(loop))
+    start = schedule.clusters[0]
+    seen: set[Op] = set()
+    for stage in range(schedule.stages):
+        for op, slot in ops:
+            if slot.stage == stage:
+                for branch in _branches_behind(op, seen):
+                    needed.setdefault(branch, stage)
+    if needed:
+        front = schedule.first_cluster()
+        for branch, stage in needed.items():
+            schedule.insert_new(branch, Slot(stage, front))
+    end = schedule.last_cluster()
+    for op in body_of(loop):
+        if op.name == "scf.if" and op not in needed:
+            schedule.insert_new(op, Slot(schedule.stages - 1, end))
+    return start
+
+
+def _branches_behind(op: Op, seen: set[Op]) -> list[Op]:
+    """The branches that what `op` uses is computed by, within one step; what is in `seen` was looked at before."""
+    found: list[Op] = []
+    waiting = [op]
+    while waiting:
+        for value in values_used(waiting.pop()):
+            source = value.op
+            if source is not None and source not in seen:
+                seen.add(source)
+                waiting.append(source)
+                if source.name == "scf.if":
+                    found.append(source)
+    return found
+
+
+def _schedule_carried(loop: Op, schedule: Schedule) -> None:
+    """What scheduled ops need of the step before: loads join them, other ops come one stage later, just in front."""
+    in_front: dict[Cluster, Cluster] = {}
+    for op in body_of(loop):
+        slot = schedule.slots.get(op)
+        if slot is None or slot.stage == schedule.stages - 1:
+            continue
+        for value in values_used(op):
+            carried = carried_from(value, loop)
+            source = carried.op if carried is not None else None
+            if source is None or source in schedule.slots:
+                continue
+            if source.name == "tt.load":
+                place = slot
+            else:
+                if slot.cluster not in in_front:
+                    in_front[slot.cluster] = schedule.cluster_before(slot.cluster)
+                place = Slot(slot.stage + 1, in_front[slot.cluster])
+            schedule.insert(source, place)
+            if source.block is op.block:
+                schedule.insert_needed(source, place, around=True)
+
+
+def _schedule_rest(loop: Op, schedule: Schedule, start: Cluster) -> None:
+    """What is left belongs to the last stage, in `start` or as late as what it uses."""
+    last = schedule.stages - 1
+    clusters = {op: start for op in body_of(loop) if op not in schedule.slots}
+    waiting = [op for op, slot in schedule.in_order(loop) if slot.stage == last]
+    while waiting:
+        op = waiting.pop()
+        own = clusters[op] if op in clusters else schedule.slots[op].cluster
+        for user in (user for result in op.results for user in result.uses):
+            if user in clusters and schedule.is_before(clusters[user], own):
+                clusters[user] = own
+                waiting.append(user)
+    for op, cluster in clusters.items():
+        schedule.insert(op, Slot(last, cluster))
