@@ -12,7 +12,7 @@ from functools import partial
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.cse import cse
+from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
@@ -21,7 +21,7 @@ from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insert
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
-from tilewright.transforms.licm import licm
+from tilewright.transforms.licm import licm_with_loads
 from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import rewrite_tensor_descriptor_to_pointer
 from tilewright.transforms.symbol_dce import symbol_dce
 
@@ -74,7 +74,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
         Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
         Pass("optimize_descriptor_encoding", optimize_descriptor_encoding),  # what tiles are copied to is known now
-        Pass("cse", cse),  # equal conversions
+        Pass("loop_aware_cse", loop_aware_cse),  # equal conversions
     )
 
 
@@ -83,11 +83,11 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     return (
         Pass("fuse_nested_loops", fuse_nested_loops),  # one loop over all tiles, if the program asks for it
         Pass("canonicalize", canonicalize),
-        Pass("licm", licm),
+        Pass("licm_with_loads", licm_with_loads),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
         Pass("canonicalize", canonicalize),
-        Pass("cse", cse),
+        Pass("loop_aware_cse", loop_aware_cse),
         Pass("coalesce_async_copy", coalesce_async_copy),  # copies of the pipelined loops read whole rows
     )
 
@@ -97,7 +97,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
     fences = FenceOptions(options.capability)
     return (
         *([Pass("tma_lowering", tma_lowering)] if options.capability >= FIRST_TMA else ()),  # copies by hardware
-        Pass("cse", cse),
+        Pass("loop_aware_cse", loop_aware_cse),
         Pass("symbol_dce", symbol_dce),
         Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
         Pass("cse", cse),
