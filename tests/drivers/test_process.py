@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.backends.llvm.machine import compile_object, host_target
@@ -127,6 +128,14 @@ def test_numpy_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert python_memory.ndarray_is_as_expected()
     monkeypatch.setattr(python_memory, "NDARRAY_DTYPE", 48)
     assert not python_memory.ndarray_is_as_expected()
+
+
+def test_addresses_of_arrays_are_those_that_numpy_says() -> None:
+    whole = np.arange(12.0).reshape(3, 4)
+    arrays = [whole, whole[1:, ::2], whole.T, whole[:0], np.float32(3)[...], np.ma.zeros(3), whole.view(np.recarray)]
+    whole.flags.writeable = False
+    for array in arrays:
+        assert python_memory.array_address(array) == array.__array_interface__["data"][0]
 
 
 @needs_native

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.errors import ArgumentError
 from tilewright.support.named_tuple import NamedTuple
 
@@ -101,7 +102,7 @@ def element_name(dtype: Any) -> str:
 
 
 def _read_numpy(value: np.ndarray[Any, Any]) -> ArrayView:
-    return ArrayView(element_name(value.dtype), value.ctypes.data, value.flags.writeable, value)
+    return ArrayView(element_name(value.dtype), array_address(value), value.flags.writeable, value)
 
 
 def _read_tensor(value: Any) -> ArrayView:

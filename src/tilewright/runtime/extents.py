@@ -51,6 +51,8 @@ def extent_of(name: str, view: ArrayView) -> Extent | None:
     owner, start = view.owner, view.address
     if isinstance(owner, np.ndarray):
         size, steps = owner.itemsize, owner.strides
+        if owner.flags.c_contiguous:
+            return Extent(name, start, start, start + owner.nbytes, size, owner.shape, steps)
     elif hasattr(owner, "element_size") and hasattr(owner, "stride"):
         size = owner.element_size()
         steps = tuple(stride * size for stride in owner.stride())

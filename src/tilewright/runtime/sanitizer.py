@@ -17,12 +17,14 @@ import numpy as np
 from tilewright.backends.cpu.options import CHECKS
 from tilewright.backends.cpu.sanitize import layout
 from tilewright.runtime.arrays import ArrayView
+from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.extents import Extent, extent_of
 from tilewright.runtime.findings import Access, Finding, SanitizerError
 from tilewright.runtime.shadows import Stamps, stamps_for
 from tilewright.runtime.unwritten import written_of
 from tilewright.support.source import Span
 
+_WASTE = 2
 UNBOUNDED = 2**62
 """Bytes of an argument that does not say how large it is."""
 
@@ -88,16 +90,17 @@ def run_checked(launch: Launch) -> None:
     facts, programs = _facts(launch.facts), prod(launch.grid)
     extents = _extents(launch)
     in_races = {number: extent for number, extent in extents.items() if "races" in facts.checks}
-    reports = np.zeros(len(facts.sites) * len(CHECKS) * layout.CHECK, np.int64)
-    sync = np.zeros(layout.STATES + programs * layout.STATE if facts.syncs else 1, np.int64)
-    waste = np.zeros(2, np.int64)
+    reported = len(facts.sites) * len(CHECKS) * layout.CHECK
+    synced = layout.STATES + programs * layout.STATE if facts.syncs else 1
+    words = np.zeros(reported + synced + _WASTE, np.int64)  # reports, what the programs know, words to waste
+    reports, sync, waste = (array_address(words) + 8 * start for start in (0, reported, reported + synced))
     stamps_per_program = layout.program_stamps(len(facts.sites))
     with stamps_for(in_races, facts.stored, programs * stamps_per_program) as stamps:
         table = _table(facts, extents, stamps)
-        table[[layout.REPORTS, layout.SYNC, layout.WASTE]] = [a.ctypes.data for a in (reports, sync, waste)]
-        launch.run(int(table.ctypes.data))
-    if reports.any():
-        raise SanitizerError(list(_Reader(launch, facts, extents, stamps.base).findings(reports)))
+        table[[layout.REPORTS, layout.SYNC, layout.WASTE]] = reports, sync, waste
+        launch.run(array_address(table))
+    if words[:reported].any():
+        raise SanitizerError(list(_Reader(launch, facts, extents, stamps.base).findings(words[:reported])))
 
 
 def _extents(launch: Launch) -> dict[int, Extent]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.extents import Extent
 from tilewright.runtime.locks import fork_safe_lock
 
@@ -112,7 +113,7 @@ def _shadows(region: dict[int, Extent]) -> tuple[dict[int, tuple[int, ...]], lis
         place, phase = divmod(extent.low - low, extent.size)
         if (extent.size, phase) not in planes:
             planes[extent.size, phase] = [_pool.take((high - low) // extent.size + 1) for _ in range(PLANES)]
-        addresses[number] = tuple(int(plane.ctypes.data) + 4 * place for plane in planes[extent.size, phase])
+        addresses[number] = tuple(array_address(plane) + 4 * place for plane in planes[extent.size, phase])
     return addresses, [plane for group in planes.values() for plane in group]
 
 

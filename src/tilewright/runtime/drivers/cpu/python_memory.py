@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from functools import cache
 from types import CellType
 from typing import Any
 
@@ -66,6 +67,16 @@ def ndarray_is_as_expected() -> bool:
     data, dtype = _word(address + NDARRAY_DATA), _word(address + NDARRAY_DTYPE)
     expected: int = probe.__array_interface__["data"][0]
     return (data, dtype, flags) == (expected, id(probe.dtype), probe.flags.num)
+
+
+def array_address(array: np.ndarray[Any, Any]) -> int:
+    """Where an array begins; asking NumPy takes three times as long as reading it."""
+    if type(array) is np.ndarray and _is_ndarray_known():
+        return _word(id(array) + NDARRAY_DATA)
+    return array.ctypes.data
+
+
+_is_ndarray_known = cache(ndarray_is_as_expected)
 
 
 class TensorAccess(NamedTuple):
