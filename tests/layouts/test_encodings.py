@@ -35,6 +35,7 @@ SAME = [
     "#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = false, elementBitWidth = 32, CGALayout = [[0, 1, 0]]}>",
     "#ttg.padded_shared<[128:+4, 256:+8] {order = [1, 0], shape = [16, 32]}>",
     "#ttg.padded_shared<[2:+1] {offset = [[0, 1], [2, 0], [1, 0]], block = []}>",
+    "#ttg.padded_shared<[2:+1] {offset = [[1, 0], [0, 1]], block = [[1, 0], [2, 0]]}>",
     "#ttg.padded_shared<[2:+1] {order = [1, 0]}>",
     "#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}, alignment = 16>",
     "#ttg.shared_linear<{offset = [[0, 1], [1, 0]], block = [[2, 0]]}, alignment = 128>",

@@ -162,7 +162,8 @@ class PaddedShared(Shared):
         if self.order:
             demand_cga(self.block, self.rank)
         else:
-            demand_cga(rows, self.rank)
+            demand(len(set(self.offset)) == len(self.offset), "a row of offset stands there twice")
+            demand_cga(tuple(dict.fromkeys(rows)), self.rank)  # a block may have what another has
 
     def body(self) -> str:
         if self.order:
