@@ -44,11 +44,14 @@ def kernel(x, out, BLOCK: tl.constexpr):
     tl.store(out + i, total + first)
 
 
-def test_aggregates_go_through_functions_and_loops() -> None:
+@pytest.mark.parametrize(
+    "way", [{"frontend": name} for name in ("ast", "bytecode", "trace")] + [{"interpret": True}], ids=repr
+)
+def test_aggregates_go_through_functions_and_loops(way: dict[str, Any]) -> None:
     x = np.arange(8, dtype=np.int32)
     out = np.zeros_like(x)
 
-    kernel[(1,)](x, out, BLOCK=8)
+    tw.jit(kernel.fn, **way)[(1,)](x, out, BLOCK=8)
 
     assert (out == (x + x + 2) * 3 + x).all()
 

@@ -74,6 +74,7 @@ def trace_kernel(
         debug=options.debug,
         dot_precision=options.dot_precision,
         checks_overflow=options.debug and options.sanitize_overflow,
+        in_python=True,
     )
     with context, explained(location):
         result = _called(python, *arguments_of(code, values))

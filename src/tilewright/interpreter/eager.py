@@ -89,7 +89,7 @@ def run_eagerly(
     positional, named = arguments_of(function.__code__, values)
     for program in programs(grid):
         run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), prepared)
-        context = emitting_into(run, call=_call_back, debug=True, checks_overflow=checks_overflow)
+        context = emitting_into(run, call=_call_back, debug=True, checks_overflow=checks_overflow, in_python=True)
         with context, _explained(prepared.functions):
             run.prepared(function)(*positional, **named)
 

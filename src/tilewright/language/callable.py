@@ -6,8 +6,11 @@ The runtime subclasses these; the front end recognises calls of other kernels by
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, overload
+
+from tilewright.semantics.active import is_in_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MUST_USE = "_must_use_result"
@@ -40,6 +43,11 @@ class JITCallable(KeyedCallable):
 
     noinline: bool = False
     frontend: str = "auto"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """The function; of an object in a kernel that Python runs, its method."""
+        function: Any = self
+        return self if instance is None or not is_in_python() else partial(function, instance)
 
     def listing(self) -> str:
         """The text that a front end reads."""

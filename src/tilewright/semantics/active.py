@@ -30,18 +30,27 @@ class Context:
         debug: whether `device_assert` checks anything.
         dot_precision: how `dot` rounds fp32 operands when the program does not say.
         checks_overflow: whether sums, differences and products of integers assert that they fit.
+        in_python: Python runs the functions of the kernel.
     """
 
-    __slots__ = ("call", "checks_overflow", "debug", "dot_precision", "emitter")
+    __slots__ = ("call", "checks_overflow", "debug", "dot_precision", "emitter", "in_python")
 
     def __init__(
-        self, emitter: Emitter, call: Caller | None, *, debug: bool, dot_precision: str, checks_overflow: bool
+        self,
+        emitter: Emitter,
+        call: Caller | None,
+        *,
+        debug: bool,
+        dot_precision: str,
+        checks_overflow: bool,
+        in_python: bool,
     ) -> None:
         self.emitter = emitter
         self.call = call
         self.debug = debug
         self.dot_precision = dot_precision
         self.checks_overflow = checks_overflow
+        self.in_python = in_python
 
 
 _context: ContextVar[Context] = ContextVar("context")
@@ -55,10 +64,18 @@ def emitting_into(
     debug: bool = False,
     dot_precision: str = "tf32",
     checks_overflow: bool = False,
+    in_python: bool = False,
 ) -> Iterator[Emitter]:
     """Until the end of the `with`, every operation of the language goes to `emitter`."""
     token = _context.set(
-        Context(emitter, call, debug=debug, dot_precision=dot_precision, checks_overflow=checks_overflow)
+        Context(
+            emitter,
+            call,
+            debug=debug,
+            dot_precision=dot_precision,
+            checks_overflow=checks_overflow,
+            in_python=in_python or call is None,
+        )
     )
     try:
         yield emitter
@@ -89,6 +106,12 @@ def active() -> Emitter:
 def is_running() -> bool:
     """Whether a kernel is being evaluated or run in Python."""
     return _context.get(None) is not None
+
+
+def is_in_python() -> bool:
+    """Whether a kernel is running whose functions Python runs: it is traced or interpreted."""
+    found = _context.get(None)
+    return found is not None and found.in_python
 
 
 def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] = NOTHING) -> Any:
