@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.ir.literals import canonical, float_bits, float_from_bits, number_text, read_number
-from tilewright.ir.types import FLOATS, IntType, bf16, f16, f32, f64, i1, i8, i32, index
+from tilewright.ir.types import FLOATS, FloatType, IntType, bf16, f16, f32, f64, i1, i8, i32, index
 
 SPELLINGS = [
     (1.0, f32, "1.000000e+00"),
@@ -65,3 +65,9 @@ def test_integers_wrap(value: int, bits: int) -> None:
 def test_no_integer(text: str) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         read_number(text, i32)
+
+
+@pytest.mark.parametrize("type", [f16, f32, FLOATS["f8E5M2"]])
+def test_patterns_with_too_many_bits(type: FloatType) -> None:
+    with pytest.raises(ValueError, match=f"more than {type.bits} bits"):
+        read_number("0x1" + "0" * (type.bits // 4), type)

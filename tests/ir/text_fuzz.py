@@ -174,18 +174,18 @@ def outcome(text: str) -> str:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """A TimeoutError after some time."""
+    """A TimeoutError after so many seconds of CPU time."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"no end after {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def run(seconds: float, seed: int) -> tuple[Counter[str], list[tuple[int, str, str]]]:

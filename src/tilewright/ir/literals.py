@@ -100,7 +100,10 @@ def read_number(text: str, type: Type) -> int | float:
     scalar = type.scalar
     if isinstance(scalar, FloatType):
         if text[:2] == "0x":
-            return float_from_bits(int(text, 16), scalar)
+            bits = int(text, 16)
+            if bits >> scalar.bits:
+                raise ValueError(f"{text} has more than {scalar.bits} bits")
+            return float_from_bits(bits, scalar)
         return round_float(float(text), scalar)
     if text == "true" or text == "false":
         return int(text == "true")
