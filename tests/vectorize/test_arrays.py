@@ -231,3 +231,42 @@ def test_every_second_call_goes_backwards() -> None:
         x = np.arange(count, dtype=np.float32)
         for _ in range(4):
             np.testing.assert_array_equal(add(x, x), x + x)
+
+
+def test_outputs_of_known_calls() -> None:
+    x, y = np.arange(1003.0), np.arange(1003.0)[::-1].copy()
+    f(x, y)
+    for _ in range(2):
+        out = np.zeros(1003)
+        assert f(x, y, out=out) is out
+        np.testing.assert_array_equal(out, plain(x, y))
+        again = x.copy()
+        f(again, y, out=again)
+        np.testing.assert_array_equal(again, plain(x, y))
+        shifted = np.arange(1010.0)
+        f(shifted[:1003], y, out=shifted[3:1006])
+        np.testing.assert_array_equal(shifted[3:1006], plain(x, y))
+    with pytest.raises(ValueError, match="read-only"):
+        f(x, y, out=np.broadcast_to(np.zeros(1), (1003,)))
+    assert f(x, y, out=None).shape == (1003,)
+
+
+def test_an_output_is_written_once_also_where_something_is_told() -> None:
+    divide = tw.vectorize(function("a // b"))
+    divisors = np.arange(5) % 3 + 1
+    for _ in range(3):
+        a = np.array([100, 90, 80, 70, 60])
+        divide(a, divisors, out=a)
+        assert a.tolist() == [100, 45, 26, 70, 30]
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            divide(a, np.array([2, 0, 2, 2, 2]), out=a)
+        assert a.tolist() == [50, 0, 13, 35, 15]
+
+
+def test_a_prepared_call_looks_at_overlap_again() -> None:
+    values = np.arange(40.0)
+    for first, third in ((0, 20), (0, 20), (0, 1), (1, 0), (0, 0)):
+        ours, theirs = values.copy(), values.copy()
+        f(ours[first : first + 20 : 2], 1.0, out=ours[third : third + 20 : 2])
+        theirs[third : third + 20 : 2] = plain(theirs[first : first + 20 : 2], 1.0)
+        np.testing.assert_array_equal(ours, theirs)

@@ -60,12 +60,14 @@ class Code(NamedTuple):
         address: of its entry.
         result: the kind of what it computes.
         lanes: elements that a span computes at once.
-        texts: a function that gives `ttir` and `llir`.
+        checks: something can go wrong, of which the machine code tells.
+        stage: a function that gives a text by its name, `ttir` or `llir`.
     """
 
     address: int
     result: Kind
     lanes: int
+    checks: bool
     stage: Any
 
     @property
@@ -110,4 +112,4 @@ def _digest(function: CapturedFunction, request: Request) -> str:
 
 def _loaded(image: bytes, facts: Any, stage: Any) -> Code:
     result = Kind(facts["result"], facts["weak"])
-    return Code(map_code(image).address + facts["entry"], result, facts["lanes"], stage)
+    return Code(map_code(image).address + facts["entry"], result, facts["lanes"], facts["checks"], stage)

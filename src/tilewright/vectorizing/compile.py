@@ -41,5 +41,7 @@ def compiled(python: FunctionType, frontend: str, request: Request) -> Product:
         layout = bodies.Layout(request.pattern, request.select)
         text = bodies.span_text(program.module, target, kinds, layout, lanes)
     blob = link(compile_object(text, target))
-    facts = {"result": result.name, "weak": result.weak, "lanes": lanes, "entry": blob.symbols[request.form]}
+    checks = any(op.name == "tt.assert" for op in program.module.walk())
+    facts = {"result": result.name, "weak": result.weak, "lanes": lanes, "checks": checks}
+    facts["entry"] = blob.symbols[request.form]
     return Product(blob.image, facts, {"ttir": print_op(program.module), "llir": text})

@@ -51,6 +51,7 @@ class Vectorized(CapturedFunction):
         fn: the Python function.
         nin: how many arguments it takes.
         nout: how many results it gives: one.
+        prepared: calls with arrays that are ready to run again.
     """
 
     nout = 1
@@ -60,6 +61,7 @@ class Vectorized(CapturedFunction):
         self.nin = _parameter_count(fn)
         self._codes: dict[Request, Code] = {}
         self._costs: dict[Request, ctypes.c_int64] = {}
+        self.prepared: dict[Any, Any] = {}
         self._records: list[Any] = []
         self._records_by_key: dict[Any, Any] = {}
         self._retired: list[Any] = []
@@ -143,6 +145,7 @@ class Vectorized(CapturedFunction):
             return
         with self._lock:
             self._codes, self._costs, self._records_by_key = {}, {}, {}
+            self.prepared = {}
             self._retired += self._records
             self._records = []
             self._publish()

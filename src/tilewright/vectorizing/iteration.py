@@ -6,14 +6,12 @@ x (50, 60) F, out (50, 60) F                          one row of 3000
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.vectorizing.native.structs import CALL
 
 Array = np.ndarray[Any, Any]
 Strides = Sequence[int]
@@ -90,54 +88,3 @@ def _steps(shape: tuple[int, ...], order: Sequence[int]) -> list[int]:
 def chunk_for(lanes: int, widest: int) -> int:
     """Elements per program: a few dozen KiB of the widest operand, in whole vectors."""
     return max(lanes, _CHUNK_BYTES // widest // lanes * lanes)
-
-
-class Spans:
-    """A CALL in memory, with everything that it refers to."""
-
-    def __init__(self, span: int, lanes: int, going: Plan, operands: Sequence[Array], *, may_repeat: bool) -> None:
-        *outer, length = going.extents
-        sizes = [operand.itemsize for operand in operands]
-        chunk = length if lanes == 1 else chunk_for(lanes, max(sizes))
-        per_row = -(-length // chunk)
-        rank = len(outer)
-        words = [*outer, *sizes, *(stride for strides in going.strides for stride in strides[:rank])]
-        for operand, strides in zip(operands, going.strides, strict=True):
-            words += [operand.__array_interface__["data"][0], strides[-1]]
-        self._words = (ctypes.c_int64 * len(words))(*words)
-        count, start = len(operands), ctypes.addressof(self._words)
-        after = start + 8 * (rank + count)
-        image = CALL.pack(
-            span=span,
-            rest=span,
-            lanes=lanes,
-            length=length,
-            chunk=chunk,
-            per_row=per_row,
-            count=count,
-            may_repeat=int(may_repeat),
-            rank=rank,
-            shape=start,
-            sizes=start + 8 * rank,
-            strides=after,
-            operands=after + 8 * rank * count,
-        )
-        self._call = ctypes.create_string_buffer(image, CALL.size)
-        self._kept = operands
-        self.programs = per_row
-        for extent in outer:
-            self.programs *= extent
-
-    def run(self, native: Any, cost: ctypes.c_int64) -> int:
-        """Run all programs; the flags of what went wrong.
-
-        Args:
-            native: the native side.
-            cost: what earlier runs took; updated.
-
-        Raises:
-            MemoryError: the launcher has no memory.
-        """
-        if not native.execute(native.rows, self._call, self.programs, 0, 0, ctypes.byref(cost)):
-            raise MemoryError("no memory to run the function")
-        return CALL.read(ctypes.addressof(self._call), "flags")

@@ -18,6 +18,10 @@ from tilewright.vectorizing.kinds import BITS, WEAK_KINDS, Kind
 Array = np.ndarray[Any, Any]
 
 
+_KINDS = {np.dtype(name): Kind(name) for name in BITS}
+"""By dtype of this machine's byte order."""
+
+
 class Operand(NamedTuple):
     """An argument as an array without copying, and the kind of its elements."""
 
@@ -65,6 +69,9 @@ def as_array(value: Any, position: int) -> Array:
 
 
 def _checked(array: Array, position: int) -> Operand:
+    kind = _KINDS.get(array.dtype)
+    if kind is not None:
+        return Operand(array, kind)
     name = array.dtype.name
     if name not in BITS:
         what = "complex numbers are not supported" if array.dtype.kind == "c" else "it cannot be used in computations"

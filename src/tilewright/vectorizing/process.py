@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -88,7 +89,8 @@ class NativeSide:
         addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
         system = ctypes.CDLL(None)
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
-        objects = {"missed": missed, "array_type": np.ndarray, "true": True, "false": False}
+        out = sys.intern("out")
+        objects = {"missed": missed, "array_type": np.ndarray, "out": out, "true": True, "false": False}
         for value in objects.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
         words = {name: id(value) for name, value in objects.items()}

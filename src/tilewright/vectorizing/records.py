@@ -52,6 +52,7 @@ def array_record(code: Code, operands: Sequence[Operand]) -> Any:
         lanes=code.lanes,
         chunk=chunk_for(code.lanes, max(*sizes, dtype.itemsize)),
         cost=-1,
+        checks=int(code.checks),
     )
 
 

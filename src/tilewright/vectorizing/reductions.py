@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.vectorizing import arrays
-from tilewright.vectorizing.build import FOLD, Request
-from tilewright.vectorizing.iteration import Plan, Spans
+from tilewright.vectorizing.build import FOLD, SPAN, Request
+from tilewright.vectorizing.iteration import Plan, plan
 from tilewright.vectorizing.kinds import Kind
 from tilewright.vectorizing.messages import tell
 from tilewright.vectorizing.operands import Array, operand, wrapped
+from tilewright.vectorizing.prepared import Prepared, address_of
 from tilewright.vectorizing.process import NativeSide
 
 
@@ -79,8 +80,9 @@ def _folded(function: Any, native: NativeSide, values: Array, kind: Kind, initia
     shape = values.shape
     extents = shape if len(shape) > 0 else (1,)
     going = Plan(tuple(extents), ((*total.strides, 0), tuple(values.strides)))
-    spans = Spans(code.address, 1, going, [total, values], may_repeat=False)
-    flags = spans.run(native, function.cost(request))
+    sizes = [total.itemsize, values.itemsize]
+    prepared = Prepared(code, going, sizes, may_repeat=False, cost=function.cost(request))
+    flags = prepared.run(native, [address_of(total), address_of(values)])
     if flags:
         tell(flags)
     return total
@@ -91,7 +93,17 @@ _WIDE = 16
 
 
 def _row_by_row(function: Any, native: NativeSide, values: Array, total: Array, kind: Kind) -> Array:
-    kinds = Kind(total.dtype.name), kind
-    for number in range(values.shape[-1]):
-        arrays.compute(function, native, kinds, [total, values[..., number]], total.shape, target=total)
+    """The folded axis outermost, on one thread: every row of elements is combined with the whole result so far."""
+    shape = (values.shape[-1], *total.shape)
+    moved = np.moveaxis(values, -1, 0)
+    steps = (0, *total.strides)
+    order = [0, *sorted(range(1, len(shape)), key=lambda axis: -abs(moved.strides[axis]))]
+    going = plan(shape, order, [steps, moved.strides], steps)
+    sizes = [total.itemsize, values.itemsize, total.itemsize]
+    request = Request(SPAN, (Kind(total.dtype.name), kind), going.pattern(sizes))
+    code = function.code(request)
+    prepared = Prepared(code, going, sizes, may_repeat=False, cost=function.cost(request))
+    flags = prepared.run(native, [address_of(total), address_of(moved), address_of(total)], threads=1)
+    if flags:
+        tell(flags)
     return total

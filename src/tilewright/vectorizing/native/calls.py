@@ -1,14 +1,15 @@
 """The call `function(*arguments)`: find the specialisation, run it, give a number or a new array.
 
     numbers     words → scalar(words, result) → int, float or bool
-    arrays      of one shape, all in C order or all in Fortran order, with numbers between them: a new array, one span
+    arrays      of one shape, all in C order or all in Fortran order, with numbers between them, perhaps `out=` of the
+                same shape, order and dtype: a new array, or the output; one span
 
 Anything else (keywords, other shapes, dtypes that were not met before, numbers too large) goes to Python: `missed`.
 """
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value, Variable
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RUNTIME
 from tilewright.vectorizing.native.memory import add_memory
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
@@ -17,12 +18,16 @@ from tilewright.vectorizing.native.structs import (
     ARRAY_EXTENTS,
     ARRAY_F_ORDER,
     ARRAY_RANK,
+    ARRAY_WRITEABLE,
     CALL,
     FLOAT_VALUE,
     KEY,
     LARGE,
     MOST_ARGUMENTS,
     OPERAND,
+    OUTPUT_APART,
+    OUTPUT_IN_PLACE,
+    OUTPUT_UNFIT,
     OWN_MEMORY,
     RECORD,
     RESULT_BOOL,
@@ -49,9 +54,11 @@ def calls_text() -> str:
     _number(module)
     _common_order(module)
     _elements(module)
+    _fit(module)
     add_memory(module)
     _array(module)
     _missed(module)
+    _output_among(module)
     _call(module)
     return module.text()
 
@@ -149,7 +156,7 @@ def _give_up_unless_equal(f: Function, left: Value, right: Value, count: Value) 
 
 def _array(module: Module) -> None:
     """A call with arrays; null if Python has to decide (then `failed` is not set), or with an exception."""
-    f = module.function("array", "ptr", {"record": "ptr", "objects": "ptr", "failed": "ptr"})
+    f = module.function("array", "ptr", {"record": "ptr", "objects": "ptr", "out": "ptr", "failed": "ptr"})
     record, objects = f["record"], f["objects"]
     call, operands, sizes = call_on_stack(f)
     words, order = f.stack(f"[{MOST_ARGUMENTS} x i64]"), f.stack("i64")
@@ -158,7 +165,17 @@ def _array(module: Module) -> None:
         f.give(0)
     with f.when(f.call("fill_words", "i1", record, objects, words).equals(0)):
         f.give(0)
-    made, span = _new_array(f, record, first, f.load("i64", order))
+    made, span, apart = f.variable("ptr", f["out"]), f.variable("ptr", 0), f.variable("i64", 1)
+    with f.when(f["out"].differs(0)) as has_output:
+        fit = f.call("fit", "i64", record, objects, first, f["out"], f.load("i64", order))
+        with f.when(fit.equals(OUTPUT_UNFIT)):
+            f.give(0)
+        apart.set(f.choose(fit.equals(OUTPUT_APART), 1, 0))
+        span.set(f.get(RECORD, record, "entry"))
+        f.call(outside(f, "Py_IncRef"), "void", f["out"])
+    with has_output.otherwise():
+        _new_array(f, made, span, first, f.load("i64", order))
+    made, span = made.value, span.value
     count = f.get(RECORD, record, "count")
     with f.counted(count) as index:
         key = _key(f, record, index)
@@ -174,6 +191,7 @@ def _array(module: Module) -> None:
     f.put(OPERAND, result, "address", f.load("ptr", made, NDARRAY_DATA))
     f.put(OPERAND, result, "stride", size)
     f.store(size, sizes, count * 8)
+    f.put(CALL, call, "may_repeat", apart.value)
     _execute(f, call, operands, sizes, made, span)
     with f.when(f.get(CALL, call, "flags").differs(0)):
         f.call(outside(f, "Py_DecRef"), "void", made)
@@ -181,12 +199,13 @@ def _array(module: Module) -> None:
     f.give(made)
 
 
-def _new_array(f: Function, record: Value, first: Value, orders: Value) -> tuple[Value, Value]:
+def _new_array(f: Function, made: Variable, span: Variable, first: Value, orders: Value) -> None:
     """An array of the result's dtype like the first argument, and the span that fills it."""
+    record = f["record"]
     dtype = f.get(RECORD, record, "result")
     rank, extents = f.load("i32", first, ARRAY_RANK), f.load("ptr", first, ARRAY_EXTENTS)
     fortran = (orders & ARRAY_C_ORDER).equals(0).widened("i32")
-    span, made = f.variable("ptr", f.get(RECORD, record, "entry")), f.variable("ptr", 0)
+    span.set(f.get(RECORD, record, "entry"))
     size = f.call("elements", "i64", first) * f.get(RECORD, record, "size")
     with f.when(size >= LARGE):
         span.set(f.get(RECORD, record, "stream"))
@@ -200,7 +219,37 @@ def _new_array(f: Function, record: Value, first: Value, orders: Value) -> tuple
     with f.when(made.value.equals(0)):
         f.store(f.constant("i32", 1), f["failed"])
         f.give(0)
-    return made.value, span.value
+
+
+def _fit(module: Module) -> None:
+    """Can an array be the output of a call with these arguments, and does it share memory with one of them?"""
+    parameters = {"record": "ptr", "objects": "ptr", "first": "ptr", "out": "ptr", "orders": "i64"}
+    f = module.function("fit", "i64", parameters)
+    record, first, out = f["record"], f["first"], f["out"]
+    is_array = f.load("ptr", out, 8).equals(f.get(TABLE, table_of(f), "array_type"))
+    with f.when(is_array.equals(0) | f.get(RECORD, record, "checks").differs(0)):
+        f.give(OUTPUT_UNFIT)
+    flags = f.load("i32", out, NDARRAY_FLAGS).to("i64")
+    is_ordered = (flags & f["orders"]).differs(0) & (flags & ARRAY_WRITEABLE).differs(0)
+    is_of_type = f.load("ptr", out, NDARRAY_DTYPE).equals(f.get(RECORD, record, "result"))
+    rank = f.load("i32", first, ARRAY_RANK)
+    is_like = is_ordered & is_of_type & rank.equals(f.load("i32", out, ARRAY_RANK))
+    with f.when(is_like.equals(0)):
+        f.give(OUTPUT_UNFIT)
+    _give_up_unless_equal(f, f.load("ptr", first, ARRAY_EXTENTS), f.load("ptr", out, ARRAY_EXTENTS), rank.to("i64"))
+    count = f.call("elements", "i64", first)
+    start, size = f.load("i64", out, NDARRAY_DATA), f.get(RECORD, record, "size")
+    answer = f.variable("i64", OUTPUT_APART)
+    with f.counted(f.get(RECORD, record, "count")) as index:
+        key = _key(f, record, index)
+        with f.when(f.get(KEY, key, "role").equals(ROLE_ARRAY)):
+            other, width = f.load("i64", f.load("ptr", f["objects"], index * 8), NDARRAY_DATA), f.get(KEY, key, "size")
+            touches = (start < other + count * width) & (other < start + count * size)
+            with f.when(touches):
+                answer.set(OUTPUT_IN_PLACE)
+                with f.when(other.differs(start) | width.differs(size)):
+                    f.give(OUTPUT_UNFIT)
+    f.give(answer.value)
 
 
 def _elements(module: Module) -> None:
@@ -228,7 +277,6 @@ def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Valu
         "per_row": total,
         "count": f.get(RECORD, record, "count") + 1,
         "flags": f.constant("i64", 0),
-        "may_repeat": f.constant("i64", 1),
         "backwards": f.get(RECORD, record, "backwards"),
         "rank": f.constant("i64", 0),
         "shape": nothing,
@@ -267,21 +315,34 @@ def _call(module: Module) -> None:
     state = f.at(f["self"], f.get(TABLE, table_of(f), "state"))
     failed = f.stack("i32")
     f.store(f.constant("i32", 0), failed)
-    with f.when(names.equals(0)):
+    out = f.call("output_among", "ptr", objects, positional, names)
+    with f.when(names.equals(0) | out.differs(0)):
         records = f.get(STATE, state, "records")
         with f.counted(f.get(STATE, state, "count")) as index:
             record = f.load("ptr", records, index * 8)
             has_as_many = f.get(RECORD, record, "count").equals(positional)
             with f.when(has_as_many), f.when(f.call("matches", "i1", record, objects)):
-                _run(f, record, objects, failed, positional)
+                _run(f, record, out, failed, positional)
     f.give(f.call("missed", "ptr", f["self"], objects, positional, names))
 
 
-def _run(f: Function, record: Value, objects: Value, failed: Value, positional: Value) -> None:
-    found = f.variable("ptr", 0)
+def _output_among(module: Module) -> None:
+    """The argument of `out=`, if that is the only keyword."""
+    f = module.function("output_among", "ptr", {"objects": "ptr", "positional": "i64", "names": "ptr"})
+    with f.when(f["names"].equals(0)):
+        f.give(0)
+    with f.when(f.load("i64", f["names"], 16).differs(1)):
+        f.give(0)
+    with f.when(f.load("ptr", f["names"], 24).differs(f.get(TABLE, table_of(f), "out"))):
+        f.give(0)
+    f.give(f.load("ptr", f["objects"], f["positional"] * 8))
+
+
+def _run(f: Function, record: Value, out: Value, failed: Value, positional: Value) -> None:
+    objects, found = f["objects"], f.variable("ptr", 0)
     with f.when(f.get(RECORD, record, "is_array").differs(0)) as arrays:
-        found.set(f.call("array", "ptr", record, objects, failed))
-    with arrays.otherwise():
+        found.set(f.call("array", "ptr", record, objects, out, failed))
+    with arrays.otherwise(), f.when(out.equals(0)):
         found.set(f.call("number", "ptr", record, objects))
     with f.when(found.value.differs(0) | f.load("i32", failed).differs(0)):
         f.give(found.value)

@@ -36,6 +36,7 @@ TABLE = struct_of(
     empty="ptr",  # NumPy: a new array of these extents and this dtype
     missed="ptr",  # Python: (function, *arguments, **keywords) → result
     array_type="ptr",
+    out="ptr",  # the interned name of a keyword
     true="ptr",
     false="ptr",
     state="i64",  # where a function object has its STATE
@@ -59,6 +60,7 @@ RECORD = struct_of(
     chunk="i64",
     cost="i64",
     backwards="i64",  # the direction of the next call
+    checks="i64",  # not 0: something can go wrong, so nothing may be computed twice into an argument
 )
 """A specialisation. KEYs follow."""
 
@@ -91,7 +93,8 @@ OPERAND = struct_of(address="ptr", stride="i64")
 
 FLOAT_VALUE = 16
 ARRAY_RANK, ARRAY_EXTENTS = 24, 32
-ARRAY_C_ORDER, ARRAY_F_ORDER = 1, 2
+ARRAY_C_ORDER, ARRAY_F_ORDER, ARRAY_WRITEABLE = 1, 2, 0x400
+OUTPUT_UNFIT, OUTPUT_IN_PLACE, OUTPUT_APART = 0, 1, 2
 NUMPY_EMPTY, NUMPY_SET_HANDLER = 184, 304
 
 HANDLER = struct_of(context="ptr", malloc="ptr", calloc="ptr", realloc="ptr", free="ptr")
