@@ -15,7 +15,7 @@ from traced import MISTAKES, endless, flow, python_all_over, scaled
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.frontends import EvaluateOptions
+from tilewright.frontends import EvaluateOptions, from_trace
 from tilewright.frontends.choice import make_ttir
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op
@@ -110,6 +110,16 @@ def test_parameters_of_every_kind(kind: str) -> None:
     x = np.zeros(1, np.int32)
     tw.jit(**KINDS[kind])(kernel)[(1,)](x, 2, 3, k=4)
     assert x[0] == 237
+
+
+def test_a_trace_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(x, n):
+        while True:
+            n += 1
+
+    monkeypatch.setattr(from_trace, "MAX_VALUES", 100)
+    with pytest.raises(CompilationError, match=r"(?s)does not come to an end.*n \+= 1.*100 values"):
+        tw.jit(frontend="trace")(kernel).warmup(np.zeros(1, np.int32), 7, grid=(1,))
 
 
 def test_keywords_reach_functions_that_are_called() -> None:

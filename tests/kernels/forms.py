@@ -322,6 +322,11 @@ def refused_matrix_product(x, n):
     tl.store(x, n @ n)
 
 
+def refused_long_loop(x, n):
+    for i in tl.static_range(100_000):
+        tl.store(x + i, n)
+
+
 REFUSALS = {
     refused_attribute: "assignment to an attribute",
     refused_break: "`break`",
@@ -332,6 +337,7 @@ REFUSALS = {
     refused_global: "`global`",
     refused_import: "`import`",
     refused_lambda: "a lambda",
+    refused_long_loop: "tl.static_range has 100000 turns",
     refused_matrix_product: "the operator `@`",
     refused_return: "`return` inside a loop",
     refused_set: "a set",

@@ -215,6 +215,26 @@ class RecursionTooDeep(Limit):
     function: str
 
 
+class TraceTooLong(Limit):
+    """A trace that grows and grows."""
+
+    title: ClassVar[str] = "the trace does not come to an end"
+    label: ClassVar[str] = "{count} values, and more of them here"
+    help: ClassVar[str] = "write loops that do not depend on constants with tl.fori_loop or tl.while_loop"
+    count: int
+
+
+class TooManyTurns(Limit):
+    """A loop that is unrolled, with very many turns."""
+
+    title: ClassVar[str] = "{loop} has {count} turns, each of which is compiled"
+    label: ClassVar[str] = "at most {most} are"
+    help: ClassVar[str] = "use a loop over range or tl.range"
+    loop: str
+    count: int
+    most: int
+
+
 class NoinlineNeedsScalars(Limit):
     """A function marked noinline is called with a tile."""
 

@@ -17,7 +17,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadArguments, KernelReturnsValue, LeakedValue
+from tilewright.frontends.errors import BadArguments, KernelReturnsValue, LeakedValue, TraceTooLong
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.inlining import bind_arguments, finish_function, function_op
 from tilewright.frontends.evaluate.kernel import bind_parameters
@@ -87,6 +87,10 @@ def trace_kernel(
     return Op.create("builtin.module", regions=[Region([module])], location=location)
 
 
+MAX_VALUES = 250_000
+"""Longer traces are taken for loops without end; back ends would need hours for them."""
+
+
 class Tracer(Builder):
     """Records ops; each gets the place in the user's program that is being run."""
 
@@ -125,13 +129,15 @@ class Tracer(Builder):
         """Record an op.
 
         Raises:
-            SemanticError: an operand comes from another trace.
+            SemanticError: an operand comes from another trace, or there are too many values.
         """
         for operand in operands:
             if operand not in self._known:
                 raise SemanticError(LeakedValue(str(operand.type), origin(operand)))
         results = super().emit(name, operands, result_types, attributes, regions, successors=successors)
         self._known.update(results)
+        if len(self._known) > MAX_VALUES:
+            raise SemanticError(TraceTooLong(MAX_VALUES))
         return results
 
     def constant(self, value: int | float, type: Type) -> Value:

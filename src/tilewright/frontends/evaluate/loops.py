@@ -18,7 +18,7 @@ from typing import Any
 
 from tilewright import language as tl
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable
+from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable, TooManyTurns
 from tilewright.frontends.evaluate.branches import condition
 from tilewright.frontends.evaluate.carried import Carried, Turn, settle
 from tilewright.frontends.evaluate.frame import Frame, discard
@@ -195,11 +195,17 @@ def _unrolled(frame: Frame, step: hir.For, items: Iterable[Any]) -> None:
 
 def _static_items(frame: Frame, bounds: tl.range | tl.static_range, location: FileLocation) -> range:
     limits = [frame.known(unwrapped(limit)) for limit in (bounds.start, bounds.end, bounds.step)]
+    loop = "tl.static_range" if isinstance(bounds, tl.static_range) else "a range in a comprehension"
     for which, limit in zip(("start", "end", "step"), limits, strict=True):
         if isinstance(limit, bool) or not isinstance(limit, int):
-            loop = "tl.static_range" if isinstance(bounds, tl.static_range) else "a range in a comprehension"
             raise frame.fail(BoundNotConstant(which, describe(limit), loop), location)
-    return range(*limits)
+    turns = range(*limits)
+    if len(turns) > MAX_TURNS:
+        raise frame.fail(TooManyTurns(loop, len(turns), MAX_TURNS), location)
+    return turns
 
+
+MAX_TURNS = 1 << 16
+"""So many turns an unrolled loop may have."""
 
 _AFTER_LOOP = "it gets its value inside a loop that may not run at all"
