@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
@@ -107,8 +108,7 @@ def assembly(
         custom: pieces by name.
     """
     operand_names, result_names = tuple(operands.split()), tuple(results.split())
-    pieces = _pieces(text, custom or {})
-    form = _Form(operand_names, result_names, pieces, dict(types or {}), dict(defaults or {}))
+    form = _Form(text, custom or {}, operand_names, result_names, types or {}, defaults or {})
     fixed = [name for name in operand_names if name[-1] not in "?*"]
     most = ANY if any(name[-1] == "*" for name in operand_names) else len(operand_names)
     varying = any(name[-1] in "?*" for name in result_names)
@@ -124,25 +124,39 @@ def assembly(
 
 
 class _Form:
-    """A format that is ready for use."""
+    """A format, whose text is taken apart when it is needed: most processes need few."""
 
     def __init__(
         self,
+        text: str,
+        custom: Mapping[str, Piece],
         operand_names: tuple[str, ...],
         result_names: tuple[str, ...],
-        pieces: list[Piece],
-        types: dict[str, TypeOf],
-        defaults: dict[str, Attribute],
+        types: Mapping[str, TypeOf],
+        defaults: Mapping[str, Attribute],
     ) -> None:
+        self.text = text
+        self.custom = custom
         self.operand_names = operand_names
         self.plain_operands = [name.rstrip("?*") for name in operand_names]
         self.results = [name.rstrip("?*") for name in result_names]
         self.varying_results = sum(name[-1] in "?*" for name in result_names)
-        self.pieces = pieces
         self.types = types
         self.defaults = defaults
-        self.extras = [piece.extra for piece in pieces if piece.extra is not None]
-        self.inline = {SEGMENTS, RESULT_SEGMENTS, *(name for piece in pieces for name in piece.inline)}
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        return _pieces(self.text, self.custom)
+
+    @cached_property
+    def extras(self) -> list[Callable[[Printer, Op], dict[str, Attribute]]]:
+        """What gives attributes to print beside the op's own."""
+        return [piece.extra for piece in self.pieces if piece.extra is not None]
+
+    @cached_property
+    def inline(self) -> set[str]:
+        """Attributes that stand elsewhere in the text, or not at all."""
+        return {SEGMENTS, RESULT_SEGMENTS, *(name for piece in self.pieces for name in piece.inline)}
 
     def parse(self, parser: Parser, definition: OpDefinition) -> Op:
         reading = Reading()
