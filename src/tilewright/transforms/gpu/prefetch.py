@@ -1,0 +1,314 @@
+"""Operands of a dot leave shared memory one step ahead: while tensor cores work, those of the next step are loaded.
+
+    scf.for … {                                            %a0 = the first 16 columns of %a, before the loop
+      %x = ttg.local_load %a    (128x32)                   scf.for … iter_args(%p = %a0) {
+      %d = tt.dot %x, …                                      %q = the other 16 columns of %a
+      scf.yield %next_a, %d                      ->          %d0 = tt.dot %p, …
+    }                                                        %p1 = the first 16 columns of %next_a
+                                                             %d = tt.dot %q, …, %d0
+                                                             scf.yield %next_a, %d, %p1
+                                                           }
+
+The last dot waits as long as it can, so that everything after it in the loop is issued before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.ir.attributes import Attribute, DenseArray
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.operands import operand
+from tilewright.ir.types import MemDescType, TensorType, Type, i32
+from tilewright.layouts.encodings import AmdMfma, DotOperand, Encoding, NvidiaMma, encoding
+from tilewright.layouts.queries import cga_layout
+from tilewright.transforms.gpu.relayout import layout_of
+
+TMA = frozenset(
+    {
+        *("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather", "ttng.async_tma_scatter"),
+        *("ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce"),
+    }
+)
+ROW_BITS = 256
+"""What one instruction takes of a row of an operand whose layout does not say."""
+REPEATED = frozenset({"ttg.async_wait", "ttg.memdesc_index", "arith.constant"})
+"""Ops beside element-wise ones that may be done once more, for the step before."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a dot as it comes from shared memory.
+
+    Attributes:
+        index: 0 or 1.
+        buffer: what it is loaded from.
+        token: what its load waits for, if anything.
+        load: the load.
+        chain: element-wise ops between the load and the dot, in order.
+    """
+
+    index: int
+    buffer: Value
+    token: Value | None
+    load: Op
+    chain: tuple[Op, ...]
+
+
+def prefetch(module: Op) -> bool:
+    """Rewrite the loops of `module` with one dot whose operands come from shared memory."""
+    changed = False
+    for loop in [op for op in module.walk() if op.name == "scf.for"]:
+        prefetcher = _prefetcher_for(loop)
+        if prefetcher is not None:
+            prefetcher.run()
+            changed = True
+    return changed
+
+
+def _prefetcher_for(loop: Op) -> Prefetcher | None:
+    body = loop.regions[0].block
+    dots = [op for op in body if op.name == "tt.dot"]
+    if len(dots) != 1 or any(op.name in TMA for op in body) or not _is_sliced(layout_of(dots[0].results[0])):
+        return None
+    dot = dots[0]
+    a, b = (_operand(dot, index) for index in (0, 1))
+    layout, type = layout_of(dot.operands[0]), dot.operands[0].type
+    assert isinstance(layout, DotOperand), "the operand of a matrix instruction has its layout"
+    assert isinstance(type, TensorType), "an operand is a tile"
+    width = 8 * layout.k_width or ROW_BITS // type.bits
+    if a is None or b is None or type.shape[-1] < width:
+        return None
+    if any(_is_shared_by_blocks(part.buffer) for part in (a, b)):
+        return None
+    carried = all(_position(loop, part.buffer) is not None for part in (a, b))
+    tracked = [value for part in (a, b) for value in (part.buffer, part.token) if value is not None]
+    has_token = a.token is not None or b.token is not None
+    if carried or (has_token and all(_can_be_repeated(loop, value) for value in tracked)):
+        return Prefetcher(loop, dot, (a, b), width)
+    return None
+
+
+def _is_sliced(layout: Encoding) -> bool:
+    """Whether an instruction takes part of K, from registers."""
+    return isinstance(layout, AmdMfma) or (isinstance(layout, NvidiaMma) and layout.version_major == 2)
+
+
+def _operand(dot: Op, index: int) -> Operand | None:
+    chain: list[Op] = []
+    value = dot.operands[index]
+    while (op := value.op) is not None and sum(op.results[0].uses.values()) == 1:
+        if op.name == "ttg.local_load":
+            if not isinstance(layout_of(op.results[0]), DotOperand):
+                return None
+            return Operand(index, op.operands[0], operand(op, "token"), op, tuple(reversed(chain)))
+        if len(op.operands) != 1:
+            return None
+        chain.append(op)
+        value = op.operands[0]
+    return None
+
+
+def _is_shared_by_blocks(buffer: Value) -> bool:
+    """Whether several blocks have the same part of it."""
+    type = buffer.type
+    assert isinstance(type, MemDescType), "a buffer"
+    return any(not any(row) for row in cga_layout(encoding(type.encoding)))
+
+
+def _position(loop: Op, value: Value) -> int | None:
+    """Which of the values that `loop` carries `value` is."""
+    return value.index - 1 if value.owner is loop.regions[0].block and value.index else None
+
+
+def _can_be_repeated(loop: Op, value: Value) -> bool:
+    """Whether what computes `value` in `loop` may be computed for another step as well."""
+    op = value.op
+    if op is None or op.block is not loop.regions[0].block:
+        return True
+    if op.regions or not (op.definition.elementwise or op.name in REPEATED):
+        return False
+    return all(_can_be_repeated(loop, used) for used in op.operands)
+
+
+class Place:
+    """Where new ops go: before an op of a block."""
+
+    def __init__(self, block: Block, before: Op) -> None:
+        self.block, self.before = block, before
+
+    def put(self, op: Op) -> Op:
+        """Insert `op`."""
+        return self.block.insert(op, self.before)
+
+
+class Prefetcher:
+    """Rewrites one loop, in place.
+
+    Args:
+        loop: an `scf.for`.
+        dot: its dot.
+        parts: the operands of the dot.
+        width: how much of K one step takes.
+    """
+
+    def __init__(self, loop: Op, dot: Op, parts: tuple[Operand, Operand], width: int) -> None:
+        self.loop, self.dot, self.parts, self.width = loop, dot, parts, width
+        self.body = loop.regions[0].block
+        self.yielded = list(self.body.terminator.operands)
+
+    def run(self) -> None:
+        """Rewrite the loop."""
+        assert self.loop.block is not None, "a loop is in a block"
+        place = Place(self.loop.block, self.loop)
+        known: dict[Value, Value] = {}
+        starts, heads = [], []
+        for part in self.parts:
+            first = self._at_start(part, place, known)
+            starts.append(first)
+            heads.append(self._slice(first, 0, place))
+        followed = self._carry_tracked(starts)
+        arguments = [self._carry(head) for head in heads]
+        last = self._split_dot(arguments, followed)
+        self._load_next_heads(self._delay(last))
+        _erase_dead(self.body)
+
+    # Before the loop
+
+    def _at_start(self, part: Operand, place: Place, known: dict[Value, Value]) -> Operand:
+        """`part` as the first step of the loop finds it."""
+        initial = dict(zip(self.body.args, (self.loop.operands[0], *self.loop.operands[3:]), strict=True))
+        token = self._repeated(part.token, place, initial, known) if part.token is not None else None
+        buffer = self._repeated(part.buffer, place, initial, known)
+        return replace(part, buffer=buffer, token=token)
+
+    def _repeated(self, value: Value, place: Place, arguments: dict[Value, Value], known: dict[Value, Value]) -> Value:
+        """`value` computed anew, with other values for the arguments of the loop's body."""
+        if value in known:
+            return known[value]
+        op = value.op
+        if op is None or op.block is not self.body:
+            return arguments.get(value, value)
+        mapping = {used: self._repeated(used, place, arguments, known) for used in op.operands}
+        copy = place.put(op.clone(mapping))
+        known.update(zip(op.results, copy.results, strict=True))
+        return known[value]
+
+    def _carry(self, start: Value) -> Value:
+        """One more value that the loop carries; its argument."""
+        self.loop.set_operands([*self.loop.operands, start])
+        self.loop.results.append(Value(start.type, self.loop, len(self.loop.results)))
+        return self.body.add_argument(start.type)
+
+    def _carry_tracked(self, starts: list[Operand]) -> list[Operand]:
+        """The parts with buffers and tokens that the loop carries, which it now does where it did not."""
+        buffers = [self._carried(part.buffer, start.buffer) for part, start in zip(self.parts, starts, strict=True)]
+        tokens = [
+            self._carried(part.token, start.token) if part.token is not None and start.token is not None else None
+            for part, start in zip(self.parts, starts, strict=True)
+        ]
+        return [
+            replace(part, buffer=buffer, token=token)
+            for part, buffer, token in zip(self.parts, buffers, tokens, strict=True)
+        ]
+
+    def _carried(self, value: Value, start: Value) -> Value:
+        return value if _position(self.loop, value) is not None else self._carry(start)
+
+    # In the loop
+
+    def _slice(self, part: Operand, offset: int, place: Place) -> Value:
+        """A step's width of an operand from column or row `offset` on, through the element-wise ops of its chain."""
+        type, loaded = part.buffer.type, part.load.results[0].type
+        assert isinstance(type, MemDescType), "a buffer"
+        assert isinstance(loaded, TensorType), "a tile is loaded"
+        axis = len(type.shape) - 1 - part.index
+        shape = (*type.shape[:axis], self.width, *type.shape[axis + 1 :])
+        offsets = tuple(offset if dim == axis else 0 for dim in range(len(shape)))
+        view = MemDescType(shape, type.element, type.encoding, type.space, type.mutable, type.alloc_shape)
+        where = part.load.location
+        attributes: dict[str, Attribute] = {"offsets": DenseArray(i32, offsets)}
+        slice_ = place.put(Op.create("ttg.memdesc_subslice", (part.buffer,), (view,), attributes, location=where))
+        parent = layout_of(self.dot.results[0])
+        assert isinstance(parent, NvidiaMma | AmdMfma), "a matrix instruction"
+        layout = DotOperand(part.index, parent, self.width // 8)
+        operands = [slice_.result, *([part.token] if part.token is not None else [])]
+        result: Type = TensorType(shape, type.element, layout.text)
+        value = place.put(Op.create("ttg.local_load", operands, (result,), location=where)).result
+        for op in part.chain:
+            copy = place.put(op.clone({op.operands[0]: value}))
+            copy.results[0].type = TensorType(shape, copy.results[0].type.scalar, layout.text)
+            value = copy.result
+        return value
+
+    def _split_dot(self, heads: list[Value], parts: list[Operand]) -> Op:
+        """The dot in steps, of which the first takes what is loaded already; the last of them."""
+        place = Place(self.body, self.dot)
+        type = self.dot.operands[0].type
+        assert isinstance(type, TensorType), "an operand is a tile"
+        slices = [
+            [self._slice(part, offset, place) for part in parts]
+            for offset in range(self.width, type.shape[-1], self.width)
+        ]
+        accumulator = self.dot.operands[2]
+        step = self.dot
+        for operands in (heads, *slices):
+            step = self.dot.clone()
+            step.set_operands([*operands, accumulator])
+            place.put(step)
+            accumulator = step.result
+        step.result.name = self.dot.result.name
+        after = self.dot.next
+        self.dot.replace([step.result])
+        step.unlink()
+        self.body.insert(step, after)
+        return step
+
+    def _delay(self, last: Op) -> Place:
+        """Move the last step behind what does not need it; where the loads for the next round go."""
+        following = last.next
+        while following is not None and not following.definition.terminator:
+            if following.regions or last.result in following.operands:
+                last.unlink()
+                self.body.insert(last, following)
+                return Place(self.body, self.body.terminator)
+            following = following.next
+        last.unlink()
+        self.body.insert(last, self.body.terminator)
+        return Place(self.body, last)
+
+    def _load_next_heads(self, place: Place) -> None:
+        counter, step = self.body.args[0], self.loop.operands[2]
+        end = self.body.terminator
+        arguments: dict[Value, Value] = dict(zip(self.body.args[1:], end.operands, strict=False))
+        if any(self._needs(value, counter) for part in self.parts for value in (part.buffer, part.token) if value):
+            added = Op.create("arith.addi", (counter, step), (counter.type,), location=self.loop.location)
+            arguments[counter] = place.put(added).result
+        known: dict[Value, Value] = {}
+        following = []
+        for part in self.parts:
+            buffer = self._repeated(part.buffer, place, arguments, known)
+            token = self._repeated(part.token, place, arguments, known) if part.token is not None else None
+            following.append(replace(part, buffer=buffer, token=token))
+        tokens = [new.token for part, new in zip(self.parts, following, strict=True) if self._was_added(part.token)]
+        buffers = [new.buffer for part, new in zip(self.parts, following, strict=True) if self._was_added(part.buffer)]
+        heads = [self._slice(part, 0, place) for part in following]
+        end.set_operands([*end.operands, *buffers, *(token for token in tokens if token is not None), *heads])
+
+    def _was_added(self, value: Value | None) -> bool:
+        """Whether the loop carries `value` only now."""
+        return value is not None and _position(self.loop, value) is None
+
+    def _needs(self, value: Value, counter: Value) -> bool:
+        if value is counter:
+            return True
+        op = value.op
+        return op is not None and op.block is self.body and any(self._needs(used, counter) for used in op.operands)
+
+
+def _erase_dead(body: Block) -> None:
+    """Erase loads of whole operands, and what computed them from there, that nobody uses any more."""
+    for op in reversed(list(body)):
+        removable = op.name == "ttg.local_load" or op.definition.elementwise
+        if removable and op.results and not any(result.uses for result in op.results):
+            op.erase()
