@@ -43,6 +43,27 @@ def flow_edges(op: Op) -> Iterator[Edge]:
         yield from product(op.operands, [*op.results, *inner])
 
 
+def flows_into(user: Op, index: int) -> list[Value]:
+    """The arguments and results that operand `index` of a loop, branch or yield becomes; none for all other ops."""
+    match user.name:
+        case "scf.for":
+            return [user.regions[0].block.args[index - 2], user.results[index - 3]] if index > 2 else []
+        case "scf.while":
+            return [user.regions[0].block.args[index]]
+        case "scf.condition":
+            loop = user.parent
+            assert loop is not None, "a condition is in a loop"
+            return [loop.results[index - 1], loop.regions[1].block.args[index - 1]] if index else []
+        case "scf.yield":
+            parent = user.parent
+            assert parent is not None, "a yield is in a region"
+            if parent.name == "scf.while":
+                return [parent.regions[0].block.args[index]]
+            arguments = [parent.regions[0].block.args[index + 1]] if parent.name == "scf.for" else []
+            return [parent.results[index], *arguments]
+    return []
+
+
 def _yield_edges(op: Op, parent: Op) -> Iterator[Edge]:
     if parent.name == "scf.while":
         yield from zip(op.operands, parent.regions[0].block.args, strict=True)

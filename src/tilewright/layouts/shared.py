@@ -72,7 +72,8 @@ class NvmmaShared(Shared):
     keys: ClassVar[tuple[Key, ...]] = (
         Key("swizzlingByteWidth", "swizzling_byte_width", integer),
         Key("transposed", "transposed", boolean, False, printed=True),
-        Key("elementBitWidth", "element_bit_width", integer),
+        # Triton 3.5.1 reads texts without this key, and its tests have some.
+        Key("elementBitWidth", "element_bit_width", integer, 16, printed=True),
         Key("fp4Padded", "fp4_padded", boolean, False),
         CGA,
         Key("rank", "tile_rank", integer, 2),

@@ -51,6 +51,7 @@ from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_desc
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
+from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.inline import inline
@@ -148,6 +149,7 @@ PASSES: tuple[Row, ...] = (
         "TTGIR",
     ),
     Row("reduce_data_duplication", reduce_data_duplication, ("tritongpu-reduce-data-duplication",), "TTGIR"),
+    Row("remove_layout_conversions", remove_layout_conversions, ("tritongpu-remove-layout-conversions",), "TTGIR"),
     Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
     Row("reorder_instructions", reorder_instructions, ("tritongpu-reorder-instructions",), "TTGIR"),
     Row(

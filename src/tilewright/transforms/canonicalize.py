@@ -7,22 +7,44 @@
     %b = tt.broadcast %s
     %t = arith.addi %r, %s
 
-The folds and rules are in `fold_arithmetic`, `arith_rules`, `shape_rules`, `memory_rules` and `control_flow_rules`.
+The folds and rules are in `fold_arithmetic` and the files called `…_rules`.
 """
 
 from __future__ import annotations
 
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule
-from tilewright.transforms import arith_rules, control_flow_rules, fold_arithmetic, memory_rules, shape_rules
+from tilewright.transforms import (
+    arith_rules,
+    buffer_rules,
+    control_flow_rules,
+    conversion_rules,
+    fold_arithmetic,
+    memory_rules,
+    shape_rules,
+    warp_specialize_rules,
+)
 from tilewright.transforms.functions import rewrite_functions
 
-FOLDS: dict[str, Fold] = {**fold_arithmetic.FOLDS, **shape_rules.FOLDS, **memory_rules.FOLDS}
+PARTS = (
+    arith_rules,
+    shape_rules,
+    memory_rules,
+    control_flow_rules,
+    conversion_rules,
+    buffer_rules,
+    warp_specialize_rules,
+)
+FOLDS: dict[str, Fold] = {
+    **fold_arithmetic.FOLDS,
+    **shape_rules.FOLDS,
+    **memory_rules.FOLDS,
+    **conversion_rules.FOLDS,
+    **buffer_rules.FOLDS,
+}
 RULES: dict[str, tuple[Rule, ...]] = {
-    **arith_rules.RULES,
-    **shape_rules.RULES,
-    **memory_rules.RULES,
-    **control_flow_rules.RULES,
+    name: tuple(rule for part in PARTS for rule in part.RULES.get(name, ()))
+    for name in {name: None for part in PARTS for name in part.RULES}
 }
 
 

@@ -142,6 +142,18 @@ def known_trip_count(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
+def empty_for(op: Op, rewriter: Rewriter) -> bool:
+    """for … {yield x}, x from outside, over one step or more  ->  x"""
+    block = op.regions[0].block
+    low, high = (integer_of(value) for value in op.operands[:2])
+    if block.first is not block.last or low is None or high is None or high <= low:
+        return False
+    if any(is_inside(value, op) for value in block.terminator.operands):
+        return False
+    rewriter.replace(op, block.terminator.operands)
+    return True
+
+
 def invariant_in_for(op: Op, rewriter: Rewriter) -> bool:
     """for iter_args(a = x) {… yield a or x}  ->  x instead of a and of the result"""
     block = op.regions[0].block
@@ -151,6 +163,22 @@ def invariant_in_for(op: Op, rewriter: Rewriter) -> bool:
             found.append(i)
             replace_value(block.args[i + 1], value, rewriter)
             replace_value(op.results[i], value, rewriter)
+    if found:
+        _drop_carried(op, found, rewriter)
+    return bool(found)
+
+
+def duplicate_in_for(op: Op, rewriter: Rewriter) -> bool:
+    """for iter_args(a = x, b = x) {… yield y, y}  ->  a instead of b"""
+    block = op.regions[0].block
+    first: dict[tuple[Value, Value], int] = {}
+    found = []
+    for i, pair in enumerate(zip(op.operands[3:], block.terminator.operands, strict=True)):
+        same = first.setdefault(pair, i)
+        if same != i:
+            found.append(i)
+            replace_value(block.args[i + 1], block.args[same + 1], rewriter)
+            replace_value(op.results[i], op.results[same], rewriter)
     if found:
         _drop_carried(op, found, rewriter)
     return bool(found)
@@ -285,7 +313,7 @@ def never_entered(op: Op, rewriter: Rewriter) -> bool:
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "scf.if": (known_condition, unused_results_of_if, yields_known_outside, condition_inside_arm),
-    "scf.for": (known_trip_count, invariant_in_for, unused_in_for),
+    "scf.for": (known_trip_count, empty_for, invariant_in_for, duplicate_in_for, unused_in_for),
     "scf.while": (never_entered, invariant_in_while, passed_from_outside, unused_in_while),
     "scf.yield": (look_at_loop_again,),
     "scf.condition": (look_at_loop_again,),

@@ -11,8 +11,14 @@ from tilewright.ir.types import FunctionType
 
 
 def functions_of(module: Op) -> list[Op]:
-    """The ops that define a function with a body, in order."""
-    return [op for op in module.regions[0].block if op.definition.symbol and op.regions and op.regions[0].blocks]
+    """The ops that define a function with a body, in order; also those of modules inside."""
+    found: list[Op] = []
+    for op in module.regions[0].block:
+        if op.name == "builtin.module":
+            found += functions_of(op)
+        elif op.definition.symbol and op.regions and op.regions[0].blocks:
+            found.append(op)
+    return found
 
 
 def symbol_name(function: Op) -> str:

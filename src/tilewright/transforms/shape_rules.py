@@ -41,9 +41,9 @@ def fold_reshape(op: Op) -> Value | Number | None:
 
 
 def fold_trans(op: Op) -> Value | Number | None:
-    """trans(x) in the old order  ->  x;   trans(constant)  ->  constant"""
+    """trans(x) in the old order  ->  x, if the layout is the old one;   trans(constant)  ->  constant"""
     order = _order(op)
-    if order == tuple(range(len(order))):
+    if order == tuple(range(len(order))) and op.operands[0].type is op.result.type:
         return op.operands[0]
     number = number_of(op.operands[0])
     return None if number is None else Number(number.value, op.result.type)

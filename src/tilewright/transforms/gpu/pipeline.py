@@ -13,13 +13,19 @@ from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse, loop_aware_cse
+from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
+from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
+from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
+from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
+from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.licm import licm_with_loads
 from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import rewrite_tensor_descriptor_to_pointer
@@ -73,6 +79,11 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     return (
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
         Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
+        Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions())),  # products in several parts, if asked for
+        Pass("remove_layout_conversions", remove_layout_conversions),
+        Pass("optimize_thread_locality", optimize_thread_locality),  # sums within threads first
+        Pass("accelerate_matmul", accelerate_matmul),  # matrix instructions; what they need, others adapt to again
+        Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("optimize_descriptor_encoding", optimize_descriptor_encoding),  # what tiles are copied to is known now
         Pass("loop_aware_cse", loop_aware_cse),  # equal conversions
     )
@@ -97,6 +108,9 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
     fences = FenceOptions(options.capability)
     return (
         *([Pass("tma_lowering", tma_lowering)] if options.capability >= FIRST_TMA else ()),  # copies by hardware
+        Pass("remove_layout_conversions", remove_layout_conversions),
+        Pass("reduce_data_duplication", reduce_data_duplication),
+        Pass("reorder_instructions", reorder_instructions),
         Pass("loop_aware_cse", loop_aware_cse),
         Pass("symbol_dce", symbol_dce),
         Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read

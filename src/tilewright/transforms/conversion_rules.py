@@ -1,0 +1,222 @@
+"""Canonical forms of conversions of layouts: they disappear into ops that can do with another layout.
+
+ttg.convert_layout (ttg.convert_layout %x)      ->  ttg.convert_layout %x
+ttg.convert_layout (tt.splat %x)                ->  tt.splat %x, in the layout of the result
+ttg.local_alloc (ttg.convert_layout %x)         ->  ttg.local_alloc %x
+ttg.convert_layout (ttg.local_load %buffer)     ->  ttg.local_load %buffer, in the layout of the result
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.operands import operand
+from tilewright.ir.rewriter import Fold, Rewriter, Rule
+from tilewright.ir.types import TensorType, Type, i1
+from tilewright.layouts.encodings import DotOperand, LayoutError, NvidiaMma, TensorMemory, TensorMemoryScales, encoding
+from tilewright.layouts.queries import equivalent
+from tilewright.layouts.tensor_memory import compatible_layouts
+from tilewright.transforms.gpu.layout_transfer import (
+    can_give,
+    can_reorder,
+    has_chosen_layout,
+    is_dot_operand,
+    layout_of_results,
+    moves_data,
+    tile_layout,
+)
+from tilewright.transforms.gpu.workers import warps_of
+from tilewright.transforms.matching import number_of
+
+# --- conversions of results ---------------------------------------------------------------------------------------
+
+
+def fold_conversion(op: Op) -> Value | Number | None:
+    """convert(x) to x's own layout  ->  x;   convert(constant)  ->  constant"""
+    x = op.operands[0]
+    if x.type is op.result.type:
+        return x
+    number = number_of(x)
+    return None if number is None else Number(number.value, op.result.type)
+
+
+def conversion_of_result(op: Op, rewriter: Rewriter) -> bool:
+    """convert(f(x))  ->  f(x) in the layout wanted, for an f that can give any
+
+    Operands of matrix products that come from one are left: what feeds the second of two products is pipelined better
+    with its conversion.
+    """
+    source, wanted = tile_layout(op.operands[0]), tile_layout(op.results[0])
+    if isinstance(wanted, DotOperand) and isinstance(source, NvidiaMma):
+        return False
+    inner = op.operands[0].op
+    rule = None if inner is None else _CONVERTED.get(inner.name)
+    return inner is not None and rule is not None and rule(op, inner, rewriter)
+
+
+def _again(op: Op, inner: Op, rewriter: Rewriter, *, before: Op | None = None) -> bool:
+    new = rewriter.create(before or op, inner.name, inner.operands, (op.result.type,), dict(inner.attributes))
+    rewriter.replace(op, new.results)
+    return True
+
+
+def _of_conversion(op: Op, inner: Op, rewriter: Rewriter) -> bool:
+    rewriter.set_operands(op, inner.operands)
+    return True
+
+
+def _of_cat(op: Op, inner: Op, rewriter: Rewriter) -> bool:
+    wanted = tile_layout(op.results[0])
+    return wanted is not None and can_give(inner, wanted) and _again(op, inner, rewriter)
+
+
+def _of_reshape(op: Op, inner: Op, rewriter: Rewriter) -> bool:
+    wanted = tile_layout(op.results[0])
+    if wanted is None or not can_reorder(inner) or moves_data(inner, wanted):
+        return False
+    if any(map(is_dot_operand, (*op.operands, *op.results))):  # registers of such a tile are packed
+        return False
+    attributes = {"allow_reorder": inner.attributes["allow_reorder"]}
+    rewriter.replace(op, rewriter.create(op, "tt.reshape", inner.results, (op.result.type,), attributes).results)
+    return True
+
+
+def _of_local_load(op: Op, inner: Op, rewriter: Rewriter) -> bool:
+    """In the place of the load: the buffer may have changed since."""
+    return _again(op, inner, rewriter, before=inner)
+
+
+_CONVERTED = {
+    "ttg.convert_layout": _of_conversion,
+    "tt.reshape": _of_reshape,
+    "tt.histogram": _again,
+    "ttg.local_load": _of_local_load,
+    "tt.cat": _of_cat,
+    "tt.splat": _again,
+    "tt.make_range": _again,
+}
+
+# --- conversions of operands --------------------------------------------------------------------------------------
+
+
+def _conversion(value: Value) -> Op | None:
+    return defining_op(value, "ttg.convert_layout")
+
+
+def _is_trivial(conversion: Op) -> bool:
+    """Whether both layouts put every element in the same place."""
+    source, result = tile_layout(conversion.operands[0]), tile_layout(conversion.results[0])
+    shape = conversion.result.type.shape
+    return source is not None and result is not None and shape is not None and equivalent(source, result, shape)
+
+
+def _take_unconverted(op: Op, conversion: Op, rewriter: Rewriter) -> bool:
+    rewriter.set_operands(op, [*conversion.operands, *op.operands[1:]])
+    return True
+
+
+def reshape_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """reshape(convert(x))  ->  reshape(x), if nothing moves, or if the order is free"""
+    conversion = _conversion(op.operands[0])
+    if conversion is None:
+        return False
+    if not _is_trivial(conversion):
+        result = tile_layout(op.results[0])
+        unconverted = Op.create("tt.reshape", conversion.operands, (op.result.type,), dict(op.attributes))
+        moves = result is None or moves_data(unconverted, result)
+        unconverted.erase()
+        if moves or not op.attributes.get("allow_reorder"):
+            return False
+    return _take_unconverted(op, conversion, rewriter)
+
+
+def trans_in_order(op: Op, rewriter: Rewriter) -> bool:
+    """trans(x) in the old order  ->  convert(x)"""
+    order = getattr(op.attributes["order"], "values", ())
+    if tuple(order) != tuple(range(len(order))):
+        return False
+    rewriter.replace(op, rewriter.create(op, "ttg.convert_layout", op.operands, (op.result.type,)).results)
+    return True
+
+
+def trans_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """trans(convert(x))  ->  trans(x), if nothing moves"""
+    conversion = _conversion(op.operands[0])
+    if conversion is None or not _is_trivial(conversion):
+        return False
+    return _take_unconverted(op, conversion, rewriter)
+
+
+def split_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """split(convert(x))  ->  split(x), if the halves have the same layout"""
+    conversion = _conversion(op.operands[0])
+    source = None if conversion is None else tile_layout(conversion.operands[0])
+    if conversion is None or source is None or layout_of_results(op, source) is not tile_layout(op.results[0]):
+        return False
+    return _take_unconverted(op, conversion, rewriter)
+
+
+def histogram_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """histogram(convert(x), mask)  ->  histogram(x, convert(mask))"""
+    conversion = _conversion(op.operands[0])
+    if conversion is None:
+        return False
+    x, masks = conversion.operands[0], op.operands[1:]
+    converted = [rewriter.create(op, "ttg.convert_layout", (m,), (_mask_type(x.type),)).result for m in masks]
+    rewriter.set_operands(op, [x, *converted])
+    return True
+
+
+def _mask_type(type: Type) -> TensorType:
+    assert isinstance(type, TensorType), "a histogram counts a tile"
+    return TensorType(type.shape, i1, type.encoding)
+
+
+def gather_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """gather(convert(x), i)  ->  gather(x, i), unless a layout was chosen with care"""
+    conversion = _conversion(op.operands[0])
+    if conversion is None or has_chosen_layout(op):
+        return False
+    return _take_unconverted(op, conversion, rewriter)
+
+
+def to_memory_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """local_alloc(convert(x))  ->  local_alloc(x);   local_store(convert(x), m)  ->  local_store(x, m)"""
+    conversion = _conversion(op.operands[0]) if op.operands else None
+    return conversion is not None and _take_unconverted(op, conversion, rewriter)
+
+
+def tensor_memory_store_of_conversion(op: Op, rewriter: Rewriter) -> bool:
+    """tmem_store(convert(x), m)  ->  tmem_store(x, m), if tensor memory can be written in x's layout"""
+    tile = operand(op, "src")
+    conversion = None if tile is None else _conversion(tile)
+    if conversion is None or not _can_store(op, conversion.operands[0]):
+        return False
+    rewriter.set_operands(op, [conversion.operands[0] if value is tile else value for value in op.operands])
+    return True
+
+
+def _can_store(op: Op, value: Value) -> bool:
+    buffer, source, shape = op.operands[0].type, tile_layout(value), value.type.shape
+    memory = encoding(getattr(buffer, "encoding", ""))
+    if source is None or shape is None or not isinstance(memory, TensorMemory | TensorMemoryScales):
+        return False
+    try:
+        candidates = compatible_layouts(memory, shape, bits=value.type.bits, warps=warps_of(op))
+    except LayoutError:
+        return False
+    return any(equivalent(source, candidate, shape) for candidate in candidates)
+
+
+FOLDS: dict[str, Fold] = {"ttg.convert_layout": fold_conversion}
+RULES: dict[str, tuple[Rule, ...]] = {
+    "ttg.convert_layout": (conversion_of_result,),
+    "tt.reshape": (reshape_of_conversion,),
+    "tt.trans": (trans_in_order, trans_of_conversion),
+    "tt.split": (split_of_conversion,),
+    "tt.histogram": (histogram_of_conversion,),
+    "tt.gather": (gather_of_conversion,),
+    "ttg.local_alloc": (to_memory_of_conversion,),
+    "ttg.local_store": (to_memory_of_conversion,),
+    "ttng.tmem_store": (tensor_memory_store_of_conversion,),
+}

@@ -1,0 +1,175 @@
+"""What a tile is computed from, with the layout that each part would need so that the tile has another one.
+
+    %a = tt.make_range …         : #x
+    %b = tt.expand_dims %a       : #y            slice of %c for the layout #z:
+    %c = arith.addi %b, %b       : #y            {%c: #z, %b: #z, %a: slice of #z}
+    %d = ttg.convert_layout %c   : #y -> #z
+
+The search ends at values that have the layout already, and at ops that can give any. It goes into branches and round
+loops. It fails where an op cannot follow, or where a value would need two layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dominance import dominates
+from tilewright.layouts.encodings import Distributed
+from tilewright.transforms.gpu.layout_transfer import (
+    DOTS,
+    can_give,
+    has_chosen_layout,
+    is_expensive_access,
+    is_free,
+    layout_of_operands,
+    tile_layout,
+)
+
+Use: TypeAlias = "tuple[Op, int]"
+"""An operand: the op and the position."""
+Stop: TypeAlias = "Callable[[Op], bool]"
+Copies: TypeAlias = "Mapping[tuple[Value, Distributed], Value]"
+"""Values that are the same as others, in another layout."""
+NEVER_RECOMPUTED = DOTS | {"tt.atomic_rmw", "tt.atomic_cas", "scf.while", "scf.condition"}
+OPAQUE = frozenset({"scf.for", "scf.while", "ttg.warp_specialize"})
+"""Ops whose results are not traced."""
+
+
+class ConversionSlice:
+    """Values and the layouts that they need.
+
+    Attributes:
+        values: those that must be made anew, in the order in which they were found.
+        layouts: what each needs; also of values that have it already.
+        copies: what can be taken instead of a value; None where one of its users cannot see the copy.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[Value, None] = {}
+        self.layouts: dict[Value, Distributed] = {}
+        self.copies: dict[Value, Value | None] = {}
+
+    def copy(self) -> ConversionSlice:
+        """A slice that can grow on its own."""
+        found = ConversionSlice()
+        found.values, found.layouts, found.copies = dict(self.values), dict(self.layouts), dict(self.copies)
+        return found
+
+    def demand(self, value: Value, layout: Distributed) -> bool:
+        """Note that `value` needs `layout`; False if it needs another one, too."""
+        return self.layouts.setdefault(value, layout) is layout
+
+
+def never(op: Op) -> bool:
+    """Stops nowhere."""
+    return False
+
+
+def trace(use: Use, layout: Distributed, found: ConversionSlice, copies: Copies, stop: Stop = never) -> bool:
+    """Add to `found` what the operand `use` is computed from so that it has `layout`.
+
+    Args:
+        use: the operand.
+        layout: what it should have.
+        found: gets what is found, also if the search fails.
+        copies: what need not be computed again.
+        stop: ops at which the search ends.
+
+    Returns:
+        whether everything can have the layout that it needs.
+    """
+    start = (use, layout)
+    seen, waiting = {start}, [start]
+    while waiting:
+        use, layout = waiting.pop()
+        value = use[0].operands[use[1]]
+        current = tile_layout(value)
+        if current is None:
+            continue
+        op = value.op
+        if (op is not None and op.name in OPAQUE) or not found.demand(value, layout):
+            return False
+        if current is layout:
+            continue
+        found.values[value] = None
+        if _take_copy(use, layout, found, copies):
+            continue
+        needed = _needed(value, layout, found, stop)
+        if needed is None:
+            return False
+        for pair in needed:
+            if pair not in seen:
+                seen.add(pair)
+                waiting.append(pair)
+    return True
+
+
+def _take_copy(use: Use, layout: Distributed, found: ConversionSlice, copies: Copies) -> bool:
+    op, index = use
+    value = op.operands[index]
+    copy = copies.get((value, layout))
+    if copy is None:
+        return False
+    known = dominates(copy, op)
+    if known:
+        found.copies.setdefault(value, copy)
+    else:
+        found.copies[value] = None
+    return known
+
+
+def _needed(
+    value: Value, layout: Distributed, found: ConversionSlice, stop: Stop
+) -> list[tuple[Use, Distributed]] | None:
+    """The operands that `value` is made from, and the layouts they need; None if it cannot have `layout`."""
+    op = value.op
+    if op is None:
+        return _needed_round_loop(value, layout)
+    if op.name == "scf.if":
+        if stop(op):
+            return []
+        return [((region.block.terminator, value.index), layout) for region in op.regions]
+    return _needed_operands(op, layout, stop) if _demand_results(op, layout, found) else None
+
+
+def _demand_results(op: Op, layout: Distributed, found: ConversionSlice) -> bool:
+    """All results of an op have one layout."""
+    for result in op.results:
+        if tile_layout(result) is not None:
+            if not found.demand(result, layout):
+                return False
+            found.values[result] = None
+    return True
+
+
+def _needed_round_loop(argument: Value, layout: Distributed) -> list[tuple[Use, Distributed]] | None:
+    block = argument.owner
+    assert not isinstance(block, Op), "an argument of a block"
+    loop = block.region.op if block.region is not None else None
+    if loop is None or loop.name != "scf.for":
+        return None
+    return [((loop, argument.index + 2), layout), ((block.terminator, argument.index - 1), layout)]
+
+
+def _needed_operands(op: Op, layout: Distributed, stop: Stop) -> list[tuple[Use, Distributed]] | None:
+    if is_free(op):
+        return [((op, 0), layout)]
+    if can_give(op, layout) or stop(op):
+        return []
+    if op.name == "tt.cat":
+        return None
+    # The rows that a gather takes may have any layout; its indices and its result share one.
+    positions = [1] if op.name == "tt.gather" else range(len(op.operands))
+    needed = layout_of_operands(op, layout) if positions else layout
+    return None if needed is None else [((op, position), needed) for position in positions]
+
+
+def can_recompute(op: Op) -> bool:
+    """Whether `op` may be computed a second time in another layout."""
+    if op.name in ("tt.load", "tt.store"):
+        return not is_expensive_access(op)
+    if op.name in ("tt.gather", "tt.reshape"):
+        return not has_chosen_layout(op)
+    return op.name not in NEVER_RECOMPUTED

@@ -1,0 +1,280 @@
+"""Layouts that matter spread forward to all that is computed from them.
+
+    %x = tt.load %p : … #blocked                    %x = tt.load %p : … #blocked
+    %y = ttg.convert_layout %x : … -> #other        %z = arith.addf %x, %x : … #blocked
+    %z = arith.addf %y, %y : … #other         ->    %w = ttg.convert_layout %z : … -> #other
+    "use"(%z) : … #other                            "use"(%w) : … #other
+
+Large memory accesses, matrix products, atomics and arguments of functions keep their layouts. These spread through ops,
+branches and loops to what depends on them. Where several arrive, one is chosen; and then everything is rewritten in
+place, with conversions where an op needs what it had before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from tilewright.analysis.value_flow import flows_into
+from tilewright.ir.core import Op, Region, Value
+from tilewright.layouts.encodings import Blocked, Distributed
+from tilewright.transforms.gpu.layout_transfer import (
+    DOTS,
+    MATRIX,
+    VIEWS,
+    can_give,
+    has_chosen_layout,
+    is_expensive_access,
+    keeps_layout,
+    layout_of_operands,
+    layout_of_results,
+    tile_layout,
+)
+from tilewright.transforms.gpu.relayout import with_layout
+
+Candidates = dict[Value, dict[Distributed, None]]
+ACCESSES = frozenset({"tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
+ANCHORS = DOTS | {
+    "tt.atomic_rmw",
+    "tt.atomic_cas",
+    "tt.descriptor_load",
+    "tt.descriptor_gather",
+    "ttng.tmem_load",
+}
+SPREADING = VIEWS | {"tt.reduce", "ttg.convert_layout"}
+"""Ops that layouts go through, besides those that keep them."""
+
+
+def propagate_layouts(function: Op) -> None:
+    """Let the layouts that matter decide those of everything computed from them in `function`."""
+    candidates = anchors(function)
+    spread(candidates)
+    chosen = {value: _preferred(value, layouts) for value, layouts in candidates.items()}
+    _Rewriting(chosen).rewrite(function.regions[0])
+
+
+# --- which layouts matter -----------------------------------------------------------------------------------------
+
+
+def is_anchor(op: Op) -> bool:
+    """Whether the layout that `op` has was chosen with care."""
+    match op.name:
+        case "tt.load":
+            return is_expensive_access(op)
+        case "tt.gather":
+            return has_chosen_layout(op)
+        case "tt.reshape":
+            # Its result can have any layout, so none gets there; what comes after it needs one to start from.
+            return bool(op.attributes.get("allow_reorder"))
+    return op.name in ANCHORS
+
+
+def anchors(function: Op) -> Candidates:
+    """The values whose layouts matter, with these layouts."""
+    values = list(function.regions[0].block.args)
+    for op in _inner_first(function.regions[0]):
+        if is_anchor(op):
+            values += op.results
+    return {value: {layout: None} for value in values if (layout := tile_layout(value)) is not None}
+
+
+def _inner_first(region: Region) -> Iterator[Op]:
+    for block in region.blocks:
+        for op in block:
+            for inner in op.regions:
+                yield from _inner_first(inner)
+            yield op
+
+
+# --- how they spread ----------------------------------------------------------------------------------------------
+
+
+def spread(candidates: Candidates) -> None:
+    """Add to `candidates` all values that layouts reach, with these layouts."""
+    waiting = list(candidates)
+    while waiting:
+        value = waiting.pop()
+        layouts = list(candidates[value])
+        for user, index in _uses(value):
+            for target in _reached(user, index):
+                if tile_layout(target) is not None and _add(candidates, target, user, layouts):
+                    waiting.append(target)
+
+
+def _uses(value: Value) -> Iterator[tuple[Op, int]]:
+    """The operands that are `value`, the latest first: in doubt the first layout to arrive wins."""
+    for user in reversed(value.uses):
+        for index in reversed(range(len(user.operands))):
+            if user.operands[index] is value:
+                yield user, index
+
+
+def _add(candidates: Candidates, target: Value, user: Op, layouts: list[Distributed]) -> bool:
+    known = candidates.get(target)
+    before = 0 if known is None else len(known)
+    for layout in layouts:
+        found = layout if user.name == "ttg.convert_layout" else layout_of_results(user, layout)
+        if found is not None:
+            known = candidates.setdefault(target, {})
+            known[found] = None
+    return known is not None and len(known) > before
+
+
+def _reached(user: Op, index: int) -> list[Value]:
+    """The values whose layout follows from that of operand `index` of `user`."""
+    match user.name:
+        case "scf.for" | "scf.while" | "scf.yield" | "scf.condition":
+            return flows_into(user, index)
+        case "ttng.warp_group_dot_wait":
+            return [user.results[index]]
+        case "tt.gather":
+            return user.results if index == 1 and not has_chosen_layout(user) else []
+    return user.results if keeps_layout(user) or user.name in SPREADING else []
+
+
+def _preferred(value: Value, layouts: Mapping[Distributed, None]) -> Distributed:
+    """Of several layouts that of matrix instructions, but blocked ones for memory accesses."""
+    op = value.op
+    wanted = Blocked if op is not None and op.name in ACCESSES else MATRIX
+    return next((layout for layout in layouts if isinstance(layout, wanted)), next(iter(layouts)))
+
+
+# --- rewriting ----------------------------------------------------------------------------------------------------
+
+
+class _Rewriting:
+    """Gives all values their new layouts.
+
+    Args:
+        chosen: the layouts of values; others keep theirs.
+    """
+
+    def __init__(self, chosen: Mapping[Value, Distributed]) -> None:
+        self.chosen = chosen
+        self.before: dict[Value, Distributed] = {}
+        """The old layouts of values that have a new one."""
+
+    def rewrite(self, region: Region) -> None:
+        waiting = deque([region])
+        while waiting:
+            for block in waiting.popleft().blocks:
+                for op in block:
+                    self._visit(op)
+                    waiting.extend(op.regions)
+
+    def _visit(self, op: Op) -> None:
+        if any(value in self.chosen and tile_layout(value) is not self.chosen[value] for value in op.results):
+            self._change(op)
+        elif op.name == "scf.yield":
+            self._give(op, 0, _wanted_from_yield(op))
+        elif op.name == "scf.condition" and op.parent is not None:
+            self._give(op, 1, op.parent.results)
+        elif op.name == "tt.reduce" and op.result.type.shape is None:
+            self._take_new(op, op.operands)
+        elif op.name == "tt.assert":
+            self._take_new(op, op.operands[:1])
+        else:
+            self._take_old(op)
+
+    def _change(self, op: Op) -> None:
+        """Give the results of `op` their new layouts."""
+        if op.name == "scf.for":
+            self._change_for(op)
+        elif op.name == "scf.while":
+            self._change_while(op)
+        elif op.name == "scf.if":
+            self._set_all(op.results)
+        else:
+            layout = self.chosen[op.result]
+            if can_give(op, layout):
+                self._set(op.result, layout)
+            else:
+                self._change_computation(op, layout)
+
+    def _change_for(self, op: Op) -> None:
+        arguments = op.regions[0].block.args[1:]
+        for i, (argument, result) in enumerate(zip(arguments, op.results, strict=True)):
+            layout = self.chosen.get(result)
+            if layout is not None:
+                op.set_operand(i + 3, self._as(op.operands[i + 3], layout))
+                self._set(argument, layout)
+                self._set(result, layout)
+
+    def _change_while(self, op: Op) -> None:
+        before, after = (region.block for region in op.regions)
+        for i, argument in enumerate(before.args):
+            layout = self.chosen.get(argument)
+            if layout is not None:
+                op.set_operand(i, self._as(op.operands[i], layout))
+                self._set(argument, layout)
+        for argument, result in zip(after.args, op.results, strict=True):
+            layout = self.chosen.get(result)
+            if layout is not None:
+                self._set(argument, layout)
+                self._set(result, layout)
+
+    def _change_computation(self, op: Op, layout: Distributed) -> None:
+        operand_layouts = (self.chosen.get(value) for value in op.operands)
+        fitting = (found for found in operand_layouts if found and layout_of_results(op, found) is layout)
+        needed = next(fitting, None) or layout_of_operands(op, layout)
+        assert needed is not None or not op.operands, f"{op.name} got a layout that it cannot give"
+        for i, value in enumerate(op.operands):
+            if needed is not None:
+                op.set_operand(i, self._as(value, needed))
+        for value in op.results:
+            if tile_layout(value) is not None:
+                self._set(value, layout)
+
+    def _give(self, op: Op, first: int, targets: list[Value]) -> None:
+        """Let the operands of `op` from `first` on have the layouts of `targets`."""
+        for i, (value, target) in enumerate(zip(op.operands[first:], targets, strict=False), first):
+            layout = tile_layout(target)
+            if layout is not None:
+                op.set_operand(i, self._as(value, layout))
+
+    def _take_new(self, op: Op, deciding: list[Value]) -> None:
+        """Nobody sees the layout of what `op` takes, so that of the first with a new one is as good as any."""
+        layout = next((self.chosen[value] for value in deciding if value in self.chosen), None)
+        if layout is not None:
+            for i, value in enumerate(op.operands[: len(deciding)]):
+                op.set_operand(i, self._as(value, layout))
+
+    def _take_old(self, op: Op) -> None:
+        for i, value in enumerate(op.operands):
+            layout = self.before.get(value)
+            if layout is not None:
+                op.set_operand(i, self._as(value, layout))
+
+    def _set_all(self, values: list[Value]) -> None:
+        for value in values:
+            if value in self.chosen:
+                self._set(value, self.chosen[value])
+
+    def _set(self, value: Value, layout: Distributed) -> None:
+        old = tile_layout(value)
+        if old is not None:
+            self.before.setdefault(value, old)
+        value.type = with_layout(value.type, layout)
+
+    def _as(self, value: Value, layout: Distributed) -> Value:
+        """`value` in `layout`."""
+        if tile_layout(value) in (layout, None):
+            return value
+        return converted_behind(value, layout)
+
+
+def _wanted_from_yield(op: Op) -> list[Value]:
+    parent = op.parent
+    assert parent is not None, "a yield is in a region"
+    return parent.regions[0].block.args if parent.name == "scf.while" else parent.results
+
+
+def converted_behind(value: Value, layout: Distributed) -> Value:
+    """A conversion of `value` to `layout`, right behind what makes it."""
+    new = Op.create("ttg.convert_layout", (value,), (with_layout(value.type, layout),))
+    owner = value.owner
+    if isinstance(owner, Op):
+        assert owner.block is not None, "an op of a function is in a block"
+        new.location = owner.location
+        return owner.block.insert(new, owner.next).result
+    return owner.insert(new, owner.first).result

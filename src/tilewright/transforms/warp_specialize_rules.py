@@ -1,0 +1,50 @@
+"""Canonical forms of `ttg.warp_specialize`: results nobody uses and captures no partition needs are removed.
+
+ttg.warp_specialize(%a, %a, %b)     partition0(%x, %y, %z) { "use"(%x, %y) }
+ttg.warp_specialize(%a)             partition0(%x) { "use"(%x, %x) }
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.rewriter import Rewriter, Rule
+from tilewright.transforms.carried_values import drop_arguments, drop_results, without
+from tilewright.transforms.control_flow_rules import replace_value
+
+
+def unused_results(op: Op, rewriter: Rewriter) -> bool:
+    """Results nobody uses are not yielded."""
+    dropped = [i for i, result in enumerate(op.results) if not result.uses]
+    if not dropped:
+        return False
+    for block in op.regions[0].blocks:
+        if block.terminator.name == "ttg.warp_yield":
+            rewriter.set_operands(block.terminator, without(block.terminator.operands, dropped))
+    drop_results(op, dropped)
+    return True
+
+
+def unused_captures(op: Op, rewriter: Rewriter) -> bool:
+    """Captures that no partition uses, or that it has already, are dropped."""
+    dropped: list[int] = []
+    known: dict[Value, int] = {}
+    for i, capture in enumerate(op.operands):
+        if any(region.block.args[i].uses for region in op.regions):
+            first = known.setdefault(capture, i)
+            if first == i:
+                continue
+            for region in op.regions:
+                replace_value(region.block.args[i], region.block.args[first], rewriter)
+        dropped.append(i)
+    if not dropped:
+        return False
+    for region in op.regions:
+        drop_arguments(region.block, dropped)
+    rewriter.set_operands(op, without(op.operands, dropped))
+    return True
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "ttg.warp_specialize": (unused_results,),
+    "ttg.warp_specialize.partitions": (unused_captures,),
+}
