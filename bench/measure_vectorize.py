@@ -89,7 +89,7 @@ def contest(expression: Expression, size: int, threads: int, seconds: float) -> 
     if numba:
         compiled = numba.vectorize(expression.function(np, for_numba=True))
         functions["numba"] = lambda: compiled(a, b)
-        if threads > 1:
+        if threads > 1 and size >= 100_000:
             of_threads = numba.vectorize(["float64(float64, float64)"], target="parallel")
             parallel = of_threads(expression.function(np, for_numba=True))
             functions["numba parallel"] = lambda: parallel(a, b)

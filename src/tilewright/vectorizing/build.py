@@ -61,6 +61,7 @@ class Code(NamedTuple):
         result: the kind of what it computes.
         lanes: elements that a span computes at once.
         checks: something can go wrong, of which the machine code tells.
+        quick: there is so little to compute that large results are best written past the caches.
         stage: a function that gives a text by its name, `ttir` or `llir`.
     """
 
@@ -68,6 +69,7 @@ class Code(NamedTuple):
     result: Kind
     lanes: int
     checks: bool
+    quick: bool
     stage: Any
 
     @property
@@ -112,4 +114,6 @@ def _digest(function: CapturedFunction, request: Request) -> str:
 
 def _loaded(image: bytes, facts: Any, stage: Any) -> Code:
     result = Kind(facts["result"], facts["weak"])
-    return Code(map_code(image).address + facts["entry"], result, facts["lanes"], facts["checks"], stage)
+    return Code(
+        map_code(image).address + facts["entry"], result, facts["lanes"], facts["checks"], facts["quick"], stage
+    )

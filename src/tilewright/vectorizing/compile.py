@@ -14,6 +14,7 @@ from tilewright.ir.printer import print_op
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.vectorizing import bodies
 from tilewright.vectorizing.build import FOLD, SCALAR, Product, Request
+from tilewright.vectorizing.lanes import is_quick
 from tilewright.vectorizing.program import make_program
 
 
@@ -44,4 +45,5 @@ def compiled(python: FunctionType, frontend: str, request: Request) -> Product:
     checks = any(op.name == "tt.assert" for op in program.module.walk())
     facts = {"result": result.name, "weak": result.weak, "lanes": lanes, "checks": checks}
     facts["entry"] = blob.symbols[request.form]
+    facts["quick"] = is_quick(bodies.function_of(program.module))
     return Product(blob.image, facts, {"ttir": print_op(program.module), "llir": text})

@@ -24,6 +24,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from tilewright.language.callable import JITCallable
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.dependencies import hashing
 from tilewright.runtime.drivers.cpu.native.structs import poke
@@ -44,7 +45,7 @@ _PACKERS = {"bool": struct.Struct("<q"), "float64": struct.Struct("<d"), "int64"
 _MOST_RECORDS = 64
 
 
-class Vectorized(CapturedFunction):
+class Vectorized(CapturedFunction, JITCallable):
     """A Python function that takes numbers and arrays alike; see `vectorize`.
 
     Attributes:
@@ -176,6 +177,9 @@ class Vectorized(CapturedFunction):
         return bool(result.value) if code.result.is_bool else result.value
 
     def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        missing, defaults = self.nin - len(args), self.fn.__defaults__ or ()
+        if not keywords and 0 < missing <= len(defaults):
+            return (*args, *defaults[len(defaults) - missing :])
         bound = self.signature.bind(*args, **keywords)
         bound.apply_defaults()
         return bound.args

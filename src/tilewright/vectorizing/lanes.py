@@ -272,6 +272,11 @@ def is_costly(op: Op) -> bool:
     return any(one.name.startswith(_COSTLY) and one.name not in _FREE for one in op.walk())
 
 
+def is_quick(block: Block) -> bool:
+    """Is the function so short that its stores may go past the caches? Behind more work they would wait."""
+    return not any(is_costly(op) and op.name != "arith.divf" for op in block)
+
+
 def is_bound_by_memory(block: Block) -> bool:
     """Is the function done before its operands come from memory? (Some extremes have one width of registers only.)"""
     return not any(is_costly(op) or op.name in ("math.sqrt", "arith.maxnumf", "arith.minnumf") for op in block)

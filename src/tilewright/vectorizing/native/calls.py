@@ -165,17 +165,17 @@ def _array(module: Module) -> None:
         f.give(0)
     with f.when(f.call("fill_words", "i1", record, objects, words).equals(0)):
         f.give(0)
-    made, span, apart = f.variable("ptr", f["out"]), f.variable("ptr", 0), f.variable("i64", 1)
+    result, entry, apart = f.variable("ptr", f["out"]), f.variable("ptr", 0), f.variable("i64", 1)
     with f.when(f["out"].differs(0)) as has_output:
         fit = f.call("fit", "i64", record, objects, first, f["out"], f.load("i64", order))
         with f.when(fit.equals(OUTPUT_UNFIT)):
             f.give(0)
         apart.set(f.choose(fit.equals(OUTPUT_APART), 1, 0))
-        span.set(f.get(RECORD, record, "entry"))
+        entry.set(f.get(RECORD, record, "entry"))
         f.call(outside(f, "Py_IncRef"), "void", f["out"])
     with has_output.otherwise():
-        _new_array(f, made, span, first, f.load("i64", order))
-    made, span = made.value, span.value
+        _new_array(f, result, entry, first, f.load("i64", order))
+    made, span = result.value, entry.value
     count = f.get(RECORD, record, "count")
     with f.counted(count) as index:
         key = _key(f, record, index)
@@ -187,9 +187,9 @@ def _array(module: Module) -> None:
         with is_array.otherwise():
             f.put(OPERAND, operand, "address", f.at(words, index * 8))
             f.put(OPERAND, operand, "stride", 0)
-    result, size = f.at(operands, count * OPERAND.size), f.get(RECORD, record, "size")
-    f.put(OPERAND, result, "address", f.load("ptr", made, NDARRAY_DATA))
-    f.put(OPERAND, result, "stride", size)
+    place, size = f.at(operands, count * OPERAND.size), f.get(RECORD, record, "size")
+    f.put(OPERAND, place, "address", f.load("ptr", made, NDARRAY_DATA))
+    f.put(OPERAND, place, "stride", size)
     f.store(size, sizes, count * 8)
     f.put(CALL, call, "may_repeat", apart.value)
     _execute(f, call, operands, sizes, made, span)
