@@ -61,9 +61,9 @@ def layer_of(module: str) -> str | None:
     return next((name for name in (".".join(parts[:2]), parts[0]) if name in RANK), None)
 
 
-def imports(tree: ast.AST, module: str, package: str) -> Iterator[tuple[int, str]]:
+def imports(nodes: list[ast.AST], module: str, package: str) -> Iterator[tuple[int, str]]:
     """Every module of this package that is imported anywhere in the file, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == package:
@@ -83,16 +83,16 @@ def imports_upward(here: str, there: str) -> bool:
     return here != there and (RANK[there] >= RANK[here] or (here, there) in APART)
 
 
-def layer_violations(tree: ast.AST, module: str, package: str) -> Iterator[tuple[int, str]]:
+def layer_violations(nodes: list[ast.AST], module: str, package: str) -> Iterator[tuple[int, str]]:
     here = layer_of(module)
-    for line, target in imports(tree, module, package):
+    for line, target in imports(nodes, module, package):
         there = layer_of(target)
         if here and there and imports_upward(here, there):
             yield line, f"{here} must not import {there}"
 
 
-def length_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def length_violations(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION:
@@ -100,16 +100,18 @@ def length_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def late_import_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Import | ast.ImportFrom):
-                    yield node.lineno, "import at the top of the file (or list the file in LATE_IMPORTS)"
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    yield inner.lineno, "import at the top of the file (or list the file in LATE_IMPORTS)"
+        else:
+            yield from late_import_violations(node)
 
 
-def environment_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def environment_violations(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     names = ("environ", "environb", "getenv", "getenvb")
-    for node in ast.walk(tree):
+    for node in nodes:
         attribute = isinstance(node, ast.Attribute) and node.attr in names
         imported = isinstance(node, ast.ImportFrom) and node.module == "os" and any(a.name in names for a in node.names)
         if attribute or imported:
@@ -121,13 +123,14 @@ def violations(root: Path) -> Iterator[str]:
     for path in sorted(root.rglob("*.py")):
         text, relative = path.read_text(), path.relative_to(root)
         tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
         parts = relative.with_suffix("").parts
         # The package file `a/__init__.py` is the module `a`; relative imports count from inside it.
-        found = [*layer_violations(tree, ".".join(parts), root.name), *length_violations(tree)]
+        found = [*layer_violations(nodes, ".".join(parts), root.name), *length_violations(nodes)]
         if relative.as_posix() not in LATE_IMPORTS:
             found += late_import_violations(tree)
         if relative.as_posix() != ENVIRONMENT_READER:
-            found += environment_violations(tree)
+            found += environment_violations(nodes)
         lines = text.count("\n")
         if lines > MAX_FILE:
             found.append((MAX_FILE, f"{lines} lines (limit {MAX_FILE})"))
