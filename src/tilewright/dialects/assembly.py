@@ -140,6 +140,7 @@ class _Form:
         self.operand_names = operand_names
         self.plain_operands = [name.rstrip("?*") for name in operand_names]
         self.results = [name.rstrip("?*") for name in result_names]
+        self.varying_operands = sum(name[-1] in "?*" for name in operand_names)
         self.varying_results = sum(name[-1] in "?*" for name in result_names)
         self.types = types
         self.defaults = defaults
@@ -163,28 +164,29 @@ class _Form:
         for piece in self.pieces:
             if piece.starts is None or piece.starts(parser):
                 piece.read(parser, reading)
-        references = [reading.operands.get(name, ()) for name in self.plain_operands]
-        flat = [reference for group in references for reference in group]
-        if reading.signature is not None:
-            operands = parser.resolve_all(flat, reading.signature.inputs)
-            result_types = reading.signature.outputs
-        else:
-            wanted = [
-                t
-                for name, group in zip(self.plain_operands, references, strict=True)
-                if group
-                for t in self._types_of(name, reading, len(group))
-            ]
-            operands = parser.resolve_all(flat, wanted)
-            per_result = [self._types_of(name, reading, 1) for name in self.results]
-            result_types = tuple(t for types in per_result for t in types)
-            reading.attributes.update(self._result_segments([len(types) for types in per_result]))
         attributes = reading.attributes
-        attributes.update(segment_attribute(self.operand_names, [len(group) for group in references]))
-        return Op(definition, operands, result_types, attributes)
+        if self.varying_operands > 1:
+            sizes = [len(reading.operands.get(name, ())) for name in self.plain_operands]
+            attributes.update(segment_attribute(self.operand_names, sizes))
+        if reading.signature is None:
+            return Op(definition, self._operands(parser, reading), self._result_types(reading), attributes)
+        references = [reference for name in self.plain_operands for reference in reading.operands.get(name, ())]
+        operands = parser.resolve_all(references, reading.signature.inputs)
+        return Op(definition, operands, reading.signature.outputs, attributes)
 
-    def _result_segments(self, sizes: Sequence[int]) -> dict[str, Attribute]:
-        return {RESULT_SEGMENTS: DenseArray(i32, tuple(sizes))} if self.varying_results > 1 else {}
+    def _operands(self, parser: Parser, reading: Reading) -> list[Value]:
+        operands: list[Value] = []
+        for name in self.plain_operands:
+            group = reading.operands.get(name)
+            if group:
+                operands += parser.resolve_all(group, self._types_of(name, reading, len(group)))
+        return operands
+
+    def _result_types(self, reading: Reading) -> list[Type]:
+        types = [self._types_of(name, reading, 1) for name in self.results]
+        if self.varying_results > 1:
+            reading.attributes[RESULT_SEGMENTS] = DenseArray(i32, tuple(map(len, types)))
+        return [type for group in types for type in group]
 
     def _types_of(self, name: str, reading: Reading, count: int) -> Sequence[Type]:
         known = reading.types.get(name)
