@@ -161,23 +161,34 @@ def _through_barrier(at: Lowering, copy: Callable[[Value, Value, Value], None]) 
     read_from(at.op, buffer)
 
 
-def read_from(load: Op, buffer: Value) -> None:
-    """Let the users of the tile that `load` gives use `buffer`, which holds it; erases `load`."""
+def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value | None = None) -> Op | None:
+    """Let the users of the tile that `load` gives use `buffer`, which holds it; erases `load`.
+
+    Args:
+        load: the op.
+        buffer: memory with the tile.
+        before: where a tile is read from the buffer if somebody needs one; default: `load`.
+        token: what the reader must wait for.
+
+    Returns:
+        the `ttg.local_load`, if there is one.
+    """
+    read = None
     copies = [user for user in load.result.uses if user.name == "ttg.local_alloc" and _is_alike(user, buffer)]
     for copy in copies:
         if len(copies) == 1 or not _is_mutable(copy.result):
             copy.replace([buffer])
     if load.result.uses:
-        groups = [[buffer], []]
-        definition = OPS["ttg.local_load"]
-        counted = segment_attribute(definition.operand_names, [len(group) for group in groups])
-        assert load.block is not None, f"{load.name} is in no block"
-        read = Op(definition, [buffer], (load.result.type,), {**counted}, location=load.location)
-        load.block.insert(read, load)
+        operands = [buffer] if token is None else [buffer, token]
+        place = before or load
+        read = Op(OPS["ttg.local_load"], operands, (load.result.type,), location=load.location)
+        assert place.block is not None, f"{place.name} is in no block"
+        place.block.insert(read, place)
         load.replace(read.results)
     else:
         load.erase()
     _retype_views(buffer)
+    return read
 
 
 def _is_alike(alloc: Op, buffer: Value) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import MemDescType, PointerType, TensorType, i32
+from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, encoding
 from tilewright.layouts.memory_access import vector_of
@@ -128,7 +128,7 @@ class LoadLevels:
     def _is_worth_a_buffer(self, load: Op) -> bool:
         if load.name in DESCRIPTOR_LOADS:
             return True
-        if self._bits_at_once(load) < SMALLEST_COPY:
+        if elements_at_once(load, self.facts) * load.result.type.bits < SMALLEST_COPY:
             return False
         result = load.results[0]
         if not has_compatible_users(result):
@@ -139,22 +139,20 @@ class LoadLevels:
             return False
         return not encodings or _bits_into(result, encoding(encodings.pop())) >= SMALLEST_COPY
 
-    def _bits_at_once(self, load: Op) -> int:
-        """How many bits one instruction of a thread can load."""
-        pointer = load.operands[0]
-        element = pointer.type.scalar
-        assert isinstance(element, PointerType), "a load is from pointers"
-        bits = element.pointee.bits
-        if not isinstance(pointer.type, TensorType):
-            return bits
-        layout, shape = distributed_of(pointer), pointer.type.shape
-        axis = order(layout, shape)[0]
-        info = self.facts[pointer]
-        aligned = max(1, info.divisibility[axis] // max(1, bits // 8))
-        count = min(aligned, info.contiguity[axis], contiguous_per_thread(layout, shape)[axis])
-        if len(load.operands) > 1:
-            count = min(count, max(1, self.facts[load.operands[1]].constancy[axis]))
-        return count * bits
+
+def elements_at_once(load: Op, facts: Mapping[Value, AxisInfo]) -> int:
+    """How many neighbours one instruction of a thread can load."""
+    pointer = load.operands[0]
+    if not isinstance(pointer.type, TensorType):
+        return 1
+    layout, shape = distributed_of(pointer), pointer.type.shape
+    axis = order(layout, shape)[0]
+    info = facts[pointer]
+    aligned = max(1, info.divisibility[axis] // max(1, load.result.type.bits // 8))
+    count = min(aligned, info.contiguity[axis], contiguous_per_thread(layout, shape)[axis])
+    if len(load.operands) > 1:
+        count = min(count, max(1, facts[load.operands[1]].constancy[axis]))
+    return count
 
 
 def _bits_into(value: Value, layout: Encoding) -> int:

@@ -159,6 +159,19 @@ class Schedule:
         return next(op for op in block if op in tied)
 
 
+def loops_of(op: Op) -> list[Op]:
+    """The `scf.for` in `op`, inner ones before those around them."""
+    found: list[Op] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block:
+                if inner.regions:
+                    found += loops_of(inner)
+                if inner.name == "scf.for":
+                    found.append(inner)
+    return found
+
+
 def body_of(loop: Op) -> Iterator[Op]:
     """The ops of a loop's body but for the terminator."""
     return (op for op in loop.regions[0].block if not op.definition.terminator)

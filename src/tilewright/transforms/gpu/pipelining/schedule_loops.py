@@ -23,6 +23,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     Slot,
     body_of,
     carried_from,
+    loops_of,
     values_used,
 )
 from tilewright.transforms.gpu.slices import forward_slice
@@ -43,10 +44,9 @@ ASYNCHRONOUS = frozenset(
 
 def schedule_loops(module: Op) -> bool:
     """Give the ops of the loops of `module` stages and clusters, as their latencies demand."""
-    loops = [op for op in module.walk() if op.name == "scf.for"]
     latencies = _taken_latencies(module)
     changed = bool(latencies)
-    for loop in loops:
+    for loop in loops_of(module):
         schedule = _initial(loop, latencies)
         if schedule is not None and schedule.slots:
             _complete(loop, schedule)

@@ -1,0 +1,169 @@
+"""Which loads of a scheduled loop become asynchronous copies, and to which buffers.
+
+%x = tt.load %p {loop.stage = 0}; use(%x) {loop.stage = 2}        two buffers: one is read while the other is written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.analysis.axis_info import AxisInfo
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import MemDescType, TensorDescType, TensorType
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encodings import Encoding, SwizzledShared, encoding
+from tilewright.layouts.memory_access import vector_of
+from tilewright.layouts.queries import cga_layout, order
+from tilewright.transforms.gpu.fence_insertion import VIEWS
+from tilewright.transforms.gpu.loop_fusion import ancestor_in
+from tilewright.transforms.gpu.pipelining.assign_latencies import (
+    DESCRIPTOR_LOADS,
+    LOADS,
+    SMALLEST_COPY,
+    elements_at_once,
+)
+from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
+from tilewright.transforms.gpu.pipelining.shared_users import IncompatibleUsersError, shared_layout_for
+from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.tma_lowering import buffer_layout
+from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.matching import has_one_use, is_zero
+
+
+@dataclass
+class AsyncLoad:
+    """A load that runs ahead.
+
+    Attributes:
+        load: the op.
+        buffers: how many tiles are on their way or in use at once.
+        layout: of each buffer.
+        contiguity: how many neighbours one instruction may copy.
+    """
+
+    load: Op
+    buffers: int
+    layout: Encoding
+    contiguity: int = 1
+
+
+def async_loads(loop: Op, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> list[AsyncLoad]:
+    """The loads of `loop` that run ahead of their users and can be copied asynchronously."""
+    found = []
+    for op in body_of(loop):
+        distance = stages_ahead(op, loop, schedule) if op.name in LOADS else 0
+        if distance > 0:
+            load = _async_load(op, distance, facts)
+            if load is not None:
+                load.buffers += _is_read_by_next_step(op)
+                found.append(load)
+    return found
+
+
+def _async_load(op: Op, buffers: int, facts: Mapping[Value, AxisInfo]) -> AsyncLoad | None:
+    type = op.result.type
+    if op.name in DESCRIPTOR_LOADS:
+        assert isinstance(type, TensorType), "a descriptor gives tiles"
+        return AsyncLoad(op, buffers, buffer_layout(op.operands[0].type, type))
+    if not isinstance(type, TensorType):
+        line = SwizzledShared(1, 1, 1, (0,), cga_line(op))
+        return AsyncLoad(op, buffers, line) if type.bits >= SMALLEST_COPY else None
+    layout = _layout(op)
+    count = elements_at_once(op, facts)
+    registers, memory = to_linear_layout(distributed_of(op.result), type.shape), to_linear_layout(layout, type.shape)
+    narrow = min(count, vector_of(registers, memory, type.bits).width) * type.bits < SMALLEST_COPY
+    return None if narrow else AsyncLoad(op, buffers, layout, count)
+
+
+def cga_line(op: Op) -> tuple[tuple[int, ...], ...]:
+    """One element per CTA."""
+    return tuple((1 << bit,) for bit in range(workers_of(op).ctas.bit_length() - 1))
+
+
+def _layout(load: Op) -> Encoding:
+    """What the users of the tile would like: a buffer's own layout, that of a dot's operand, or any."""
+    layouts = [user.result.type for user in load.result.uses if user.name == "ttg.local_alloc"]
+    for type in reversed(layouts):
+        assert isinstance(type, MemDescType), "a buffer is allocated"
+        return encoding(type.encoding)
+    try:
+        found = shared_layout_for(load.result)
+    except IncompatibleUsersError:
+        found = None
+    registers = distributed_of(load.result)
+    shape = load.result.type.shape or ()
+    return found or SwizzledShared(1, 1, 1, order(registers, shape), cga_layout(registers))
+
+
+# --- users --------------------------------------------------------------------------------------------------------
+
+
+def stages_ahead(op: Op, loop: Op, schedule: Schedule) -> int:
+    """How many steps pass between `op` and the first that uses its result."""
+    users = dict.fromkeys(users_in(op, loop))
+    for user in list(users):
+        if user.name == "ttg.local_alloc":  # it will not be there any more
+            users.update(dict.fromkeys(users_in(user, loop)))
+    own = schedule.slots[op]
+    distances, waits = [], []
+    for user in users:
+        slot = schedule.slots[user]
+        # A user that comes later in the step reads after the next copy began.
+        distances.append(slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster))
+        if user.name == "ttng.wait_barrier":
+            waits.append(slot.stage - own.stage)
+    return max(min(distances, default=0), *waits, 0)
+
+
+def users_in(op: Op, loop: Op) -> Iterator[Op]:
+    """The ops of the body of `loop` that use results of `op`, also in the next step; of views their users."""
+    body = loop.regions[0].block
+    waiting, seen = list(op.results), set(op.results)
+    while waiting:
+        value = waiting.pop()
+        for user in value.uses:
+            further: list[Value] = []
+            if user is body.last:
+                further = [body.args[i + 1] for i, handed in enumerate(user.operands) if handed is value]
+            elif user.name in VIEWS:
+                further = list(user.results)
+            else:
+                ancestor = ancestor_in(user, body)
+                if ancestor is not None:
+                    yield ancestor
+            waiting += [value for value in further if value not in seen]
+            seen.update(further)
+
+
+def must_be_in_registers(load: Op) -> bool:
+    """Whether the users of `load` want more than a buffer that is as it was copied."""
+    if load.name == "tt.load" and len(load.operands) > 2 and not is_zero(load.operands[2]):
+        return True
+    if not has_one_use(load.result):
+        return True
+    (user,) = load.result.uses
+    if user.name != "ttg.local_alloc":
+        return True
+    type, own = user.result.type, load.result.type
+    descriptor = load.operands[0].type
+    if not isinstance(descriptor, TensorDescType) or not isinstance(own, TensorType):
+        return False
+    assert isinstance(type, MemDescType), "a buffer is allocated"
+    return buffer_layout(descriptor, own) is not encoding(type.encoding)
+
+
+def _is_read_by_next_step(load: Op) -> bool:
+    """Whether a product that runs on reads the tile: it may still do so when the next step begins."""
+    if must_be_in_registers(load):
+        return False
+    (alloc,) = load.result.uses
+    return any(user.name == "ttng.warp_group_dot" for user in _readers(alloc.result))
+
+
+def _readers(buffer: Value) -> Iterator[Op]:
+    for user in buffer.uses:
+        if user.name in VIEWS:
+            yield from _readers(user.result)
+        else:
+            yield user

@@ -1,0 +1,300 @@
+"""Expand scheduled loops: stages of several steps run in one.
+
+    for i in range(lo, hi):          A(lo) if lo < hi
+      x = A(i)    {stage 0}   ->     for i in range(lo, hi):
+      B(x)        {stage 1}            x' = A(i + 1) if i < hi - 1
+                                       B(x)
+                                       x = x'
+
+In front of the loop run the stages that are ahead in its first steps (the prologue). There is no epilogue: in the last
+steps the stages that have nothing to do any more are switched off by predicates. What a later stage uses goes round the
+loop, in as many versions as there are stages in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import IndexType, i1, i32
+from tilewright.transforms.gpu.pipelining.predicates import can_be_predicated, needs_predicate, resolve_masks, wrap
+from tilewright.transforms.gpu.pipelining.schedule import (
+    CLUSTER,
+    LAST_STAGE,
+    STAGE,
+    Schedule,
+    body_of,
+    loops_of,
+    values_used,
+)
+from tilewright.transforms.gpu.pipelining.writer import Writer
+from tilewright.transforms.matching import integer_of, is_inside
+
+KEEP_PREDICATES = "__test_keep_predicate_stage"
+"""Marks loops whose predicates shall stay ops of their own."""
+
+
+def expand_loops(module: Op) -> None:
+    """Expand all scheduled loops of `module`, and forget the schedules."""
+    for loop in loops_of(module):
+        schedule = Schedule.read(loop)
+        plan = Plan.of(loop, schedule) if schedule is not None else None
+        if plan is not None:
+            Expansion(plan).run()
+    resolve_masks(module)
+    for op in module.walk():
+        if STAGE in op.attributes or LAST_STAGE in op.attributes:
+            op.attributes = {k: v for k, v in op.attributes.items() if k not in (STAGE, CLUSTER, LAST_STAGE)}
+
+
+class Crossing(NamedTuple):
+    """A value that is used in later stages than it is computed in."""
+
+    first: int
+    last: int
+
+    @property
+    def versions(self) -> int:
+        """How many of it are alive at once."""
+        return self.last - self.first
+
+
+class Plan(NamedTuple):
+    """What shall be done with a loop.
+
+    Attributes:
+        loop: an `scf.for`.
+        stages: of the ops of its body, in the order in which they run in one step.
+        last: the last stage.
+    """
+
+    loop: Op
+    stages: Mapping[Op, int]
+    last: int
+
+    @classmethod
+    def of(cls, loop: Op, schedule: Schedule) -> Plan | None:
+        """The plan for `loop`; None if that cannot be done."""
+        stages = {op: slot.stage for op, slot in schedule.in_order(loop)}
+        plan = cls(loop, stages, max(stages.values(), default=0))
+        if not stages or any(op not in stages for op in body_of(loop)):
+            return None
+        if not all(stage == plan.last or can_be_predicated(op) for op, stage in stages.items()):
+            return None
+        return plan if plan._is_possible() else None
+
+    def source(self, value: Value) -> tuple[Op | None, int]:
+        """The op of the loop that computes `value`, and how many steps before; None: nobody in the loop."""
+        body, distance, seen = self.loop.regions[0].block, 0, set()
+        while value.op is None:
+            if value.owner is not body or value.index == 0 or value in seen:
+                return None, 0
+            seen.add(value)
+            distance += 1
+            value = body.terminator.operands[value.index - 1]
+        return (value.op, distance) if value.op in self.stages else (None, 0)
+
+    def crossings(self) -> dict[Value, Crossing]:
+        """The values that later stages use."""
+        found: dict[Value, Crossing] = {}
+        for op, stage in self.stages.items():
+            for value in values_used(op):
+                source, distance = self.source(value)
+                if source is None or self.stages[source] in (stage, stage + distance):
+                    continue
+                last = max(stage, found[value].last) if value in found else stage
+                found[value] = Crossing(self.stages[source], last)
+        return found
+
+    def _is_possible(self) -> bool:
+        """Whether every op comes after what it uses, of this step or the one before."""
+        places = {op: number for number, op in enumerate(self.stages)}
+        times = {op: places[op] + stage * len(places) for op, stage in self.stages.items()}
+        for op in self.stages:
+            for value in values_used(op):
+                source, distance = self.source(value)
+                if source is not None and (distance > 1 or times[op] < times[source] - distance * len(places)):
+                    return False
+        return True
+
+
+class Expansion:
+    """The expansion of one loop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.loop, self.stages, self.last = plan.loop, plan.stages, plan.last
+        self.body = self.loop.regions[0].block
+        self.yielded = list(self.body.terminator.operands)
+        self.ahead: dict[Value, dict[int, Value]] = {}
+        """Per value of the loop what it is in its first steps, as far as the prologue computes that."""
+
+    def run(self) -> None:
+        """Replace the loop."""
+        self._prologue()
+        crossings = self.plan.crossings()
+        initial, places = self._initial(crossings)
+        old = self.loop
+        body = Block([old.operands[0].type, *(value.type for value in initial)])
+        for argument, before in zip(body.args, self.body.args, strict=False):
+            argument.name = before.name
+        types = [value.type for value in initial]
+        operands = [*old.operands[:3], *initial]
+        new = Writer(old).op("scf.for", [operands], types, dict(old.attributes), [Region([body])])
+        body.append(Op.create("scf.yield", location=old.location))
+        Kernel(self, new, crossings, places).fill()
+        old.replace(new.results[: len(old.results)])
+
+    # The prologue
+
+    def _prologue(self) -> None:
+        """The first steps, as far as the last stage does not take part in them."""
+        low, high, step = self.loop.operands[:3]
+        writer = Writer(self.loop)
+        counter, arguments = self.body.args[0], self.body.args[1:]
+        self.ahead[counter] = {}
+        for argument, initial, handed_on in zip(arguments, self.loop.operands[3:], self.yielded, strict=True):
+            self.ahead[argument] = {0: initial}
+            if not is_inside(handed_on, self.loop):
+                self.ahead[argument].update(dict.fromkeys(range(1, self.last), handed_on))
+        predicates: list[Value | None] = []
+        always = self._runs_long_enough()
+        for part in range(self.last):
+            now = self.ahead[counter][part] = low if part == 0 else _steps_after(writer, low, step, part)
+            predicates.append(None if always else writer.compare("slt", now, high))
+            for op, stage in self.stages.items():
+                if stage <= part:
+                    self._run_ahead(op, part - stage, predicates[part - stage], writer)
+
+    def _run_ahead(self, op: Op, step: int, predicate: Value | None, writer: Writer) -> None:
+        """Run `op` for one of the first steps in front of the loop."""
+        versions = self.ahead
+        mapping = {value: versions[value][step] for value in values_used(op) if value in versions}
+        copy = self.loop_block.insert(op.clone(mapping), self.loop)
+        if predicate is not None and needs_predicate(copy):
+            copy = wrap(copy, predicate)
+        for old, new in zip(op.results, copy.results, strict=True):
+            versions.setdefault(old, {})[step] = new
+            for index, handed_on in enumerate(self.yielded):
+                if handed_on is old:
+                    argument = versions[self.body.args[index + 1]]
+                    argument[step + 1] = new
+                    if predicate is not None and self.loop.results[index].uses:
+                        # Whoever looks at the result wants it as it was after the last step that there is.
+                        argument[step + 1] = writer.compute("arith.select", predicate, new, argument[step])
+
+    @property
+    def loop_block(self) -> Block:
+        """Where the loop is."""
+        assert self.loop.block is not None, "a loop is in a block"
+        return self.loop.block
+
+    def _runs_long_enough(self) -> bool:
+        """Whether the loop is known to run a step for every stage that is ahead."""
+        low, high, step = (integer_of(value) for value in self.loop.operands[:3])
+        if not isinstance(self.body.args[0].type, IndexType) or low is None or high is None or not step:
+            return False
+        return -((low - high) // step) >= self.last
+
+    def _initial(self, crossings: Mapping[Value, Crossing]) -> tuple[list[Value], dict[tuple[Value, int], int]]:
+        """What the new loop starts with; and per value and age the position of what it carries."""
+        initial = []
+        for argument, handed_on, value in zip(self.body.args[1:], self.yielded, self.loop.operands[3:], strict=True):
+            stage = self.stages.get(handed_on.op) if handed_on.op is not None else None
+            initial.append(value if stage is None else self.ahead[argument][self.last - stage])
+        places: dict[tuple[Value, int], int] = {}
+        for value, crossing in crossings.items():
+            for age in range(crossing.versions, 0, -1):
+                places[value, age] = len(initial)
+                initial.append(self.ahead[value][self.last - crossing.first - age])
+        return initial, places
+
+
+class Kernel:
+    """The body of the new loop.
+
+    Args:
+        expansion: that of the old loop.
+        loop: the new one, whose body is empty but for the terminator.
+        crossings: values that the loop carries for later stages.
+        places: where, per value and age.
+    """
+
+    def __init__(
+        self,
+        expansion: Expansion,
+        loop: Op,
+        crossings: Mapping[Value, Crossing],
+        places: Mapping[tuple[Value, int], int],
+    ) -> None:
+        self.expansion, self.loop, self.crossings, self.places = expansion, loop, crossings, places
+        self.stages, self.last = expansion.stages, expansion.last
+        self.old, self.body = expansion.body, loop.regions[0].block
+        self.args = self.body.args[1:]
+        self.writer = Writer(self.body.terminator)
+        self.values: dict[Value, Value] = dict(zip(self.old.args, self.body.args, strict=False))
+        self.predicates: list[Value | None] = [self._predicate(stage) for stage in range(self.last)]
+        self.predicates.append(None)
+
+    def fill(self) -> None:
+        """Write the ops, and what is handed on."""
+        for op, stage in self.stages.items():
+            mapping = {value: self._seen_by(value, stage) for value in values_used(op)}
+            copy = self.body.insert(op.clone(mapping), self.body.terminator)
+            predicate = self.predicates[stage]
+            if predicate is not None and needs_predicate(copy):
+                copy = wrap(copy, predicate)
+            self.values.update(zip(op.results, copy.results, strict=True))
+        handed_on = [self._handed_on(index, value) for index, value in enumerate(self.expansion.yielded)]
+        for value, crossing in self.crossings.items():
+            younger = range(crossing.versions - 1, 0, -1)
+            handed_on += [self.args[self.places[value, age]] for age in younger]
+            handed_on.append(self.values.get(value, value))
+        self.body.terminator.set_operands(handed_on)
+
+    def _predicate(self, stage: int) -> Value:
+        """Whether `stage` has a step to work for."""
+        _, high, step = self.loop.operands[:3]
+        counter = self.body.args[0]
+        if KEEP_PREDICATES in self.loop.attributes:
+            numbers: dict[str, Attribute] = {"maxStage": Number(self.last, i32), "stage": Number(stage, i32)}
+            return self.writer.op("ttg.predicate_stage", [[counter], [high], [step]], (i1,), numbers).result
+        later = _steps(self.writer, step, self.last - stage)
+        return self.writer.compare("slt", counter, self.writer.compute("arith.subi", high, later))
+
+    def _seen_by(self, value: Value, stage: int) -> Value:
+        """What `value` of the old loop is for an op of `stage`."""
+        if value is self.old.args[0]:
+            return _steps_after(self.writer, self.body.args[0], self.loop.operands[2], self.last - stage)
+        source = value
+        if value.owner is self.old:
+            source = self.expansion.yielded[value.index - 1]
+            if not is_inside(source, self.expansion.loop):
+                return self.values[value] if stage == self.last else source
+            computed = self.stages.get(source.op) if source.op is not None else None
+            if computed == stage + 1:
+                return self.values[source]  # the step before has just come as far
+        op = source.op
+        if op is None or self.stages.get(op, stage) == stage:
+            return self.values.get(value, value)
+        return self.args[self.places[value, stage - self.stages[op]]]
+
+    def _handed_on(self, index: int, value: Value) -> Value:
+        new = self.values.get(value, value)
+        source, _ = self.expansion.plan.source(value)
+        if source is None or not self.expansion.loop.results[index].uses:
+            return new
+        predicate = self.predicates[self.stages[source]]
+        return new if predicate is None else self.writer.compute("arith.select", predicate, new, self.args[index])
+
+
+def _steps(writer: Writer, step: Value, count: int) -> Value:
+    """`count` steps at once."""
+    return step if count == 1 else writer.compute("arith.muli", step, writer.number(count, step.type))
+
+
+def _steps_after(writer: Writer, counter: Value, step: Value, count: int) -> Value:
+    """The counter `count` steps later."""
+    return counter if count == 0 else writer.compute("arith.addi", counter, _steps(writer, step, count))

@@ -1,0 +1,297 @@
+"""Loads of scheduled loops become asynchronous copies into a ring of buffers.
+
+    %x = tt.load %p {stage 0}                %ring = ttg.local_alloc : () -> !ttg.memdesc<2x64x64xf16, …>
+    use(%x)         {stage 2}                scf.for … iter_args(%in = -1, %out = -1) {
+                                               %i = (%in + 1) mod 2   {stage 0}
+                                               %o = (%out + 1) mod 2  {stage 2}
+                                               %c = ttg.async_copy_global_to_local %p, %ring[%i]  {stage 0}
+                                               %g = ttg.async_commit_group tokens %c              {stage 0}
+                                               %w = ttg.async_wait %g                             {stage 2}
+                                               %x = ttg.local_load %ring[%o] token %w             {stage 2}
+
+Copies by descriptor announce their bytes to a barrier, one for loads that are next to each other, and users wait for
+it. Its phase tells the rounds of the ring apart. Reader and writer count for themselves, so that neither number has to
+be kept for as many steps as lie between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32, i64
+from tilewright.layouts.blocked import default_blocked
+from tilewright.layouts.encodings import SwizzledShared
+from tilewright.layouts.queries import shape_per_cta
+from tilewright.transforms.gpu.loop_fusion import ancestor_in
+from tilewright.transforms.gpu.pipelining.assign_latencies import DESCRIPTOR_LOADS
+from tilewright.transforms.gpu.pipelining.async_loads import (
+    AsyncLoad,
+    async_loads,
+    cga_line,
+    must_be_in_registers,
+    users_in,
+)
+from tilewright.transforms.gpu.pipelining.schedule import LAST_STAGE, Schedule, Slot, loops_of
+from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
+from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.tma_lowering import read_from
+from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.matching import is_zero
+
+
+def lower_loops(module: Op) -> bool:
+    """Let the loads of the scheduled loops of `module` run asynchronously."""
+    loops = [loop for loop in loops_of(module) if LAST_STAGE in loop.attributes]
+    facts = analyze_axis_info(module) if loops else {}
+    for loop in loops:
+        schedule = Schedule.read(loop)
+        assert schedule is not None, "the loop has a schedule"
+        lower_loads(loop, schedule, facts)
+        schedule.write(loop)
+    return bool(loops)
+
+
+@dataclass
+class Ring:
+    """The places in all buffers of one number: where the next tile goes, and where the first is that is there.
+
+    Attributes:
+        insert: the place of the tile that is on its way.
+        extract: the place of the tile that is used.
+        phase: the parity of the round of `extract`; only for barriers.
+    """
+
+    insert: Value
+    extract: Value
+    phase: Value | None
+
+
+def lower_loads(loop: Op, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> None:
+    """Lower the loads of one loop."""
+    loads = async_loads(loop, schedule, facts)
+    if not loads:
+        return
+    for load in loads:
+        if not isinstance(load.load.result.type, TensorType):
+            _make_tile(load.load, loop, schedule)
+    memory = {load.load: _allocate(load, loop) for load in loads}
+    rings = _rings(loop, loads)
+    barriers = _create_barriers(loop, loads, rings, schedule)
+    for load in loads:
+        ring = rings[load.buffers]
+        if load.load.name in DESCRIPTOR_LOADS:
+            _copy_by_descriptor(load, memory[load.load], ring, *barriers[load.load], loop, schedule)
+        else:
+            _copy(load, memory[load.load], ring, loop, schedule)
+    schedule.insert_all_needed(loop)
+    if any(load not in barriers for load in memory):
+        Writer.behind(loop).op("ttg.async_wait", [[]], TOKEN, {"num": Number(0, i32)})
+
+
+def first_user(ops: Sequence[Op], loop: Op, schedule: Schedule) -> Slot:
+    """The slot of the first user of `ops` in the unrolled loop."""
+    first = schedule.first(user for op in ops for user in users_in(op, loop))
+    assert first is not None, "what runs ahead has users"
+    return schedule.slots[first]
+
+
+def _make_tile(load: Op, loop: Op, schedule: Schedule) -> None:
+    """Load a tile of one element instead of a number."""
+    type, slot = load.result.type, schedule.slots[load]
+    layout = default_blocked((1,), workers_of(load)).text
+    writer = Writer(load, schedule, slot)
+    tiles = [
+        writer.op("tt.splat", [[value]], (TensorType((1,), value.type, layout),)).result for value in load.operands
+    ]
+    user = first_user([load], loop, schedule)
+    back = Writer.behind(load, schedule, user).op("tt.unsplat", [[]], (type,))
+    load.result.replace_by(back.result)
+    load.set_operands(tiles)
+    load.result.type = TensorType((1,), type, layout)
+    back.set_operands([load.result])
+
+
+def _allocate(load: AsyncLoad, loop: Op) -> Value:
+    """A ring of buffers, in front of the loop."""
+    type = load.load.result.type
+    assert isinstance(type, TensorType), "a tile is loaded"
+    ring = MemDescType((load.buffers, *type.shape), type.element, load.layout.text, mutable=True)
+    writer = Writer(loop)
+    writer.location = load.load.location
+    buffers = writer.op("ttg.local_alloc", [[]], (ring,)).result
+    Writer.behind(loop).op("ttg.local_dealloc", [[buffers]])
+    return buffers
+
+
+def _rings(loop: Op, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
+    """Counters for each number of buffers, carried by the loop."""
+    sizes = dict.fromkeys(load.buffers for load in loads)
+    with_barriers = {load.buffers for load in loads if load.load.name in DESCRIPTOR_LOADS}
+    front = Writer(loop)
+    minus_one, zero, one = (front.number(value, i32) for value in (-1, 0, 1))
+    rings: dict[int, Ring] = {}
+    for size in sizes:
+        insert, extract = carry(loop, minus_one), carry(loop, minus_one)
+        phase = carry(loop, zero) if size in with_barriers else None
+        rings[size] = Ring(insert, extract, phase)
+    first = loop.regions[0].block.first
+    assert first is not None, "a loop has a terminator"
+    counts = {size: Writer(first).number(size, i32) for size in sizes}
+    for size, ring in reversed(rings.items()):
+        start, count = Writer(first), counts[size]
+        start.location = loop.location
+        insert, _ = start.next_of(ring.insert, count, zero, one)
+        extract, wraps = start.next_of(ring.extract, count, zero, one)
+        hand_on(loop, ring.insert, insert)
+        hand_on(loop, ring.extract, extract)
+        ring.insert, ring.extract = insert, extract
+        if ring.phase is not None:
+            other = start.compute("arith.xori", ring.phase, one)
+            phase = start.compute("arith.select", wraps, other, ring.phase)
+            hand_on(loop, ring.phase, phase)
+            ring.phase = phase
+    return rings
+
+
+# --- copies that a thread waits for -------------------------------------------------------------------------------
+
+TOKEN = (async_token,)
+OPTIONS = ("cache", "evict", "isVolatile")
+"""What a copy does as the load would have done it."""
+
+
+def _copy(load: AsyncLoad, buffers: Value, ring: Ring, loop: Op, schedule: Schedule) -> None:
+    op, pointer = load.load, load.load.operands[0]
+    masks, others = op.operands[1:2], op.operands[2:]
+    user = first_user([op], loop, schedule)
+    at = Writer(op, schedule, schedule.slots.pop(op))
+    options = {name: op.attributes[name] for name in OPTIONS if name in op.attributes}
+    attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(load.contiguity, i32), **options}
+    view = at.view(buffers, ring.insert)
+    copy = at.op("ttg.async_copy_global_to_local", [[pointer], [view], masks, others], TOKEN, attributes)
+    group = at.op("ttg.async_commit_group", [copy.results], TOKEN)
+    at.slot = user
+    wait = at.op("ttg.async_wait", [group.results], TOKEN, {"num": Number(0, i32)})
+    tile = at.view(buffers, ring.extract)
+    if others and not is_zero(others[0]):
+        # The copy writes zeros where the mask is false.
+        read = at.op("ttg.local_load", [[tile], wait.results], (op.result.type,)).result
+        op.replace([at.compute("arith.select", masks[0], read, others[0])])
+        return
+    _schedule(read_from(op, tile, token=wait.result), user, schedule)
+
+
+def _schedule(op: Op | None, slot: Slot, schedule: Schedule) -> None:
+    if op is not None:
+        schedule.insert(op, slot)
+
+
+# --- copies by descriptor -----------------------------------------------------------------------------------------
+
+
+def _create_barriers(
+    loop: Op, loads: Sequence[AsyncLoad], rings: Mapping[int, Ring], schedule: Schedule
+) -> dict[Op, tuple[Value, Op]]:
+    """Per load by descriptor the barrier that counts its bytes, and the op that waits for it."""
+    found: dict[Op, tuple[Value, Op]] = {}
+    for group in _groups(loads, schedule):
+        first, last = group[0].load, group[-1].load
+        ring = rings[group[0].buffers]
+        assert ring.phase is not None, "rings of barriers have phases"
+        barriers = _allocate_barriers(loop, group[0].buffers)
+        at = Writer(first, schedule, schedule.slots[first])
+        barrier = at.view(barriers, ring.insert)
+        size = Number(sum(_bytes(load.load) for load in group), i32)
+        at.op("ttng.barrier_expect", [[barrier], [at.number(1, i1)]], (), {"size": size})
+        user = first_user([load.load for load in group], loop, schedule)
+        behind = Writer.behind(last, schedule, user)
+        used = behind.view(barriers, ring.extract)
+        wait = behind.op("ttng.wait_barrier", [[used], [ring.phase], [], []])
+        found.update({load.load: (barrier, wait) for load in group})
+    return found
+
+
+def _bytes(load: Op) -> int:
+    type = load.result.type
+    assert isinstance(type, TensorType), "a descriptor gives tiles"
+    return prod(shape_per_cta(distributed_of(load.result), type.shape)) * type.bits // 8
+
+
+def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLoad]]:
+    """Loads by descriptor that one barrier can count: alike, and nothing between them uses one."""
+    waiting = {load.load: load for load in loads if load.load.name in DESCRIPTOR_LOADS}
+    groups = []
+    grouped: set[Op] = set()
+    for first in waiting.values():
+        if first.load in grouped:
+            continue
+        group = [first]
+        grouped.add(first.load)
+        users = _users(first.load)
+        op = first.load.next
+        while op is not None and op not in users and op not in grouped:
+            load = waiting.get(op)
+            if load is not None:
+                if load.buffers != first.buffers:
+                    break
+                if schedule.slots[op] == schedule.slots[first.load]:
+                    group.append(load)
+                    grouped.add(op)
+                    users |= _users(op)
+            op = op.next
+        groups.append(group)
+    return groups
+
+
+def _users(load: Op) -> set[Op | None]:
+    """What uses the tile of `load` in its block; a buffer that only takes it does not count, but its users do."""
+    block = load.block
+    assert block is not None, "a load is in a loop"
+    if not must_be_in_registers(load):
+        (alloc,) = load.result.uses
+        if alloc.block is block:
+            return set(alloc.result.uses)
+    return {ancestor_in(user, block) for user in load.result.uses}
+
+
+def _allocate_barriers(loop: Op, count: int) -> Value:
+    """Barriers that are ready in front of the loop and given up behind it."""
+    ctas = workers_of(loop).ctas
+    line = SwizzledShared(1, 1, 1, (0,), cga_line(loop))
+    front, behind = Writer(loop), Writer.behind(loop)
+    barriers = front.op("ttg.local_alloc", [[]], (MemDescType((count, ctas), i64, line.text, mutable=True),)).result
+    for index in range(count):
+        barrier = front.view(barriers, front.number(index, i32))
+        front.op("ttng.init_barrier", [[barrier]], (), {"count": Number(1, i32)})
+    for index in range(count):
+        behind.op("ttng.inval_barrier", [[behind.view(barriers, behind.number(index, i32))]])
+    behind.op("ttg.local_dealloc", [[barriers]])
+    return barriers
+
+
+def _copy_by_descriptor(
+    load: AsyncLoad, buffers: Value, ring: Ring, barrier: Value, wait: Op, loop: Op, schedule: Schedule
+) -> None:
+    op = load.load
+    user = first_user([op], loop, schedule)
+    at = Writer(op, schedule, schedule.slots.pop(op))
+    view = at.view(buffers, ring.insert)
+    always = at.number(1, i1)
+    descriptor, *place = op.operands
+    if op.name == "tt.descriptor_load":
+        groups = [[descriptor], place, [], [barrier], [view], [always]]
+        at.op("ttng.async_tma_copy_global_to_local", groups)
+    else:
+        rows, column = place
+        if rows.type.scalar is not i32:
+            assert isinstance(rows.type, TensorType), "rows are given by a tile"
+            rows = at.op("arith.extsi", [[rows]], (TensorType(rows.type.shape, i32, rows.type.encoding),)).result
+        at.op("ttng.async_tma_gather", [[descriptor], [rows], [column], [barrier], [view], [always]])
+    behind = Writer.behind(wait, schedule, user)
+    tile = behind.view(buffers, ring.extract)
+    _schedule(read_from(op, tile, before=behind.before), user, schedule)

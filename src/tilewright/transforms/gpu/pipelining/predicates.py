@@ -1,0 +1,114 @@
+"""Ops of pipelined loops that must not run in every step.
+
+    %r = "ttg.mask"(%p) ({ %x = tt.load %q, %m; ttg.mask.return %x })     until the arithmetic of %p is simplified
+
+    %s = tt.splat %p                                                      then
+    %n = arith.andi %s, %m
+    %r = tt.load %q, %n
+
+In the first and last steps of a pipelined loop some stages have no step of the original loop to work for. What their
+ops compute does not matter then, but they must not access memory that the original loop did not. Copies that do nothing
+still close their group, so that waits can count.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import OPS
+from tilewright.ir.effects import is_pure
+from tilewright.ir.operands import operand, set_operand_groups
+from tilewright.ir.rewriter import Rule
+from tilewright.ir.types import TensorType, i1
+from tilewright.transforms import arith_rules
+from tilewright.transforms.canonicalize import FOLDS
+from tilewright.transforms.functions import rewrite_functions
+from tilewright.transforms.gpu.pipelining.writer import Writer
+
+MASKED = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
+"""Accesses through pointers, and which operand is their mask."""
+HARMLESS = frozenset(
+    (
+        *("llvm.intr.assume", "ttng.fence_async_shared", "ttg.async_commit_group", "ttg.async_wait"),
+        *("ttg.local_load", "ttg.local_gather", "ttg.local_store", "ttg.local_alloc"),
+        *("ttng.tmem_alloc", "ttng.tmem_load"),
+    )
+)
+"""Ops that may run in every step: nobody sees what they do."""
+RULES: dict[str, tuple[Rule, ...]] = {name: tuple(rules) for name, rules in arith_rules.RULES.items()}
+
+
+def needs_predicate(op: Op) -> bool:
+    """Whether `op` must not run in a step that the original loop did not have; ops that nobody declared always may."""
+    return not is_pure(op) and op.name not in HARMLESS and op.name in OPS
+
+
+def can_be_predicated(op: Op) -> bool:
+    """Whether `op` can be told not to run."""
+    if not needs_predicate(op) or op.name == "scf.if" or op.name in MASKED:
+        return True
+    return bool({"mask?", "pred", "pred?"} & set(op.definition.operand_names))
+
+
+def wrap(op: Op, predicate: Value) -> Op:
+    """Put `op` into a `ttg.mask`, which takes its place; returns that."""
+    writer = Writer(op)
+    types = [result.type for result in op.results]
+    body = Block()
+    mask = writer.op("ttg.mask", [[predicate]], types, regions=[Region([body])])
+    for old, new in zip(op.results, mask.results, strict=True):
+        old.replace_by(new)
+    op.unlink()
+    body.append(op)
+    body.append(Op.create("ttg.mask.return", op.results, location=op.location))
+    return mask
+
+
+def resolve_masks(module: Op) -> None:
+    """Let the ops in `ttg.mask` stand alone, with a predicate of their own."""
+    simplify_arithmetic(module)
+    for mask in [op for op in module.walk() if op.name == "ttg.mask"]:
+        (predicate,) = mask.operands
+        body = mask.regions[0].block
+        for op in body:
+            if op.definition.terminator:
+                mask.replace(op.operands)
+                break
+            op.unlink()
+            assert mask.block is not None, "a mask is in a loop"
+            mask.block.insert(op, mask)
+            _predicate(op, predicate)
+
+
+def simplify_arithmetic(module: Op) -> bool:
+    """Fold constants, and bring arithmetic into canonical form."""
+    return rewrite_functions(module, RULES, folds=FOLDS)
+
+
+def _predicate(op: Op, predicate: Value) -> None:
+    """Let `op` run only if `predicate` is true, too."""
+    if not needs_predicate(op):
+        return
+    if op.name == "scf.if":
+        op.set_operand(0, Writer(op).compute("arith.andi", predicate, op.operands[0]))
+    elif op.name in MASKED:
+        _mask(op, MASKED[op.name], predicate)
+    else:
+        name = "mask" if "mask?" in op.definition.operand_names else "pred"
+        old = operand(op, name)
+        like = op.operands[0] if name == "mask" else predicate
+        set_operand_groups(op, {name: [_both(op, like, predicate, old)]})
+
+
+def _mask(op: Op, index: int, predicate: Value) -> None:
+    old = op.operands[index] if len(op.operands) > index else None
+    mask = _both(op, op.operands[0], predicate, old)
+    op.set_operands([*op.operands[:index], mask, *op.operands[index + 1 :]])
+
+
+def _both(op: Op, like: Value, predicate: Value, old: Value | None) -> Value:
+    """`predicate` and `old`, in the shape of `like`."""
+    writer, type = Writer(op), like.type
+    if isinstance(type, TensorType):
+        mask = TensorType(type.shape, i1, type.encoding)
+        predicate = writer.op("tt.splat", [[predicate]], (mask,)).result
+    return predicate if old is None else writer.compute("arith.andi", predicate, old)

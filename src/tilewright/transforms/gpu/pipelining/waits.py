@@ -1,0 +1,102 @@
+"""How many groups of copies may still be on their way when somebody waits for one.
+
+    %g = ttg.async_commit_group tokens %c
+    %h = ttg.async_commit_group tokens %d
+    %w = ttg.async_wait %g {num = 0 : i32}      ->      {num = 1 : i32}
+
+The number is that of the groups closed after the one that is waited for, on the way with the fewest of them. Waits with
+no group closed in between become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import i32
+from tilewright.transforms.gpu.pipelining.writer import Writer
+
+COMMIT = "ttg.async_commit_group"
+WAIT = "ttg.async_wait"
+BRANCHES = frozenset(("scf.for", "scf.if", "scf.while", "scf.execute_region", "ttg.warp_specialize"))
+
+
+def update_waits(module: Op) -> None:
+    """Let every wait of `module` wait no longer than it must."""
+    waits = [op for op in module.walk() if op.name == WAIT]
+    for wait in waits:
+        wait.attributes = {**wait.attributes, "num": Number(_groups_behind(wait), i32)}
+    for wait in waits:
+        if wait.block is not None:
+            _merge(wait)
+
+
+def _groups_behind(wait: Op) -> int:
+    """How many groups are closed between those that `wait` waits for and `wait`, at least."""
+    return min((_Ways().fewest(token, _in_block_of(token, wait), 0) for token in wait.operands), default=0)
+
+
+def _in_block_of(value: Value, op: Op) -> Op:
+    """`op`, or the op around it in the block where `value` is defined."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.block
+    while op.block is not block:
+        parent = op.parent
+        assert parent is not None, "a value is defined around its users"
+        op = parent
+    return op
+
+
+class _Ways:
+    """The ways on which a token comes to an op, and the one with the fewest groups so far."""
+
+    def __init__(self) -> None:
+        self._best: int | None = None
+
+    def fewest(self, token: Value, op: Op, count: int) -> int:
+        """The least number of groups closed from the origin of `token` to `op`, and `count` more."""
+        owner = token.owner
+        if isinstance(owner, Op):
+            total = count + _commits(owner.next, op)
+            self._best = total if self._best is None else min(self._best, total)
+            return self._best
+        loop = owner.region.op if owner.region is not None else None
+        if loop is None or loop.name != "scf.for":
+            return 0
+        count += _commits(owner.first, op)
+        if self._best is not None and count >= self._best:
+            return self._best
+        outside = self.fewest(loop.operands[2 + token.index], loop, count)
+        around = self.fewest(owner.terminator.operands[token.index - 1], owner.terminator, count)
+        return min(outside, around)
+
+
+def _commits(first: Op | None, end: Op) -> int:
+    """How many groups are closed from `first` up to `end`; those in branches do not count."""
+    count = 0
+    while first is not None and first is not end:
+        count += first.name == COMMIT
+        first = first.next
+    return count
+
+
+def _merge(wait: Op) -> None:
+    """Let `wait` do for the waits behind it, too."""
+    group = [wait, *_following(wait)]
+    if len(group) == 1:
+        return
+    numbers = [op.attributes["num"] for op in group]
+    least = min(number.value for number in numbers if isinstance(number, Number))
+    tokens = [token for op in group for token in op.operands]
+    merged = Writer(wait).op(WAIT, [tokens], [wait.result.type], {"num": Number(least, i32)})
+    for op in group:
+        op.replace(merged.results)
+
+
+def _following(wait: Op) -> Iterator[Op]:
+    op = wait.next
+    while op is not None and op.name != COMMIT and op.name not in BRANCHES:
+        if op.name == WAIT:
+            yield op
+        op = op.next
