@@ -29,6 +29,19 @@ tt.func public @kernel(%p: !tt.ptr<f32>, %n: i32) {
 INVALID = "// -----\ntt.func @wrong(%n: i32) {\n  %r = tt.make_range {start = 4 : i32, end = 4 : i32} : tensor<4xi32>\n"
 INVALID += "  tt.return\n}\n"
 
+PARTITION = """\
+tt.func @partition() {
+  ttg.warp_specialize()
+  default {
+    ttg.warp_yield
+  }
+  partition0(%x: i32) num_warps(4) {
+    ttg.warp_return
+  } : () -> ()
+  tt.return
+}
+"""
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -88,6 +101,7 @@ MISTAKES = {
     "malformed_text": (KERNEL.replace("%c1 :", "%c1"), []),
     "invalid_ir": (KERNEL + INVALID, ["--split-input-file", "--pass", "cse"]),
     "broken_pass": (KERNEL, ["--pass", "breaks"]),
+    "wrong_partition": (PARTITION, []),
 }
 
 

@@ -46,6 +46,10 @@ class PlacingParser(Parser):
         op = super().operation()
         if op.location is UNKNOWN:
             op.location = self._place(start)
+        for region in op.regions:
+            first = region.blocks[0].first if region.blocks else None
+            if first is not None and first.location is UNKNOWN:  # no text of its own
+                first.location = op.location
         return op
 
     def _place(self, position: int) -> FileLocation:
