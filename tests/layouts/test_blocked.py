@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.layouts.blocked import Workers, default_blocked, fill, shape_per_cta
+from tilewright.layouts.blocked import Workers, default_blocked, fill
 from tilewright.layouts.encodings import Blocked
 from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
+from tilewright.layouts.walk import shape_of_block
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,8 @@ def test_filling_starts_with_the_fastest_dimension() -> None:
 
 
 def test_part_of_a_cta() -> None:
-    assert shape_per_cta((64, 2), ((1, 0), (2, 0), (0, 0))) == (16, 2)
-    assert shape_per_cta((1, 2), ((1, 0),)) == (1, 2)
+    assert shape_of_block((64, 2), ((1, 0), (2, 0), (0, 0))) == (16, 2)
+    assert shape_of_block((1, 2), ((1, 0),)) == (1, 2)
 
 
 def test_neighbours() -> None:

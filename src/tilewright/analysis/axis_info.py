@@ -18,7 +18,8 @@ from typing import TypeAlias
 from tilewright.analysis.axis_lattice import AxisInfo, axes, join, nothing_known
 from tilewright.analysis.axis_rules import TRANSFERS
 from tilewright.dialects.cf import target_operands
-from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number, Symbol
+from tilewright.dialects.tt_function import callee_of
+from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type
 
@@ -42,8 +43,8 @@ def analyze_axis_info(root: Op) -> Mapping[Value, AxisInfo]:
         _visit_function(function, passed.get(str(function.attributes.get("sym_name"))), facts)
         for call in _calls(function):
             known = [facts[value] for value in call.operands]
-            before = passed.setdefault(_callee(call), known)
-            passed[_callee(call)] = [_met(a, b) for a, b in zip(before, known, strict=True)]
+            before = passed.setdefault(callee_of(call), known)
+            passed[callee_of(call)] = [_met(a, b) for a, b in zip(before, known, strict=True)]
     return facts
 
 
@@ -57,12 +58,6 @@ def alignment_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
 
 # --- functions --------------------------------------------------------------------------------------------------
-
-
-def _callee(call: Op) -> str:
-    symbol = call.attributes["callee"]
-    assert isinstance(symbol, Symbol), "a call names its callee"
-    return symbol.name
 
 
 def _calls(function: Op) -> Iterator[Op]:
@@ -79,7 +74,7 @@ def _callers_first(module: Op) -> list[Op]:
         if function not in entered:
             entered.add(function)
             for call in _calls(function):
-                visit(functions[_callee(call)])
+                visit(functions[callee_of(call)])
             finished.append(function)
 
     for function in functions.values():

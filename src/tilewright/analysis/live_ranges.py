@@ -77,13 +77,13 @@ class LiveRanges:
         if value in self._live_out.get(block, ()):
             last = self.number[block.terminator]
         else:
-            ends = (ancestor_in(block, user) for user in value.uses)
+            ends = (ancestor_in(user, block) for user in value.uses)
             last = max((self.number[end] for end in ends if end is not None), default=self.number[first])
         return Interval(self.number[first], max(self.number[first], last) + 1)
 
 
-def ancestor_in(block: Block, op: Op) -> Op | None:
-    """The op directly in `block` that is `op` or holds it; None if there is none."""
+def ancestor_in(op: Op, block: Block | None) -> Op | None:
+    """`op` or the op around it that stands directly in `block`; None if there is none."""
     found: Op | None = op
     while found is not None and found.block is not block:
         found = found.parent

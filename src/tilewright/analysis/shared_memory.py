@@ -18,9 +18,10 @@ from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.tt_function import callee_of
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_warp_specialize import partition_warps
-from tilewright.ir.attributes import Number, Symbol
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encoding import Encoding, Shared, encoding
@@ -128,13 +129,6 @@ def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[str, Allo
     for name in functions:
         visit(name)
     return found
-
-
-def callee_of(call: Op) -> str:
-    """The name of the function that `call` calls."""
-    symbol = call.attributes["callee"]
-    assert isinstance(symbol, Symbol), "a call names its callee"
-    return symbol.name
 
 
 def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:

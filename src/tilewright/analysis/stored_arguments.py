@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.analysis.value_flow import propagate
-from tilewright.ir.attributes import Attribute, Symbol
+from tilewright.dialects.tt_function import callee_of
+from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType
 
@@ -41,9 +42,7 @@ def _stored(function: Op, functions: Mapping[Attribute, Op], callers: tuple[Op, 
 
 
 def _stored_by_call(call: Op, functions: Mapping[Attribute, Op], callers: tuple[Op, ...]) -> list[Value]:
-    symbol = call.attributes["callee"]
-    assert isinstance(symbol, Symbol), "a call names its callee"
-    callee = functions[symbol.name]
+    callee = functions[callee_of(call)]
     if callee in callers or not callee.regions[0].blocks:
         return call.operands
     stored = _stored(callee, functions, callers)

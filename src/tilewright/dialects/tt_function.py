@@ -133,6 +133,13 @@ def _verify_function(op: Op) -> None:
 # tt.call @f(%a, %b) {…} : (T, U) -> V
 
 
+def callee_of(call: Op) -> str:
+    """The name of the function that `call` calls."""
+    callee = call.attributes["callee"]
+    assert isinstance(callee, Symbol), "the callee of tt.call is a symbol"
+    return callee.name
+
+
 def _parse_call(parser: Parser, definition: OpDefinition) -> Op:
     callee = Symbol(parser.symbol())
     references = parser.list(parser.operand, "(", ")")
@@ -142,11 +149,9 @@ def _parse_call(parser: Parser, definition: OpDefinition) -> Op:
 
 
 def _print_call(printer: Printer, op: Op) -> None:
-    callee = op.attributes["callee"]
-    assert isinstance(callee, Symbol), "the callee of tt.call is a symbol"
     attributes = printer.attributes(op.attributes, ("callee",))
     operands = printer.values(op.operands)
-    printer.write(f" {symbol_text(callee.name)}({operands}){attributes} : {printer.signature(op)}")
+    printer.write(f" {symbol_text(callee_of(op))}({operands}){attributes} : {printer.signature(op)}")
 
 
 def _verify_call(op: Op) -> None:

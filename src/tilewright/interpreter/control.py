@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_function import callee_of
 from tilewright.interpreter.machine import Frame, Machine, executes
-from tilewright.ir.attributes import Keyword, Symbol
+from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op
 
 AXES = ("x", "y", "z")
@@ -44,9 +45,7 @@ def _while(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 @executes("tt.call")
 def _call(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    callee = op.attributes["callee"]
-    assert isinstance(callee, Symbol), "tt.call names its callee"
-    return machine.call(machine.functions[callee.name], operands)
+    return machine.call(machine.functions[callee_of(op)], operands)
 
 
 def _axis(op: Op) -> int:

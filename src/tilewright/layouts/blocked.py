@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tilewright.layouts.distributed import Blocked
 from tilewright.layouts.keys import Bases
+from tilewright.layouts.walk import shape_of_block
 
 
 class Workers(NamedTuple):
@@ -24,15 +25,6 @@ class Workers(NamedTuple):
 
 def _clamped(value: int, most: int) -> int:
     return max(1, min(value, most))
-
-
-def shape_per_cta(shape: Sequence[int], cga: Bases) -> tuple[int, ...]:
-    """The extents of the part of a tile of `shape` that one CTA has, where `cga` deals the tile out to several."""
-    splits = [1] * len(shape)
-    for row in cga:
-        for dim, step in enumerate(row):
-            splits[dim] *= 2 if step else 1
-    return tuple(extent // min(extent, split) for extent, split in zip(shape, splits, strict=True))
 
 
 def split_over_ctas(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], ctas: int) -> Bases:
@@ -63,7 +55,7 @@ def fill_cta(
     shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], workers: Workers, cga: Bases
 ) -> Blocked:
     """As `fill`, with a given division among CTAs."""
-    extents = shape_per_cta(shape, cga)
+    extents = shape_of_block(shape, cga)
     lanes, warps, threads = workers.lanes, workers.warps, workers.warps * workers.lanes
     threads_per_warp, warps_per_cta = [1] * len(order), [1] * len(order)
     for dim in order[:-1]:

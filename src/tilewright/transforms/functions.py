@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.ir.attributes import Attribute, Symbol
+from tilewright.dialects.tt_function import callee_of
+from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule, apply_rules
 from tilewright.ir.types import FunctionType
@@ -31,8 +32,7 @@ def symbol_name(function: Op) -> str:
 def callees_of(function: Op, module: Op) -> list[Op]:
     """The functions of `module` that `function` calls, each once."""
     functions = {symbol_name(each): each for each in functions_of(module)}
-    calls = (op.attributes["callee"] for op in function.walk() if op.name == "tt.call")
-    names = dict.fromkeys(symbol.name for symbol in calls if isinstance(symbol, Symbol))
+    names = dict.fromkeys(callee_of(op) for op in function.walk() if op.name == "tt.call")
     return [functions[name] for name in names if name in functions]
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tilewright.ir.attributes import CallLocation, Location, Symbol
+from tilewright.dialects.tt_function import callee_of
+from tilewright.ir.attributes import CallLocation, Location
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import functions_of, is_public, symbol_name
 from tilewright.transforms.structure_control_flow import structure_functions
@@ -36,7 +37,7 @@ def inline(module: Op, *, every_call: bool = False) -> bool:
         return False
     structure_functions([function for function in functions.values() if not is_public(function)])
     inlined = {name: function for name, function in functions.items() if every_call or not _stays(function)}
-    inliner = _Inliner(inlined, Counter(_callee_name(op) for op in module.walk() if op.name == "tt.call"))
+    inliner = _Inliner(inlined, Counter(callee_of(op) for op in module.walk() if op.name == "tt.call"))
     for function in functions.values():
         inliner.inline_calls(function, ())
     symbol_dce(module)
@@ -62,7 +63,7 @@ class _Inliner:
         for op in list(caller.walk()):
             if op.name != "tt.call":
                 continue
-            name = _callee_name(op)
+            name = callee_of(op)
             callee = self._functions.get(name)
             if callee is None or callee is caller or callee in callers:
                 continue
@@ -75,12 +76,6 @@ class _Inliner:
 
 def _stays(function: Op) -> bool:
     return function.attributes.get("noinline") is True
-
-
-def _callee_name(call: Op) -> str:
-    symbol = call.attributes["callee"]
-    assert isinstance(symbol, Symbol), "a call names its callee"
-    return symbol.name
 
 
 def _inline_call(call: Op, callee: Op, *, for_good: bool) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
-from tilewright.ir.attributes import Symbol
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type
 from tilewright.transforms.functions import functions_of, is_public, symbol_name
@@ -88,10 +87,3 @@ def call(w: LlvmWriter, op: Op, function: str, program: Sequence[str], operands:
         return [received(w, whole, types[0])]
     parts = [w.emit(f"extractvalue {result_type(types)} {whole}, {number}") for number in range(len(types))]
     return [received(w, part, type) for part, type in zip(parts, types, strict=True)]
-
-
-def callee_of(op: Op) -> str:
-    """The symbol that a tt.call names."""
-    callee = op.attributes["callee"]
-    assert isinstance(callee, Symbol), "a call names its callee"
-    return callee.name

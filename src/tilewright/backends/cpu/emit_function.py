@@ -24,7 +24,6 @@ from tilewright.backends.cpu.emit_calls import (
     CONTEXT,
     call,
     called_names,
-    callee_of,
     passed_type,
     received,
     result_type,
@@ -39,6 +38,7 @@ from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwi
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import tile_of
+from tilewright.dialects.tt_function import callee_of
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import IntType, TensorType, Type

@@ -20,9 +20,10 @@ from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, PointerType, TensorType, f64
-from tilewright.layouts.blocked import Workers, fill_cta, shape_per_cta
+from tilewright.layouts.blocked import Workers, fill_cta
 from tilewright.layouts.encodings import Blocked
 from tilewright.layouts.queries import cga_layout
+from tilewright.layouts.walk import shape_of_block
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, layout_of_type, with_layout
 from tilewright.transforms.gpu.workers import capability_of, target_of, workers_of
 
@@ -98,7 +99,7 @@ class Accesses:
         shape, cga = pointer.type.shape, cga_layout(layout_of(pointer))
         assert shape is not None, "a tile of pointers"
         order, workers = order_of(self.facts[pointer]), workers_of(op)
-        extents = shape_per_cta(shape, cga)
+        extents = shape_of_block(shape, cga)
         own = self.elements_per_thread(op, extents)
         count = max([own, *(self.elements_per_thread(other, extents) for other in self._partners(op))])
         count = min(count, max(1, prod(extents) // (workers.warps * workers.lanes)))
@@ -201,7 +202,7 @@ def descriptor_tile(op: Op) -> TensorType | None:
 def descriptor_layout(tile: TensorType, workers: Workers) -> Blocked:
     """Row-major, as many neighbours per thread as one access to shared memory takes."""
     cga = cga_layout(layout_of_type(tile))
-    share = prod(shape_per_cta(tile.shape, cga)) // (workers.warps * workers.lanes)
+    share = prod(shape_of_block(tile.shape, cga)) // (workers.warps * workers.lanes)
     count = min(max(1, share), WIDEST_ACCESS // tile.bits)
     rank = len(tile.shape)
     return fill_cta(tile.shape, (*(1,) * (rank - 1), count), tuple(reversed(range(rank))), workers, cga)

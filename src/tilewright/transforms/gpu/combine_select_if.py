@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType
@@ -64,7 +65,7 @@ def _branch_for(select: Op) -> Op | None:
     if not isinstance(select.result.type, TensorType) or not select.result.uses:
         return None
     op = select.next
-    users = {_ancestor_in(user, select.block) for user in select.result.uses}
+    users = {ancestor_in(user, select.block) for user in select.result.uses}
     while op is not None:
         if op in users:
             return None
@@ -72,14 +73,6 @@ def _branch_for(select: Op) -> Op | None:
             return op
         op = op.next
     return None
-
-
-def _ancestor_in(op: Op, block: Block | None) -> Op | None:
-    """`op` or the op around it that stands in `block`; None when that is another block."""
-    inner: Op | None = op
-    while inner is not None and inner.block is not block:
-        inner = inner.parent
-    return inner
 
 
 def _yield_choices(branch: Op, selects: Sequence[Op]) -> None:

@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.gpu.loop_fusion import Fusion, Inner, Place, ancestor_in
+from tilewright.transforms.gpu.loop_fusion import Fusion, Inner, Place
 from tilewright.transforms.licm import hoist_out_of
 from tilewright.transforms.matching import is_inside
 

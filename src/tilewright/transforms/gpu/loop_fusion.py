@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.ir.attributes import Attribute, Keyword, Location, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
@@ -111,14 +112,6 @@ class Part(NamedTuple):
 
     ops: list[Op]
     outputs: list[Value]
-
-
-def ancestor_in(op: Op, block: Block) -> Op | None:
-    """`op` or the op around it that stands in `block`."""
-    inner: Op | None = op
-    while inner is not None and inner.block is not block:
-        inner = inner.parent
-    return inner
 
 
 def _parts(body: Block, loops: Sequence[Op]) -> list[Part]:

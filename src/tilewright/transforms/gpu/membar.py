@@ -18,7 +18,8 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
-from tilewright.analysis.shared_memory import Allocation, Buffer, allocate, callee_of
+from tilewright.analysis.shared_memory import Allocation, Buffer, allocate
+from tilewright.dialects.tt_function import callee_of
 from tilewright.ir.attributes import DenseArray, Keyword
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType, TensorType, Type

@@ -41,7 +41,7 @@ def _place(op: Op, behind: Op) -> bool:
 def _sink_conversion(op: Op) -> bool:
     if op.name != "ttg.convert_layout":
         return False
-    users = {ancestor_in(op.block, user) for user in op.results[0].uses} if op.block is not None else set()
+    users = {ancestor_in(user, op.block) for user in op.results[0].uses}
     last, following = None, op.next
     while following is not None and following not in users:
         if following.name == "ttg.local_dealloc":

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32, i64
 from tilewright.layouts.blocked import default_blocked
 from tilewright.layouts.encodings import SwizzledShared
 from tilewright.layouts.queries import shape_per_cta
-from tilewright.transforms.gpu.loop_fusion import ancestor_in
 from tilewright.transforms.gpu.pipelining.assign_latencies import DESCRIPTOR_LOADS
 from tilewright.transforms.gpu.pipelining.async_loads import (
     AsyncLoad,

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.transforms.gpu.loop_fusion import ancestor_in
 from tilewright.transforms.gpu.pipelining.assign_latencies import LATENCY, can_be_pipelined
 from tilewright.transforms.gpu.pipelining.schedule import (
     LAST_STAGE,
