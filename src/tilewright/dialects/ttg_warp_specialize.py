@@ -52,6 +52,7 @@ def _parse_specialize(parser: Parser, definition: OpDefinition) -> Op:
     attributes: dict[str, Attribute] = parser.attributes() if parser.keyword("attributes") else {}
     parser.expect("default")
     default = parser.region()
+    place = parser.place(parser.position)
     warps: list[int] = []
     regions: list[Region] = []
     while parser.match(_PARTITION):
@@ -64,7 +65,8 @@ def _parse_specialize(parser: Parser, definition: OpDefinition) -> Op:
     signature = parser.signature()
     attributes["partitionNumWarps"] = DenseArray(i32, tuple(warps))
     holder = Block()
-    holder.append(Op(OPS[PARTITIONS], parser.resolve_all(captures, signature.inputs), (), {}, regions))
+    operands = parser.resolve_all(captures, signature.inputs)
+    holder.append(Op(OPS[PARTITIONS], operands, (), {}, regions, location=place))
     return Op(definition, (), signature.outputs, attributes, [default, Region([holder])])
 
 

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from tilewright.ir.attribute_parser import AttributeParser
-from tilewright.ir.attributes import Attribute, CallLocation, FusedLocation, Location, NameLocation
+from tilewright.ir.attributes import UNKNOWN, Attribute, CallLocation, FusedLocation, Location, NameLocation
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import GENERIC_FORM, OPS, SPELLINGS, Effect, OpDefinition
 from tilewright.ir.errors import counted
@@ -182,6 +182,10 @@ class Parser(AttributeParser):
         self._forward = outer
 
     # Ops
+
+    def place(self, position: int) -> Location:
+        """Where an op comes from whose text starts at `position` and does not say; here nobody asks."""
+        return UNKNOWN
 
     def operation(self) -> Op:
         """One op, with the names of its results and its location."""

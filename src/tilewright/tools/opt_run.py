@@ -45,14 +45,15 @@ class PlacingParser(Parser):
         start = self.position
         op = super().operation()
         if op.location is UNKNOWN:
-            op.location = self._place(start)
+            op.location = self.place(start)
         for region in op.regions:
             first = region.blocks[0].first if region.blocks else None
             if first is not None and first.location is UNKNOWN:  # no text of its own
                 first.location = op.location
         return op
 
-    def _place(self, position: int) -> FileLocation:
+    def place(self, position: int) -> FileLocation:
+        """That place in the file."""
         line_start = self.text.rfind("\n", 0, position) + 1
         return FileLocation(self.file, self.text.count("\n", 0, position) + 1, position - line_start + 1)
 
