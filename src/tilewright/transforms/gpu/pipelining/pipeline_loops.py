@@ -10,10 +10,12 @@ scf.for … {                              copies of the first two tiles
 from __future__ import annotations
 
 from tilewright.ir.core import Op
-from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions
+from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.expand_loops import expand_loops
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.predicates import simplify_arithmetic
+from tilewright.transforms.gpu.pipelining.product_waits import launch_products
+from tilewright.transforms.gpu.pipelining.schedule import loops_of
 from tilewright.transforms.gpu.pipelining.waits import update_waits
 
 DEFAULT = StageOptions()
@@ -23,5 +25,8 @@ def pipeline_loops(module: Op, options: StageOptions = DEFAULT) -> None:
     """Pipeline the loops of `module` as their schedules say."""
     lower_loops(module)  # loads become copies that run on
     expand_loops(module)  # stages of several steps run in one
+    for loop in loops_of(module):
+        if stages_of(loop, options.num_stages) >= 1:
+            launch_products(loop)  # products run on, too
     update_waits(module)  # copies of later steps need not have arrived
     simplify_arithmetic(module)

@@ -1,0 +1,233 @@
+"""Matrix products of warp groups run on while the loop goes ahead.
+
+    %d = ttng.warp_group_dot %a, %b, %c                      %d = ttng.warp_group_dot %a, %b, %c {isAsync = true}
+    scf.yield %d                                     ->      %w:3 = ttng.warp_group_dot_wait %d, %a, %b {pendings = 1}
+                                                             scf.yield %w#0
+
+A product may still run when the next step begins if only that step's product adds to its result, and nobody overwrites
+its buffers before that; a wait for all but the products of this step holds the buffers of the step before. Every other
+product is waited for at once. Behind the loop all are waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import MemDescType, TensorType, f32, i32
+from tilewright.layouts.encodings import Distributed, NvidiaMma, encoding
+from tilewright.layouts.movement import Movement, movement
+from tilewright.transforms.gpu.pipelining.schedule import body_of
+from tilewright.transforms.gpu.pipelining.split_products import split_product
+from tilewright.transforms.gpu.pipelining.writer import Writer
+from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.matching import is_inside
+
+PRODUCT = "ttng.warp_group_dot"
+WAIT = "ttng.warp_group_dot_wait"
+BUFFER_VIEWS = frozenset(("ttg.convert_layout", "ttg.memdesc_trans", "ttg.memdesc_reshape", "ttg.memdesc_subslice"))
+"""What may stand between a buffer of a ring and a product."""
+
+
+def launch_products(loop: Op) -> None:
+    """Let the products in the body of `loop` run on as far as they may."""
+    running: dict[Op, int] = {}
+    for product in [op for op in body_of(loop) if op.name == PRODUCT]:
+        product.attributes = {**product.attributes, "isAsync": True}
+        carried = _carried_by(product, loop)
+        if carried is None:
+            _wait_behind(product, product.results, 0)
+        else:
+            running[product] = carried
+    if not running:
+        return
+    if not _full_waits(loop):
+        running = {part: carried for product, carried in running.items() for part in split_product(product)}
+    _wait_in_loop(loop, list(running))
+    _wait_behind(loop, [loop.results[carried] for carried in running.values()], 0)
+
+
+# --- which may run on ---------------------------------------------------------------------------------------------
+
+
+def _carried_by(product: Op, loop: Op) -> int | None:
+    """The number of the loop's value that is the result of `product`, if that may run on; None: it may not."""
+    left, right, accumulator = product.operands[:3]
+    if not _is_kept(left, loop) or not _is_kept(right, loop) or accumulator.type.scalar is not f32:
+        return None
+    carried = _yielded_as(product, loop)
+    if carried is None:
+        return None
+    argument = loop.regions[0].block.args[carried + 1]
+    if all(_only_accumulates(user, argument) for user in argument.uses):
+        return carried
+    for wait in _full_waits(loop)[:1]:
+        if all(_is_behind(user, wait) for user in argument.uses):
+            _thread(wait, [argument])
+            return carried
+    return None
+
+
+def _is_kept(operand: Value, loop: Op) -> bool:
+    """Whether the next step leaves the memory of `operand` alone: it is a part of a ring, or from outside."""
+    if isinstance(operand.type, TensorType):
+        return True
+    seen: set[Value] = set()
+    while is_inside(operand, loop):
+        op = operand.op
+        if op is not None:
+            if op.name not in BUFFER_VIEWS:
+                return op.name == "ttg.memdesc_index"
+            operand = op.operands[0]
+        elif operand in seen or operand.index == 0:
+            return True  # handed round, from outside
+        else:
+            seen.add(operand)
+            operand = loop.regions[0].block.terminator.operands[operand.index - 1]
+    return True
+
+
+def _yielded_as(product: Op, loop: Op) -> int | None:
+    """Which value that steps hand on is the result of `product`; None if somebody else in the loop needs it, too."""
+    body, found = loop.regions[0].block, None
+    waiting = list(_uses(product.result))
+    while waiting:
+        user, index = waiting.pop()
+        if user.block is body:
+            if _is_free(user):
+                waiting += _uses(user.result)
+            elif user.definition.terminator and found is None:
+                found = index
+            else:
+                return None
+            continue
+        branch = user.parent
+        if branch is None or branch.name != "scf.if":
+            return None
+        if user.definition.terminator:
+            waiting += _uses(branch.results[index])
+    return found
+
+
+def _uses(value: Value) -> Iterator[tuple[Op, int]]:
+    for user in value.uses:
+        for index, operand in enumerate(user.operands):
+            if operand is value:
+                yield user, index
+
+
+def _is_free(op: Op) -> bool:
+    """Whether `op` only names registers anew."""
+    if op.name in ("tt.reshape", "tt.trans"):
+        return True
+    if op.name != "ttg.convert_layout":
+        return False
+    source, result = distributed_of(op.operands[0]), distributed_of(op.result)
+    assert isinstance(op.result.type, TensorType), "tiles are converted"
+    return movement(source, result, op.result.type.shape) is Movement.NOTHING
+
+
+def _only_accumulates(user: Op, value: Value) -> bool:
+    """Whether `user` is a product that adds to `value`, or leads to such products only."""
+    if user.name == PRODUCT:
+        return all(operand is not value for index, operand in enumerate(user.operands) if index != 2)
+    return _is_free(user) and all(_only_accumulates(other, user.result) for other in user.result.uses)
+
+
+# --- waits --------------------------------------------------------------------------------------------------------
+
+
+def _full_waits(loop: Op) -> list[Op]:
+    """The waits of the body of `loop` that wait for everything."""
+    return [op for op in body_of(loop) if op.name == WAIT and op.attributes["pendings"] == Number(0, i32)]
+
+
+def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
+    """Wait behind `op` until only so many products run, and let the users of `values` use what the wait gives."""
+    _wait(Writer.behind(op), values, pendings)
+
+
+def _wait(writer: Writer, values: Sequence[Value], pendings: int) -> None:
+    _thread(writer.op(WAIT, [[]], (), {"pendings": Number(pendings, i32)}), values)
+
+
+def _thread(wait: Op, values: Sequence[Value]) -> None:
+    """Let the users of `values` behind `wait` use what it gives, and keep the buffers that it waits for alive."""
+    products: dict[Op, None] = {}
+    for value in values:
+        _collect_products(value.op, wait.block, products, set())
+    buffers = [value for product in products for value in product.operands if isinstance(value.type, MemDescType)]
+    new = [value for value in dict.fromkeys((*values, *buffers)) if value not in wait.operands]
+    users = {value: [user for user in value.uses if _is_behind(user, wait)] for value in new}
+    wait.set_operands([*wait.operands, *new])
+    for value in new:
+        result = Value(value.type, wait, len(wait.results))
+        wait.results.append(result)
+        if not isinstance(value.type, MemDescType):
+            for user in users[value]:
+                user.set_operands([result if operand is value else operand for operand in user.operands])
+
+
+def _collect_products(op: Op | None, block: Block | None, found: dict[Op, None], seen: set[Op]) -> None:
+    """The products in `block` that `op` depends on."""
+    if op is None or op in seen:
+        return
+    seen.add(op)
+    if op.name == PRODUCT:
+        found[op] = None
+    elif op.block is block:
+        for value in op.operands:
+            _collect_products(value.op, block, found, seen)
+
+
+def _is_behind(op: Op, wait: Op) -> bool:
+    """Whether `op`, or what it is in, follows `wait`."""
+    assert wait.block is not None, "a wait is in a block"
+    ancestor = ancestor_in(op, wait.block)
+    later = wait.next
+    while later is not None and later is not ancestor:
+        later = later.next
+    return later is not None
+
+
+def _wait_in_loop(loop: Op, running: Sequence[Op]) -> None:
+    """Wait for the products of the step before."""
+    if _full_waits(loop):
+        return  # never more than the products behind that wait run
+    for product in running:
+        _wait_in_front_of_users(product)
+    for product in running:
+        if _overwrites_registers(product, loop):
+            _wait_behind(product, product.results, len(running) - 1)
+    if not _overwrites_registers(running[-1], loop):
+        _wait_behind(running[-1], [product.result for product in running], len(running))
+
+
+def _wait_in_front_of_users(product: Op) -> None:
+    """Wait in every block in front of the first op that uses the result other than by adding to it."""
+    users: dict[Block, list[Op]] = {}
+    for user, index in _uses(product.result):
+        accumulates = user.name == PRODUCT and index == 2
+        if user.block is not None and user.name != "scf.yield" and not accumulates:
+            users.setdefault(user.block, []).append(user)
+    for block, others in users.items():
+        first = next(op for op in block if op in others)
+        _wait(Writer(first), [product.result], 0)
+
+
+def _overwrites_registers(product: Op, loop: Op) -> bool:
+    """Whether the next step writes the registers of the left operand: it must not while the product runs."""
+    left = product.operands[0]
+    if not isinstance(left.type, TensorType) or not is_inside(left, loop):
+        return False
+    if left.op is not None and left.op.name == "ttg.convert_layout":
+        return not isinstance(_layout(left.op.operands[0]), NvidiaMma)
+    return True
+
+
+def _layout(value: Value) -> Distributed:
+    layout = encoding(getattr(value.type, "encoding", "") or "")
+    assert isinstance(layout, Distributed), "a tile in registers"
+    return layout
