@@ -50,6 +50,9 @@ from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
+from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
+from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
+from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
@@ -141,6 +144,7 @@ PASSES: tuple[Row, ...] = (
     Row("loop_aware_cse", loop_aware_cse, ("triton-loop-aware-cse",)),
     Row("loop_peeling", peel_marked_loops, ("triton-test-loop-peeling",)),
     Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
+    Row("lower_loops", lower_loops, ("tritongpu-test-pipeline-lower-loop",), "TTGIR"),
     Row("membar", membar, ("test-print-membar",), "TTGIR"),
     Row(
         "optimize_descriptor_encoding",
@@ -148,6 +152,7 @@ PASSES: tuple[Row, ...] = (
         ("triton-nvidia-optimize-descriptor-encoding",),
         "TTGIR",
     ),
+    Row("pipeline_loops", pipeline_loops, ("tritongpu-pipeline",), "TTGIR", StageOptions),
     Row("reduce_data_duplication", reduce_data_duplication, ("tritongpu-reduce-data-duplication",), "TTGIR"),
     Row("remove_layout_conversions", remove_layout_conversions, ("tritongpu-remove-layout-conversions",), "TTGIR"),
     Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
@@ -160,6 +165,7 @@ PASSES: tuple[Row, ...] = (
     ),
     Row("rewrite_tensor_pointer", rewrite_tensor_pointer),
     Row("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis, ("triton-rewrite-tensor-pointer",)),
+    Row("schedule_loops", schedule_loops, ("tritongpu-schedule-loops",), "TTGIR"),
     Row("structure_control_flow", structure_control_flow),
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
     Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
