@@ -212,8 +212,8 @@ def _apply_in_region(
     rewriter = REWRITER.get()(region)
     isolated: list[Op] = []
     ops = list(_walk_visible(region, isolated))
-    for op in isolated:
-        rewriter.changed |= apply_rules(op, rules, folds=folds, folded=folded, limit=limit)
+    for inner in isolated:
+        rewriter.changed |= apply_rules(inner, rules, folds=folds, folded=folded, limit=limit)
     rewriter.start(ops, rules.keys() if folded else rules.keys() | folds.keys())
     budget = limit * (len(rewriter._worklist) + 100)
     while (op := rewriter.next_op()) is not None:
