@@ -100,14 +100,9 @@ class NativeRuntime:
         python, system = ctypes.pythonapi, ctypes.CDLL(None)
         addresses = {name: python_memory.function_address(python, name) for name in C_FUNCTIONS}
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
-        poke(self.table, TABLE.pack(**addresses, pool=self.pool))
-        known = {"bool": bool, "float": float, "int": int, "list": list, "tuple": tuple}
-        for name, kind in known.items():
-            self.set_object(f"type_{name}", kind)
+        poke(self.table, TABLE.pack(**addresses, **_FOR_EVER, pool=self.pool))
         if python_memory.ndarray_is_as_expected():
             self.set_object("type_ndarray", np.ndarray)
-        self.set_object("none", None)
-        self.set_object("true", True)
         self.set_object("bound_type", self._bound_type())
 
     def _fill_pool(self) -> None:
@@ -149,6 +144,10 @@ class NativeRuntime:
         make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
         return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]  # made through ctypes
 
+
+_FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, float, int, list, tuple)}
+_FOR_EVER |= {"none": id(None), "true": id(True)}
+"""Objects that Python never takes away."""
 
 _T_PYSSIZET, _READONLY = 19, 1
 _PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_MEMBERS = 50, 52, 72
@@ -246,8 +245,8 @@ def _write_blob(path: str, blob: Blob) -> None:
 
 
 def _ticks_per_microsecond(now: Callable[[], int]) -> float:
-    """The speed of the native clock, over 50 µs."""
+    """The speed of the native clock, over 20 µs."""
     ticks, started = now(), time.perf_counter_ns()
-    while (elapsed := time.perf_counter_ns() - started) < 50_000:
+    while (elapsed := time.perf_counter_ns() - started) < 20_000:
         pass
     return max(1.0, (now() - ticks) * 1000 / elapsed)
