@@ -5,8 +5,8 @@
     %b = ttg.local_alloc : () -> !ttg.memdesc<16x16xf16, …>     offset 0, 512 bytes: %a is over
 
 Three kinds of buffers: explicit ones (`ttg.local_alloc`), the scratch memory that single ops need while they run
-(`scratch_memory`), and for every call what the callee needs. Views, loops and branches carry buffers under other names;
-a buffer lives as long as any of its names.
+(`scratch_memory`), and for every call what the callee needs. A buffer lives as long as any of its names
+(`buffer_aliases`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import prod
 
+from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_memory
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.analysis.value_flow import Edge, flow_edges, propagate
 from tilewright.dialects.tt_function import callee_of
-from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_warp_specialize import partition_warps
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Region, Value
@@ -31,23 +30,6 @@ from tilewright.support.named_tuple import NamedTuple
 
 SCRATCH_ALIGNMENT = 128
 CAPTURE_ALIGNMENT = 8
-VIEWS = frozenset(
-    {
-        "ttg.memdesc_index",
-        "ttg.memdesc_subslice",
-        "ttg.memdesc_trans",
-        "ttg.memdesc_reshape",
-        "ttg.memdesc_reinterpret",
-    }
-)
-CARRIERS = frozenset(
-    {
-        *VIEWS,
-        *("arith.select", "cf.br", "cf.cond_br", "scf.condition", "scf.for", "scf.while", "scf.yield"),
-        *("ttg.warp_specialize", "ttg.warp_yield"),
-    }
-)
-"""Ops whose results or targets are other names of the buffers that they get."""
 
 
 class Buffer(NamedTuple):
@@ -165,9 +147,9 @@ def _wanted(function: Op, callees: dict[str, Allocation], scratch: ScratchSize) 
 
 def _explicit(op: Op) -> Iterator[Buffer]:
     type = op.results[0].type
-    assert isinstance(type, MemDescType), "an allocation gives a memory descriptor"
-    if type.space != SHARED_MEMORY:
+    if not is_in_shared_memory(op.results[0]):
         return
+    assert isinstance(type, MemDescType), "an allocation gives a memory descriptor"
     layout = encoding(type.encoding)
     given = op.attributes.get("alignment")
     alignment = int(given.value) if isinstance(given, Number) else _alignment(layout)
@@ -191,18 +173,12 @@ def buffer_bytes(type: MemDescType, layout: Encoding) -> int:
 
 
 def _names(function: Op, buffers: list[Buffer]) -> dict[Value, set[int]]:
-    start: dict[Value, set[int]] = {}
+    parts: dict[Op, list[int]] = {}
     for index, buffer in enumerate(buffers):
         if buffer.kind == "explicit":
-            start.setdefault(buffer.owner.results[0], set()).add(index)
-    return propagate(function.walk(), start, _carried)
-
-
-def _carried(op: Op) -> Iterator[Edge]:
-    if op.name in VIEWS:
-        yield op.operands[0], op.results[0]
-    elif op.name in CARRIERS or op.name == "scf.if":
-        yield from flow_edges(op)
+            parts.setdefault(buffer.owner, []).append(index)
+    behind = allocations_behind(function)
+    return {value: {index for op in allocations for index in parts[op]} for value, allocations in behind.items()}
 
 
 def _requests(function: Op, buffers: list[Buffer], names: dict[Value, set[int]]) -> list[Request]:

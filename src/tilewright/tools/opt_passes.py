@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tilewright.analysis.axis_info import alignment_remarks
+from tilewright.analysis.buffer_aliases import alias_remarks
 from tilewright.analysis.shared_memory import allocation_remarks
 from tilewright.backends.cpu.carry_buffers import carry_buffers
 from tilewright.backends.cpu.carry_offsets import carry_offsets
@@ -186,6 +187,7 @@ CPU_PASSES: tuple[Row, ...] = (
 
 REPORTS: tuple[Report, ...] = (
     Report("alignment", alignment_remarks, ("test-print-alignment",)),
+    Report("alias", alias_remarks, ("test-print-alias",)),
     Report("allocation", allocation_remarks, ("test-print-allocation",)),
 )
 

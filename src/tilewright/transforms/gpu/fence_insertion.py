@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.analysis.buffer_aliases import VIEWS
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import MemDescType
 
 DOTS = frozenset(("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"))
-VIEWS = frozenset(f"ttg.memdesc_{kind}" for kind in ("index", "subslice", "trans", "reshape", "reinterpret"))
 FENCE = "ttng.fence_async_shared"
 LOOPS = ("scf.for", "scf.while")
 FIRST_CAPABILITY = 90

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from tilewright.analysis.buffer_aliases import VIEWS
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value
@@ -29,7 +30,6 @@ from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.shared_choice import cga_with_rank, with_rank
 from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.gpu.fence_insertion import VIEWS
 from tilewright.transforms.gpu.workers import workers_of
 
 DESCRIPTOR_BYTES = 128

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.axis_info import AxisInfo
+from tilewright.analysis.buffer_aliases import VIEWS
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, TensorDescType, TensorType
@@ -16,7 +17,6 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, SwizzledShared, encoding
 from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import cga_layout, order
-from tilewright.transforms.gpu.fence_insertion import VIEWS
 from tilewright.transforms.gpu.pipelining.assign_latencies import (
     DESCRIPTOR_LOADS,
     LOADS,

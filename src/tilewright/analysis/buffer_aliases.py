@@ -1,0 +1,111 @@
+"""Which buffers a memory descriptor may name: the allocations that flow into it.
+
+    %a = ttg.local_alloc                                   %a: {%a}
+    %v = ttg.memdesc_index %a[%i]                          %v: {%a}
+    %r = scf.if %c { scf.yield %a } else { scf.yield %b }  %r: {%a, %b}
+
+Views, loops, branches and partitions of warps carry buffers under other names; any other op ends the way of a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.ttg_attributes import SHARED_MEMORY
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import MemDescType
+
+VIEWS = frozenset(
+    {
+        "ttg.memdesc_index",
+        "ttg.memdesc_subslice",
+        "ttg.memdesc_trans",
+        "ttg.memdesc_reshape",
+        "ttg.memdesc_reinterpret",
+    }
+)
+CARRIERS = frozenset(
+    {
+        *("arith.select", "cf.br", "cf.cond_br", "scf.condition", "scf.for", "scf.if", "scf.while", "scf.yield"),
+        *("ttg.warp_specialize", "ttg.warp_yield"),
+    }
+)
+"""Ops whose results or targets are other names of the buffers that they get."""
+
+
+def is_in_shared_memory(value: Value) -> bool:
+    """Whether `value` is a buffer in shared memory."""
+    return isinstance(value.type, MemDescType) and value.type.space == SHARED_MEMORY
+
+
+def allocations_behind(function: Op) -> dict[Value, set[Op]]:
+    """For each memory descriptor of `function` the `ttg.local_alloc` ops whose buffers it may name."""
+    allocations = (op for op in function.walk() if op.name == "ttg.local_alloc" and is_in_shared_memory(op.results[0]))
+    return propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
+
+
+def _carried(op: Op) -> Iterator[Edge]:
+    if op.name in VIEWS:
+        yield op.operands[0], op.results[0]
+    elif op.name in CARRIERS:
+        yield from flow_edges(op)
+
+
+def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
+    """Which buffers each value may name, in the words of Triton's `-test-print-alias`.
+
+    A value that a loop carries is said to name what it names in the loop's first round.
+    """
+    for function in [op for op in module.walk() if op.name == "tt.func"]:
+        behind, names = allocations_behind(function), _mlir_names(function)
+        for op in function.walk():
+            for value, shown in _shown_at(op):
+                if known := sorted(names[allocation.results[0]] for allocation in behind.get(shown, ())):
+                    yield op, f"{names[value]} -> {','.join(known)}"
+
+
+def _shown_at(op: Op) -> Iterator[tuple[Value, Value]]:
+    """The values that the report tells of at `op`, and whose buffers it tells of each."""
+    if op.name in ("cf.br", "cf.cond_br") and op.block is not None:
+        yield from ((argument, argument) for argument in op.block.args)
+    if op.name == "scf.for":
+        yield from zip(op.regions[0].block.args[1:], op.operands[3:], strict=True)
+    yield from ((result, result) for result in op.results)
+
+
+def _mlir_names(function: Op) -> dict[Value, str]:
+    """The names that MLIR prints for values: `%3`, `%3#1`, `%arg0`; constants, which have no number, as `%cst`.
+
+    Regions side by side use the same numbers.
+    """
+    names: dict[Value, str] = {}
+
+    def visit(region: Region, number: int, argument: int) -> None:
+        nested: list[Region] = []
+        for block in region.blocks:
+            if block is region.blocks[0]:
+                names.update({value: f"%arg{argument + place}" for place, value in enumerate(block.args)})
+                argument += len(block.args)
+            else:
+                names.update({value: f"%{number + place}" for place, value in enumerate(block.args)})
+                number += len(block.args)
+            number = _name_results(block, number, names)
+            nested += (inner for op in block for inner in op.regions)
+        for inner in nested:
+            visit(inner, number, argument)
+
+    visit(function.regions[0], 0, 0)
+    return names
+
+
+def _name_results(block: Block, number: int, names: dict[Value, str]) -> int:
+    """Name the results of the ops in `block` from `number` on; the next number."""
+    for op in block:
+        if op.name == "arith.constant":
+            names[op.results[0]] = "%cst"
+            continue
+        for place, value in enumerate(op.results):
+            names[value] = f"%{number}#{place}" if len(op.results) > 1 else f"%{number}"
+        number += bool(op.results)
+    return number
