@@ -18,6 +18,7 @@ import sys
 import tilewright, tilewright.language as tl
 BLOCK: tl.constexpr = tl.constexpr(4)
 tl.const
+assert not hasattr(tl, "__wrapped__"), "as tools ask any object"
 assert "tilewright.language.names" not in sys.modules
 {statement}
 assert "tilewright.language.names" in sys.modules
