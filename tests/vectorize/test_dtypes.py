@@ -103,8 +103,13 @@ def test_a_python_integer_that_does_not_fit_is_refused() -> None:
 def test_division_by_zero_warns_and_gives_zero() -> None:
     for expression in ("a // b", "a % b"):
         divide = tw.vectorize(function(expression))
-        with pytest.warns(RuntimeWarning, match="divide by zero"):
-            assert divide(np.array([7, 8, 9]), np.array([2, 0, 4]))[1] == 0
+        for _ in range(2):
+            with pytest.warns(RuntimeWarning, match="divide by zero") as told:
+                assert divide(np.array([7, 8, 9]), np.array([2, 0, 4]))[1] == 0
+            assert told[0].filename == __file__
+    with pytest.warns(RuntimeWarning, match="divide by zero") as told:
+        tw.vectorize(function("a // b")).reduce(np.array([7, 0, 4]))
+    assert told[0].filename == __file__
 
 
 def test_integers_to_negative_powers_are_refused() -> None:

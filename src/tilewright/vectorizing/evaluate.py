@@ -18,7 +18,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NotCallable, UndefinedName, WrongUnpacking
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.inlining import bind_arguments
-from tilewright.frontends.operations import Method
+from tilewright.frontends.operations import Method, pack
 from tilewright.frontends.python_function import is_python_builtin
 from tilewright.ir.attributes import FileLocation
 from tilewright.language.python_code import UnsupportedSyntax
@@ -32,6 +32,8 @@ from tilewright.vectorizing.frame import Frame
 from tilewright.vectorizing.functions import known
 
 MAX_DEPTH = 64
+CONTAINER_FUNCTIONS = (enumerate, len, list, pack, reversed, sum, tuple, zip)
+"""Python's own that ask nothing of the numbers in a tuple, or only add them."""
 
 
 def _load(frame: Frame, step: hir.Load) -> None:
@@ -93,7 +95,8 @@ def called(frame: Frame, callee: Any, arguments: list[Any], keywords: dict[str, 
         return _inlined(frame, python, arguments, keywords, location)
     if not callable(callee):
         raise frame.fail(NotCallable(describe(callee)), location)
-    if computes and not isinstance(getattr(callee, "__self__", None), Element):
+    is_method = isinstance(getattr(callee, "__self__", None), Element)
+    if computes and not is_method and not any(callee is known for known in CONTAINER_FUNCTIONS):
         raise frame.fail(NotVectorizable(getattr(callee, "__name__", describe(callee))), location)
     return callee(*arguments, **keywords)
 

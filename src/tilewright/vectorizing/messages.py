@@ -24,8 +24,12 @@ def flag_of(message: str) -> int:
     return FLAGS.get(message, ASSERTION)
 
 
-def tell(flags: int) -> None:
+def tell(flags: int, *, depth: int = 6) -> None:
     """Raise or warn as the bits say.
+
+    Args:
+        flags: the bits.
+        depth: how many calls above is the user's program, this one included.
 
     Raises:
         AssertionError: an assertion of the function does not hold.
@@ -39,4 +43,4 @@ def tell(flags: int) -> None:
     if flags & FLAGS[NEGATIVE_POWER]:
         raise ValueError(NEGATIVE_POWER)
     if flags & FLAGS[ZERO_DIVISION]:
-        warnings.warn(ZERO_DIVISION, RuntimeWarning, stacklevel=3)
+        warnings.warn(ZERO_DIVISION, RuntimeWarning, stacklevel=depth)

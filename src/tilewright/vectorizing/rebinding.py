@@ -44,7 +44,7 @@ class _Copies:
         """What takes the place of a global value."""
         if isinstance(value, ModuleType):
             return _Module(self, value) if _is_covered(value) else value
-        if isinstance(value, FunctionType) and not value.__module__.startswith(("tilewright", "numpy")):
+        if isinstance(value, FunctionType) and not (value.__module__ or "").startswith(("tilewright", "numpy")):
             return self.copy(value)
         if isinstance(value, (BuiltinFunctionType, type, FunctionType)) and known(value) is not None:
             return _dispatching(value)

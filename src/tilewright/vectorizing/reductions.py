@@ -84,7 +84,7 @@ def _folded(function: Any, native: NativeSide, values: Array, kind: Kind, initia
     prepared = Prepared(code, going, sizes, may_repeat=False, cost=function.cost(request))
     flags = prepared.run(native, [address_of(total), address_of(values)])
     if flags:
-        tell(flags)
+        tell(flags, depth=5)
     return total
 
 
