@@ -32,6 +32,8 @@ SWITCHES = {
     "mlir-use-nameloc-as-prefix": "names",
 }
 IGNORED = ("mlir-print-local-scope", "mlir-disable-threading", "o")
+RENAMED = {"canonicalize": "canonicalize_as_triton"}
+"""Flags of passes of which we have two forms."""
 FOREIGN = ("test-tritonamdgpu-", "get-scratch-size-function=")
 """Passes of other back ends, and options that replace a C++ function: RUN lines with them say nothing about ours."""
 
@@ -180,6 +182,7 @@ def _opt_command(arguments: Sequence[str], options: Mapping[str, str]) -> OptCom
         elif name in SWITCHES:
             facts[SWITCHES[name]] = True
         else:
+            argument = RENAMED.get(name, argument)
             passes.append(argument if name not in options else f"{argument}={options[name]}")
     return OptCommand(tuple(passes), **facts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rewriting_cases import check
 
-from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.canonicalize import canonicalize, canonicalize_as_triton
 
 
 def test_known_condition() -> None:
@@ -247,6 +247,10 @@ def test_unchanged_value_of_while() -> None:
 
 def test_unneeded_value_of_while() -> None:
     check(canonicalize, NXY, WHILE.format("%a, %b", "%c1", "%s"), WHILE_ONE.format("%c1"))
+
+
+def test_triton_keeps_what_goes_round_for_itself() -> None:
+    check(canonicalize_as_triton, NXY, WHILE.format("%a, %b", "%c1", "%s"), None)
 
 
 def test_changing_value_of_while_stays() -> None:

@@ -48,6 +48,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 
+OWN_RULES = frozenset({control_flow_rules.unused_in_for, control_flow_rules.unused_in_while})
+"""Rules that Triton has not: values that go round a loop only for themselves stay there."""
+TRITONS_RULES = {name: tuple(rule for rule in rules if rule not in OWN_RULES) for name, rules in RULES.items()}
+
+
 def canonicalize(module: Op) -> bool:
     """Bring every function of `module` into canonical form; returns whether anything changed."""
     return rewrite_functions(module, RULES, folds=FOLDS)
+
+
+def canonicalize_as_triton(module: Op) -> bool:
+    """As `canonicalize`, with the rules only that Triton has; returns whether anything changed."""
+    return rewrite_functions(module, TRITONS_RULES, folds=FOLDS)
