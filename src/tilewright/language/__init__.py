@@ -19,7 +19,7 @@ _late: dict[str, Any] = {}
 def __getattr__(name: str) -> Any:
     if name in _SIGNATURES:
         _give({name: getattr(import_module(_SIGNATURES[name]), name)})
-    elif "load" not in _late and (name == "__all__" or not name.startswith("_")):
+    elif "__all__" not in _late and (name == "__all__" or not name.startswith("_")):  # it comes last in that file
         _give(vars(import_module("tilewright.language.names")))
     if name not in _late:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
