@@ -39,6 +39,8 @@ def slow(statement: str) -> Any:
         slow("tl.core"),
         slow("dir(tl)"),
         slow("from tilewright.language import math"),
+        slow("import tilewright.language.names"),
+        slow("import tilewright.language.standard; tl.zeros"),
         slow("hasattr(tl, 'x')"),
     ],
 )
