@@ -219,12 +219,12 @@ def _is_same(expected: Expectation, said: Said) -> bool:
 
 
 def _diagnostics(text: str, name: str, command: OptCommand) -> list[Said]:
-    """The errors and remarks about a text."""
+    """The errors, warnings and remarks about a text."""
     try:
         with _limited():
             module = _read(text, name, command)
-            remarks = run_requests(module, _requests(command), levels=False)
-        return [Said("remark", source_of(op.location).line, said) for op, said in remarks]
+            said = run_requests(module, _requests(command), levels=False)
+        return [Said(kind, source_of(op.location).line, text) for op, text, kind in said]
     except ParseError as error:
         return [Said("error", error.line, error.problem)]
     except VerificationError as error:

@@ -13,14 +13,24 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.interpreter import accesses, assembly, buffers, control, folding, products, reports, shared_memory
+from tilewright.interpreter import (
+    accesses,
+    assembly,
+    buffers,
+    control,
+    folding,
+    products,
+    reports,
+    scaled_products,
+    shared_memory,
+)
 from tilewright.interpreter.machine import Extents, Machine
 from tilewright.interpreter.memory import Buffer, Memory, buffer_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 
-EXECUTED_IN = (accesses, assembly, buffers, control, folding, products, reports, shared_memory)
+EXECUTED_IN = (accesses, assembly, buffers, control, folding, products, reports, scaled_products, shared_memory)
 """The modules whose import enters the executors."""
 
 

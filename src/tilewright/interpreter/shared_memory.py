@@ -201,10 +201,15 @@ def _gen5_mma(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Se
     if given["pred"]:
         target = given["d"]
         target[...] = multiply_add(given["a"], given["b"], target if given["useD"] else np.zeros_like(target))
-        for barrier, wanted in zip(given["barriers"], given["barrier_preds"], strict=True):
-            if wanted:
-                copies_of(machine).arrive(barrier)
+        arrive_all(machine, given)
     return [TOKEN for _ in op.results]
+
+
+def arrive_all(machine: Machine, given: Mapping[str, Any]) -> None:
+    """A product is done: it tells the barriers that it was given."""
+    for barrier, wanted in zip(given["barriers"], given["barrier_preds"], strict=True):
+        if wanted:
+            copies_of(machine).arrive(barrier)
 
 
 # Copies by descriptor, which a barrier counts

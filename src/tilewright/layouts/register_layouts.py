@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.layouts.distributed import Blocked, DotOperand, Linear, NvidiaMma
 from tilewright.layouts.errors import demand
+from tilewright.layouts.keys import Bases
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.walk import REGISTERS, Walk, column_major, operand_order, row_major, without_steps_along
 
@@ -64,6 +65,25 @@ def nvidia_operand_layout(layout: DotOperand, parent: NvidiaMma, shape: tuple[in
     _mma_tile(walk, rows if layout.op_index == 0 else 8, width * steps, width, (outer, inner))
     walk.along_all("warp", parent.warps_per_cta, _warp_order(parent), copies_along=inner)
     return walk.fitted(shape, without_steps_along(parent.cga, inner), operand_order(layout.op_index, rank))
+
+
+def scale_layout(shape: tuple[int, ...], op_index: int, warps_per_cta: tuple[int, ...], cga: Bases) -> LinearLayout:
+    """The scales of a factor of `mma.sync` on sm_120: a row each, a thread has all of it, four or two threads the same.
+
+    Args:
+        shape: of the tile of scales: what is not summed over, and the groups of what is.
+        op_index: 0 for the left factor, 1 for the right one.
+        warps_per_cta: of the result.
+        cga: how blocks share the scales.
+    """
+    walk = Walk(2)
+    walk.along("register", 1, shape[1])
+    pair = [8, 0] if op_index == 0 else [0, 0]  # sixteen rows of the left factor for each eight columns of the right
+    walk.rows["lane"] += [pair, [0, 0], [1, 0], [2, 0], [4, 0]]
+    walk.covers((16 if op_index == 0 else 8, 1))
+    outer, inner = warps_per_cta if op_index == 0 else warps_per_cta[::-1]
+    walk.along_all("warp", (outer, inner), (1, 0) if op_index == 0 else (0, 1), copies_along=1)
+    return walk.fitted(shape, cga, (1, 0))
 
 
 def blocked_operand_layout(layout: DotOperand, parent: Blocked, shape: tuple[int, ...]) -> LinearLayout:

@@ -23,7 +23,7 @@ from tilewright.ir.observe import Firing, observing
 from tilewright.ir.printer import print_op
 from tilewright.ir.rewriter import RewriteLimitError
 from tilewright.tools.kernels import UsageError
-from tilewright.tools.opt_passes import Remark, Request, find_passes, listing
+from tilewright.tools.opt_passes import Request, Said, find_passes, listing
 from tilewright.tools.opt_run import Segment, read_module, run_requests, split_segments
 
 
@@ -98,10 +98,10 @@ class _Session:
             if self.options.explain:
                 stack.enter_context(observing(self._firings.append))
                 self._text = print_op(module)
-            remarks = run_requests(
+            said = run_requests(
                 module, self.requests, verify=self.options.verify_each, dump=self._after, timings=self.timings
             )
-        for remark in remarks:
+        for remark in said:
             print(remark_text(remark), file=sys.stderr)
         return print_op(module, locations=self.options.locations)
 
@@ -134,8 +134,7 @@ def _changed_lines(before: str, after: str) -> Iterator[str]:
             yield f"  {line[0]} {line[1:].strip()}"
 
 
-def remark_text(remark: Remark) -> str:
+def remark_text(said: Said) -> str:
     """`file:line:column: remark: …`."""
-    op, text = remark
-    place = source_of(op.location)
-    return f"{place.file}:{place.line}:{place.column}: remark: {text}"
+    place = source_of(said.op.location)
+    return f"{place.file}:{place.line}:{place.column}: {said.kind}: {said.text}"

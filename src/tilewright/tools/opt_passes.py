@@ -38,7 +38,7 @@ from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine
 from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
-from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
+from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul, forced_orders
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
@@ -92,6 +92,7 @@ class Row(NamedTuple):
         flags: what Triton's `triton-opt` calls it, without dashes.
         level: the modules it works on; TTGIR has layouts and `ttg.num-warps`.
         options: the dataclass of its second argument, if it takes one.
+        warnings: says which ops it will do something slow to.
     """
 
     name: str
@@ -99,6 +100,15 @@ class Row(NamedTuple):
     flags: tuple[str, ...] = ()
     level: Level = "any"
     options: type[Any] | None = None
+    warnings: Callable[[Op], Iterable[Remark]] | None = None
+
+
+class Said(NamedTuple):
+    """What a report or a pass says about an op."""
+
+    op: Op
+    text: str
+    kind: Literal["remark", "warning"] = "remark"
 
 
 class Report(NamedTuple):
@@ -124,7 +134,13 @@ class Request(NamedTuple):
 
 
 PASSES: tuple[Row, ...] = (
-    Row("accelerate_matmul", accelerate_matmul, ("tritongpu-accelerate-matmul",), "TTGIR"),
+    Row(
+        "accelerate_matmul",
+        accelerate_matmul,
+        ("tritongpu-accelerate-matmul",),
+        "TTGIR",
+        warnings=forced_orders,
+    ),
     Row("adopt_libraries", adopt_libraries),
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
     Row("assign_latencies", assign_latencies, ("tritongpu-assign-latencies",), "TTGIR", StageOptions),

@@ -19,7 +19,7 @@ from tilewright.ir.pass_manager import run_passes, verify_after
 from tilewright.ir.types import TensorType
 from tilewright.ir.verifier import verify
 from tilewright.tools.kernels import UsageError
-from tilewright.tools.opt_passes import Remark, Report, Request, Row
+from tilewright.tools.opt_passes import Report, Request, Row, Said
 
 assert dialects.__all__, "importing the dialects declares the ops"
 _SEPARATOR = re.compile(r"^[ \t]*// -----[^\n]*$", re.MULTILINE)
@@ -103,7 +103,7 @@ def run_requests(
     dump: Callable[[str, Op], None] | None = None,
     timings: dict[str, float] | None = None,
     levels: bool = True,
-) -> list[Remark]:
+) -> list[Said]:
     """Run passes and reports over `module`, which the passes change in place.
 
     Args:
@@ -115,24 +115,26 @@ def run_requests(
         levels: refuse passes for another kind of module.
 
     Returns:
-        what the reports say.
+        what the reports say, and what passes warn of.
 
     Raises:
         UsageError: a pass is for another kind of module.
         VerificationError: when a pass leaves malformed IR behind.
     """
-    remarks: list[Remark] = []
+    said: list[Said] = []
     for request in requests:
         row = request.row
         if isinstance(row, Report):
-            remarks += row.function(module)
+            said += (Said(*remark) for remark in row.function(module))
             continue
         if levels:
             _check_level(module, row)
+        if row.warnings is not None:
+            said += [Said(*warning, "warning") for warning in row.warnings(module)]
         run_passes(module, (request.step,), verify=verify, dump=dump, timings=timings)
     if not verify and requests:
         verify_after(module, requests[-1].row.name)
-    return remarks
+    return said
 
 
 def level_of(module: Op) -> str:

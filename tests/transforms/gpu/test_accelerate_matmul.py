@@ -98,13 +98,13 @@ def test_floats_need_permission() -> None:
     assert instruction(accelerated(product(64, 64, 32, "f32", precision=", inputPrecision = tf32"), 80)) is not None
 
 
-@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("capability", [80, 90, 100])
 def test_golden(capability: int, golden: Callable[[str, str], None]) -> None:
     module = accelerated(product(64, 64, 32, "f16"), capability)
     golden(print_op(module), f"transforms/accelerate_matmul/sm_{capability}.ttgir")
 
 
-@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("capability", [80, 90, 100])
 def test_the_product_stays_what_it_was(capability: int) -> None:
     text = product(64, 64, 32, "f16")
     generator = np.random.default_rng(0)

@@ -1,0 +1,98 @@
+"""Scaled matrix products: every group of elements along what is summed over has a common factor.
+
+    tt.dot_scaled %a scale %s, %b, %c lhs = e2m1 rhs = bf16      c + (a * s) @ b, in double precision
+
+A scale of 8 bits is the exponent of a power of two (127 is 2 ** 0, 255 is NaN). Two elements of 4 bits share a byte; the
+first is in its low half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.memory import Array
+from tilewright.interpreter.products import multiply_add
+from tilewright.interpreter.shared_memory import TOKEN, arrive_all, by_name
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Op
+from tilewright.ir.types import FLOATS
+
+FP4 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
+"""The number for each pattern of 4 bits."""
+KINDS = {"e4m3": FLOATS["f8E4M3FN"], "e5m2": FLOATS["f8E5M2"], "bf16": FLOATS["bf16"], "fp16": FLOATS["f16"]}
+EXPONENT_OF_ONE = 127
+NAN_SCALE = 255
+
+
+def unpack_fp4(packed: Array, axis: int) -> Array:
+    """Twice as many numbers along `axis` as there are bytes."""
+    codes = packed.view(np.uint8)
+    pairs = np.stack([FP4[codes & 15], FP4[codes >> 4]], axis=axis + 1)
+    shape = list(packed.shape)
+    shape[axis] *= 2
+    return pairs.reshape(shape)
+
+
+def _numbers(factor: Array, kind: str, axis: int) -> Array:
+    """A factor in double precision; `axis` is the one along which it is packed, if it is."""
+    if kind == "e2m1":
+        return unpack_fp4(np.ascontiguousarray(factor), axis)
+    return np.ascontiguousarray(factor).view(numpy_dtype(KINDS[kind])).astype(np.float64)
+
+
+def _scaled(factor: Array, scale: Array | None, axis: int) -> Array:
+    """A factor times its scales, whose last dimension goes along `axis` of the factor."""
+    if scale is None:
+        return factor
+    factors = scale.astype(np.float64)
+    if scale.dtype.kind == "i":
+        codes = scale.view(np.uint8).astype(np.float64)
+        factors = np.where(codes == NAN_SCALE, np.nan, np.exp2(codes - EXPONENT_OF_ONE))
+    if axis % factor.ndim != factor.ndim - 1:
+        factors = factors.swapaxes(-1, -2)
+    return factor * np.repeat(factors, factor.shape[axis] // factors.shape[axis], axis)
+
+
+def _keyword(op: Op, name: str) -> str:
+    value = op.attributes[name]
+    assert isinstance(value, Keyword), f"{name} is a keyword"
+    return value.name
+
+
+@executes("ttg.fp4_to_fp")
+def _fp4_to_fp(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "an axis is a number"
+    return (unpack_fp4(operands[0], int(axis.value)).astype(numpy_dtype(op.results[0].type)),)
+
+
+@executes("tt.dot_scaled")
+def _dot_scaled(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    a, b, c, *scales = operands
+    present = op.attributes["has_scales"]
+    assert isinstance(present, tuple), "has_scales is a pair of flags"
+    left, right = (scales.pop(0) if scaled else None for scaled in present)
+    along = op.attributes.get("lhs_k_pack", True) is True, op.attributes.get("rhs_k_pack", True) is True
+    rank = a.ndim
+    first = _numbers(a, _keyword(op, "a_elem_type"), rank - 1 if along[0] else rank - 2)
+    second = _numbers(b, _keyword(op, "b_elem_type"), rank - 2 if along[1] else rank - 1)
+    return (multiply_add(_scaled(first, left, -1), _scaled(second, right, -2), c),)
+
+
+@executes("ttng.tc_gen5_mma_scaled")
+def _gen5_mma_scaled(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    if given["pred"]:
+        target = given["d"]
+        rows, columns = target.shape
+        a = _numbers(given["a"], _keyword(op, "a_type"), int(given["a"].shape[0] == rows))
+        b = _numbers(given["b"], _keyword(op, "b_type"), int(given["b"].shape[1] != columns))
+        start = target if given["useD"] else np.zeros_like(target)
+        target[...] = multiply_add(_scaled(a, given["a_scale"], -1), _scaled(b, given["b_scale"], -2), start)
+        arrive_all(machine, given)
+    return [TOKEN for _ in op.results]

@@ -1,0 +1,115 @@
+"""Products on `mma.sync`: factors and sums in registers, 16x8 of the result for each instruction of a warp.
+
+to_mma(dot, 80)             tt.dot %a1, %b1, %c1 : … #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}> … -> #mma
+to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the instruction takes
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Attribute
+from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_pure
+from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
+from tilewright.layouts.inference import linear_encoding
+from tilewright.layouts.queries import cga_layout
+from tilewright.layouts.register_layouts import scale_layout
+from tilewright.transforms.gpu.matrix_instructions import (
+    Shape,
+    balanced_warps,
+    instruction_shape,
+    result_per_cta,
+    tile_of,
+)
+from tilewright.transforms.gpu.relayout import layout_of, with_layout
+from tilewright.transforms.gpu.scaled_dot import ScaledDot
+from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.slices import backward_slice, connected_ops
+from tilewright.transforms.gpu.tile_ops import TileOps
+from tilewright.transforms.gpu.workers import warps_of, workers_of
+
+VIEWS = frozenset(
+    {"tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.cat", "tt.broadcast", "ttg.convert_layout"}
+)
+ORIGINS = LOADS | VIEWS | {"ttg.fp4_to_fp"}
+WORD = 32
+FP8_KINDS = frozenset({"e4m3", "e5m2"})
+
+
+def to_mma(dot: Op, capability: int) -> None:
+    """Give a `tt.dot` the layouts of the instruction."""
+    mma = _layout(dot, capability)
+    bits = min(loaded_bits(value) for value in dot.operands[:2])
+    _multiply(dot, mma, bits, [], dict(dot.attributes))
+
+
+def fits_scaled(dot: ScaledDot, capability: int) -> bool:
+    """Whether the instruction of sm_120 computes a `tt.dot_scaled`."""
+    a, b = dot.scales
+    if capability // 10 != 12 or a is None or b is None or workers_of(dot.op).ctas != 1:
+        return False
+    if isinstance(layout_of(a), Linear) or isinstance(layout_of(b), Linear) or a.type.scalar is not b.type.scalar:
+        return False
+    kinds = set(dot.kinds)
+    return kinds <= FP8_KINDS or kinds == {"e2m1"}
+
+
+def to_scaled_mma(dot: ScaledDot, capability: int) -> None:
+    """Give a `tt.dot_scaled` the layouts of the instruction."""
+    op = dot.op
+    mma = _layout(op, capability)
+    ops = TileOps(op)
+    scales = []
+    for index, scale in enumerate(dot.scales):
+        assert scale is not None, "both factors have scales"
+        layout = layout_of(scale)
+        assert isinstance(layout, Blocked), "scales come in a blocked layout"
+        wanted = scale_layout(tile_of(scale.type).shape, index, mma.warps_per_cta, layout.cga)
+        scales.append(ops.converted(scale, linear_encoding(wanted)))
+    bits = min(factor.type.bits for factor in dot.factors)
+    _multiply(op, mma, bits, scales, dict(op.attributes))
+
+
+def _layout(dot: Op, capability: int) -> NvidiaMma:
+    shape, element = result_per_cta(dot), dot.operands[0].type.scalar
+    instruction = instruction_shape(2, shape, element, warps_of(dot))
+    cga = cga_layout(layout_of(dot.results[0]))
+    return NvidiaMma(2, int(capability == 75), _warps(dot, shape), instruction, cga)
+
+
+def _multiply(dot: Op, mma: NvidiaMma, bits: int, scales: list[Value], attributes: dict[str, Attribute]) -> None:
+    """`dot` with the result in `mma`; from memory its factors come `bits` wide."""
+    ops = TileOps(dot)
+    width = max(WORD // bits, 1)
+    a, b = (ops.converted(value, DotOperand(index, mma, width)) for index, value in enumerate(dot.operands[:2]))
+    c = ops.converted(dot.operands[2], mma)
+    ops.finish(dot.name, (a, b, c, *scales), with_layout(dot.results[0].type, mma), attributes)
+
+
+def _warps(dot: Op, shape: Shape) -> Shape:
+    """Warps over the result; all along one axis when dots feed each other, so that rows stay in one warp."""
+    warps = warps_of(dot)
+    if len(shape) == 3:
+        return balanced_warps(shape, warps)
+    chained = False
+    for op in connected_ops(dot, lambda op: op.name != "tt.trans" and op.block is dot.block):
+        if op.name in ("tt.dot", "tt.dot_scaled") and op is not dot:
+            layout = layout_of(op.results[0])
+            if layout.rank != len(shape):
+                continue
+            if isinstance(layout, NvidiaMma):
+                return layout.warps_per_cta
+            chained = True
+    if chained:
+        return (warps, 1) if shape[0] >= shape[1] else (1, warps)
+    return balanced_warps(shape, warps)
+
+
+def loaded_bits(value: Value) -> int:
+    """The width with which the elements of an operand come from memory: so wide are the groups its threads have."""
+    slice_ = backward_slice(value, lambda op: op.name in ORIGINS or (op.definition.elementwise and is_pure(op)))
+    names = {op.name for op in slice_}
+    if "ttg.fp4_to_fp" in names:
+        return 4
+    bits = [op.results[0].type.bits for op in slice_ if op.name in LOADS and op.results[0].type.shape is not None]
+    least = min([value.type.bits, *bits])
+    return least // 2 if "tt.join" in names else least  # each part of a pair has half the group

@@ -1,0 +1,85 @@
+"""`tt.dot_scaled` by the names of its parts, and turning those around that have only a right scale.
+
+%d = tt.dot_scaled %a, %b scale %s, %c lhs = bf16 rhs = e4m3
+
+    %d1 = tt.dot_scaled %bt scale %s, %at, %ct lhs = e4m3 rhs = bf16
+    %d = tt.trans %d1
+
+The scaled factor is then the left one, which may stay in registers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Op, Value
+from tilewright.transforms.gpu.matrix_instructions import tile_of
+from tilewright.transforms.gpu.tile_ops import TileOps
+
+ROWS_AND_COLUMNS = (1, 0)
+PACKED = ("lhs_k_pack", "rhs_k_pack")
+
+
+class ScaledDot(NamedTuple):
+    """A `tt.dot_scaled`; everything there are two of is in the order left, right.
+
+    Attributes:
+        op: the op.
+        factors: what is multiplied.
+        scales: their scales, if they have any.
+        kinds: the types of their elements: `e2m1`, `e4m3`, …
+        along_k: whether two elements of 4 bits in one byte follow each other along what is summed over.
+        fast: NaNs among the scales do not count.
+    """
+
+    op: Op
+    factors: tuple[Value, Value]
+    scales: tuple[Value | None, Value | None]
+    kinds: tuple[str, str]
+    along_k: tuple[bool, bool]
+    fast: bool
+
+    def group(self, index: int) -> int:
+        """How many elements share one scale of the factor `index`."""
+        scale = self.scales[index]
+        assert scale is not None, "the factor has a scale"
+        axis = -1 if index == 0 else -2
+        extent = tile_of(self.factors[index].type).shape[axis]
+        if self.kinds[index] == "e2m1" and self.along_k[index]:
+            extent *= 2
+        return extent // tile_of(scale.type).shape[-1]
+
+
+def scaled_dot(op: Op) -> ScaledDot:
+    """The parts of a `tt.dot_scaled`."""
+    a, b, _, *rest = op.operands
+    present = op.attributes["has_scales"]
+    assert isinstance(present, tuple), "has_scales is a pair of flags"
+    left, right = (rest.pop(0) if scaled else None for scaled in present)
+    first, second = (op.attributes[name] for name in ("a_elem_type", "b_elem_type"))
+    assert isinstance(first, Keyword), "element types are keywords"
+    assert isinstance(second, Keyword), "element types are keywords"
+    along = op.attributes.get(PACKED[0], True) is True, op.attributes.get(PACKED[1], True) is True
+    return ScaledDot(op, (a, b), (left, right), (first.name, second.name), along, op.attributes.get("fastMath") is True)
+
+
+def turn_around(dot: ScaledDot) -> None:
+    """Compute the transposed product of the transposed factors."""
+    op = dot.op
+    ops = TileOps(op)
+    left, right, start = (
+        ops.transposed(value, ROWS_AND_COLUMNS) for value in (dot.factors[1], dot.factors[0], op.operands[2])
+    )
+    scales = [scale for scale in reversed(dot.scales) if scale is not None]
+    kept = {name: value for name, value in op.attributes.items() if name not in PACKED}
+    packed = dict(zip(PACKED, reversed(dot.along_k), strict=True))
+    attributes: dict[str, Attribute] = {
+        **kept,
+        **{name: False for name, along in packed.items() if not along},
+        "a_elem_type": Keyword(dot.kinds[1]),
+        "b_elem_type": Keyword(dot.kinds[0]),
+        "has_scales": tuple(scale is not None for scale in reversed(dot.scales)),
+    }
+    product = ops.emit("tt.dot_scaled", (left, right, start, *scales), start.type, attributes)
+    ops.replace(ops.transposed(product, ROWS_AND_COLUMNS))

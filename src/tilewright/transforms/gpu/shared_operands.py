@@ -1,0 +1,100 @@
+"""Operands of matrix instructions in shared memory.
+
+in_shared_memory(b, 1, any_order=True)     %m = ttg.local_alloc %b : … -> !ttg.memdesc<64x64xf16, #nvmma_shared, #smem>
+
+The buffer has the order of the operand's registers if the instruction can read any, else the one that it needs. What
+the operand was loaded as counts, not what it was converted to.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import MemDescType
+from tilewright.layouts.encodings import NvmmaShared
+from tilewright.layouts.queries import cga_layout, memory_order
+from tilewright.layouts.shared_choice import nvmma_for
+from tilewright.transforms.gpu.matrix_instructions import tile_of
+from tilewright.transforms.gpu.relayout import distributed_of, layout_of
+
+LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
+INNER_FIRST = ((1, 0), (0, 1))
+"""The order of the dimensions of each factor in which what is summed over changes fastest."""
+
+
+def comes_from_load(value: Value) -> bool:
+    """Whether an operand is read from memory as it is, conversions and transpositions aside."""
+    while (op := value.op) is not None and op.name in ("ttg.convert_layout", "tt.trans"):
+        value = op.operands[0]
+    return value.op is None or value.op.name in LOADS
+
+
+def before_conversions(value: Value) -> Value:
+    """What `value` was before its layout was changed."""
+    while (op := value.op) is not None and op.name == "ttg.convert_layout":
+        value = op.operands[0]
+    return value
+
+
+def order_of_buffer(value: Value, index: int, *, any_order: bool, outer_first: bool = False) -> tuple[int, ...]:
+    """The dimensions of a buffer for the factor `index`, the one that changes fastest first."""
+    if any_order:
+        source = before_conversions(value)
+        return memory_order(distributed_of(source), tile_of(source.type).shape)
+    return INNER_FIRST[index ^ outer_first]
+
+
+def is_turned(value: Value, index: int, *, any_order: bool, outer_first: bool = False) -> bool:
+    """Whether the buffer for a factor has another order than its registers, so that they must be transposed first."""
+    wanted = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
+    return wanted != order_of_buffer(value, index, any_order=True)
+
+
+def in_shared_memory(
+    value: Value, index: int, *, any_order: bool, fp4_padded: bool = False, outer_first: bool = False
+) -> Value:
+    """A buffer with the factor `index` of a product.
+
+    Args:
+        value: the factor.
+        index: 0 for the left one, 1 for the right one.
+        any_order: the instruction can read it in the order of its registers.
+        fp4_padded: pairs of elements of 4 bits are padded.
+        outer_first: if not any order, what is not summed over changes fastest.
+    """
+    order = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
+    value = before_conversions(value)
+    tile = tile_of(value.type)
+    cga = cga_layout(layout_of(value))
+    shared = nvmma_for(tile.shape, order, bits=tile.bits, cga=cga, fp4_padded=fp4_padded)
+    return behind(value, Op.create("ttg.local_alloc", (value,), (MemDescType(tile.shape, tile.element, shared.text),)))
+
+
+def with_stop_in_shared_memory(scale: Value) -> Value:
+    """Scales that are loaded go through a buffer: copies to tensor memory, and loops that load ahead, look for it.
+
+    Returns:
+        the scale; what was given, if it does not come from a load through reshapes, transpositions and conversions.
+    """
+    loaded = scale
+    while (op := loaded.op) is not None and op.name in ("tt.reshape", "tt.trans", "ttg.convert_layout"):
+        loaded = op.operands[0]
+    if loaded.op is None or loaded.op.name not in LOADS:
+        return scale
+    tile = tile_of(loaded.type)
+    layout = NvmmaShared(0, False, tile.bits, False, len(tile.shape), cga_layout(layout_of(loaded)))
+    buffer = Op.create("ttg.local_alloc", (), (MemDescType(tile.shape, tile.element, layout.text),))
+    kept = behind(loaded, buffer)
+    again = behind(kept, Op.create("ttg.local_load", (kept,), (tile,)))
+    loaded.replace_by(again)
+    buffer.set_operands([loaded])
+    return again if scale is loaded else scale
+
+
+def behind(value: Value, op: Op) -> Value:
+    """The result of `op`, put where `value` is known from on."""
+    owner = value.owner
+    if isinstance(owner, Op):
+        assert owner.block is not None, "an op of a function is in a block"
+        op.location = owner.location
+        return owner.block.insert(op, owner.next).result
+    return owner.insert(op, owner.first).result

@@ -1,0 +1,126 @@
+"""Products on the tensor cores of sm_100: factors in shared memory, the sum in tensor memory.
+
+%d = tt.dot %a, %b, %c : … -> tensor<128x256xf32, #blocked>
+
+    %a1 = ttg.local_alloc %a : … -> !ttg.memdesc<128x64xf16, #shared, #smem>
+    %b1 = …
+    %c1 = ttg.convert_layout %c : … -> tensor<128x256xf32, #linear>
+    %m, %t = ttng.tmem_alloc %c1 : … -> (!ttg.memdesc<128x256xf32, #tmem, …, mutable>, !ttg.async.token)
+    %t1 = ttng.tc_gen5_mma %a1, %b1, %m[%t], %true, %true : …
+    %d1, %t2 = ttng.tmem_load %m[%t1] : … -> tensor<128x256xf32, #linear>
+    %d = ttg.convert_layout %d1 : … -> tensor<128x256xf32, #blocked>
+
+Tokens say which access to tensor memory comes after which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tilewright.ir.attributes import Attribute, DenseArray
+from tilewright.ir.core import Op, Value
+from tilewright.ir.operands import SEGMENTS
+from tilewright.ir.types import MemDescType, async_token, f32, i1, i32
+from tilewright.layouts.encodings import Encoding, TensorMemory, TensorMemoryScales
+from tilewright.layouts.queries import cga_layout
+from tilewright.layouts.tensor_memory import access_layout
+from tilewright.transforms.gpu.matrix_instructions import instruction_shape, result_per_cta, tile_of
+from tilewright.transforms.gpu.relayout import layout_of, with_layout
+from tilewright.transforms.gpu.scaled_dot import ScaledDot
+from tilewright.transforms.gpu.shared_operands import in_shared_memory, with_stop_in_shared_memory
+from tilewright.transforms.gpu.tile_ops import TileOps
+from tilewright.transforms.gpu.workers import warps_of
+
+TENSOR_MEMORY = "#ttng.tensor_memory"
+WORD = 32
+ROWS, MOST_COLUMNS = 128, 256
+"""Of a scaled product by one instruction."""
+FEWEST_COLUMNS = 16
+FACTORS = 2
+
+
+def to_tcgen05(dot: Op) -> None:
+    """Compute a `tt.dot`, which must be one that these instructions can, by `ttng.tc_gen5_mma`."""
+    element = dot.operands[0].type.scalar
+    any_order = element is not f32  # tf32 cannot be read column by column
+    factors = [in_shared_memory(dot.operands[index], index, any_order=any_order) for index in (0, 1)]
+    rows, columns, _ = instruction_shape(5, result_per_cta(dot), element, warps_of(dot))
+    ops = TileOps(dot)
+    _multiply(ops, dot, factors, _start(ops, dot, (rows, columns)))
+
+
+def fits_scaled(dot: ScaledDot, capability: int) -> bool:
+    """Whether these instructions compute a `tt.dot_scaled`."""
+    if not 100 <= capability < 120 or None in dot.scales or warps_of(dot.op) not in (4, 8):
+        return False
+    rows, columns = result_per_cta(dot.op)[-2:]
+    return len(tile_of(dot.op.results[0].type).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
+
+
+def to_scaled_tcgen05(dot: ScaledDot) -> None:
+    """Compute a `tt.dot_scaled` by `ttng.tc_gen5_mma_scaled`."""
+    op = dot.op
+    mixed = dot.kinds[0] != dot.kinds[1]
+    factors = []
+    for index in (0, 1):
+        four_bits, along_k = dot.kinds[index] == "e2m1", dot.along_k[index]
+        padded = (mixed and four_bits) or not along_k
+        # Packed elements must lie in the direction in which they are packed.
+        flags = {"any_order": not four_bits, "fp4_padded": padded, "outer_first": not along_k}
+        factors.append(in_shared_memory(dot.factors[index], index, **flags))
+    columns = min(result_per_cta(op)[1], MOST_COLUMNS)
+    ops = TileOps(op)
+    sum = _start(ops, op, (ROWS, columns))
+    scales = [_scale_in_tensor_memory(ops, op, scale) for scale in dot.scales if scale is not None]
+    attributes = {name: op.attributes[kind] for name, kind in (("a_type", "a_elem_type"), ("b_type", "b_elem_type"))}
+    _multiply(ops, op, [*factors, *scales], sum, attributes)
+
+
+def _scale_in_tensor_memory(ops: TileOps, dot: Op, scale: Value) -> Value:
+    tile = tile_of(scale.type)
+    memory = TensorMemoryScales(cga_layout(layout_of(dot.results[0])))
+    layout = _access(memory, tile.shape, tile.bits, dot)
+    source = ops.converted(with_stop_in_shared_memory(scale), layout)
+    type = MemDescType(tile.shape, tile.element, memory.text, TENSOR_MEMORY)
+    return ops.emit("ttng.tmem_alloc", (source,), type)
+
+
+def _access(memory: TensorMemory | TensorMemoryScales, shape: tuple[int, ...], bits: int, dot: Op) -> Encoding:
+    layout = access_layout(memory, shape, bits=bits, warps=warps_of(dot))
+    assert layout is not None, f"{memory.text} can be accessed row by row"
+    return layout
+
+
+class _Sum(NamedTuple):
+    """A sum in tensor memory, and the layout in which it is read and written."""
+
+    memory: Value
+    token: Value
+    layout: Encoding
+
+
+def _start(ops: TileOps, dot: Op, block: tuple[int, int]) -> _Sum:
+    """What `dot` adds to, in tensor memory; one instruction computes `block` of it."""
+    result = tile_of(dot.results[0].type)
+    parts = TensorMemory(*block, WORD // result.bits, cga=cga_layout(layout_of(dot.results[0])))
+    layout = _access(parts, result.shape, result.bits, dot)
+    start = ops.converted(dot.operands[2], layout)
+    type = MemDescType(result.shape, result.element, parts.text, TENSOR_MEMORY, True)
+    memory, token = ops.op("ttng.tmem_alloc", (start,), (type, async_token)).results
+    return _Sum(memory, token, layout)
+
+
+def _multiply(
+    ops: TileOps, dot: Op, operands: Sequence[Value], sum: _Sum, attributes: dict[str, Attribute] | None = None
+) -> None:
+    """Replace `dot` by a product of `operands`: two factors, and scales if there are any."""
+    name = "ttng.tc_gen5_mma_scaled" if len(operands) > FACTORS else "ttng.tc_gen5_mma"
+    true = ops.literal(1, i1)
+    given = (*operands[:FACTORS], sum.memory, sum.token, *operands[FACTORS:], true, true)
+    segments = {SEGMENTS: DenseArray(i32, (*(1 for _ in given), 0, 0))}  # no barriers
+    product = ops.emit(name, given, async_token, {**(attributes or {}), **segments})
+    loaded = ops.op(
+        "ttng.tmem_load", (sum.memory, product), (with_layout(dot.results[0].type, sum.layout), async_token)
+    )
+    ops.replace(loaded.results[0])

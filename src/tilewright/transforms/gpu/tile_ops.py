@@ -1,0 +1,106 @@
+"""Making ops on tiles in front of another op; types of views follow from what they are views of.
+
+ops = TileOps(dot)
+turned = ops.transposed(a, (1, 0))        # %t = tt.trans %a {order = array<i32: 1, 0>} : …, its layout transposed
+wide = ops.cast("arith.extf", turned, f32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.attributes import Attribute, DenseArray, Number
+from tilewright.ir.builder import ConstantPool
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType, Type, i32, with_element
+from tilewright.layouts.encodings import Encoding
+from tilewright.layouts.inference import expanded, permuted, reshaped, transposed
+from tilewright.transforms.gpu.matrix_instructions import tile_of
+from tilewright.transforms.gpu.relayout import distributed_of, layout_of, with_layout
+
+
+class TileOps:
+    """Makes ops in front of `before`.
+
+    Args:
+        before: an op in a block.
+    """
+
+    def __init__(self, before: Op) -> None:
+        self._before = before
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        types: Sequence[Type],
+        attributes: dict[str, Attribute] | None = None,
+    ) -> Op:
+        """A new op."""
+        block = self._before.block
+        assert block is not None, "ops are put in front of one in a block"
+        return block.insert(Op.create(name, operands, types, attributes, location=self._before.location), self._before)
+
+    def emit(
+        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
+    ) -> Value:
+        """The only result of a new op."""
+        return self.op(name, operands, (type,), attributes).result
+
+    def constant(self, value: int | float, type: Type) -> Value:
+        """A constant, or a tile of equal ones."""
+        return self.emit("arith.constant", (), type, {"value": Number(value, type)})
+
+    def literal(self, value: int, type: Type) -> Value:
+        """A number, known wherever the op is executed: it stands at the start of what sees no values from outside."""
+        block, op = self._before.block, self._before.parent
+        while op is not None and not op.definition.isolated:
+            block, op = op.block, op.parent
+        assert block is not None, "every op is inside a function"
+        first = block.region.blocks[0] if block.region is not None else block
+        return ConstantPool(first).value(value, type)
+
+    def cast(self, name: str, value: Value, element: Type) -> Value:
+        """`value` as elements of another type."""
+        return self.emit(name, (value,), with_element(value.type, element))
+
+    def converted(self, value: Value, layout: Encoding) -> Value:
+        """`value` in `layout`."""
+        type = with_layout(value.type, layout)
+        return value if value.type is type else self.emit("ttg.convert_layout", (value,), type)
+
+    def transposed(self, value: Value, order: Sequence[int]) -> Value:
+        """Dimension i of the result is dimension `order[i]` of `value`."""
+        tile, layout = tile_of(value.type), layout_of(value)
+        type = TensorType(permuted(tile.shape, order), tile.element, transposed(layout, tile.shape, tuple(order)).text)
+        return self.emit("tt.trans", (value,), type, {"order": DenseArray(i32, tuple(order))})
+
+    def reshaped(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """The same elements in the same order in another shape."""
+        tile = tile_of(value.type)
+        layout = reshaped(distributed_of(value), tile.shape, shape)
+        return self.emit("tt.reshape", (value,), TensorType(shape, tile.element, layout.text))
+
+    def expanded(self, value: Value, axis: int) -> Value:
+        """With a new dimension of extent 1; the layout of `value` must be a slice along it."""
+        tile = tile_of(value.type)
+        shape = (*tile.shape[:axis], 1, *tile.shape[axis:])
+        type = TensorType(shape, tile.element, expanded(distributed_of(value), axis).text)
+        return self.emit("tt.expand_dims", (value,), type, {"axis": Number(axis, i32)})
+
+    def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """Copies of what has extent 1 along the dimensions that `shape` makes longer."""
+        tile = tile_of(value.type)
+        return self.emit("tt.broadcast", (value,), TensorType(shape, tile.element, tile.encoding))
+
+    def finish(self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute]) -> Op:
+        """A new op takes the place of the one behind: its first result, in the layout that users expect."""
+        made = self.op(name, operands, (type,), attributes)
+        self.replace(made.results[0])
+        return made
+
+    def replace(self, value: Value) -> None:
+        """Users of the op behind get `value`, in the layout that they expect; the op goes."""
+        old = self._before.results[0]
+        value.name = value.name or old.name
+        self._before.replace([self.converted(value, layout_of(old))])
