@@ -23,6 +23,9 @@ from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insert
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
+from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
+from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
+from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
@@ -35,6 +38,8 @@ CAPABILITIES = (80, 90, 100, 120)
 """One of each family of devices; others are treated as the family's."""
 FIRST_TMA = 90
 """The first capability with a tensor memory accelerator."""
+TENSOR_MEMORY_FAMILY = 10
+"""Devices 10.x, whose products are in tensor memory."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,13 @@ class TtgirOptions:
         capability: the compute capability of the device: 80, 90, 100, ….
         num_warps: how many warps a CTA has.
         num_ctas: how many CTAs share each tile.
+        num_stages: how many steps of a loop are under way at once, where the loop does not say so.
     """
 
     capability: int
     num_warps: int = 4
     num_ctas: int = 1
+    num_stages: int = 3
 
 
 def ttgir_passes(options: TtgirOptions) -> tuple[Pass, ...]:
@@ -97,9 +104,22 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("licm_with_loads", licm_with_loads),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
+        *_stages(options),
         Pass("canonicalize", canonicalize),
         Pass("loop_aware_cse", loop_aware_cse),
         Pass("coalesce_async_copy", coalesce_async_copy),  # copies of the pipelined loops read whole rows
+    )
+
+
+def _stages(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Software pipelining; products of the fifth generation would need more than that."""
+    if options.capability // 10 == TENSOR_MEMORY_FAMILY:
+        return ()
+    stages = StageOptions(options.num_stages)
+    return (
+        Pass("assign_latencies", partial(assign_latencies, options=stages)),  # which loads run ahead, and how far
+        Pass("schedule_loops", schedule_loops),  # all other ops find their place around them
+        Pass("pipeline_loops", partial(pipeline_loops, options=stages)),  # stages of several steps in one
     )
 
 
