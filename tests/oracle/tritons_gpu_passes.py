@@ -16,6 +16,10 @@ from triton._C.libtriton import ir, nvidia, passes
 ADD = {
     "convert_to_ttgir": lambda pm, target, warps: passes.ttir.add_convert_to_ttgpuir(pm, target, warps, 32, 1),
     "coalesce": lambda pm, target, warps: passes.ttgpuir.add_coalesce(pm),
+    "f32_dot_tc": lambda pm, target, warps: passes.ttgpuir.add_f32_dot_tc(pm, False),
+    "remove_layout_conversions": lambda pm, target, warps: passes.ttgpuir.add_remove_layout_conversions(pm, False),
+    "optimize_thread_locality": lambda pm, target, warps: passes.ttgpuir.add_optimize_thread_locality(pm),
+    "accelerate_matmul": lambda pm, target, warps: passes.ttgpuir.add_accelerate_matmul(pm),
     "cse": lambda pm, target, warps: passes.common.add_cse(pm),
 }
 

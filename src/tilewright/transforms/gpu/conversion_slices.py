@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dominance import dominates
+from tilewright.ir.effects import writes_memory
 from tilewright.layouts.encodings import Distributed
 from tilewright.transforms.gpu.layout_transfer import (
     DOTS,
@@ -172,4 +173,5 @@ def can_recompute(op: Op) -> bool:
         return not is_expensive_access(op)
     if op.name in ("tt.gather", "tt.reshape"):
         return not has_chosen_layout(op)
-    return op.name not in NEVER_RECOMPUTED
+    # A branch gets more results in place; everything else is computed twice, so nobody must see that.
+    return op.name not in NEVER_RECOMPUTED and (op.name == "scf.if" or not writes_memory(op))
