@@ -52,6 +52,8 @@ def test_wrong_use() -> None:
     for value, said in (("a", "is a str"), (1j, "is a complex"), (np.zeros(2, "c8"), "complex numbers are not")):
         with pytest.raises(TypeError, match=said):
             identity(value)
+    with pytest.raises(TypeError, match="is a masked array"):
+        identity(np.ma.masked_array([1, 2], [True, False]))
     for dtype in ("U3", "M8[s]", "O"):
         with pytest.raises(TypeError, match="cannot be used in computations"):
             identity(np.zeros(2, dtype))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.backends.llvm.machine import host_identity
+from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.drivers.cpu.loader import map_code
+from tilewright.runtime.errors import ArgumentError
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.vectorizing import late
@@ -98,13 +99,25 @@ def build(function: CapturedFunction, request: Request) -> Code:
     return _loaded(made.image, made.facts, made.texts.__getitem__)
 
 
+def current_target() -> Target:
+    """What is compiled for: this machine, or the CPU that TILEWRIGHT_CPU names.
+
+    Raises:
+        ArgumentError: this machine does not have that CPU's instructions.
+    """
+    target = host_target(knobs.tilewright.cpu)
+    if not target.runs_here():
+        raise ArgumentError(f"vectorized functions for {knobs.tilewright.cpu} cannot run on this machine")
+    return target
+
+
 def _digest(function: CapturedFunction, request: Request) -> str:
     is_shared = knobs.cache.manager_class is not None
     return CacheKey(
         function=function.cache_key,
         name=function.fn.__name__,
         signature=request.text,
-        target=host_identity(),
+        target=current_target().identity,
         options="",
         changes="vectorize",
         compiler=portable_identity() if is_shared else COMPILER_IDENTITY,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.backends.llvm.machine import compile_object
 from tilewright.ir.printer import print_op
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.vectorizing import bodies
-from tilewright.vectorizing.build import FOLD, SCALAR, Product, Request
+from tilewright.vectorizing.build import FOLD, SCALAR, Product, Request, current_target
 from tilewright.vectorizing.lanes import is_quick
 from tilewright.vectorizing.program import make_program
 
@@ -31,7 +31,7 @@ def compiled(python: FunctionType, frontend: str, request: Request) -> Product:
     """
     is_scalar, is_fold = request.form == SCALAR, request.form == FOLD
     program = make_program(python, request.kinds, frontend=frontend, exact=is_scalar, fold=is_fold)
-    target, result, lanes = host_target(), program.result, 1
+    target, result, lanes = current_target(), program.result, 1
     if is_scalar:
         text = bodies.scalar_text(program.module, target, result, request.kinds)
     elif is_fold:

@@ -49,6 +49,8 @@ def as_array(value: Any, position: int) -> Array:
         ArgumentError: it has no memory that the CPU can read.
     """
     if isinstance(value, (np.ndarray, np.generic)):
+        if value.__class__ is not np.ndarray and hasattr(value, "mask"):
+            raise ArgumentError(f"argument {position} is a masked array; pass its data, and the mask by where=")
         return np.asarray(value)
     if is_tensor(value):
         return _of_tensor(value, position)
