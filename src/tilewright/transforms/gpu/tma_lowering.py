@@ -124,7 +124,7 @@ def _load(at: Lowering) -> None:
 
 def _gather(at: Lowering) -> None:
     descriptor, rows, column = at.op.operands
-    rows = _wide(at, rows)
+    rows = wide_rows(at, rows)
 
     def copy(barrier: Value, buffer: Value, always: Value) -> None:
         at.emit("ttng.async_tma_gather", [[descriptor], [rows], [column], [barrier], [buffer], [always]])
@@ -132,7 +132,7 @@ def _gather(at: Lowering) -> None:
     _through_barrier(at, copy)
 
 
-def _wide(at: Lowering, rows: Value) -> Value:
+def wide_rows(at: Lowering, rows: Value) -> Value:
     """Row numbers as i32."""
     tile = rows.type
     if tile.scalar is i32:
@@ -238,7 +238,7 @@ def _reduce(at: Lowering) -> None:
 
 def _scatter(at: Lowering) -> None:
     descriptor, rows, column, _ = at.op.operands
-    _through_buffer(at, "ttng.async_tma_scatter", [[descriptor], [_wide(at, rows)], [column]])
+    _through_buffer(at, "ttng.async_tma_scatter", [[descriptor], [wide_rows(at, rows)], [column]])
 
 
 def _through_buffer(
@@ -261,12 +261,12 @@ def _make(at: Lowering) -> None:
     assert isinstance(type, TensorDescType), "a descriptor is made"
     sizes: dict[str, Attribute] = {"alignment": Number(DESCRIPTOR_BYTES, i32), "nbytes": Number(DESCRIPTOR_BYTES, i32)}
     memory = at.emit("ttg.global_scratch_alloc", [], (PointerType(i8),), sizes).result
-    _write(at, memory, type)
+    write_descriptor(at, memory, type)
     at.emit("ttng.tensormap_fenceproxy_acquire", [[memory]])
     op.replace(at.emit("ttng.reinterpret_tensor_descriptor", [[memory]], (type,)).results)
 
 
-def _write(at: Lowering, memory: Value, type: TensorDescType) -> None:
+def write_descriptor(at: Lowering, memory: Value, type: TensorDescType) -> None:
     """Write what `at.op` describes to memory, fastest dimension first, strides in bytes."""
     block = type.block
     assert block.encoding, f"{type} has no layout"

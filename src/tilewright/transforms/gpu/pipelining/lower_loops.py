@@ -36,6 +36,7 @@ from tilewright.transforms.gpu.pipelining.async_loads import (
     must_be_in_registers,
     users_in,
 )
+from tilewright.transforms.gpu.pipelining.descriptors import lower_descriptors
 from tilewright.transforms.gpu.pipelining.schedule import LAST_STAGE, Schedule, Slot, loops_of
 from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
 from tilewright.transforms.gpu.relayout import distributed_of
@@ -52,6 +53,7 @@ def lower_loops(module: Op) -> bool:
         schedule = Schedule.read(loop)
         assert schedule is not None, "the loop has a schedule"
         lower_loads(loop, schedule, facts)
+        lower_descriptors(loop, schedule)
         schedule.write(loop)
     return bool(loops)
 

@@ -1,0 +1,127 @@
+"""Descriptors that a pipelined loop makes get several places in memory, used in turn.
+
+    scf.for … {                                          %m = ttg.global_scratch_alloc {nbytes = 256}
+      %d = tt.make_tensor_descriptor …           ->      scf.for … iter_args(%i = 0) {
+      use(%d)                                              %p = tt.addptr %m, %i * 128
+    }                                                      ttng.tensormap_create %p, …
+                                                           %d = ttng.reinterpret_tensor_descriptor %p
+                                                           use(%d); %i = (%i + 1) mod 2
+
+A copy that still runs reads the descriptor of an earlier step while the next one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.builder import ConstantPool
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import PointerType, TensorDescType, i8, i32
+from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
+from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
+from tilewright.transforms.gpu.tma_lowering import DESCRIPTOR_BYTES, Lowering, write_descriptor
+
+MAKE = "tt.make_tensor_descriptor"
+
+
+def lower_descriptors(loop: Op, schedule: Schedule) -> None:
+    """Give each descriptor that `loop` makes a ring of places."""
+    makers = _makers(loop.regions[0].block)
+    if not makers:
+        return
+    # A product that runs on is one stage longer than the schedule says.
+    runs_on = any(op.name == "ttng.warp_group_dot" for op in body_of(loop))
+    count = max(1, schedule.stages - 1 + runs_on)
+    for maker in makers:
+        _Ring(loop, schedule, maker, count).lower()
+
+
+def _makers(block: Block) -> list[Op]:
+    """The ops of `block`, and of branches in it, that make a descriptor."""
+    found = []
+    for op in block:
+        if op.name == MAKE:
+            found.append(op)
+        elif op.name == "scf.if":
+            found += [maker for region in op.regions for inner in region.blocks for maker in _makers(inner)]
+    return found
+
+
+class _Ring:
+    """The places of one descriptor.
+
+    Args:
+        loop: what makes it.
+        schedule: of the loop.
+        maker: the op.
+        count: how many places there are.
+    """
+
+    def __init__(self, loop: Op, schedule: Schedule, maker: Op, count: int) -> None:
+        self.loop, self.schedule, self.maker, self.count = loop, schedule, maker, count
+
+    def lower(self) -> None:
+        """Replace the maker."""
+        maker, slot = self.maker, self.schedule.slots.get(self.maker)
+        type = maker.result.type
+        assert isinstance(type, TensorDescType), "a descriptor is made"
+        sizes = {"alignment": DESCRIPTOR_BYTES, "nbytes": self.count * DESCRIPTOR_BYTES}
+        front = Writer(self.loop)
+        attributes = {name: Number(size, i32) for name, size in sizes.items()}
+        memory = front.op("ttg.global_scratch_alloc", (), (PointerType(i8),), {**attributes}).result
+        zero, one, count = (front.number(number, i32) for number in (0, 1, self.count))
+        bytes = front.number(DESCRIPTOR_BYTES, i32)
+        counter = carry(self.loop, zero)
+        at = Writer(maker, self.schedule, slot)
+        offset = at.compute("arith.muli", counter, bytes)
+        place = at.op("tt.addptr", [[memory], [offset]], (memory.type,)).result
+        last = maker.previous
+        write_descriptor(Lowering(maker, ConstantPool(_entry_of(maker))), place, type)
+        self._schedule_since(last)
+        at.op("ttng.tensormap_fenceproxy_acquire", [[place]])
+        descriptor = at.op("ttng.reinterpret_tensor_descriptor", [[place]], (type,)).result
+        following, _ = at.next_of(counter, count, zero, one)
+        hand_on(self.loop, counter, self._carried_out(counter, following))
+        self.schedule.slots.pop(maker, None)
+        maker.replace([descriptor])
+
+    def _schedule_since(self, last: Op | None) -> None:
+        """Give the ops between `last` and the maker its slot."""
+        slot, op = self.schedule.slots.get(self.maker), self.maker.previous
+        while slot is not None and op is not None and op is not last:
+            self.schedule.insert(op, slot)
+            op = op.previous
+
+    def _carried_out(self, old: Value, new: Value) -> Value:
+        """`new` as the body of the loop sees it, `old` where the branch of the maker is not taken."""
+        block = self.maker.block
+        while block is not None and block is not self.loop.regions[0].block:
+            branch = block.region.op if block.region is not None else None
+            assert branch is not None, "a branch of the loop"
+            new = _with_result(branch, block, new, old)
+            block = branch.block
+        return new
+
+
+def _with_result(branch: Op, arm: Block, taken: Value, other: Value) -> Value:
+    """One more result of an `scf.if`: `taken` if `arm` runs."""
+    blocks: Sequence[Block] = [block for region in branch.regions for block in region.blocks]
+    if len(blocks) == 1:
+        block = branch.regions[1].add(Block())
+        block.append(Op.create("scf.yield", location=branch.location))
+        blocks = [*blocks, block]
+    for block in blocks:
+        end = block.terminator
+        end.set_operands([*end.operands, taken if block is arm else other])
+    branch.results.append(Value(taken.type, branch, len(branch.results)))
+    return branch.results[-1]
+
+
+def _entry_of(op: Op) -> Block:
+    """The entry block of the function around `op`."""
+    parent = op.parent
+    while parent is not None and not parent.definition.symbol:
+        parent = parent.parent
+    assert parent is not None, "a loop is in a function"
+    return parent.regions[0].block
