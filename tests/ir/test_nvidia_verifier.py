@@ -7,6 +7,7 @@ import pytest
 import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 
 BAR = "!ttg.memdesc<1xi64, #bar, #smem, mutable>"
@@ -134,3 +135,4 @@ def test_groups_of_operands_must_be_right(sizes: str) -> None:
     module = parse_module(TEXT.format(type=FACTOR, line=line))
     with pytest.raises(VerificationError, match="its operands do not divide into a, b, d"):
         verify(module)
+    assert f'"ttng.tc_gen5_mma"(%x, %b, %d, %c, %c) <{{operandSegmentSizes = array<i32: {sizes}>}}>' in print_op(module)

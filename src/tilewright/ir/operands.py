@@ -74,6 +74,15 @@ def check_operand_groups(op: Op) -> None:
         operand_groups(op)
 
 
+def operand_groups_fit(op: Op) -> bool:
+    """Whether the operands of `op` can be asked for by name."""
+    try:
+        check_operand_groups(op)
+    except VerificationError:
+        return False
+    return True
+
+
 def set_operand_groups(op: Op, groups: dict[str, Sequence[Value]]) -> None:
     """Replace the operands of `op`; names that are missing keep what they stand for."""
     merged: dict[str, Sequence[Value]] = {**operand_groups(op), **groups}

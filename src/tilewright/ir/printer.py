@@ -32,6 +32,7 @@ from tilewright.ir.dominance import predecessors
 from tilewright.ir.literals import number_text
 from tilewright.ir.location_text import LocationAliases, LocationCollector
 from tilewright.ir.naming import Names
+from tilewright.ir.operands import operand_groups_fit
 from tilewright.ir.quoting import quoted
 from tilewright.ir.types import FunctionType, Spelling, TensorType, Type, f64, i1, i64
 from tilewright.ir.versions import OLDER_LAYOUTS, VERSIONS, Version
@@ -203,9 +204,11 @@ class Printer:
             if len(results) > 1:
                 name = self._result_names(op)
             write(f"{name} = ")
-        if op.definition.print is not None and len(op.operands) >= op.definition.operands[0]:
-            write(op.definition.spelling or op.name)
-            op.definition.print(self, op)
+        definition = op.definition
+        complete = len(op.operands) >= definition.operands[0]
+        if definition.print is not None and complete and (not definition.operand_names or operand_groups_fit(op)):
+            write(definition.spelling or op.name)
+            definition.print(self, op)
         else:
             self.generic(op)
         if self._places is not None:
