@@ -23,7 +23,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
-from tilewright.transforms.pipeline import device_passes
+from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.pipeline import device_passes, optimize_ttir
 
 if not tilewright.dialects.__all__:
     raise ImportError("the parser needs declared ops")
@@ -32,6 +33,7 @@ FOLDERS = {"transforms/modules": "*.ttir", "ir/triton_text": "*.source"}
 KERNELS = [path for folder, pattern in FOLDERS.items() for path in sorted((TESTS / folder).glob(pattern))]
 REPEAT = 15
 CAPABILITIES = (80, 90)
+WARPS, STAGES = 4, 3
 
 
 def ttir_passes() -> Iterator[dict[str, Any]]:
@@ -58,6 +60,55 @@ def ttir_passes() -> Iterator[dict[str, Any]]:
     }
 
 
+def ttgir_rows() -> Iterator[dict[str, Any]]:
+    """The passes from TTIR to TTGIR, beside `make_ttgir` of Triton's back end for NVIDIA."""
+    python = os.environ.get("TRITON_PYTHON")
+    if not python:
+        return
+    modules = [
+        optimize_ttir(parse_module(path.read_text())) for path in sorted((TESTS / "transforms/modules").iterdir())
+    ]
+    texts = [print_op(module, triton="3.9") for module in modules]
+    requests = [[text, c, WARPS, STAGES, REPEAT] for text in texts for c in CAPABILITIES]
+    script = str(TESTS / "oracle/tritons_ttgir.py")
+    lines = "\n".join(map(json.dumps, requests))
+    answers = subprocess.run([python, script], input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout
+    theirs = [json.loads(line)[1] for line in answers.splitlines()]
+    ours = [best(text, ttgir_passes(TtgirOptions(c, WARPS, num_stages=STAGES))) for text in texts for c in CAPABILITIES]
+    middle = sorted(zip(theirs, ours, strict=True), key=lambda pair: pair[0] / pair[1])[len(ours) // 2]
+    yield {
+        "row": f"TTGIR passes, median of {len(ours)} kernels",
+        "ours": middle[1],
+        "peers": {"triton": middle[0]},
+        "against": "triton",
+        "bar": 0.5,
+    }
+
+
+def text_rows() -> Iterator[dict[str, Any]]:
+    """Reading and printing TTIR and TTGIR, per op; the bar is in microseconds."""
+    modules = [
+        optimize_ttir(parse_module(path.read_text())) for path in sorted((TESTS / "transforms/modules").iterdir())
+    ]
+    for module in list(modules):
+        modules.append(parse_module(print_op(module)))
+        run_passes(modules[-1], ttgir_passes(TtgirOptions(80)))
+    ops = sum(1 for module in modules for _ in module.walk())
+    texts = [print_op(module) for module in modules]
+    for name, work in (
+        ("parse, per op", lambda: [parse_module(text) for text in texts]),
+        ("print, per op", lambda: [print_op(module) for module in modules]),
+    ):
+        yield {"row": name, "ours": min(seconds_of(work) for _ in range(REPEAT)) / ops, "limit": 30e-6}
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    """The seconds that `work` takes."""
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
 def best(text: str, passes: Any) -> float:
     """The seconds that passes take on a module, verification included."""
     return min(timed(parse_module(text), passes) for _ in range(REPEAT))
@@ -69,7 +120,11 @@ def timed(module: Op, passes: Any) -> float:
     return time.thread_time() - start
 
 
-ROWS: tuple[tuple[str, Callable[[], Iterator[dict[str, Any]]]], ...] = (("TTIR passes", ttir_passes),)
+ROWS: tuple[tuple[str, Callable[[], Iterator[dict[str, Any]]]], ...] = (
+    ("TTIR passes", ttir_passes),
+    ("TTGIR passes", ttgir_rows),
+    ("text", text_rows),
+)
 
 
 def main() -> None:
