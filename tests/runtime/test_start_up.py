@@ -116,6 +116,12 @@ assert not hasattr(tilewright, "no_such_name")
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.parametrize("state", ["enable", "disable"])
+def test_import_leaves_the_collector_as_it_was(state: str) -> None:
+    program = f"import gc; gc.{state}(); before = gc.isenabled(); import tilewright; assert gc.isenabled() is before"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_launch_from_the_cache_imports_nothing(starts: list[dict[str, Any]]) -> None:
     assert starts[-1]["launched"] == []
 
