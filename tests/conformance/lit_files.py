@@ -34,7 +34,7 @@ SWITCHES = {
 IGNORED = ("mlir-print-local-scope", "mlir-disable-threading", "o")
 RENAMED = {"canonicalize": "canonicalize_as_triton"}
 """Flags of passes of which we have two forms."""
-FOREIGN = ("test-tritonamdgpu-", "get-scratch-size-function=")
+FOREIGN = ("tritonamdgpu-", "get-scratch-size-function=")
 """Passes of other back ends, and options that replace a C++ function: RUN lines with them say nothing about ours."""
 
 
@@ -250,4 +250,5 @@ def expectations(text: str) -> Iterator[Expectation]:
 def has_directives(text: str, prefixes: Sequence[str]) -> bool:
     """Whether FileCheck would find anything to check that is not only about absence."""
     names = "|".join(map(re.escape, prefixes))
-    return re.search(rf"\b(?:{names})(?:-[A-Z]+(?:\{{LITERAL\}})?)?:", text) is not None
+    kinds = r"(?:-(?:NEXT|SAME|DAG|NOT|LABEL|EMPTY|COUNT-\d+))?"
+    return re.search(rf"\b(?:{names}){kinds}(?:\{{LITERAL\}})?:", text) is not None
