@@ -4,7 +4,7 @@ A call goes down this list as far as it has to:
 
     native/calls.py      known kinds: no Python at all
     function.py          numbers, or arrays
-    arrays.py            kinds, broadcast, result → iteration.py: rows; reductions.py: folds
+    arrays.py            kinds, broadcast, result → iteration.py: rows, prepared.py: run them; reductions.py: folds
     build.py             machine code from the disk cache, or
     compile.py           program.py: Python → TTIR on scalars; bodies.py, lanes.py: → vectors; LLVM
 """

@@ -20,7 +20,6 @@ from tilewright.ir.attributes import FileLocation
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
-from tilewright.ir.types import Type
 from tilewright.semantics.active import emitting_into
 from tilewright.support.diagnostics import located
 from tilewright.transforms.cse import cse
@@ -103,8 +102,3 @@ def _module(python: FunctionType, block: Block, result: Element, location: FileL
     module = Op.create("builtin.module", regions=[Region([body])], location=location)
     cse(module)
     return module
-
-
-def parameter_types(function: Op) -> list[Type]:
-    """The IR types of the arguments of a tt.func."""
-    return [argument.type for argument in function.regions[0].block.args]
