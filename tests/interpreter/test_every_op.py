@@ -22,7 +22,6 @@ NOT_YET = {
     "tt.descriptor_gather": "the language emits loads of tiles of pointers",
     "tt.descriptor_reduce": "the language emits atomics",
     "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
-    "tt.dot_scaled": "the language widens the operands and emits tt.dot",
     **dict.fromkeys(
         ["ttg.warp_specialize", "ttg.warp_id", "ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store"],
         "warps that do different things do not run one after the other",
@@ -34,10 +33,7 @@ NOT_YET = {
         ],
         "no pass makes it",
     ),
-    **dict.fromkeys(
-        ["ttg.fp4_to_fp", "ttg.local_atomic_scatter_rmw", "ttng.packed_arith", "ttg.inline_asm"], "no pass makes it"
-    ),
-    "ttng.tc_gen5_mma_scaled": "as tt.dot_scaled",
+    **dict.fromkeys(["ttg.local_atomic_scatter_rmw", "ttng.packed_arith", "ttg.inline_asm"], "no pass makes it"),
     "ttng.tmem_copy": "only for operands of ttng.tc_gen5_mma_scaled",
 }
 DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "cpu", "builtin"}

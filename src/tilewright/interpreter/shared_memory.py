@@ -107,7 +107,10 @@ def _reshape(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seq
     view = operands[0].view() if operands[0].flags.c_contiguous else operands[0]
     if numpy_dtype(type) != view.dtype:
         view = view.reshape(-1).view(numpy_dtype(type))[: int(np.prod(type.shape or ()))]
-    view.shape = type.shape or ()  # refuses to copy, unlike `reshape`
+    shape = type.shape or ()
+    view = view.reshape(shape)
+    if not np.shares_memory(view, operands[0]):
+        view.flags.writeable = False  # no strides describe it: what is written later does not show
     return (view,)
 
 

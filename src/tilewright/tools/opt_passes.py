@@ -34,7 +34,7 @@ from tilewright.ir.pass_manager import Pass
 from tilewright.tools.kernels import UsageError
 from tilewright.transforms import pipeline
 from tilewright.transforms.adopt_libraries import adopt_libraries
-from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.canonicalize import canonicalize, canonicalize_as_triton
 from tilewright.transforms.combine import combine
 from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
@@ -49,11 +49,14 @@ from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insert
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
+from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
+from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
+from tilewright.transforms.gpu.prefetch import prefetch
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
@@ -144,7 +147,8 @@ PASSES: tuple[Row, ...] = (
     Row("adopt_libraries", adopt_libraries),
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
     Row("assign_latencies", assign_latencies, ("tritongpu-assign-latencies",), "TTGIR", StageOptions),
-    Row("canonicalize", canonicalize, ("canonicalize",)),
+    Row("canonicalize", canonicalize),
+    Row("canonicalize_as_triton", canonicalize_as_triton),
     Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
     Row("coalesce_async_copy", coalesce_async_copy, ("tritongpu-coalesce-async-copy",), "TTGIR"),
     Row("combine", combine, ("triton-combine",)),
@@ -169,6 +173,9 @@ PASSES: tuple[Row, ...] = (
         ("triton-nvidia-optimize-descriptor-encoding",),
         "TTGIR",
     ),
+    Row("optimize_dot_operands", optimize_dot_operands, ("tritongpu-optimize-dot-operands",), "TTGIR"),
+    Row("optimize_thread_locality", optimize_thread_locality, ("tritongpu-optimize-thread-locality",), "TTGIR"),
+    Row("prefetch", prefetch, ("tritongpu-prefetch",), "TTGIR"),
     Row("pipeline_loops", pipeline_loops, ("tritongpu-pipeline",), "TTGIR", StageOptions),
     Row("reduce_data_duplication", reduce_data_duplication, ("tritongpu-reduce-data-duplication",), "TTGIR"),
     Row("remove_layout_conversions", remove_layout_conversions, ("tritongpu-remove-layout-conversions",), "TTGIR"),

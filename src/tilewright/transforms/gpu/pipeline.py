@@ -22,10 +22,12 @@ from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
+from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
+from tilewright.transforms.gpu.prefetch import prefetch
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
@@ -38,6 +40,8 @@ CAPABILITIES = (80, 90, 100, 120)
 """One of each family of devices; others are treated as the family's."""
 FIRST_TMA = 90
 """The first capability with a tensor memory accelerator."""
+AMPERE_FAMILY = 8
+"""Devices 8.x, whose products take their factors from registers."""
 TENSOR_MEMORY_FAMILY = 10
 """Devices 10.x, whose products are in tensor memory."""
 
@@ -91,6 +95,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("optimize_thread_locality", optimize_thread_locality),  # sums within threads first
         Pass("accelerate_matmul", accelerate_matmul),  # matrix instructions; what they need, others adapt to again
         Pass("remove_layout_conversions", remove_layout_conversions),
+        Pass("optimize_dot_operands", optimize_dot_operands),  # factors are turned in memory, not in registers
         Pass("optimize_descriptor_encoding", optimize_descriptor_encoding),  # what tiles are copied to is known now
         Pass("loop_aware_cse", loop_aware_cse),  # equal conversions
     )
@@ -107,6 +112,8 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
         *_stages(options),
         Pass("canonicalize", canonicalize),
         Pass("loop_aware_cse", loop_aware_cse),
+        *([Pass("prefetch", prefetch)] if options.capability // 10 == AMPERE_FAMILY else ()),  # factors of a next part
+        Pass("optimize_dot_operands", optimize_dot_operands),
         Pass("coalesce_async_copy", coalesce_async_copy),  # copies of the pipelined loops read whole rows
     )
 
