@@ -64,7 +64,9 @@ class LiveRanges:
         home = value.owner.block if isinstance(value.owner, Op) else value.owner
         assert home is not None, "the op that makes the value is in a block"
         yield home
-        yield from {user.block: None for user in value.uses if user.block is not None and user.block is not home}
+        # A use inside of a loop or branch keeps the value through all of it: what counts is the block that this is in.
+        users = {_block_beside(home, user): None for user in value.uses}
+        yield from (block for block in users if block is not None and block is not home)
         for block, live in self._live_out.items():
             if value in live and block is not home:
                 yield block
@@ -88,6 +90,14 @@ def ancestor_in(op: Op, block: Block | None) -> Op | None:
     while found is not None and found.block is not block:
         found = found.parent
     return found
+
+
+def _block_beside(home: Block, user: Op) -> Block | None:
+    """The block of the region of `home` that `user` stands in, directly or not."""
+    op: Op | None = user
+    while op is not None and (op.block is None or op.block.region is not home.region):
+        op = op.parent
+    return op.block if op is not None else None
 
 
 def _live_out(region: Region) -> dict[Block, set[Value]]:

@@ -11,14 +11,14 @@ Three kinds of buffers: explicit ones (`ttg.local_alloc`), the scratch memory th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 
 from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_memory
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.dialects.tt_function import callee_of
+from tilewright.dialects.tt_function import called_function
 from tilewright.dialects.ttg_warp_specialize import partition_warps
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Region, Value
@@ -65,7 +65,7 @@ class Allocation:
         names: per memory descriptor the places in `buffers` of what it may name.
     """
 
-    def __init__(self, function: Op, callees: dict[str, Allocation], scratch: ScratchSize = scratch_bytes) -> None:
+    def __init__(self, function: Op, callees: Mapping[Op, Allocation], scratch: ScratchSize = scratch_bytes) -> None:
         self.function = function
         wanted = list(_wanted(function, callees, scratch))
         order = ("explicit", "scratch", "virtual")
@@ -90,49 +90,53 @@ class Allocation:
 ScratchSize = Callable[[Op], int]
 
 
-def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[str, Allocation]:
-    """The shared memory of every function of `module`, by name.
+def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Op, Allocation]:
+    """The shared memory of every function of `module`, also of modules inside; a function after those that it calls.
+
+    Of a function that calls itself the calls inside need nothing.
 
     Args:
         module: TTGIR.
         scratch: the bytes of scratch memory that an op needs.
     """
-    functions = {str(op.attributes["sym_name"]): op for op in module.walk() if op.name == "tt.func"}
-    found: dict[str, Allocation] = {}
+    entered: set[Op] = set()
+    found: dict[Op, Allocation] = {}
 
-    def visit(name: str) -> None:
-        if name in found or name not in functions:
+    def visit(function: Op) -> None:
+        if function in entered:
             return
-        for op in functions[name].walk():
-            if op.name == "tt.call":
-                visit(callee_of(op))
-        found[name] = Allocation(functions[name], found, scratch)
+        entered.add(function)
+        for op in function.walk():
+            if op.name == "tt.call" and (callee := called_function(op)) is not None:
+                visit(callee)
+        found[function] = Allocation(function, found, scratch)
 
-    for name in functions:
-        visit(name)
+    for function in [op for op in module.walk() if op.name == "tt.func"]:
+        visit(function)
     return found
 
 
 def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:
     """What is known of the shared memory of each function, in the words of Triton's `-test-print-allocation`."""
-    for name, allocation in allocate(module).items():
-        yield allocation.function, name
+    for function, allocation in allocate(module).items():
+        yield function, str(function.attributes["sym_name"])
         for buffer in allocation.buffers:
             prefix = "" if buffer.kind == "explicit" else f"{buffer.kind} "
             yield buffer.owner, f"{prefix}offset = {buffer.offset}, size = {buffer.size}"
-        yield allocation.function, f"size = {allocation.size}"
+        yield function, f"size = {allocation.size}"
 
 
 # Sizes
 
 
-def _wanted(function: Op, callees: dict[str, Allocation], scratch: ScratchSize) -> Iterator[Buffer]:
+def _wanted(function: Op, callees: Mapping[Op, Allocation], scratch: ScratchSize) -> Iterator[Buffer]:
     """The buffers of `function`, not placed yet, in program order."""
     for op in function.walk():
         if op.name == "ttg.local_alloc":
             yield from _explicit(op)
         elif op.name == "tt.call":
-            callee = callees.get(callee_of(op))
+            function_called = called_function(op)
+            callee = callees.get(function_called) if function_called is not None else None
             if callee is not None and callee.size:
                 yield Buffer("virtual", op, callee.size, SCRATCH_ALIGNMENT)
         elif op is function:

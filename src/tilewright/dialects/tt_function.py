@@ -140,6 +140,11 @@ def callee_of(call: Op) -> str:
     return callee.name
 
 
+def called_function(call: Op) -> Op | None:
+    """The function that `call` calls; None if there is none of that name."""
+    return lookup_symbol(call, callee_of(call))
+
+
 def _parse_call(parser: Parser, definition: OpDefinition) -> Op:
     callee = Symbol(parser.symbol())
     references = parser.list(parser.operand, "(", ")")

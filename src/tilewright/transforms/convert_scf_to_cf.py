@@ -23,7 +23,10 @@ from tilewright.transforms.functions import functions_of
 
 
 def convert_scf_to_cf(module: Op) -> bool:
-    """Replace all `scf` ops of `module`, also within partitions of warps; returns whether there were any."""
+    """Replace the `scf` ops of `module`, also within partitions of warps; returns whether there were any.
+
+    The functions of reductions, scans and maps stay as they are: they have one block.
+    """
     regions = [region for function in functions_of(module) for region in function.regions]
     return sum(map(_convert, regions)) > 0
 

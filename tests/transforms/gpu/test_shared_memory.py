@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 import tilewright.dialects
-from tilewright.analysis.shared_memory import allocate
+from tilewright.analysis.shared_memory import Buffer, allocate
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
+from tilewright.ir.types import i32
 from tilewright.ir.verifier import verify
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
@@ -34,6 +36,11 @@ def parse(body: str, signature: str = "") -> Op:
     module = parse_module(f"{HEAD}tt.func public @f({arguments}) {{\n{body}\ntt.return\n}}\n}}")
     verify(module)
     return module
+
+
+def buffers_of(body: str) -> list[Buffer]:
+    (allocation,) = allocate(parse(body)).values()
+    return allocation.buffers
 
 
 def shape_of(module: Op) -> list[str]:
@@ -161,12 +168,12 @@ def test_what_a_loop_carries_lives_as_long_as_the_loop() -> None:
     }}
     %y = ttg.local_load %r#0 : {LOADED}
     """
-    buffers = allocate(parse(body))["f"].buffers
+    buffers = buffers_of(body)
     assert sorted(buffer.offset for buffer in buffers) == [0, 2048, 4096]
 
 
 def scratch_of(body: str) -> list[int]:
-    return [buffer.size for buffer in allocate(parse(body))["f"].buffers if buffer.kind == "scratch"]
+    return [buffer.size for buffer in buffers_of(body) if buffer.kind == "scratch"]
 
 
 def test_scratch_memory_is_what_warps_have_to_tell_each_other() -> None:
@@ -178,3 +185,63 @@ def test_scratch_memory_is_what_warps_have_to_tell_each_other() -> None:
     assert scratch_of(over_columns) == [], "each row lies in one warp"
     assert scratch_of(over_rows) == [4 * 32 * 2], "each of 4 warps has a part of each of 32 columns"
     assert scratch_of(f"%r = ttg.convert_layout %x : {TILE} -> {TILE}") == []
+
+
+def test_a_loop_behind_a_jump_keeps_what_it_reads() -> None:
+    """The buffer is read in every round, also after the round before has filled another one."""
+    body = f"""
+    %lb = arith.constant 0 : index
+    %ub = arith.constant 8 : index
+    %a = ttg.local_alloc %x : ({TILE}) -> {BUFFER}
+    cf.cond_br %c, ^bb1, ^bb2
+    ^bb1:
+    scf.for %i = %lb to %ub step %ub {{
+      %y = ttg.local_load %a : {LOADED}
+      %b = ttg.local_alloc %y : ({TILE}) -> {BUFFER}
+      %z = ttg.local_load %b : {LOADED}
+    }}
+    cf.br ^bb2
+    ^bb2:"""
+    (allocation,) = allocate(parse(body, "%c: i1")).values()
+    assert [buffer.offset for buffer in allocation.buffers] == [0, 2048]
+
+
+FILLS_AND_CALLS = f"""
+tt.func private @{{name}}(%x: {TILE}) {{{{
+  %a = ttg.local_alloc %x : ({TILE}) -> {BUFFER}
+  %y = ttg.local_load %a : {LOADED}
+  {{call}}
+  tt.return
+}}}}
+"""
+
+
+def functions(*calls: tuple[str, str]) -> str:
+    """Functions that fill a buffer, read it, and do what is said then."""
+    return HEAD + "".join(FILLS_AND_CALLS.format(name=name, call=call) for name, call in calls) + "}"
+
+
+def test_a_call_waits_for_what_it_overwrites_before_its_own_first_barrier() -> None:
+    module = parse_module(
+        functions(("callee", "ttg.barrier local"), ("caller", f"tt.call @callee(%x) : ({TILE}) -> ()"))
+    )
+    membar(module)
+    verify(module)
+    caller = [op.name for op in module.regions[0].block.last.walk()]
+    assert caller[-3:-1] == ["ttg.barrier", "tt.call"]
+
+
+def test_functions_of_one_name_in_two_modules_have_their_own_memory() -> None:
+    inner = functions(("f", "")).removeprefix(HEAD)
+    other = functions(("f", "%more = " + NEW + f"\n%z = ttg.local_load %a : {LOADED}")).removeprefix(HEAD)
+    module = parse_module(f"{HEAD}module {{ {inner} module {{ {other} }}")
+    assert [allocation.size for allocation in allocate(module).values()] == [2048, 4096]
+    allocate_shared_memory(module)
+    assert module.attributes["ttg.shared"] == Number(4096, i32)
+
+
+def test_a_function_that_calls_itself_ends() -> None:
+    module = parse_module(functions(("f", f"tt.call @f(%x) : ({TILE}) -> ()")))
+    membar(module)
+    allocate_shared_memory(module)
+    assert module.attributes["ttg.shared"] == Number(2048, i32)

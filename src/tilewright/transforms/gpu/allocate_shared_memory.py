@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tilewright.analysis.shared_memory import allocate
-from tilewright.ir.attributes import Attribute, Number, Symbol
+from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import i32
 
@@ -25,7 +25,7 @@ def allocate_shared_memory(module: Op) -> bool:
         for buffer in allocation.buffers:
             offsets: tuple[Attribute, ...] = tuple(Number(other.offset, i32) for other in allocation.of(buffer.owner))
             buffer.owner.attributes["allocation.offset"] = offsets if len(offsets) > 1 else offsets[0]
-    called = {op.attributes["callee"] for op in module.walk() if op.name == "tt.call"}
-    needs = (a.size for a in allocations.values() if Symbol(str(a.function.attributes["sym_name"])) not in called)
-    module.attributes["ttg.shared"] = Number(max(needs, default=0), i32)
+    # What a function needs includes what those that it calls need.
+    needs = max((allocation.size for allocation in allocations.values()), default=0)
+    module.attributes["ttg.shared"] = Number(needs, i32)
     return True

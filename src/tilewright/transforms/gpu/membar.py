@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.shared_memory import Allocation, Buffer, allocate
-from tilewright.dialects.tt_function import callee_of
+from tilewright.dialects.tt_function import called_function
 from tilewright.ir.attributes import DenseArray, Keyword
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType, TensorType, Type
@@ -58,10 +58,17 @@ Pending: TypeAlias = dict[Slice, frozenset[Op]]
 
 @dataclass
 class State:
-    """The accesses that no barrier has settled."""
+    """The accesses that no barrier has settled.
+
+    Attributes:
+        reads: accesses that read.
+        writes: accesses that write.
+        from_start: there may have been no barrier since the function began.
+    """
 
     reads: Pending = field(default_factory=dict)
     writes: Pending = field(default_factory=dict)
+    from_start: bool = False
 
     def add(self, where: Slice, op: Op, *, is_write: bool) -> None:
         """One more access."""
@@ -70,6 +77,7 @@ class State:
 
     def join(self, other: State) -> None:
         """Add all accesses of `other`."""
+        self.from_start |= other.from_start
         for mine, theirs in ((self.reads, other.reads), (self.writes, other.writes)):
             for where, ops in theirs.items():
                 mine[where] = mine.get(where, frozenset()) | ops
@@ -78,9 +86,10 @@ class State:
         """A barrier: everything before has happened."""
         self.reads.clear()
         self.writes.clear()
+        self.from_start = False
 
     def copy(self) -> State:
-        return State(dict(self.reads), dict(self.writes))
+        return State(dict(self.reads), dict(self.writes), self.from_start)
 
     def moved(self, by: int) -> State:
         """The same accesses, `by` bytes higher."""
@@ -112,6 +121,18 @@ def _in_order(before: Op, after: Op) -> bool:
     return before.name in TMA_LOADS and after.name == "ttng.wait_barrier"  # the wait is for the load
 
 
+class Calls(NamedTuple):
+    """What calls of a function do to shared memory.
+
+    Attributes:
+        first: accesses that no barrier of the function may precede.
+        left: accesses that no barrier of the function may follow.
+    """
+
+    first: State
+    left: State
+
+
 Place: TypeAlias = "tuple[Block, Op | None]"
 """Straight-line code: from after the op (None: from the start of the block) to the next op with regions, or the end."""
 
@@ -125,10 +146,10 @@ def membar(module: Op) -> bool:
     Returns:
         whether there was anything to insert.
     """
-    left: dict[str, State] = {}
+    calls: dict[Op, Calls] = {}
     inserted = False
-    for name, allocation in allocate(module).items():  # callees first
-        inserted |= _Membar(allocation, left).run(name)
+    for allocation in allocate(module).values():  # callees first
+        inserted |= _Membar(allocation, calls).run()
     return inserted
 
 
@@ -137,17 +158,19 @@ class _Membar:
 
     Args:
         allocation: the function's shared memory.
-        left: per function visited before, the accesses that are pending when it returns; gets this one's.
+        calls: what calls of the functions visited before do; gets this one's.
     """
 
-    def __init__(self, allocation: Allocation, left: dict[str, State]) -> None:
-        self.allocation, self.left = allocation, left
+    def __init__(self, allocation: Allocation, calls: dict[Op, Calls]) -> None:
+        self.allocation, self.calls = allocation, calls
+        self.first = State()
         self.inserted = False
 
-    def run(self, name: str) -> bool:
+    def run(self) -> bool:
         region = self.allocation.function.regions[0]
-        self.left[name] = pending = State()
-        entry: dict[Place, State] = {}
+        pending = State()
+        self.calls[self.allocation.function] = Calls(self.first, pending)
+        entry: dict[Place, State] = {(region.block, None): State(from_start=True)} if region.blocks else {}
         leaving: dict[Place, State] = {}
         waiting: deque[Place] = deque([(region.block, None)] if region.blocks else [])
         while waiting:
@@ -183,28 +206,34 @@ class _Membar:
             self._barrier(op, before=op.next)
             state.settle()
             return
-        now = self._accesses(op)
+        now, left = self._accesses(op)
         scratch = [buffer for buffer in self.allocation.of(op) if buffer.kind == "scratch"]
         for buffer in scratch:
             now.add(Slice(buffer.span), op, is_write=True)
         if state.conflicts(now):
             self._barrier(op, before=op)
             state.settle()
-        elif scratch and not stays_in_warp(op):
+        if state.from_start:
+            self.first.join(now)
+        if scratch and not stays_in_warp(op):
             state.settle()  # between writing and reading its scratch memory the op has a barrier of its own
         for buffer in scratch:
-            now.add(Slice(buffer.span), op, is_write=False)
-        state.join(now)
+            left.add(Slice(buffer.span), op, is_write=False)
+        state.join(left)
 
-    def _accesses(self, op: Op) -> State:
-        if op.name == "tt.call":
+    def _accesses(self, op: Op) -> Calls:
+        """What `op` accesses while it runs, and what of it may be pending behind it; may be one and the same."""
+        callee = called_function(op) if op.name == "tt.call" else None
+        if callee is not None and callee in self.calls:
             at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
-            return self.left.get(callee_of(op), State()).moved(at)
+            now, left = (state.moved(at) for state in self.calls[callee])
+            now.join(left)
+            return Calls(now, left)
         now = State()
         for value, is_write in shared_accesses(op):
             for buffer in self.allocation.named_by(value):
                 now.add(_slice(value, buffer), op, is_write=is_write)
-        return now
+        return Calls(now, now)
 
     def _barrier(self, op: Op, before: Op | None) -> None:
         assert op.block is not None, "an op of a function is in a block"
