@@ -25,6 +25,7 @@ HEAD = """
 #shared = #ttg.swizzled_shared<{vec = 8, perPhase = 2, maxPhase = 4, order = [1, 0]}>
 #smem = #ttg.shared_memory
 !buffer = !ttg.memdesc<32x32xf16, #shared, #smem>
+!changing = !ttg.memdesc<32x32xf16, #shared, #smem, mutable>
 !ring = !ttg.memdesc<2x32x32xf16, #shared, #smem, mutable>
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32} {
 tt.func public @f(%p: tensor<32x32x!tt.ptr<f16>, #blocked>, %x: tensor<32x32xf16, #blocked>, %n: index) {
@@ -107,6 +108,29 @@ DOT = "tensor<32x32xf16, #lhs> * tensor<32x32xf16, #rhs> -> tensor<32x32xf32, #m
             """,
             ["local_alloc", "local_load", "local_load", "dot"],
             id="first operand first",
+        ),
+        pytest.param(
+            """
+            %a = ttg.local_alloc %x : (tensor<32x32xf16, #blocked>) -> !changing
+            %y = ttg.local_load %a : !changing -> tensor<32x32xf16, #blocked>
+            scf.for %i = %zero to %n step %one {
+              %z = arith.addf %y, %x : tensor<32x32xf16, #blocked>
+              ttg.local_store %z, %a : tensor<32x32xf16, #blocked> -> !changing
+            }
+            """,
+            ["local_alloc", "local_load", "for", "  local_store"],
+            id="a buffer that the loop changes is read before",
+        ),
+        pytest.param(
+            """
+            %d = tt.load %p : tensor<32x32x!tt.ptr<f16>, #blocked>
+            scf.for %i = %zero to %n step %one {
+              %a = ttg.local_alloc %d : (tensor<32x32xf16, #blocked>) -> !changing
+              ttg.local_store %x, %a : tensor<32x32xf16, #blocked> -> !changing
+            }
+            """,
+            ["load", "for", "  local_alloc", "  local_store"],
+            id="a buffer that a round changes is fresh in each",
         ),
     ],
 )

@@ -9,8 +9,9 @@ of a dot's operands in shared memory the first is loaded first
 from __future__ import annotations
 
 from tilewright.analysis.live_ranges import ancestor_in
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import writes_memory
+from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import DotOperand
 from tilewright.transforms.gpu.relayout import layout_of
 
@@ -56,6 +57,8 @@ def _sink_into_loop(op: Op) -> bool:
     (user, count), *_ = op.results[0].uses.items()
     if count != 1 or _loop_around(user) is _loop_around(op):
         return False
+    if op.name == "ttg.local_load" and not _keeps_its_contents(op.operands[0]):
+        return False
     assert user.block is not None, "an op of a function is in a block"
     op.unlink()
     user.block.insert(op, user)
@@ -69,6 +72,13 @@ def _fills_registers(op: Op) -> bool:
     return op.name == "ttg.convert_layout" and isinstance(layout_of(op.results[0]), DotOperand)
 
 
+def _keeps_its_contents(buffer: Value) -> bool:
+    """Whether `buffer`, as far as its name tells, holds the same from when it is made to the end of the program."""
+    type = buffer.type
+    given_back = any(user.name == "ttg.local_dealloc" for user in buffer.uses)
+    return isinstance(type, MemDescType) and not type.mutable and not given_back
+
+
 def _loop_around(op: Op) -> Op | None:
     around = op.parent
     while around is not None and around.name != "scf.for":
@@ -80,7 +90,11 @@ def _fill_at_once(op: Op) -> bool:
     if op.name != "ttg.local_alloc" or not op.operands:
         return False
     source = op.operands[0].op
-    return source is not None and source.name not in SPREAD and _place(op, source)
+    if source is None or source.name in SPREAD:
+        return False
+    if source.block is not op.block and not _keeps_its_contents(op.results[0]):
+        return False  # each round of a loop needs a fresh one
+    return _place(op, source)
 
 
 def _transpose_at_once(op: Op) -> bool:
