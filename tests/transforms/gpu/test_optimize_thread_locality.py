@@ -100,8 +100,18 @@ def test_text(golden: Callable[[str, str], None]) -> None:
     golden(print_op(module), "transforms/optimize_thread_locality/row_sums.ttgir")
 
 
-def test_integers_stay() -> None:
-    module = parse_module(row_sums("arith.addf", "0.0").replace("arith.addf", "arith.subf"))
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("arith.addf", "arith.subf"),
+        ("%new = arith.addf", "%new = arith.subf"),
+        ("%new = arith.addf", "%new = arith.maxnumf"),
+        ("%new =", "%seen = math.absf %acc : tensor<8xf32, #rows>\n%new ="),
+    ],
+    ids=["no sum", "subtracted", "another combination", "seen in the loop"],
+)
+def test_what_threads_cannot_do_on_their_own(before: str, after: str) -> None:
+    module = parse_module(row_sums("arith.addf", "0.0").replace(before, after))
     assert not optimize_thread_locality(module)
 
 

@@ -147,13 +147,14 @@ def _is_reduced_in_loop(op: Op) -> bool:
     if update is None or end is None or end.name != "scf.yield" or end.parent is not op.parent:
         return False
     loop = op.parent
-    if loop is None or loop.name != "scf.for" or len(update.operands) != 2:
+    # Largest elements of rows that are added up, say, are no sum or maximum of what threads have.
+    if loop is None or loop.name != "scf.for" or update.name != combine.name:
         return False
     place = end.operands.index(update.results[0])
     start, result = loop.operands[3 + place], loop.results[place]
     carried = loop.regions[0].block.args[1 + place]
     constant = start.op is not None and start.op.name == "arith.constant"
-    return constant and carried in update.operands and len(result.uses) == 1
+    return constant and _only_user(carried) is update and len(result.uses) == 1
 
 
 def _combiner(op: Op) -> Op | None:
