@@ -164,7 +164,7 @@ def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:
         return None
     try:
         return NativeSide(runtime, base, missed)
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # another NumPy than is known here, no memory, no C function
         return None
 
 
