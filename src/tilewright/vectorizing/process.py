@@ -164,7 +164,7 @@ def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:
         return None
     try:
         return NativeSide(runtime, base, missed)
-    except (AttributeError, OSError, ValueError):  # another NumPy than is known here, no memory, no C function
+    except (AttributeError, KeyError, OSError, ValueError):  # another NumPy than is known here, no memory
         return None
 
 
@@ -193,5 +193,6 @@ def _of_numpy(number: int) -> int:
     """The address of a function of NumPy's C interface, by its place in the table, which never changes."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]  # NumPy has it for this
+    core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]  # NumPy 1
+    table = get(core._ARRAY_API, None)
     return ctypes.c_uint64.from_address(table + 8 * number).value
