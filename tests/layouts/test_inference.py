@@ -13,7 +13,7 @@ import pytest
 
 from tilewright.layouts import inference
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import Distributed, LayoutError, encoding
+from tilewright.layouts.encodings import Blocked, Distributed, LayoutError, NvidiaMma, encoding
 from tilewright.layouts.queries import num_ctas, num_warps
 from tilewright.layouts.reshape import dimension_groups
 
@@ -97,6 +97,21 @@ def test_reshape_takes_the_wish_when_nothing_moves() -> None:
     assert inference.reshaped(layout, (64,), (8, 8), wish=wish) is not wish
     with pytest.raises(LayoutError, match="different numbers of elements"):
         inference.reshaped(layout, (64,), (8, 16))
+
+
+def test_a_dimension_of_one_comes_and_goes_as_a_slice() -> None:
+    """For blocked layouts, but the default one; as Triton 3.9 has it, and its elder versions have not."""
+    layout = made(
+        "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>"
+    )
+    assert isinstance(layout, Blocked)
+    column = inference.reshaped(layout, (128, 1), (128,))
+    assert column is inference.reduced(layout, 1)
+    assert inference.reshaped(column, (128,), (128, 1)) is layout
+    assert inference.reshaped(column, (128,), (1, 128)).text.startswith("#ttg.linear")
+    mma = made(MMA)
+    assert isinstance(mma, NvidiaMma)
+    assert inference.reshaped(mma, (128, 1), (128,)).text.startswith("#ttg.linear")
 
 
 def test_dimension_groups() -> None:

@@ -104,7 +104,11 @@ def without_constants(lines: list[str]) -> tuple[list[str], list[str]]:
 
 def check(modules: list[Op], steps: Sequence[str] = COALESCED, *, alike: bool = True) -> None:
     texts = [print_op(optimize_ttir(module), triton="3.9") for module in modules]
-    requests = [(text, target, warps) for text in texts for target, warps in TARGETS]
+    compare([(text, target, warps) for text in texts for target, warps in TARGETS], steps, alike=alike)
+
+
+def compare(requests: list[tuple[str, str, int]], steps: Sequence[str], *, alike: bool = True) -> None:
+    """Our passes give what Triton's give; if not `alike`, at least where accesses and products are."""
     for request, expected in zip(requests, theirs(requests, steps), strict=True):
         found, wanted = canonical(ours(*request, steps)), canonical(expected)
         if steps is COALESCED:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_tritons_gpu_passes import canonical
+from test_tritons_gpu_passes import ACCELERATED, PROPAGATED, canonical, compare
 from tutorial_kernels import KERNELS
 
 import tilewright as tw
@@ -77,14 +77,33 @@ def check(source: str, expected: str, capability: int) -> None:
     }
 
 
-@pytest.mark.slow
-def test_tutorials() -> None:
+def tutorials() -> list[dict[str, Any]]:
+    """The kernels of the tutorials, as requests."""
     texts = {file: tutorial(file) for file in {file for file, *_ in KERNELS}}
-    requests = [
+    return [
         {"text": texts[file], "kernel": kernel, "signature": types, "constants": constants, "capability": capability}
         for file, kernel, types, constants in KERNELS
         for capability in CAPABILITIES
     ]
+
+
+@pytest.mark.slow
+def test_layouts_of_tutorials() -> None:
+    """From Triton's own TTIR, our passes and its own give one text."""
+    found = [
+        (request["kernel"], (answer["ttir"], f"cuda:{request['capability']}", 4))
+        for request, answer in zip(tutorials(), theirs(tutorials()), strict=True)
+        if "error" not in answer
+    ]
+    assert len(found) == 2 * len(KERNELS) - 1
+    compare([request for _, request in found], PROPAGATED)
+    # Scaled products are made of other ops in another order.
+    compare([request for name, request in found if name != "block_scaled_matmul_kernel"], ACCELERATED)
+
+
+@pytest.mark.slow
+def test_tutorials() -> None:
+    requests = tutorials()
     compared = 0
     for request, answer in zip(requests, theirs(requests), strict=True):
         if "error" in answer:  # fp8 needs a newer device

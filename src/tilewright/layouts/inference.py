@@ -138,11 +138,29 @@ def reshaped(layout: Distributed, shape: Shape, result: Shape, *, wish: Distribu
         workers = Workers(prod(layout.warps_per_cta), prod(layout.threads_per_warp), num_ctas(layout))
         if layout is default_blocked(shape, workers):
             return default_blocked(result, workers)
+    around = _with_or_without_one(layout, shape, result)
+    if around is not None:
+        return around
+    if isinstance(layout, Blocked):
         blocked = reshaped_blocked(layout, shape, result)
         if blocked is not None:
             return blocked
     outs = zip(dimension_names(len(result)), result, strict=True)
     return linear_encoding(to_linear_layout(layout, shape).reshape_outs(outs))
+
+
+def _with_or_without_one(layout: Distributed, shape: Shape, result: Shape) -> Distributed | None:
+    """The layout where a dimension of extent 1 comes or goes, as for `expanded` and `reduced`; only blocked ones."""
+    root = layout
+    while isinstance(root, Slice):
+        root = root.parent
+    if not isinstance(root, Blocked):
+        return None
+    if isinstance(layout, Slice) and result == (*shape[: layout.dim], 1, *shape[layout.dim :]):
+        return layout.parent
+    gone = (axis for axis, size in enumerate(shape) if size == 1 and result == (*shape[:axis], *shape[axis + 1 :]))
+    axis = next(gone, None)
+    return None if axis is None else Slice(axis, layout)
 
 
 @cache
