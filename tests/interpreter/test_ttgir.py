@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright.dialects
-from tilewright.interpreter.asynchrony import RaceError
+from tilewright.interpreter.asynchrony import Products, RaceError
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
@@ -139,6 +139,16 @@ CHANGE = """
   ttg.local_store %two, %b : tensor<16x16xf16, #blocked> -> !square
 """
 GIVEN = "%x = tt.load %ptrs : tensor<16x16x!tt.ptr<f16>, #blocked>"
+
+
+def test_readers_may_run_on_when_more_are_allowed_than_there_are() -> None:
+    products, buffers = Products(), [np.zeros(2) for _ in range(3)]
+    for buffer in buffers:
+        products.start(buffer)
+    buffers[0][0] = 1
+    products.wait(5)
+    with pytest.raises(RaceError):
+        products.wait(2)
 
 
 def test_operands_stay_until_the_product_was_waited_for() -> None:

@@ -39,7 +39,8 @@ class Products:
         Raises:
             RaceError: what one of them reads has changed.
         """
-        done, self._running = self._running[: len(self._running) - left], self._running[len(self._running) - left :]
+        count = max(0, len(self._running) - left)
+        done, self._running = self._running[:count], self._running[count:]
         if any(source.tobytes() != before.tobytes() for sources in done for source, before in sources):
             raise RaceError("shared memory was changed while something that had not been waited for was reading it")
 

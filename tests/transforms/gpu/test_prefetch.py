@@ -99,6 +99,22 @@ RING = f"""{HEAD}
 {TAIL}"""
 
 
+FILLED = f"""{HEAD}
+  %v0 = tt.load %p0 : !pointers
+  %b0 = ttg.local_alloc : () -> !slot
+  %sum:3 = scf.for %i = %zero to %n step %one iter_args(%d = %acc, %b = %b0, %p = %p0)
+      -> (!sum, !slot, !pointers) : i32 {{
+    %v = tt.load %p : !pointers
+    ttg.local_store %v, %b : !tile -> !slot
+    %lhs = ttg.local_load %b : !slot -> tensor<32x32xf16, #lhs>
+    %rhs = ttg.local_load %b : !slot -> tensor<32x32xf16, #rhs>
+    %t = tt.dot %lhs, %rhs, %d : {PRODUCT}
+    %q = tt.addptr %p, %next : !pointers, tensor<32x32xi32, #blocked>
+    scf.yield %t, %b, %q : !sum, !slot, !pointers
+  }}
+{TAIL}"""
+
+
 def run(module: Op, steps: int) -> Any:
     x = np.random.default_rng(0).standard_normal((5, 32, 32)).astype(np.float16)
     out = np.zeros((32, 32), np.float32)
@@ -130,3 +146,4 @@ def test_other_loops_stay() -> None:
     assert not prefetch(parse_module(unloaded)), "an operand that is not loaded"
     first = f"    %t1 = tt.dot %lhs, %rhs, %d : {PRODUCT}\n    %t = tt.dot"
     assert not prefetch(parse_module(CARRIED.replace("    %t = tt.dot", first))), "two dots"
+    assert not prefetch(parse_module(FILLED)), "a buffer that each step fills before it loads from it"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tilewright.analysis.shared_accesses import shared_accesses
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.operands import operand
@@ -79,7 +80,7 @@ def _prefetcher_for(loop: Op) -> Prefetcher | None:
     width = 8 * layout.k_width or ROW_BITS // type.bits
     if a is None or b is None or type.shape[-1] < width:
         return None
-    if any(_is_shared_by_blocks(part.buffer) for part in (a, b)):
+    if any(_is_shared_by_blocks(part.buffer) or _is_written(part.buffer) for part in (a, b)):
         return None
     carried = all(_position(loop, part.buffer) is not None for part in (a, b))
     tracked = [value for part in (a, b) for value in (part.buffer, part.token) if value is not None]
@@ -114,6 +115,12 @@ def _is_shared_by_blocks(buffer: Value) -> bool:
     type = buffer.type
     assert isinstance(type, MemDescType), "a buffer"
     return any(not any(row) for row in cga_layout(encoding(type.encoding)))
+
+
+def _is_written(buffer: Value) -> bool:
+    """Whether the loop fills the buffer that it loads from, so that nothing may be loaded a step ahead."""
+    accesses = (access for user in buffer.uses for access in shared_accesses(user))
+    return any(access.is_write and access.value is buffer for access in accesses)
 
 
 def _position(loop: Op, value: Value) -> int | None:
