@@ -34,7 +34,6 @@ NOT_YET = {
         "no pass makes it",
     ),
     **dict.fromkeys(["ttg.local_atomic_scatter_rmw", "ttng.packed_arith", "ttg.inline_asm"], "no pass makes it"),
-    "ttng.tmem_copy": "only for operands of ttng.tc_gen5_mma_scaled",
 }
 DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "cpu", "builtin"}
 CONTAINERS = {"builtin.module", "tt.func"}

@@ -2,8 +2,8 @@
 
     tt.dot_scaled %a scale %s, %b, %c lhs = e2m1 rhs = bf16      c + (a * s) @ b, in double precision
 
-A scale of 8 bits is the exponent of a power of two (127 is 2 ** 0, 255 is NaN). Two elements of 4 bits share a byte; the
-first is in its low half.
+A scale of 8 bits is the exponent of a power of two (127 is 2 ** 0, 255 is NaN). Two elements of 4 bits share a byte,
+the first in its low half.
 """
 
 from __future__ import annotations

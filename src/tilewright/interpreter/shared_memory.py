@@ -133,6 +133,16 @@ def _tmem_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> 
     return [TOKEN for _ in op.results]
 
 
+@executes("ttng.tmem_copy")
+def _tmem_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
+    assert given["src"].shape == given["dst"].shape, f"{op.name}: chunks of scales are viewed as a matrix first"
+    given["dst"][...] = given["src"]
+    if given["barrier"] is not None:
+        copies_of(machine).arrive(given["barrier"])
+    return ()
+
+
 @executes("ttng.tmem_subslice")
 def _tmem_subslice(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     type = op.results[0].type

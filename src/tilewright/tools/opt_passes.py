@@ -48,6 +48,7 @@ from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.membar import membar
+from tilewright.transforms.gpu.mma_lowering import mma_lowering
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
@@ -167,6 +168,7 @@ PASSES: tuple[Row, ...] = (
     Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
     Row("lower_loops", lower_loops, ("tritongpu-test-pipeline-lower-loop",), "TTGIR"),
     Row("membar", membar, ("test-print-membar",), "TTGIR"),
+    Row("mma_lowering", mma_lowering, ("triton-nvidia-mma-lowering",), "TTGIR"),
     Row(
         "optimize_descriptor_encoding",
         optimize_descriptor_encoding,

@@ -21,6 +21,7 @@ from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_t
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.mma_lowering import mma_lowering
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
@@ -141,6 +142,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("loop_aware_cse", loop_aware_cse),
         Pass("symbol_dce", symbol_dce),
         Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
+        Pass("mma_lowering", mma_lowering),  # who waits for products in tensor memory
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
     )
