@@ -23,3 +23,7 @@ def test_damage_for_a_minute() -> None:
     counts, found = run(60.0, seed=1000)
     assert not found, [(seed, result) for seed, result, _ in found[:5]]
     assert min(counts["refused"], counts["kept"]) > 20
+
+
+def test_bytes_that_are_no_text_survive() -> None:
+    assert outcome('tt.func @f(%x: i32) {\n  tt.print "a\\99" : %x : i32\n  tt.return\n}') == "kept"

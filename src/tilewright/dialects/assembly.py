@@ -179,7 +179,11 @@ class _Form:
         for name in self.plain_operands:
             group = reading.operands.get(name)
             if group:
-                operands += parser.resolve_all(group, self._types_of(name, reading, len(group)))
+                try:
+                    types = self._types_of(name, reading, len(group))
+                except TypeError as error:  # what the text says of other operands does not tell
+                    raise parser.problem(str(error), group[0].position) from None
+                operands += parser.resolve_all(group, types)
         return operands
 
     def _result_types(self, reading: Reading) -> list[Type]:

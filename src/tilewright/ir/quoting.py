@@ -12,7 +12,7 @@ def quoted(text: str) -> str:
     """`text` in quotes."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_escaped(byte) for byte in text.encode()) + '"'
+    return '"' + "".join(_escaped(byte) for byte in text.encode(errors="surrogateescape")) + '"'
 
 
 def unquoted(body: str) -> str:
