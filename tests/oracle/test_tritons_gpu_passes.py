@@ -50,9 +50,7 @@ PROPAGATED = (*COALESCED, "f32_dot_tc", "remove_layout_conversions")
 ACCELERATED = (*PROPAGATED, "optimize_thread_locality", "accelerate_matmul", "remove_layout_conversions")
 DIFFERENT = {
     "perhaps_returned": "Triton 3.9 computes the only arm of a branch that gives something; the other gives poison",
-    "descriptor_to_helper": "of two names of one layout of 16 elements Triton 3.9 keeps the other one",
     "batched_gemm": "two ranges change places",
-    "conv2d": "a conversion between two names of one layout stands behind a product instead of in front of it",
     "flash_attention": "a broadcast in Triton 3.9 has operand and result in two layouts that are one for this shape",
 }
 """Modules and examples whose text differs once layouts were propagated, and how; accesses and products are alike."""

@@ -110,6 +110,24 @@ def test_ranges_are_made_again() -> None:
     assert [op.name for op in module.walk()].count("tt.make_range") == 2
 
 
+def test_copies_that_are_there_cost_nothing() -> None:
+    """The comparison is computed from the first conversion's result; then only that needs the sum, so it goes, too."""
+    wide = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 4], order = [0, 1]}>"
+    line, same = "tensor<16xi64, #line>", f"tensor<16xi64, #ttg.slice<{{dim = 0, parent = {wide}}}>>"
+    body = f"""
+    %r = tt.make_range {{end = 16 : i32, start = 0 : i32}} : tensor<16xi32, #line>
+    %e = arith.extsi %r : tensor<16xi32, #line> to {line}
+    %a = ttg.convert_layout %e : {line} -> {same}
+    "test.use"(%a) : ({same}) -> ()
+    %eight = arith.constant dense<8> : {line}
+    %c = arith.cmpi slt, %e, %eight : {line}
+    %b = ttg.convert_layout %c : {line.replace("i64", "i1")} -> {same.replace("i64", "i1")}
+    "test.use"(%b) : ({same.replace("i64", "i1")}) -> ()
+    tt.return
+    """
+    assert places(removed("", body)) == []
+
+
 def test_expensive_values_are_not_made_again() -> None:
     body = f"""
     %e = tt.splat %x : f32 -> {ROW}

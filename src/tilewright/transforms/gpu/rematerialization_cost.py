@@ -56,10 +56,11 @@ def is_worthwhile(conversion: Op, found: ConversionSlice, *, new_cost: int = 0) 
 
     Args:
         conversion: goes away.
-        found: is computed, also if what it replaces has to stay.
+        found: is computed, also if what it replaces has to stay; copies that are there already cost nothing.
         new_cost: of conversions that become necessary.
     """
-    ops = dict.fromkeys(op for value in found.values if (op := value.op) is not None)
+    made = (value for value in found.values if found.copies.get(value) is None)
+    ops = dict.fromkeys(op for value in made if (op := value.op) is not None)
     kept = _kept(conversion, found, ops)
     total = new_cost
     for op in ops:
