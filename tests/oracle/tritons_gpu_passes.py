@@ -17,9 +17,17 @@ ADD = {
     "convert_to_ttgir": lambda pm, target, warps: passes.ttir.add_convert_to_ttgpuir(pm, target, warps, 32, 1),
     "coalesce": lambda pm, target, warps: passes.ttgpuir.add_coalesce(pm),
     "f32_dot_tc": lambda pm, target, warps: passes.ttgpuir.add_f32_dot_tc(pm, False),
+    "optimize_descriptor_encoding": lambda pm, target, warps: nvidia.passes.ttnvgpuir.add_optimize_descriptor_encoding(
+        pm
+    ),
     "remove_layout_conversions": lambda pm, target, warps: passes.ttgpuir.add_remove_layout_conversions(pm, False),
     "optimize_thread_locality": lambda pm, target, warps: passes.ttgpuir.add_optimize_thread_locality(pm),
     "accelerate_matmul": lambda pm, target, warps: passes.ttgpuir.add_accelerate_matmul(pm),
+    "optimize_dot_operands": lambda pm, target, warps: passes.ttgpuir.add_optimize_dot_operands(pm, True),
+    "assign_latencies": lambda pm, target, warps: passes.ttgpuir.add_assign_latencies(pm, 3),
+    "schedule_loops": lambda pm, target, warps: passes.ttgpuir.add_schedule_loops(pm),
+    "pipeline_loops": lambda pm, target, warps: passes.ttgpuir.add_pipeline(pm, 3, False),
+    "canonicalize": lambda pm, target, warps: passes.common.add_canonicalizer(pm),
     "cse": lambda pm, target, warps: passes.common.add_cse(pm),
 }
 

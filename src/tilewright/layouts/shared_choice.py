@@ -63,11 +63,18 @@ def swizzled_for(
         if operand.parent.name.startswith("ttg.amd"):
             raise LayoutError(f"there is no swizzled layout for operands of #{operand.parent.name}")
         return SwizzledShared(1, 1, 1, order, cga)
+    return swizzled_rows(operand.op_index, operand.k_width, shape, order, bits=bits, cga=cga, transposed=transposed)
+
+
+def swizzled_rows(
+    op_index: int, width: int, shape: Shape, order: Shape, *, bits: int, cga: Bases = (), transposed: bool = False
+) -> SwizzledShared:
+    """As `swizzled_for`, for anything that is read as operand `op_index`, `width` elements along k at once."""
     row = shape_of_block(shape, cga)[order[0]]
     per_phase = max(ROW_BITS // (bits * row), 1)
-    # One ldmatrix reads eight rows of 4 * kWidth elements; the instruction for f64 takes four rows.
-    vector, rows = 4 * operand.k_width, 4 if bits == 64 else 8
-    inner = operand.rank - 1 if operand.op_index == 0 else operand.rank - 2
+    # One ldmatrix reads eight rows of 4 * width elements; the instruction for f64 takes four rows.
+    vector, rows = 4 * width, 4 if bits == 64 else 8
+    inner = len(order) - 1 if op_index == 0 else len(order) - 2
     if transposed != (order[0] != inner):
         vector, rows = rows, vector
     phases = max(min(rows, ROW_BITS // (vector * bits)), 1)

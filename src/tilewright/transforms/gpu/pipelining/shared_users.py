@@ -5,11 +5,16 @@ shared_layout_for(value)      the one swizzled layout from which all dots that u
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, TensorType
+from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, DotOperand, Encoding, SwizzledShared, encoding
-from tilewright.layouts.queries import buffer_order, cga_layout, memory_order
-from tilewright.layouts.shared_choice import swizzled_for
+from tilewright.layouts.linear_layout import log2
+from tilewright.layouts.queries import buffer_order, cga_layout, contiguous_per_thread, memory_order, thread_order
+from tilewright.layouts.shared_choice import swizzled_for, swizzled_rows
+from tilewright.layouts.walk import operand_order
 
 
 class IncompatibleUsersError(Exception):
@@ -55,12 +60,35 @@ def _wanted(value: Value, user: Op) -> SwizzledShared | None:
     if user.name not in ("ttg.local_load", "ttg.convert_layout") or not isinstance(result.type, TensorType):
         return None
     operand = encoding(result.type.encoding or "")
-    if not isinstance(operand, DotOperand):
-        return None
     type = value.type
     assert isinstance(type, TensorType | MemDescType), "what is loaded is a tile"
     source = encoding(type.encoding or "")
-    return swizzled_for(operand, type.shape, _order(source, type.shape), bits=type.bits, cga=cga_layout(operand))
+    if isinstance(operand, DotOperand):
+        return swizzled_for(operand, type.shape, _order(source, type.shape), bits=type.bits, cga=cga_layout(operand))
+    assert isinstance(operand, Distributed), "a tile is in registers"
+    return _wanted_by_rows(operand, type.shape, type.bits)
+
+
+@cache
+def _wanted_by_rows(layout: Distributed, shape: tuple[int, ...], bits: int) -> SwizzledShared | None:
+    """As for an operand of a dot, if lanes hold eight rows of four pieces each as they do there; else None."""
+    order = thread_order(layout, shape)
+    rank = len(order)
+    index = next((index for index in (0, 1) if rank > 1 and operand_order(index, rank) == order), None)
+    if index is None:
+        return None
+    inner, outer = order[:2]
+    width = contiguous_per_thread(layout, shape)[inner]
+    bases = to_linear_layout(layout, shape).bases
+    count = log2(width)
+    tile = [*bases["register"][:count], *bases["lane"]]
+    wanted = [(inner, 1 << bit) for bit in range(count + 2)] + [(outer, 1 << bit) for bit in range(3)]
+    if tile != [tuple(step if dim == axis else 0 for dim in range(rank)) for axis, step in wanted]:
+        return None
+    others = [*bases["register"][count:], *bases["warp"], *bases["block"]]
+    if any(row[inner] % (4 * width) or row[outer] % 8 for row in others):
+        return None
+    return swizzled_rows(index, width, shape, order, bits=bits, cga=cga_layout(layout))
 
 
 def _order(layout: Encoding, shape: tuple[int, ...]) -> tuple[int, ...]:
