@@ -93,7 +93,8 @@ def test_place() -> None:
         ("tt.func @f(tensor<4xf32, #ttg.nothing<{}>>)", "#ttg.nothing is no layout"),
         (
             "tt.func @f(%p: tensor<4x!tt.qtr<f16>>, %d: !ttg.memdesc<4xf16, #ttg.swizzled_shared<{vec = 1, "
-            "perPhase = 1, maxPhase = 1, order = [0]}>, #ttg.shared_memory, mutable>, %k: tensor<4xi1>, %o: tensor<4xf16>) {\n"
+            "perPhase = 1, maxPhase = 1, order = [0]}>, #ttg.shared_memory, mutable>, "
+            "%k: tensor<4xi1>, %o: tensor<4xf16>) {\n"
             "%t = ttg.async_copy_global_to_local %p, %d mask %k other %o : tensor<4x!tt.qtr<f16>> -> <4xf16, "
             "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>, #ttg.shared_memory, mutable>\n}",
             "holds no pointers",
