@@ -180,7 +180,7 @@ def alternatives(x, n, m):
         n -= 1
     if not (n > 3 if m > 2 and m < 8 else (n > 1 if m > 0 else m > -3)):
         tl.store(x, 2)
-    assert (n > 3 if m > 2 else n > -9), "m"
+    assert n > 3 if m > 2 else n > -9, "m"
     chosen = [v for v in (1, 2, 3) if (v > 2 if v > 1 else v > 0)]
     tl.store(x, (n > 3 if m > 2 else n > 1) and m > chosen[0])
 
