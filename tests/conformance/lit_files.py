@@ -34,6 +34,8 @@ SWITCHES = {
 IGNORED = ("mlir-print-local-scope", "mlir-disable-threading", "o")
 RENAMED = {"canonicalize": "canonicalize_as_triton"}
 """Flags of passes of which we have two forms."""
+SETTINGS = {"TRITON_PREFER_TMEM_16x256_LAYOUT": ("tritongpu-accelerate-matmul", "sixteen-rows=true")}
+"""Variables of the environment in RUN lines, and the option of a pass that does the same."""
 FOREIGN = ("tritonamdgpu-", "get-scratch-size-function=")
 """Passes of other back ends, and options that replace a C++ function: RUN lines with them say nothing about ours."""
 
@@ -161,9 +163,13 @@ def _run_line(command: str, options: Mapping[str, str]) -> RunLine:
     check: tuple[str, ...] | None = None
     for part in command.replace("2>&1", "").replace("2>/dev/null", "").split("|"):
         words = [word for word in shlex.split(part) if "=" not in word.split("-")[0]]
+        wanted = dict(options)
+        for name, (flag, option) in SETTINGS.items():
+            if f"{name}=1" in part:
+                wanted[flag] = f"{options.get(flag, '')} {option}".strip()
         program, *arguments = words[words[:1] == ["env"] :] or [""]
         if program == "triton-opt":
-            opts.append(_opt_command(arguments, options))
+            opts.append(_opt_command(arguments, wanted))
         elif program == "FileCheck":
             check = tuple(argument for argument in arguments if argument != "%s" and "dump-input" not in argument)
         else:

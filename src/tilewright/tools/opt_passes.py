@@ -47,6 +47,7 @@ from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_t
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.matmul_options import MatmulOptions
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.mma_lowering import mma_lowering
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
@@ -143,7 +144,8 @@ PASSES: tuple[Row, ...] = (
         accelerate_matmul,
         ("tritongpu-accelerate-matmul",),
         "TTGIR",
-        warnings=forced_orders,
+        MatmulOptions,
+        forced_orders,
     ),
     Row("adopt_libraries", adopt_libraries),
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
+from tilewright.layouts.blocked_access import blocked_access, scales_access
+from tilewright.layouts.encodings import Blocked
 from tilewright.tools.opt_passes import find_passes
 from tilewright.tools.opt_run import run_requests
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
+from tilewright.transforms.gpu.matmul_options import MatmulOptions
 
 assert tilewright.dialects.__all__
 
@@ -168,3 +172,31 @@ def test_warning_about_forced_orders() -> None:
     said = run_requests(module, find_passes("accelerate_matmul"))
     assert [(remark.kind, remark.op.name) for remark in said] == [("warning", "tt.dot_scaled")]
     assert "factor 1" in said[0].text
+
+
+OLDER = MatmulOptions(16, blocked_sums=True)
+
+
+@pytest.mark.parametrize("options", [OLDER, MatmulOptions(sixteen_rows=True), replace(OLDER, sixteen_rows=True)])
+@pytest.mark.parametrize("case", ["tensor memory", "small"])
+def test_choices_of_other_versions(case: str, options: MatmulOptions) -> None:
+    """Layouts differ; the product does not."""
+    capability, left, right, facts, _ = CASES[case]
+    text = scaled(capability, left, right, **facts)
+    before, after = (arguments(text, facts.get("extent", (128, 32, 64))) for _ in range(2))
+    run_ir(parse_module(text), before)
+    module = parse_module(text)
+    accelerate_matmul(module, options)
+    verify(module)
+    assert ("unpacked" in print_op(module)) == options.blocked_sums
+    run_ir(module, after)
+    np.testing.assert_array_equal(after["d"], before["d"])
+
+
+def test_blocked_access() -> None:
+    """What Triton 3.5 gives warps of a sum, and of scales."""
+    assert blocked_access((128, 256), (128, 256), warps=4).text == Blocked((1, 256), (32, 1), (4, 1), (0, 1)).text
+    assert blocked_access((128, 128), (128, 128), warps=8).text == Blocked((1, 64), (32, 1), (4, 2), (0, 1)).text
+    assert blocked_access((128, 128), (256, 128), warps=8).text == Blocked((1, 128), (32, 1), (8, 1), (0, 1)).text
+    assert blocked_access((64, 256), (64, 256), warps=4).text == Blocked((1, 128), (16, 2), (4, 1), (0, 1)).text
+    assert scales_access((128, 8), warps=8).warp == ((0, 0), (0, 0), (0, 4))

@@ -27,6 +27,7 @@ from tilewright.layouts.encodings import DotOperand, NvidiaMma
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.gpu import mma_sync, tcgen05
 from tilewright.transforms.gpu.decompose_scaled import decompose_scaled
+from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
 from tilewright.transforms.gpu.matrix_instructions import (
     ALL_FP8,
     FP8,
@@ -48,7 +49,7 @@ PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 UNSCALED_DOTS = frozenset({"tt.dot", "tt.dot_scaled"})
 
 
-def accelerate_matmul(module: Op) -> bool:
+def accelerate_matmul(module: Op, options: MatmulOptions = NEWEST) -> bool:
     """Choose a matrix instruction for every dot of `module` for which its device has one."""
     capability = capability_of(module)
     for op in [op for op in module.walk() if op.name == "tt.dot_scaled"]:
@@ -58,17 +59,17 @@ def accelerate_matmul(module: Op) -> bool:
     dots = [op for op in module.walk() if op.name in UNSCALED_DOTS]
     for op in reversed(dots):  # of dots that feed each other the last decides
         if not isinstance(layout_of(op.results[0]), NvidiaMma):
-            _accelerate(op, capability)
+            _accelerate(op, capability, options)
     for op in [op for op in module.walk() if op.name == "tt.dot"]:
         _widen_operands(op, capability)
     return bool(dots)
 
 
-def _accelerate(op: Op, capability: int) -> None:
+def _accelerate(op: Op, capability: int, options: MatmulOptions) -> None:
     if op.name == "tt.dot_scaled":
         dot = scaled_dot(op)
         if tcgen05.fits_scaled(dot, capability):
-            tcgen05.to_scaled_tcgen05(dot)
+            tcgen05.to_scaled_tcgen05(dot, options)
             return
         if mma_sync.fits_scaled(dot, capability):
             mma_sync.to_scaled_mma(dot, capability)
@@ -76,11 +77,11 @@ def _accelerate(op: Op, capability: int) -> None:
         op = decompose_scaled(dot)
     match version_for(op, capability):
         case 2:
-            mma_sync.to_mma(op, capability)
+            mma_sync.to_mma(op, capability, options)
         case 3:
             _to_wgmma(op)
         case 5:
-            tcgen05.to_tcgen05(op)
+            tcgen05.to_tcgen05(op, options)
 
 
 # wgmma

@@ -9,10 +9,12 @@ from __future__ import annotations
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
+from tilewright.ir.types import f64
 from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
 from tilewright.layouts.inference import linear_encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.register_layouts import scale_layout
+from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
 from tilewright.transforms.gpu.matrix_instructions import (
     Shape,
     balanced_warps,
@@ -35,9 +37,9 @@ WORD = 32
 FP8_KINDS = frozenset({"e4m3", "e5m2"})
 
 
-def to_mma(dot: Op, capability: int) -> None:
+def to_mma(dot: Op, capability: int, options: MatmulOptions = NEWEST) -> None:
     """Give a `tt.dot` the layouts of the instruction."""
-    mma = _layout(dot, capability)
+    mma = _layout(dot, capability, options)
     bits = min(loaded_bits(value) for value in dot.operands[:2])
     _multiply(dot, mma, bits, [], dict(dot.attributes))
 
@@ -56,7 +58,7 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
 def to_scaled_mma(dot: ScaledDot, capability: int) -> None:
     """Give a `tt.dot_scaled` the layouts of the instruction."""
     op = dot.op
-    mma = _layout(op, capability)
+    mma = _layout(op, capability, NEWEST)
     ops = TileOps(op)
     scales = []
     for index, scale in enumerate(dot.scales):
@@ -69,9 +71,11 @@ def to_scaled_mma(dot: ScaledDot, capability: int) -> None:
     _multiply(op, mma, bits, scales, dict(op.attributes))
 
 
-def _layout(dot: Op, capability: int) -> NvidiaMma:
+def _layout(dot: Op, capability: int, options: MatmulOptions) -> NvidiaMma:
     shape, element = result_per_cta(dot), dot.operands[0].type.scalar
     instruction = instruction_shape(2, shape, element, warps_of(dot))
+    if element is f64:
+        instruction = (*instruction[:-2], options.f64_rows, instruction[-1])
     cga = cga_layout(layout_of(dot.results[0]))
     return NvidiaMma(2, int(capability == 75), _warps(dot, shape), instruction, cga)
 

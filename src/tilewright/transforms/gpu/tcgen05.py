@@ -22,9 +22,11 @@ from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Op, Value
 from tilewright.ir.operands import SEGMENTS
 from tilewright.ir.types import MemDescType, async_token, f32, i1, i32
-from tilewright.layouts.encodings import Encoding, TensorMemory, TensorMemoryScales
-from tilewright.layouts.queries import cga_layout
-from tilewright.layouts.tensor_memory import access_layout
+from tilewright.layouts.blocked_access import blocked_access, scales_access, second_half_for_second_group
+from tilewright.layouts.encodings import Encoding, Linear, TensorMemory, TensorMemoryScales
+from tilewright.layouts.queries import cga_layout, cta_split
+from tilewright.layouts.tensor_memory import Access, access_layout
+from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
 from tilewright.transforms.gpu.matrix_instructions import instruction_shape, result_per_cta, tile_of
 from tilewright.transforms.gpu.relayout import layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
@@ -38,16 +40,18 @@ ROWS, MOST_COLUMNS = 128, 256
 """Of a scaled product by one instruction."""
 FEWEST_COLUMNS = 16
 FACTORS = 2
+WARP_GROUP = 4
+"""So many warps together reach all rows."""
 
 
-def to_tcgen05(dot: Op) -> None:
+def to_tcgen05(dot: Op, options: MatmulOptions = NEWEST) -> None:
     """Compute a `tt.dot`, which must be one that these instructions can, by `ttng.tc_gen5_mma`."""
     element = dot.operands[0].type.scalar
     any_order = element is not f32  # tf32 cannot be read column by column
     factors = [in_shared_memory(dot.operands[index], index, any_order=any_order) for index in (0, 1)]
     rows, columns, _ = instruction_shape(5, result_per_cta(dot), element, warps_of(dot))
     ops = TileOps(dot)
-    _multiply(ops, dot, factors, _start(ops, dot, (rows, columns)))
+    _multiply(ops, dot, factors, _start(ops, dot, (rows, columns), options))
 
 
 def fits_scaled(dot: ScaledDot, capability: int) -> bool:
@@ -58,7 +62,7 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     return len(tile_of(dot.op.results[0].type).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
 
 
-def to_scaled_tcgen05(dot: ScaledDot) -> None:
+def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
     """Compute a `tt.dot_scaled` by `ttng.tc_gen5_mma_scaled`."""
     op = dot.op
     mixed = dot.kinds[0] != dot.kinds[1]
@@ -71,23 +75,35 @@ def to_scaled_tcgen05(dot: ScaledDot) -> None:
         factors.append(in_shared_memory(dot.factors[index], index, **flags))
     columns = min(result_per_cta(op)[1], MOST_COLUMNS)
     ops = TileOps(op)
-    sum = _start(ops, op, (ROWS, columns))
-    scales = [_scale_in_tensor_memory(ops, op, scale) for scale in dot.scales if scale is not None]
+    sum = _start(ops, op, (ROWS, columns), options)
+    scales = [_scale_in_tensor_memory(ops, op, scale, options) for scale in dot.scales if scale is not None]
     attributes = {name: op.attributes[kind] for name, kind in (("a_type", "a_elem_type"), ("b_type", "b_elem_type"))}
     _multiply(ops, op, [*factors, *scales], sum, attributes)
 
 
-def _scale_in_tensor_memory(ops: TileOps, dot: Op, scale: Value) -> Value:
+def _scale_in_tensor_memory(ops: TileOps, dot: Op, scale: Value, options: MatmulOptions) -> Value:
     tile = tile_of(scale.type)
-    memory = TensorMemoryScales(cga_layout(layout_of(dot.results[0])))
-    layout = _access(memory, tile.shape, tile.bits, dot)
+    result = layout_of(dot.results[0])
+    layout: Encoding
+    if options.blocked_sums:
+        rows, columns = cta_split(result)
+        memory = TensorMemoryScales(split_m=rows, split_n=columns)
+        layout = scales_access(tile.shape, warps=warps_of(dot), cga=cga_layout(result))
+    else:
+        memory = TensorMemoryScales(cga_layout(result))
+        layout = _access(memory, tile.shape, tile.bits, dot, options)
     source = ops.converted(with_stop_in_shared_memory(scale), layout)
     type = MemDescType(tile.shape, tile.element, memory.text, TENSOR_MEMORY)
     return ops.emit("ttng.tmem_alloc", (source,), type)
 
 
-def _access(memory: TensorMemory | TensorMemoryScales, shape: tuple[int, ...], bits: int, dot: Op) -> Encoding:
-    layout = access_layout(memory, shape, bits=bits, warps=warps_of(dot))
+def _access(
+    memory: TensorMemory | TensorMemoryScales, shape: tuple[int, ...], bits: int, dot: Op, options: MatmulOptions
+) -> Encoding:
+    """The layout in which a tile goes to tensor memory and comes from it."""
+    kinds = (Access.ROWS_16_256, Access.ROWS_32) if options.sixteen_rows else (Access.ROWS_32,)
+    found = (access_layout(memory, shape, bits=bits, warps=warps_of(dot), access=kind) for kind in kinds)
+    layout = next((layout for layout in found if layout is not None), None)
     assert layout is not None, f"{memory.text} can be accessed row by row"
     return layout
 
@@ -100,11 +116,21 @@ class _Sum(NamedTuple):
     layout: Encoding
 
 
-def _start(ops: TileOps, dot: Op, block: tuple[int, int]) -> _Sum:
+def _start(ops: TileOps, dot: Op, block: tuple[int, int], options: MatmulOptions) -> _Sum:
     """What `dot` adds to, in tensor memory; one instruction computes `block` of it."""
     result = tile_of(dot.results[0].type)
-    parts = TensorMemory(*block, WORD // result.bits, cga=cga_layout(layout_of(dot.results[0])))
-    layout = _access(parts, result.shape, result.bits, dot)
+    cga = cga_layout(layout_of(dot.results[0]))
+    if options.blocked_sums:
+        rows, columns = cta_split(layout_of(dot.results[0]))
+        parts = TensorMemory(*block, unpacked=True, split_m=rows, split_n=columns)
+    else:
+        parts = TensorMemory(*block, WORD // result.bits, cga=cga)
+    if options.blocked_sums and not options.sixteen_rows:
+        layout: Encoding = blocked_access(block, result.shape, warps=warps_of(dot), cga=cga)
+    else:
+        layout = _access(parts, result.shape, result.bits, dot, options)
+        if options.blocked_sums and isinstance(layout, Linear) and warps_of(dot) > WARP_GROUP:
+            layout = second_half_for_second_group(layout)
     start = ops.converted(dot.operands[2], layout)
     type = MemDescType(result.shape, result.element, parts.text, TENSOR_MEMORY, True)
     memory, token = ops.op("ttng.tmem_alloc", (start,), (type, async_token)).results
