@@ -218,6 +218,32 @@ def test_arguments_have_what_all_calls_pass() -> None:
     assert known["y"].divisibility == (12,)
 
 
+def test_a_function_that_calls_itself_may_get_anything() -> None:
+    module = parse_module("""module { module {
+        tt.func public @outer(%n: i32) {
+          %a = arith.constant 16 : i32
+          tt.call @inner(%a) : (i32) -> ()
+          tt.return
+        }
+        tt.func private @inner(%x: i32) {
+          %one = arith.constant 1 : i32
+          %next = arith.addi %x, %one : i32
+          tt.call @inner(%next) : (i32) -> ()
+          tt.return
+        }
+      }
+      module {
+        tt.func public @inner(%x: i32) {
+          %y = arith.addi %x, %x : i32
+          tt.return
+        }
+      } }""")
+    said = [text for op, text in alignment_remarks(module) if op.name == "arith.addi"]
+    assert said == ["=> contiguity = [1], divisibility = [1], constancy = [1], constant_value = <none>"] * 2
+    (inner,) = [op for op in module.walk() if op.attributes.get("sym_visibility") == "private"]
+    assert analyze_axis_info(module)[inner.regions[0].block.args[0]].divisibility == (1,)
+
+
 def test_blocks_that_jumps_lead_to() -> None:
     known = facts(
         "%c: i1, %n: i32",

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from tilewright.analysis.axis_lattice import AxisInfo, axes, join, nothing_known
 from tilewright.analysis.axis_rules import TRANSFERS
 from tilewright.dialects.cf import target_operands
-from tilewright.dialects.tt_function import callee_of
+from tilewright.dialects.tt_function import called_function
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type
@@ -34,52 +34,58 @@ HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 def analyze_axis_info(root: Op) -> Mapping[Value, AxisInfo]:
     """Axis info of every value in `root` (a `tt.func` or a module), arguments of functions included.
 
-    In a module the arguments of functions have what all calls pass, and hints.
+    In a module the arguments of functions have what all calls pass, and hints; those of functions that call themselves
+    have hints alone.
     """
     facts: Facts = {}
-    functions = [root] if root.name == "tt.func" else _callers_first(root)
-    passed: dict[str, list[AxisInfo]] = {}
+    functions, recursive = ([root], set[Op]()) if root.name == "tt.func" else _callers_first(root)
+    passed: dict[Op, list[AxisInfo]] = {}
     for function in functions:
-        _visit_function(function, passed.get(str(function.attributes.get("sym_name"))), facts)
-        for call in _calls(function):
+        _visit_function(function, passed.get(function) if function not in recursive else None, facts)
+        for call, callee in _calls(function):
             known = [facts[value] for value in call.operands]
-            before = passed.setdefault(callee_of(call), known)
-            passed[callee_of(call)] = [_met(a, b) for a, b in zip(before, known, strict=True)]
+            before = passed.setdefault(callee, known)
+            passed[callee] = [_met(a, b) for a, b in zip(before, known, strict=True)]
     return facts
 
 
 def alignment_remarks(module: Op) -> Iterator[tuple[Op, str]]:
     """What axis info says about each result, in the words of Triton's `-test-print-alignment`."""
     facts = analyze_axis_info(module)
-    for function in module.regions[0].block:
-        for op in function.walk():
-            for value in op.results:
-                yield op, f"=> {facts[value].text}"
+    for op in module.walk():
+        for value in op.results:
+            yield op, f"=> {facts[value].text}"
 
 
 # --- functions --------------------------------------------------------------------------------------------------
 
 
-def _calls(function: Op) -> Iterator[Op]:
-    return (op for op in function.walk() if op.name == "tt.call")
+def _calls(function: Op) -> Iterator[tuple[Op, Op]]:
+    """The calls in `function`, each with the function that it calls."""
+    for op in function.walk():
+        if op.name == "tt.call" and (callee := called_function(op)) is not None:
+            yield op, callee
 
 
-def _callers_first(module: Op) -> list[Op]:
-    """The functions of `module`, each after those that call it, as far as there is no recursion."""
-    functions = {op.attributes["sym_name"]: op for op in module.regions[0].block if op.name == "tt.func"}
+def _callers_first(module: Op) -> tuple[list[Op], set[Op]]:
+    """The functions of `module`, each after those that call it; and those that calls lead back to."""
+    finished: dict[Op, None] = {}
     entered: set[Op] = set()
-    finished: list[Op] = []
+    recursive: set[Op] = set()
 
     def visit(function: Op) -> None:
-        if function not in entered:
-            entered.add(function)
-            for call in _calls(function):
-                visit(functions[callee_of(call)])
-            finished.append(function)
+        if function in entered:
+            if function not in finished:
+                recursive.add(function)
+            return
+        entered.add(function)
+        for _, callee in _calls(function):
+            visit(callee)
+        finished[function] = None
 
-    for function in functions.values():
+    for function in [op for op in module.walk() if op.name == "tt.func"]:
         visit(function)
-    return finished[::-1]
+    return list(reversed(finished)), recursive
 
 
 def _met(a: AxisInfo, b: AxisInfo) -> AxisInfo:
