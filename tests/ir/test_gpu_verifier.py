@@ -166,6 +166,14 @@ def test_refused(name: str) -> None:
         verify(module)
 
 
+def test_a_broadcast_may_call_its_layout_by_two_names() -> None:
+    """Triton 3.9 prints that where a conversion of the operand would move nothing."""
+    first = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [1, 0]}>"
+    second = first.replace("[1, 0]", "[0, 1]")
+    line = f"%r = tt.broadcast %x : tensor<128x1xf32, {first}> -> tensor<128x8xf32, {second}>"
+    verify(parse_module(f"{ALIASES}tt.func @f(%x: tensor<128x1xf32, {first}>) {{\n{line}\ntt.return\n}}\n}}"))
+
+
 TYPES = {
     "!ttg.memdesc<f32, #line, #smem>": "needs one dimension or more",
     "!ttg.memdesc<2x3xf32, #shared, #smem>": "must be powers of two",

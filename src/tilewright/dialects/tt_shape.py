@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.dialects.formats import ARROW, functional
 from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, tensor, types_match
@@ -13,6 +15,7 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, TensorType, Type, i1, with_element
+from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, Encoding, LayoutError
 from tilewright.layouts.inference import expanded, reshaped, split, transposed
 from tilewright.layouts.queries import is_legal_cat
@@ -52,7 +55,21 @@ def _verify_broadcast(op: Op) -> None:
     same_rank = len(old.shape) == len(new.shape)
     if not same_rank or any(a not in (1, b) for a, b in zip(old.shape, new.shape, strict=True)):
         raise VerificationError(op, f"cannot broadcast {old} to {new}")
-    require_one_layout(op, old, new)
+    if not _broadcast_alike(old, new):
+        require_one_layout(op, old, new)
+
+
+@cache
+def _broadcast_alike(old: TensorType, new: TensorType) -> bool:
+    """Both layouts put the operand in the same places, copies aside, whatever they are called."""
+    before, after = layout_of(old), layout_of(new)
+    if before is None or after is None or before.rank != after.rank:
+        return False
+    try:
+        first, second = (to_linear_layout(layout, old.shape).without_zeros("register") for layout in (before, after))
+    except LayoutError:
+        return False
+    return first == second
 
 
 def _verify_expand_dims(op: Op) -> None:
