@@ -60,6 +60,7 @@ LINES = {
     "yielded": "%0 = scf.if %c -> (i32) {\n    scf.yield %x : f32\n  } else {\n    scf.yield %a : i32\n  }",
     "no_else": "%0 = scf.if %c -> (i32) {\n    scf.yield %a : i32\n  }",
     "carried": ("%0 = scf.for %k = %a to %a step %a iter_args(%y = %x) -> (f32) : i32 {\n    scf.yield %a : i32\n  }"),
+    "unsigned": "scf.for %k = %a to %a step %a : i32 {\n  } {unsignedCmp}",
     "wrong_terminator": "scf.for %k = %a to %a step %a : i32 {\n    tt.reduce.return %a : i32\n  }",
     "terminator_in_the_middle": "tt.return\n  gpu.barrier",
     "reduce_arguments": (

@@ -84,6 +84,7 @@ def _verify_for(op: Op) -> None:
     require(isinstance(induction.type, (IntType, IndexType)), op, "the induction variable must be an integer")
     same = all(value.type is induction.type for value in op.operands[:3])
     require(same, op, "bounds, step and induction variable differ in type")
+    require("unsignedCmp" not in op.attributes, op, "counts with signs: there is no `unsignedCmp` here")
     carried = types_of(op.results)
     types_match(op, op.operands[3:], carried, "initial values")
     types_match(op, arguments, carried, "block arguments")

@@ -127,8 +127,7 @@ def _convert_for(op: Op) -> list[Block]:
     op.unlink()
     _jump(block, op, head, [start, *initial])
     counter = head.args[0]
-    predicate = Keyword("ult" if "unsignedCmp" in op.attributes else "slt")
-    less = Op.create("arith.cmpi", (counter, end), (i1,), {"predicate": predicate}, location=op.location)
+    less = Op.create("arith.cmpi", (counter, end), (i1,), {"predicate": Keyword("slt")}, location=op.location)
     _branch(head, op, head.append(less).result, (body, rest))
     following = body.append(Op.create("arith.addi", (counter, step), (counter.type,), location=op.location)).result
     _jump(body, last, head, [following, *last.operands])
