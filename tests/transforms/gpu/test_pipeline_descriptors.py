@@ -121,3 +121,31 @@ def test_stores_share_a_buffer_and_descriptors_take_turns() -> None:
     pipeline_loops(module)
     (memory,) = (op for op in module.walk() if op.name == "ttg.global_scratch_alloc")
     assert str(memory.attributes["nbytes"].value) == "256"  # type: ignore[union-attr]
+
+
+def test_stores_in_while_loops_run_on() -> None:
+    """Up to the end of that loop, not of the one around it."""
+    loop = f"""
+    scf.for %o = %c0 to %n step %c1 : i32 {{
+      %end = scf.while (%k = %c0) : (i32) -> i32 {{
+        %b = arith.cmpi slt, %k, %c2 : i32
+        scf.condition(%b) %k : i32
+      }} do {{
+      ^bb0(%k: i32):
+        %at = arith.addi %o, %k : i32
+        %r = arith.muli %at, %c16 : i32
+        %v = tt.descriptor_load %dx[%r, %c0] : !desc -> !tile
+        %t = arith.addf %v, %v : !tile
+        {STORE}
+        %next = arith.addi %k, %c1 : i32
+        scf.yield %next : i32
+      }}
+    }}"""
+    before, module = (parse_module(HEAD + loop + TAIL) for _ in range(2))
+    pipeline_loops(module)
+    verify(module)
+    (waiting,) = (op for op in module.walk() if op.name == "scf.while")
+    assert waiting.next is not None
+    assert waiting.next.name == "ttng.async_tma_store_wait"
+    for steps in (0, 1, 3):
+        np.testing.assert_array_equal(result(module, steps), result(before, steps))

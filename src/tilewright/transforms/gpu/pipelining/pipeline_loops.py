@@ -16,7 +16,7 @@ from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.predicates import simplify_arithmetic
 from tilewright.transforms.gpu.pipelining.product_waits import launch_products
 from tilewright.transforms.gpu.pipelining.schedule import loops_of
-from tilewright.transforms.gpu.pipelining.tma_stores import pipeline_stores
+from tilewright.transforms.gpu.pipelining.tma_stores import LOOPS, pipeline_stores
 from tilewright.transforms.gpu.pipelining.waits import update_waits
 
 DEFAULT = StageOptions()
@@ -31,6 +31,6 @@ def pipeline_loops(module: Op, options: StageOptions = DEFAULT) -> None:
             launch_products(loop)  # products run on, too
     update_waits(module)  # copies of later steps need not have arrived
     simplify_arithmetic(module)
-    for loop in loops_of(module):
+    for loop in loops_of(module, LOOPS):
         if stages_of(loop, options.num_stages) > 1:
             pipeline_stores(loop)  # and stores by descriptor

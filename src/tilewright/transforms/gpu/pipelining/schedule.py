@@ -9,7 +9,7 @@ the one that stage 0 works for. The clusters run one after another, and the ops 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from tilewright.ir.attributes import Number
@@ -159,15 +159,15 @@ class Schedule:
         return next(op for op in block if op in tied)
 
 
-def loops_of(op: Op) -> list[Op]:
-    """The `scf.for` in `op`, inner ones before those around them."""
+def loops_of(op: Op, kinds: Container[str] = ("scf.for",)) -> list[Op]:
+    """The loops in `op` of these kinds, inner ones before those around them."""
     found: list[Op] = []
     for region in op.regions:
         for block in region.blocks:
             for inner in block:
                 if inner.regions:
-                    found += loops_of(inner)
-                if inner.name == "scf.for":
+                    found += loops_of(inner, kinds)
+                if inner.name in kinds:
                     found.append(inner)
     return found
 

@@ -24,6 +24,7 @@ from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.gpu.tma_lowering import Lowering, buffer_layout, wide_rows
 
 STORES = frozenset(("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"))
+LOOPS = ("scf.for", "scf.while")
 ATOMICS = frozenset(("tt.atomic_rmw", "tt.atomic_cas"))
 STAGES = 3
 """As if the loop had so many: two descriptors are used in turn."""
@@ -31,7 +32,7 @@ STAGES = 3
 
 def pipeline_stores(loop: Op) -> None:
     """Let the stores by descriptor in `loop`, but not in loops inside, run on."""
-    stores = _stores(loop.regions[0].block)
+    stores = _stores(loop.regions[-1].block)
     if not stores or any(op.name in ATOMICS and op.attributes["sem"] != Keyword("relaxed") for op in loop.walk()):
         return
     makes_descriptors = any(store.operands[0].op is not None for store in stores)
@@ -47,7 +48,7 @@ def pipeline_stores(loop: Op) -> None:
     behind.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
     for buffer in buffers.values():
         behind.op("ttg.local_dealloc", [[buffer]])
-    if makes_descriptors:
+    if makes_descriptors and loop.name == "scf.for":
         lower_descriptors(loop, Schedule(STAGES))
 
 
@@ -56,7 +57,7 @@ def _stores(block: Block) -> list[Op]:
     for op in block:
         if op.name in STORES:
             found.append(op)
-        elif op.name != "scf.for":
+        elif op.name not in LOOPS:
             found += [store for region in op.regions for inner in region.blocks for store in _stores(inner)]
     return found
 
