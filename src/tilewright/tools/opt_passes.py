@@ -50,6 +50,7 @@ from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.matmul_options import MatmulOptions
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.mma_lowering import mma_lowering
+from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumulator_init
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
@@ -171,6 +172,12 @@ PASSES: tuple[Row, ...] = (
     Row("lower_loops", lower_loops, ("tritongpu-test-pipeline-lower-loop",), "TTGIR"),
     Row("membar", membar, ("test-print-membar",), "TTGIR"),
     Row("mma_lowering", mma_lowering, ("triton-nvidia-mma-lowering",), "TTGIR"),
+    Row(
+        "optimize_accumulator_init",
+        optimize_accumulator_init,
+        ("tritongpu-optimize-accumulator-init",),
+        "TTGIR",
+    ),
     Row(
         "optimize_descriptor_encoding",
         optimize_descriptor_encoding,

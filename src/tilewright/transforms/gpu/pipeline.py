@@ -22,6 +22,7 @@ from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.mma_lowering import mma_lowering
+from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumulator_init
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
@@ -41,6 +42,8 @@ CAPABILITIES = (80, 90, 100, 120)
 """One of each family of devices; others are treated as the family's."""
 FIRST_TMA = 90
 """The first capability with a tensor memory accelerator."""
+FIRST_TENSOR_MEMORY = 100
+"""The first capability for which Triton looks for sums that start from zero."""
 AMPERE_FAMILY = 8
 """Devices 8.x, whose products take their factors from registers."""
 TENSOR_MEMORY_FAMILY = 10
@@ -108,6 +111,7 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("fuse_nested_loops", fuse_nested_loops),  # one loop over all tiles, if the program asks for it
         Pass("canonicalize", canonicalize),
         Pass("licm_with_loads", licm_with_loads),
+        *_first_sums(options),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
         *_stages(options),
@@ -117,6 +121,13 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("optimize_dot_operands", optimize_dot_operands),
         Pass("coalesce_async_copy", coalesce_async_copy),  # copies of the pipelined loops read whole rows
     )
+
+
+def _first_sums(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Zeros that a product would be added to need not be written."""
+    if options.capability < FIRST_TENSOR_MEMORY:
+        return ()
+    return (Pass("optimize_accumulator_init", optimize_accumulator_init),)
 
 
 def _stages(options: TtgirOptions) -> tuple[Pass, ...]:
