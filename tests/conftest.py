@@ -24,8 +24,8 @@ import pytest
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
-SAMPLED = ("cpu", "examples", "llvm", "oracle")
-"""Folders whose tests compile most kernels: half of the cases of each function there count as slow."""
+SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "oracle", "runtime")
+"""Folders whose tests compile kernels or start processes: half of the cases of each function there count as slow."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

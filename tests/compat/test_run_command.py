@@ -58,6 +58,7 @@ def test_script_sees_its_arguments_and_launches_kernels(tmp_path: Path) -> None:
     assert result == f"[0, 2, 4, 6, 8] {PACKAGE_PATH / 'triton' / '__init__.py'}"
 
 
+@pytest.mark.slow
 def test_module_is_found_in_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__main__.py").write_text(
@@ -82,6 +83,7 @@ def test_exit_status_is_that_of_the_program(program: str, status: int, tmp_path:
     assert run(tmp_path, "program.py").returncode == status
 
 
+@pytest.mark.slow
 def test_traceback_begins_in_the_program(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import triton\n\ndef fail():\n    return 1 / 0\n\nfail()\n")
 
@@ -98,6 +100,7 @@ def test_compilation_error_names_the_line_of_the_program(tmp_path: Path) -> None
     assert f"--> {tmp_path}/program.py:5:9" in run(tmp_path, "program.py").stderr
 
 
+@pytest.mark.slow
 def test_child_processes_have_our_triton_too(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         KERNEL + "import multiprocessing, subprocess\n"
@@ -111,6 +114,7 @@ def test_child_processes_have_our_triton_too(tmp_path: Path) -> None:
     assert output(tmp_path, "program.py") == ["[[0, 2, 4]]", "True"]
 
 
+@pytest.mark.slow
 def test_other_tritons_do_not_shadow_ours(tmp_path: Path) -> None:
     for folder in ("beside", "installed"):  # a checkout next to the script, a package that is installed
         (tmp_path / folder / "triton" / "_C").mkdir(parents=True)

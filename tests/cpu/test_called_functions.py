@@ -95,6 +95,7 @@ def arrays() -> list[np.ndarray[Any, Any]]:
     return [x, z, np.zeros(64, np.float32)]
 
 
+@pytest.mark.slow
 def test_functions_with_loops_buffers_and_products() -> None:
     native, interpreted, stages = arrays(), arrays(), arrays()
     names = called(nested, *native, 100)

@@ -223,6 +223,7 @@ print("llvmlite" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_the_next_process_needs_no_compiler(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}

@@ -129,6 +129,7 @@ def test_many_python_threads_at_once() -> None:
     assert failures == []
 
 
+@pytest.mark.slow
 def test_installing_while_others_launch() -> None:
     kernel = Jit(COUNT, "counts work BLOCK", {"counts": "*i64", "work": "i64"}, scratch=64)
     failures: list[int] = []

@@ -37,6 +37,7 @@ def run_script(cache: Path, script: str = SCRIPT) -> list[str]:
 
 
 @needs_native
+@pytest.mark.slow
 def test_the_second_process_needs_no_llvm(tmp_path: Path) -> None:
     assert run_script(tmp_path)[:2] == ["True", "True"]
     assert run_script(tmp_path)[:2] == ["True", "False"]

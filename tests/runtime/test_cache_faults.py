@@ -289,6 +289,7 @@ def test_read_only_files_and_folders_can_be_used(cache: Path) -> None:
     assert "not kept" in messages[0]
 
 
+@pytest.mark.slow
 def test_unreadable_folder(cache: Path) -> None:
     cache.chmod(0)
     compiled, messages = as_user(cache)
@@ -297,6 +298,7 @@ def test_unreadable_folder(cache: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.slow
 def test_folder_of_somebody_else(cache: Path) -> None:
     """Root does not run what an ordinary user left for it."""
     compiled, *messages = run(cache.parent / "program.py", 2, "root", cache=cache)

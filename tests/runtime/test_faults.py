@@ -86,6 +86,7 @@ def run(program: Path, *arguments: str) -> list[str]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_costs_one_warning(cache: Path, program: Path) -> None:
     """Files that cannot grow beyond 100 bytes stand for a full disk."""
     *messages, compiled = run(program, "100")

@@ -348,6 +348,7 @@ assert np.array_equal(out, 2 * x)
 """
 
 
+@pytest.mark.slow
 def test_programs_share_kernels(redis_port: int, tmp_path: Path) -> None:
     """Also where Tilewright was installed at another time and place."""
     program = tmp_path / "program.py"

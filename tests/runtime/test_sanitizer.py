@@ -273,6 +273,7 @@ def test_locks_that_do_not_protect() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.slow
 def test_the_last_program_may_read_what_all_wrote(threads: int) -> None:
     x, sums, out, done = floats(64, 32), np.zeros(64, np.float32), np.zeros(1, np.float32), np.zeros(1, np.int32)
     kernels.last_one_adds_kernel[(64,)](x, sums, out, done, BLOCK=32, PROGRAMS=64, sanitize=ALL, num_threads=threads)
@@ -405,6 +406,7 @@ def test_kernels_in_python_take_the_option() -> None:
         kernel[(1,)](x, out, 4)
 
 
+@pytest.mark.slow
 def test_the_environment_takes_it_too(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

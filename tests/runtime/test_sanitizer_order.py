@@ -99,6 +99,7 @@ def options(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"sanitize": "bounds,races,uninit", "num_threads": request.param}
 
 
+@pytest.mark.slow
 def test_order_goes_through_chains(options: dict[str, Any]) -> None:
     x, sums = zeros(PROGRAMS), zeros(PROGRAMS)
     chain_kernel[(PROGRAMS,)](x, sums, zeros(PROGRAMS), ORDERED=True, BLOCK=256, **options)

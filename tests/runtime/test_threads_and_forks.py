@@ -187,6 +187,7 @@ def test_a_fork_of_a_fork() -> None:
     assert in_child(work) == 0
 
 
+@pytest.mark.slow
 def test_forks_while_other_threads_compile_and_launch() -> None:
     kernel = tw.jit(scale_source)
     check(kernel, 0)

@@ -80,12 +80,14 @@ def test_compilations_and_their_stages_are_in_the_trace(program: Path, monkeypat
         assert event["ts"] + event["dur"] <= compiled["ts"] + compiled["dur"] + 1
 
 
+@pytest.mark.slow
 def test_a_crash_leaves_the_trace_whole(program: Path) -> None:
     assert start(program, "2", "crash").wait(60) == -signal.SIGKILL
     assert start(program, "1").wait(60) == 0
     assert len([event for event in events(program) if event["cat"] == "launch"]) == 3
 
 
+@pytest.mark.slow
 def test_processes_share_a_file(program: Path) -> None:
     processes = [start(program, "20") for _ in range(3)]
     assert [process.wait(120) for process in processes] == [0, 0, 0]

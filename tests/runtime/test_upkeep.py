@@ -147,6 +147,7 @@ for number in range(begin, begin + 60):
 """
 
 
+@pytest.mark.slow
 def test_processes_evict_what_others_use(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody fails, warns, or sees half an entry."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "120K")
