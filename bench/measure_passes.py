@@ -12,7 +12,8 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,60 +37,61 @@ CAPABILITIES = (80, 90)
 WARPS, STAGES = 4, 3
 
 
-def ttir_passes() -> Iterator[dict[str, Any]]:
-    """The passes on TTIR, beside `make_ttir` of Triton's back end for NVIDIA."""
+def beside_triton(measure: Callable[[str], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What `measure` gets from a Python with Triton, where there is one."""
     python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        return
+    if python:
+        yield measure(python)
+
+
+def ttir_row(python: str) -> dict[str, Any]:
+    """The passes on TTIR, beside `make_ttir` of Triton's back end for NVIDIA."""
     modules = [path.read_text() for path in KERNELS]
     known = [text for text in modules if "tt.make_tensor_ptr" not in text]  # 3.9 has no block pointers
     texts = [print_op(parse_module(text), triton="3.9") for text in known]
     requests = [{"module": text, "capability": c, "repeat": REPEAT} for text in texts for c in CAPABILITIES]
-    script = str(TESTS / "oracle/tritons_ttir.py")
-    lines = "\n".join(map(json.dumps, requests))
-    answers = subprocess.run([python, script], input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout
-    theirs = [json.loads(line)["seconds"] for line in answers.splitlines()]
+    theirs = [answer["seconds"] for answer in answers(python, "tritons_ttir.py", requests)]
     ours = [best(text, device_passes(capability)) for text in texts for capability in CAPABILITIES]
-    middle = sorted(zip(theirs, ours, strict=True), key=lambda pair: pair[0] / pair[1])[len(ours) // 2]
-    yield {
-        "row": f"TTIR passes, median of {len(ours)} kernels",
-        "ours": middle[1],
-        "peers": {"triton": middle[0]},
-        "against": "triton",
-        "bar": 1.0,
-    }
+    return median_row("TTIR", ours, theirs, bar=1.0)
 
 
-def ttgir_rows() -> Iterator[dict[str, Any]]:
+def ttgir_row(python: str) -> dict[str, Any]:
     """The passes from TTIR to TTGIR, beside `make_ttgir` of Triton's back end for NVIDIA."""
-    python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        return
-    modules = [
-        optimize_ttir(parse_module(path.read_text())) for path in sorted((TESTS / "transforms/modules").iterdir())
-    ]
-    texts = [print_op(module, triton="3.9") for module in modules]
+    texts = [print_op(module, triton="3.9") for module in optimized_modules()]
     requests = [[text, c, WARPS, STAGES, REPEAT] for text in texts for c in CAPABILITIES]
-    script = str(TESTS / "oracle/tritons_ttgir.py")
-    lines = "\n".join(map(json.dumps, requests))
-    answers = subprocess.run([python, script], input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout
-    theirs = [json.loads(line)[1] for line in answers.splitlines()]
+    theirs = [seconds for _, seconds in answers(python, "tritons_ttgir.py", requests)]
     ours = [best(text, ttgir_passes(TtgirOptions(c, WARPS, num_stages=STAGES))) for text in texts for c in CAPABILITIES]
-    middle = sorted(zip(theirs, ours, strict=True), key=lambda pair: pair[0] / pair[1])[len(ours) // 2]
-    yield {
-        "row": f"TTGIR passes, median of {len(ours)} kernels",
-        "ours": middle[1],
-        "peers": {"triton": middle[0]},
+    return median_row("TTGIR", ours, theirs, bar=0.5)
+
+
+def answers(python: str, script: str, requests: Sequence[object]) -> list[Any]:
+    """What Triton, in a process of its own, answers to each of `requests`."""
+    command = [python, str(TESTS / "oracle" / script)]
+    lines = "\n".join(map(json.dumps, requests))
+    said = subprocess.run(command, input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def median_row(level: str, ours: Sequence[float], theirs: Sequence[float], *, bar: float) -> dict[str, Any]:
+    """The kernel whose ratio is the median of all."""
+    middle = sorted(zip(ours, theirs, strict=True), key=lambda pair: pair[1] / pair[0])[len(ours) // 2]
+    return {
+        "row": f"{level} passes, median of {len(ours)} kernels",
+        "ours": middle[0],
+        "peers": {"triton": middle[1]},
         "against": "triton",
-        "bar": 0.5,
+        "bar": bar,
     }
+
+
+def optimized_modules() -> list[Op]:
+    """The TTIR that the tests of passes have, optimized."""
+    return [optimize_ttir(parse_module(path.read_text())) for path in sorted((TESTS / "transforms/modules").iterdir())]
 
 
 def text_rows() -> Iterator[dict[str, Any]]:
     """Reading and printing TTIR and TTGIR, per op; the bar is in microseconds."""
-    modules = [
-        optimize_ttir(parse_module(path.read_text())) for path in sorted((TESTS / "transforms/modules").iterdir())
-    ]
+    modules = optimized_modules()
     for module in list(modules):
         modules.append(parse_module(print_op(module)))
         run_passes(modules[-1], ttgir_passes(TtgirOptions(80)))
@@ -121,8 +123,8 @@ def timed(module: Op, passes: Any) -> float:
 
 
 ROWS: tuple[tuple[str, Callable[[], Iterator[dict[str, Any]]]], ...] = (
-    ("TTIR passes", ttir_passes),
-    ("TTGIR passes", ttgir_rows),
+    ("TTIR passes", partial(beside_triton, ttir_row)),
+    ("TTGIR passes", partial(beside_triton, ttgir_row)),
     ("text", text_rows),
 )
 
