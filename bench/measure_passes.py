@@ -46,9 +46,7 @@ def beside_triton(measure: Callable[[str], dict[str, Any]]) -> Iterator[dict[str
 
 def ttir_row(python: str) -> dict[str, Any]:
     """The passes on TTIR, beside `make_ttir` of Triton's back end for NVIDIA."""
-    modules = [path.read_text() for path in KERNELS]
-    known = [text for text in modules if "tt.make_tensor_ptr" not in text]  # 3.9 has no block pointers
-    texts = [print_op(parse_module(text), triton="3.9") for text in known]
+    texts = [print_op(parse_module(text), triton="3.9") for text in kernels()]
     requests = [{"module": text, "capability": c, "repeat": REPEAT} for text in texts for c in CAPABILITIES]
     theirs = [answer["seconds"] for answer in answers(python, "tritons_ttir.py", requests)]
     ours = [best(text, device_passes(capability)) for text in texts for capability in CAPABILITIES]
@@ -85,8 +83,13 @@ def median_row(level: str, ours: Sequence[float], theirs: Sequence[float], *, ba
 
 
 def optimized_modules() -> list[Op]:
-    """The TTIR that the tests of passes have, optimized."""
-    return [optimize_ttir(parse_module(path.read_text())) for path in sorted((TESTS / "transforms/modules").iterdir())]
+    """The kernels as Triton's passes on TTIR leave them."""
+    return [optimize_ttir(parse_module(text)) for text in kernels()]
+
+
+def kernels() -> list[str]:
+    """The TTIR of kernels that Triton 3.9 reads, too: it has no block pointers."""
+    return [text for text in (path.read_text() for path in KERNELS) if "tt.make_tensor_ptr" not in text]
 
 
 def text_rows() -> Iterator[dict[str, Any]]:
