@@ -105,7 +105,7 @@ def triton_ttir(kernel: Any, signature: dict[str, str]) -> str:
 
 
 def counted(module: Op) -> collections.Counter[str]:
-    """How often each kind of op occurs, constants left out."""
+    """How often each kind of op occurs, constants and reshapes to the same shape left out."""
     for _ in range(2):
         symbol_dce(module)
         canonicalize(module)
@@ -113,7 +113,14 @@ def counted(module: Op) -> collections.Counter[str]:
     found = re.findall(r"\b(?:arith|math|tt|llvm)\.[\w.]+", print_op(module))
     counts = collections.Counter(name for name in found if name not in ("arith.constant", "tt.ptr"))
     minus = sum(is_minus(op) for op in module.walk())
-    return counts + collections.Counter({"arith.negf": minus}) - collections.Counter({"arith.subf": minus})
+    idle = sum(is_idle_reshape(op) for op in module.walk())
+    left_out = collections.Counter({"arith.subf": minus, "tt.reshape": idle})
+    return counts + collections.Counter({"arith.negf": minus}) - left_out
+
+
+def is_idle_reshape(op: Op) -> bool:
+    """Triton reshapes what is reduced as a whole to one dimension, even what has one; we do not."""
+    return op.name == "tt.reshape" and op.operands[0].type is op.result.type
 
 
 def is_minus(op: Op) -> bool:
