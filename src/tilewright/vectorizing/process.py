@@ -47,9 +47,6 @@ from tilewright.vectorizing.native.structs import (
     TABLE,
 )
 
-_VECTORCALL_OFFSET, _TYPE_FLAGS = b"__vectorcalloffset__", 1 << 18 | 1 << 11  # default, vectorcall
-_T_PYSSIZET, _READONLY, _PY_TP_CALL, _PY_TP_MEMBERS = 19, 1, 50, 72
-
 
 class NativeSide:
     """Everything native that vectorized functions share.
@@ -120,41 +117,8 @@ class NativeSide:
 
     def _made_type(self, base: type) -> type:
         """A subclass of `base` with room for a STATE at the end of its objects."""
-        members = (_Member * 2)(_Member(_VECTORCALL_OFFSET, _T_PYSSIZET, self._state, _READONLY, None))
-        slots = (_Slot * 3)(
-            _Slot(_PY_TP_CALL, python_memory.function_address(ctypes.pythonapi, "PyVectorcall_Call")),
-            _Slot(_PY_TP_MEMBERS, ctypes.addressof(members)),
-        )
-        spec = _Spec(b"tilewright.vectorized", self._state + STATE.size, 0, _TYPE_FLAGS, slots)
-        self._kept.append((members, slots, spec))
-        make = ctypes.pythonapi.PyType_FromSpecWithBases
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
-        made: type = make(ctypes.addressof(spec), (base,))
-        return made
-
-
-class _Member(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("type", ctypes.c_int),
-        ("offset", ctypes.c_ssize_t),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-class _Slot(ctypes.Structure):
-    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
-
-
-class _Spec(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("basicsize", ctypes.c_int),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("slots", ctypes.POINTER(_Slot)),
-    )
+        size = self._state + STATE.size
+        return python_memory.callable_type(b"tilewright.vectorized", size, self._state, base=base)
 
 
 def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:

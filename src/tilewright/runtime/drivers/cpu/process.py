@@ -120,20 +120,13 @@ class NativeRuntime:
 
     def _bound_type(self) -> type:
         """The type of `kernel[grid]`: not made, subclassed or changed from Python."""
-        offset = BOUND.fields["vectorcall"].offset
-        members = (_Member * 2)(_Member(b"__vectorcalloffset__", _T_PYSSIZET, offset, _READONLY, None))
-        call = python_memory.function_address(ctypes.pythonapi, "PyVectorcall_Call")
-        slots = (_Slot * 4)(
-            _Slot(_PY_TP_DEALLOC, self.symbols["destroy_bound"]),
-            _Slot(_PY_TP_CALL, call),
-            _Slot(_PY_TP_MEMBERS, ctypes.addressof(members)),
+        return python_memory.callable_type(
+            b"tilewright.BoundKernel",
+            BOUND.size,
+            BOUND.fields["vectorcall"].offset,
+            destroy=self.symbols["destroy_bound"],
+            flags=python_memory.IMMUTABLE | python_memory.NOT_INSTANTIATED,
         )
-        spec = _Spec(b"tilewright.BoundKernel", BOUND.size, 0, _TYPE_FLAGS, slots)
-        self._kept.append((members, slots, spec))
-        make = ctypes.pythonapi.PyType_FromSpec
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
-        made: type = make(ctypes.addressof(spec))
-        return made
 
     def native_getitem(self, owner: type, function: str) -> object | None:
         """A `__getitem__` for the class `owner` that is the native function itself, or None if CPython changed."""
@@ -148,34 +141,6 @@ class NativeRuntime:
 _FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, float, int, list, tuple)}
 _FOR_EVER |= {"none": id(None), "true": id(True)}
 """Objects that Python never takes away."""
-
-_T_PYSSIZET, _READONLY = 19, 1
-_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_MEMBERS = 50, 52, 72
-_TYPE_FLAGS = 1 << 18 | 1 << 11 | 1 << 8 | 1 << 7  # default, vectorcall, immutable, not instantiated from Python
-
-
-class _Member(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("type", ctypes.c_int),
-        ("offset", ctypes.c_ssize_t),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-class _Slot(ctypes.Structure):
-    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
-
-
-class _Spec(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("basicsize", ctypes.c_int),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("slots", ctypes.POINTER(_Slot)),
-    )
 
 
 def native_runtime() -> NativeRuntime | None:

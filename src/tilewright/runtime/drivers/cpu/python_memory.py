@@ -22,6 +22,11 @@ _DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descrip
 _HANDLES = (16, 24)  # where tensors may have their handle
 _DTYPE_NUMBERS = {"torch.float32": 6, "torch.int64": 4}
 _CELL_CONTENT = 16  # of ob_ref
+_T_PYSSIZET, _READONLY = 19, 1
+_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_MEMBERS = 50, 52, 72
+_DEFAULT, _HAVE_VECTORCALL = 1 << 18, 1 << 11
+IMMUTABLE, NOT_INSTANTIATED = 1 << 8, 1 << 7  # from Python
+_kept: list[object] = []  # what types refer to for as long as the process lives
 
 
 def is_supported_python() -> bool:
@@ -131,3 +136,50 @@ def _definition(descriptor: object, name: str, kind: str) -> int | None:
 
 def _word(address: int) -> int:
     return ctypes.c_uint64.from_address(address).value
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+def callable_type(
+    name: bytes, size: int, vectorcall: int, *, base: type = object, destroy: int | None = None, flags: int = 0
+) -> type:
+    """A new type whose objects have `size` bytes and, at offset `vectorcall`, the address of what calls them.
+
+    Source: https://docs.python.org/3/c-api/type.html#c.PyType_FromSpecWithBases and "The Vectorcall Protocol" there.
+    """
+    members = (_Member * 2)(_Member(b"__vectorcalloffset__", _T_PYSSIZET, vectorcall, _READONLY, None))
+    functions = {
+        _PY_TP_CALL: function_address(ctypes.pythonapi, "PyVectorcall_Call"),
+        _PY_TP_MEMBERS: ctypes.addressof(members),
+    }
+    if destroy is not None:
+        functions[_PY_TP_DEALLOC] = destroy
+    slots = (_Slot * (len(functions) + 1))(*(_Slot(slot, address) for slot, address in functions.items()))
+    spec = _Spec(name, size, 0, _DEFAULT | _HAVE_VECTORCALL | flags, slots)
+    _kept.append((members, slots, spec))
+    make = ctypes.pythonapi.PyType_FromSpecWithBases
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
+    made: type = make(ctypes.addressof(spec), (base,))
+    return made
