@@ -40,7 +40,18 @@ def vector_of(registers: LinearLayout, memory: LinearLayout, bits: int, *, most:
         bits: of one element.
         most: elements that one access may have; then registers must be in order as they are. None: as the machine has.
     """
-    offsets = registers.invert_and_compose(memory)
+    return vector_at(registers.invert_and_compose(memory), bits, most=most, in_order=most is not None)
+
+
+def vector_at(offsets: LinearLayout, bits: int, *, most: int | None = None, in_order: bool = False) -> Vector:
+    """The widest access of a tile whose registers lie at `offsets` in its buffer.
+
+    Args:
+        offsets: from registers and threads to the offset, in elements.
+        bits: of one element.
+        most: elements that one access may have. None: as the machine has.
+        in_order: registers of an access must be in order as they are.
+    """
     columns = offsets.columns["register"]
     shift, _ = offsets.shifts[offsets.out_names.index("offset")]
     for count in range(log2(most or MOST_BITS // bits), 0, -1):
@@ -48,7 +59,7 @@ def vector_of(registers: LinearLayout, memory: LinearLayout, bits: int, *, most:
         if not all(column in columns for column in wanted):
             continue
         chosen = tuple(columns.index(column) for column in wanted)
-        if most is not None and chosen != tuple(range(count)):
+        if in_order and chosen != tuple(range(count)):
             continue
         low = sum(wanted)
         others = [column for bit, column in enumerate(columns) if bit not in chosen]

@@ -5,22 +5,24 @@
 
 from __future__ import annotations
 
-from tilewright.analysis.shared_memory import allocate
+from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.shared_memory import ScratchSize, allocate
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import i32
 
 
-def allocate_shared_memory(module: Op) -> bool:
+def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     """Place all buffers; each op that has one gets `allocation.offset`, the module its need as `ttg.shared`.
 
     Args:
         module: TTGIR.
+        scratch: the bytes of scratch memory that an op needs; of a device: `scratch_bytes_on`.
 
     Returns:
         True: the module always gets an attribute.
     """
-    allocations = allocate(module)
+    allocations = allocate(module, scratch)
     for allocation in allocations.values():
         for buffer in allocation.buffers:
             offsets: tuple[Attribute, ...] = tuple(Number(other.offset, i32) for other in allocation.of(buffer.owner))

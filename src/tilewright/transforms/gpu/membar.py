@@ -18,7 +18,8 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
-from tilewright.analysis.shared_memory import Allocation, Buffer, allocate
+from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.shared_memory import Allocation, Buffer, ScratchSize, allocate
 from tilewright.dialects.tt_function import called_function
 from tilewright.ir.attributes import DenseArray, Keyword
 from tilewright.ir.core import Block, Op, Value
@@ -137,18 +138,19 @@ Place: TypeAlias = "tuple[Block, Op | None]"
 """Straight-line code: from after the op (None: from the start of the block) to the next op with regions, or the end."""
 
 
-def membar(module: Op) -> bool:
+def membar(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     """Insert the barriers that shared memory needs.
 
     Args:
         module: TTGIR whose buffers will be placed as `allocate` places them.
+        scratch: the bytes of scratch memory that an op needs, as for `allocate`.
 
     Returns:
         whether there was anything to insert.
     """
     calls: dict[Op, Calls] = {}
     inserted = False
-    for allocation in allocate(module).values():  # callees first
+    for allocation in allocate(module, scratch).values():  # callees first
         inserted |= _Membar(allocation, calls).run()
     return inserted
 
