@@ -18,8 +18,9 @@ from tilewright.backends.llvm.conversions import half_bits
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.lanes import Kind, Lanes
 from tilewright.backends.llvm.memory import moved_as
+from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant, element_of, vector
-from tilewright.backends.llvm.writer import LlvmWriter, Section
+from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Block, Op, Value
 
 LONG_SIDE = 12

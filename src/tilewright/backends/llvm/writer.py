@@ -22,57 +22,12 @@ from contextlib import contextmanager
 
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant, literal, suffix, vector
 from tilewright.ir.core import Op, Value
 
 Typed = tuple[str, str]
 """(LLVM type, value)"""
-
-
-class Section:
-    """Lines of a function, and sections spliced between them.
-
-    Straight-line code may be added at any time. New blocks (loops, branches) may be added until the section is sealed,
-    which happens when code behind it has named its last label.
-    """
-
-    __slots__ = ("marks", "parent", "parts", "sealed")
-
-    def __init__(self, parent: Section | None, label: str | None = None) -> None:
-        self.parent = parent
-        self.parts: list[str | Section] = []
-        self.marks: list[str | Section] = [] if label is None else [label]
-        self.sealed = False
-
-    def label(self) -> str:
-        """The block that the next line of this section would belong to."""
-        own = self._last_label(len(self.marks))
-        if own is not None:
-            return own
-        assert self.parent is not None, "a function starts with a label"
-        return self.parent._label_before(self)
-
-    def _last_label(self, end: int) -> str | None:
-        for mark in reversed(self.marks[:end]):
-            found = mark if isinstance(mark, str) else mark._last_label(len(mark.marks))
-            if found is not None:
-                return found
-        return None
-
-    def _label_before(self, child: Section) -> str:
-        own = self._last_label(self.marks.index(child))
-        if own is not None:
-            return own
-        assert self.parent is not None, "a function starts with a label"
-        return self.parent._label_before(self)
-
-    def flatten(self, into: list[str]) -> None:
-        """Append all lines, in order."""
-        for part in self.parts:
-            if isinstance(part, str):
-                into.append(part)
-            else:
-                part.flatten(into)
 
 
 class Loop:
@@ -219,6 +174,12 @@ class LlvmWriter:
                     self.call_void("llvm.x86.sse.sfence", [])
                 self.do("ret void")
         self.entry, self._scratch_slot = outer
+
+    def make_kernel(self, attributes: str) -> None:
+        """The function that was just begun is one that a GPU starts, with these attributes."""
+        header, body = self._functions[-1]
+        header = header.replace("define ", "define ptx_kernel ", 1).replace(" #0 ", f" {attributes} #0 ")
+        self._functions[-1] = header, body
 
     def helper(self, name: str, parameters: Sequence[Typed], result: str, write: Callable[[], str | None]) -> str:
         """A function inside the module for rare and long computations; written once, whoever asks.
@@ -373,6 +334,11 @@ class LlvmWriter:
             self._globals[name] = (
                 f"@{name} = internal unnamed_addr constant [{len(values)} x {element}] [{body}], align 64"
             )
+        return f"@{name}"
+
+    def define(self, name: str, text: str) -> str:
+        """A global of the module, `@name = text`; returns its address. The name is defined once, whoever asks."""
+        self._globals.setdefault(name, f"@{name} = {text}")
         return f"@{name}"
 
     # ---- values ----

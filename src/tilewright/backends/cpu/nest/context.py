@@ -18,8 +18,9 @@ from tilewright.backends.cpu.nest.lane_values import (
     level_of,
 )
 from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant_vector, iota, vector
-from tilewright.backends.llvm.writer import LlvmWriter, Section
+from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 
 Memo = dict[tuple[Value, Index], Lane]

@@ -1,0 +1,1 @@
+"""TTGIR as LLVM IR for NVIDIA's GPUs: what each thread of a block does."""

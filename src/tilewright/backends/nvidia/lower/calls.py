@@ -1,0 +1,108 @@
+"""Functions: kernels, functions that they call, and calls.
+
+    tt.call @scaled(%x) : (tensor<128xf32, #blocked>) -> f32
+
+    %r = call float @scaled(ptr addrspace(3) %shared, ptr addrspace(1) %scratch, …, float %x0)
+
+A function that is called gets the place of its shared memory, which lies in that of its caller, and the two pointers
+that kernels get. Tiles are handed over register by register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.control import write_blocks
+from tilewright.backends.nvidia.lower.lowerer import (
+    GLOBAL_POINTER,
+    SHARED_POINTER,
+    Lowerer,
+    Lowering,
+    struct,
+)
+from tilewright.dialects.tt_function import callee_of, function_type
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorDescType, TensorType, Type
+from tilewright.transforms.functions import symbol_name
+
+SCRATCH: tuple[Typed, ...] = ((GLOBAL_POINTER, "%global_scratch"), (GLOBAL_POINTER, "%profile_scratch"))
+"""The parameters that every function has."""
+EXIT = "exit"
+"""The block in which functions without results end."""
+DESCRIPTOR = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
+"""A tensor map among the parameters of a kernel."""
+
+
+def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
+    """Write the function that `lowerer` is for."""
+    w, function = lowerer.w, lowerer.function
+    name = lowerer.module.functions[symbol_name(function)]
+    bound = [(value, _parameters(lowerer, value)) for value in function.regions[0].blocks[0].args]
+    own = [parameter for _, parameters in bound for parameter in parameters]
+    parameters: Sequence[Typed]
+    if lowerer.is_kernel:
+        parameters, result = [*own, *SCRATCH], "void"
+    else:
+        parameters = [(SHARED_POINTER, "%shared"), *SCRATCH, *own]
+        result = struct(_types(lowerer, function_type(function).outputs))
+        lowerer.shared_base = "%shared"
+    with w.function(name, parameters, result=result, internal=not lowerer.is_kernel):
+        if lowerer.is_kernel:
+            w.make_kernel(kernel_attributes)
+        w.describe(function, name)
+        for value, arguments in bound:
+            lowerer.bind(value, [argument for _, argument in arguments])
+        write_blocks(lowerer, function.regions[0])
+        if result == "void":
+            w.start_block(EXIT)
+
+
+def _parameters(lowerer: Lowerer, value: Value) -> list[Typed]:
+    """The parameters that an argument of a function becomes."""
+    prefix = f"%arg{value.index}"
+    if isinstance(value.type, TensorDescType) and lowerer.is_kernel:
+        return [(DESCRIPTOR, prefix)]
+    types = _types(lowerer, [value.type])
+    return [(type, f"{prefix}_{number}" if len(types) > 1 else prefix) for number, type in enumerate(types)]
+
+
+def _types(lowerer: Lowerer, types: Sequence[Type]) -> list[str]:
+    """The LLVM types of values that are handed over."""
+    found: list[str] = []
+    for type in types:
+        count = lowerer.layout(type).in_size("register") if isinstance(type, TensorType) else 1
+        found += [lowerer.element(type)] * count
+    return found
+
+
+def _call(lowerer: Lowerer, op: Op) -> None:
+    w, name = lowerer.w, lowerer.module.functions[callee_of(op)]
+    shared = lowerer.scratch(op) if "allocation.offset" in op.attributes else lowerer.shared(0)
+    given = [part for value in op.operands for part in lowerer.parts(value)]
+    arguments = [(SHARED_POINTER, shared), *SCRATCH, *given]
+    types = _types(lowerer, [result.type for result in op.results])
+    text = f"call {struct(types)} @{name}({', '.join(f'{type} {value}' for type, value in arguments)})"
+    if not types:
+        w.do(text)
+        return
+    parts = iter(lowerer.extract(struct(types), w.emit(text), len(types)))
+    for result in op.results:
+        lowerer.bind(result, [next(parts) for _ in _types(lowerer, [result.type])])
+
+
+def _return(lowerer: Lowerer, op: Op) -> None:
+    parts = [part for value in op.operands for part in lowerer.parts(value)]
+    if not parts:
+        lowerer.w.do(f"br label %{EXIT}")
+        return
+    type, whole = struct([type for type, _ in parts]), "poison"
+    if len(parts) == 1:
+        whole = parts[0][1]
+    else:
+        for number, (element, value) in enumerate(parts):
+            whole = lowerer.w.emit(f"insertvalue {type} {whole}, {element} {value}, {number}")
+    lowerer.w.do(f"ret {type} {whole}")
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.call": _call, "tt.return": _return}

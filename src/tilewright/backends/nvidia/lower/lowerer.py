@@ -1,0 +1,355 @@
+"""One function of TTGIR being written as LLVM IR for a GPU: what each thread of a block does.
+
+A tile is what its layout says: each thread holds some of its elements, one per register. So a tile of 128 elements over
+128 threads with `sizePerThread = [1]` is one LLVM value, and an op on it is one instruction:
+
+    %c = arith.addf %a, %b : tensor<128xf32, #blocked>       %v9 = fadd contract float %v7, %v8
+
+Tables of lowerings (`tables.py` joins them) say what each op becomes:
+
+    def lower(lowerer: Lowerer, op: Op) -> None:
+        a, b = (lowerer.registers(value) for value in op.operands)
+        lowerer.bind(op.result, [lowerer.w.emit(f"add i32 {x}, {y}") for x, y in zip(a, b, strict=True)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+from tilewright.analysis.axis_lattice import AxisInfo
+from tilewright.backends.llvm.spelling import element_of
+from tilewright.backends.llvm.writer import LlvmWriter, Typed
+from tilewright.backends.nvidia.lower.address import Place, diagonals, place_of
+from tilewright.backends.nvidia.lower.not_yet import refuse
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import encoding
+from tilewright.layouts.linear_layout import LinearLayout
+
+WARP = 32
+"""Lanes of a warp."""
+SHARED = "@global_smem"
+"""The block's shared memory."""
+SHARED_POINTER, GLOBAL_POINTER = "ptr addrspace(3)", "ptr addrspace(1)"
+POSITION = ("lane", "warp", "block")
+"""The inputs of layouts that differ between threads."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom the code is for.
+
+    Attributes:
+        capability: the compute capability of the device: 80, 90, 100, ….
+        ptx: the version of PTX, ten times: 83.
+        num_warps: how many warps a block has.
+        num_ctas: how many blocks share each tile.
+        fuse: a product and a sum of the program may become one fused operation.
+    """
+
+    capability: int
+    ptx: int
+    num_warps: int = 4
+    num_ctas: int = 1
+    fuse: bool = True
+
+    @property
+    def threads(self) -> int:
+        """How many threads a block has."""
+        return self.num_warps * WARP
+
+
+class Buffer(Protocol):
+    """What a memory descriptor is while code is written: values of LLVM, and what is known without running."""
+
+    def parts(self) -> list[Typed]:
+        """The values that loops and branches hand on."""
+
+    def with_parts(self, values: Sequence[str]) -> Any:
+        """The same descriptor, made of other values."""
+
+
+Lowering: TypeAlias = "Callable[[Lowerer, Op], None]"
+
+
+@dataclass
+class Module:
+    """What all functions of a module share while it is written.
+
+    Attributes:
+        w: where the module is written to.
+        target: whom it is for.
+        table: what each op becomes, by its name.
+        facts: axis info of every value.
+        functions: per name of a function of the program its name in LLVM IR.
+    """
+
+    w: LlvmWriter
+    target: Target
+    table: Mapping[str, Lowering]
+    facts: Mapping[Value, AxisInfo]
+    functions: Mapping[str, str]
+    shared_bytes: int = 0
+    strings: dict[str, str] = field(default_factory=dict)
+
+
+class Lowerer:
+    """One function being lowered.
+
+    Attributes:
+        w: where code goes.
+        target: whom it is for.
+        module: what all functions share.
+        function: the `tt.func`.
+        shared_base: where the function's shared memory begins.
+        joins: the blocks of the function that jumps have named so far; see `control.py`.
+    """
+
+    def __init__(self, module: Module, function: Op) -> None:
+        self.module, self.function = module, function
+        self.w, self.target = module.w, module.target
+        self.shared_base = SHARED
+        self.joins: dict[Block, Any] = {}
+        self._values: dict[Value, list[str]] = {}
+        self._buffers: dict[Value, Any] = {}
+        self._once: dict[object, str] = {}
+
+    # ---- values ----
+
+    def registers(self, value: Value) -> list[str]:
+        """The LLVM values of a tile, one per register of its layout, in the order of registers; of a scalar one."""
+        return self._values[value]
+
+    def scalar(self, value: Value) -> str:
+        """The LLVM value of a scalar."""
+        (only,) = self._values[value]
+        return only
+
+    def bind(self, value: Value, registers: Sequence[str]) -> None:
+        """From here on, `value` is in these registers."""
+        self._values[value] = list(registers)
+
+    def buffer(self, value: Value) -> Any:
+        """What `bind_buffer` said of a memory descriptor."""
+        return self._buffers[value]
+
+    def bind_buffer(self, value: Value, buffer: Buffer) -> None:
+        """From here on, the memory descriptor `value` is `buffer`."""
+        self._buffers[value] = buffer
+
+    def parts(self, value: Value) -> list[Typed]:
+        """All LLVM values that a value of any kind consists of: none for tokens."""
+        if value in self._buffers:
+            return list(self._buffers[value].parts())
+        element = self.element(value.type) if value in self._values else ""
+        return [(element, name) for name in self._values.get(value, ())]
+
+    def bind_parts(self, value: Value, like: Value, names: Sequence[str]) -> None:
+        """`value` has the form of `like`, and consists of these LLVM values."""
+        if like in self._buffers:
+            self._buffers[value] = self._buffers[like].with_parts(names)
+        elif like in self._values:
+            self._values[value] = list(names)
+
+    def alias(self, value: Value, same: Value) -> None:
+        """`value` is `same`, whatever kind it has."""
+        if same in self._buffers:
+            self._buffers[value] = self._buffers[same]
+        if same in self._values:
+            self._values[value] = self._values[same]
+
+    # ---- types and layouts ----
+
+    def layout(self, what: Value | Type) -> LinearLayout:
+        """From register, lane, warp and block to the elements of a tile."""
+        type = what.type if isinstance(what, Value) else what
+        assert isinstance(type, TensorType), "only tiles have layouts"
+        assert type.encoding is not None, "tiles of TTGIR have layouts"
+        return to_linear_layout(encoding(type.encoding), type.shape)
+
+    def element(self, type: Type) -> str:
+        """The LLVM type of one element in a register: fp8 and fp4 as i8, pointers with their address space."""
+        return llvm_element(type)
+
+    def axis_info(self, value: Value) -> AxisInfo | None:
+        """What is known of contiguity and divisibility of a tile of integers or pointers."""
+        return self.module.facts.get(value)
+
+    # ---- where this thread is ----
+
+    def once(self, key: object, write: Callable[[], str]) -> str:
+        """What `write` returns; written once, on entry to the function."""
+        if key not in self._once:
+            with self.w.at(self.w.entry):
+                self._once[key] = write()
+        return self._once[key]
+
+    def special(self, register: str) -> str:
+        """A special register of PTX, i32: `tid.x`, `ctaid.y`, `clusterid.x`."""
+        return self.once(register, lambda: self.w.call("i32", f"llvm.nvvm.read.ptx.sreg.{register}", []))
+
+    def thread(self) -> str:
+        """The number of this thread in its block."""
+        return self.special("tid.x")
+
+    def lane(self) -> str:
+        """The number of this thread in its warp."""
+        return self.once("lane", lambda: self.w.emit(f"and i32 {self.thread()}, {WARP - 1}"))
+
+    def warp(self) -> str:
+        """The number of this thread's warp in its block; LLVM does not know that all lanes agree."""
+        if self.target.num_warps == 1:
+            return "0"
+        return self.once("warp", lambda: self.w.emit(f"lshr i32 {self.thread()}, 5"))
+
+    def block_in_cluster(self) -> str:
+        """The number of this block among those that share tiles."""
+        return "0" if self.target.num_ctas == 1 else self.special("cluster.ctarank")
+
+    def linear(self, columns: Mapping[str, Sequence[int]]) -> str:
+        """The XOR of `columns`, packed, whose bit of lane, warp or block is set; i32. Other inputs are left out."""
+        chosen = tuple((name, tuple(columns.get(name, ()))) for name in POSITION)
+        if not any(column for _, own in chosen for column in own):
+            return "0"
+        return self.once(chosen, lambda: self._linear(chosen))
+
+    def _linear(self, chosen: Sequence[tuple[str, Sequence[int]]]) -> str:
+        source = {"lane": self.lane, "warp": self.warp, "block": self.block_in_cluster}
+        found = ""
+        for name, columns in chosen:
+            for shift, mask in diagonals(columns):
+                part = self._bits(source[name](), mask, shift, 1 << len(columns))
+                found = self.w.emit(f"xor i32 {found}, {part}") if found else part
+        return found or "0"
+
+    def _bits(self, value: str, mask: int, shift: int, size: int) -> str:
+        """The bits in `mask`, moved up by `shift`; `value` is below `size`."""
+        if mask != size - 1:
+            value = self.w.emit(f"and i32 {value}, {mask}")
+        if shift:
+            value = self.w.emit(f"{'shl' if shift > 0 else 'lshr'} i32 {value}, {abs(shift)}")
+        return value
+
+    def placed(self, place: Place, register: int) -> tuple[str, int]:
+        """Where `register` is: a value of this thread, and what is to be added to it."""
+        fixed, added = place.constant(register)
+        base = self.linear(place.columns)
+        if fixed:
+            base = self.once(("xor", base, fixed), lambda: self.w.emit(f"xor i32 {base}, {fixed}"))
+        return base, added
+
+    def coordinates(self, layout: LinearLayout) -> list[list[str]]:
+        """Per register one i32 per dimension."""
+        places = [place_of(layout, axis) for axis in range(len(layout.outs))]
+        return [[self._sum(*self.placed(place, r)) for place in places] for r in range(layout.in_size("register"))]
+
+    def _sum(self, base: str, added: int) -> str:
+        if base == "0" or not added:
+            return str(added) if base == "0" else base
+        return self.once(("or", base, added), lambda: self.w.emit(f"or disjoint i32 {base}, {added}"))
+
+    # ---- shared memory ----
+
+    def shared(self, offset: int | str) -> str:
+        """The address of byte `offset` of the block's shared memory."""
+        if offset in (0, "0"):
+            return self.shared_base
+        return self.w.emit(f"getelementptr inbounds i8, {SHARED_POINTER} {self.shared_base}, i32 {offset}")
+
+    def scratch(self, op: Op) -> str:
+        """The address of the shared memory that `op` has for itself."""
+        offset = op.attributes["allocation.offset"]
+        assert isinstance(offset, Number), "an op has one piece of scratch memory"
+        return self.shared(int(offset.value))
+
+    def barrier(self) -> None:
+        """All threads of the block wait for each other, and see what the others wrote."""
+        self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
+
+    # ---- code ----
+
+    def assembly(
+        self, result: str, text: str, constraints: str, operands: Sequence[Typed], *, effects: bool = True
+    ) -> str:
+        """Instructions of PTX as they are.
+
+        Args:
+            result: the LLVM type of what they give: a struct for several values, "void" for none.
+            text: the instructions, `$0`, `$1`, … for results and operands.
+            constraints: of LLVM: `=r,l,b`.
+            operands: types and values.
+            effects: they do more than compute their results.
+
+        Returns the name of the result; "" for void.
+        """
+        kind = "sideeffect " if effects else ""
+        escaped = text.replace("\\", "\\5C").replace("\n", "\\0A").replace("\t", "\\09").replace('"', "\\22")
+        values = ", ".join(f"{type} {value}" for type, value in operands)
+        call = f'call {result} asm {kind}"{escaped}", "{constraints}"({values})'
+        if result == "void":
+            self.w.do(call)
+            return ""
+        return self.w.emit(call)
+
+    def extract(self, type: str, value: str, count: int) -> list[str]:
+        """The fields of a struct of `count` fields; a struct of one is the field."""
+        if count == 1:
+            return [value]
+        return [self.w.emit(f"extractvalue {type} {value}, {index}") for index in range(count)]
+
+    def op(self, op: Op) -> None:
+        """Write one op."""
+        debug = self.w.debug
+        if debug is None:
+            self._op(op)
+            return
+        with debug.inside(op):
+            self._op(op)
+
+    def _op(self, op: Op) -> None:
+        lower = self.module.table.get(op.name)
+        if lower is None:
+            raise refuse(op)
+        lower(self, op)
+
+    def block(self, block: Block) -> None:
+        """Write the ops of a block, but not its terminator."""
+        for op in block:
+            if not op.definition.terminator:
+                self.op(op)
+
+    def region_values(self, region: Region, arguments: Sequence[str]) -> list[str]:
+        """Write a region of scalars, such as the combination of a reduction; returns what its terminator passes on."""
+        for value, name in zip(region.block.args, arguments, strict=True):
+            self.bind(value, [name])
+        self.block(region.block)
+        return [self.scalar(value) for value in region.block.terminator.operands]
+
+    @cached_property
+    def is_kernel(self) -> bool:
+        """Is it the function that the host starts?"""
+        return self.function.attributes.get("sym_visibility", "public") == "public"
+
+
+def llvm_element(type: Type) -> str:
+    """The LLVM type of one element in a register."""
+    scalar = type.scalar
+    if isinstance(scalar, PointerType):
+        return f"ptr addrspace({scalar.space})"
+    return "ptr" if isinstance(scalar, TensorDescType) else element_of(scalar)
+
+
+def struct(types: Sequence[str]) -> str:
+    """The type of several results; one is itself, none is void."""
+    return "void" if not types else types[0] if len(types) == 1 else f"{{ {', '.join(types)} }}"
+
+
+def keyword(op: Op, name: str) -> str:
+    """An enumeration attribute's keyword; "" where the op has none."""
+    attribute = op.attributes.get(name)
+    return attribute.name if isinstance(attribute, Keyword) else ""

@@ -1,0 +1,266 @@
+"""Loads and stores of global memory.
+
+    %x = tt.load %p, %m, %o : tensor<1024x!tt.ptr<f32>, #blocked>      four registers that lie together are one access:
+
+    mov.u32 $0, $6; mov.u32 $1, $7; …            what elements that are masked off get
+    @$5 ld.global.v4.b32 { $0, $1, $2, $3 }, [ $4 + 0 ];
+
+How many registers lie together is what axis info says of the pointers, and how long runs of the mask are equal.
+Registers that hold copies are loaded once; of threads that hold copies one stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, keyword, struct
+from tilewright.backends.nvidia.lower.words import Words
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import PointerType, TensorType, Type
+from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.queries import order
+
+MOST_BITS = 128
+"""The widest access of one thread."""
+LOAD_CACHES = ("ca", "cg", "cs", "cv")
+STORE_CACHES = ("wb", "cg", "cs", "wt")
+
+
+def access_bits(pointers: Type) -> int:
+    """The bits in memory of what a pointer, or each of a tile of pointers, points to."""
+    scalar = pointers.scalar
+    assert isinstance(scalar, PointerType), "memory is accessed by pointers"
+    return max(8, scalar.pointee.bits)
+
+
+def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
+    """How many elements one access may have, as far as addresses and the mask tell."""
+    if not isinstance(pointers.type, TensorType):
+        return 1
+    axis, info, bits = _fast_axis(pointers.type), lowerer.axis_info(pointers), access_bits(pointers.type)
+    if info is None:
+        return 1
+    aligned = max(1, (info.divisibility[axis] & -info.divisibility[axis]) * 8 // bits)
+    most = min(MOST_BITS // bits, info.contiguity[axis] & -info.contiguity[axis], aligned)
+    if mask is not None:
+        known = lowerer.axis_info(mask)
+        most = min(most, known.constancy[axis] & -known.constancy[axis] if known is not None else 1)
+    return max(1, most)
+
+
+def _fast_axis(type: TensorType) -> int:
+    assert type.encoding is not None, "tiles of TTGIR have layouts"
+    layout = encoding(type.encoding)
+    assert isinstance(layout, Distributed), "tiles live in registers"
+    return order(layout, type.shape)[0]
+
+
+@cache
+def groups_of(layout: LinearLayout, axis: int, most: int) -> list[list[int]]:
+    """The registers of each access of at most `most` elements along `axis`, in the order of addresses.
+
+    Registers whose elements are in others are left out; see `same_as`.
+    """
+    columns = layout.columns["register"]
+    shift, _ = layout.shifts[axis]
+    everything = layout.all_columns
+    inner: list[int] = []
+    while 1 << len(inner) < most:
+        wanted = 1 << (shift + len(inner))
+        if wanted not in columns or sum(bool(column & wanted) for column in everything) > 1:
+            break
+        inner.append(columns.index(wanted))
+    copies = layout.free_masks()["register"]
+    outer = [bit for bit in range(len(columns)) if bit not in inner and not copies >> bit & 1]
+    return [[start | inside for inside in _numbers(inner)] for start in _numbers(outer)]
+
+
+@cache
+def same_as(layout: LinearLayout) -> list[int]:
+    """Per register the first one with the same element."""
+    places = [layout.image({"register": number}) for number in range(layout.in_size("register"))]
+    first = {place: number for number, place in reversed(list(enumerate(places)))}
+    return [first[place] for place in places]
+
+
+def _numbers(bits: Sequence[int]) -> list[int]:
+    """All numbers that have only these bits, counted with the first bit fastest."""
+    return [sum(1 << bit for k, bit in enumerate(bits) if index >> k & 1) for index in range(1 << len(bits))]
+
+
+class Access(NamedTuple):
+    """How a tile, or a scalar, is moved between registers and global memory.
+
+    Attributes:
+        groups: the registers of each instruction.
+        words: how they are packed.
+        same: per register of the tile the one whose access moves it.
+    """
+
+    groups: list[list[int]]
+    words: Words
+    same: list[int]
+
+
+def access_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> Access:
+    """How the memory behind `pointers` is accessed."""
+    type, bits = pointers.type, access_bits(pointers.type)
+    if not isinstance(type, TensorType):
+        return Access([[0]], Words.of(bits, 1), [0])
+    layout = lowerer.layout(type)
+    groups = groups_of(layout, _fast_axis(type), vector_of(lowerer, pointers, mask))
+    return Access(groups, Words.of(bits, len(groups[0])), same_as(layout))
+
+
+def only_once(lowerer: Lowerer, pointers: Type) -> str | None:
+    """A condition that holds for one of all threads that have the same elements; None: all threads differ."""
+    if isinstance(pointers, TensorType):
+        masks = lowerer.layout(pointers).free_masks()
+    else:
+        masks = {"lane": WARP - 1, "warp": lowerer.target.num_warps - 1, "block": lowerer.target.num_ctas - 1}
+    sources = {"lane": lowerer.lane, "warp": lowerer.warp, "block": lowerer.block_in_cluster}
+    if masks.get("lane") == WARP - 1 and masks.get("warp") == lowerer.target.num_warps - 1 and not masks.get("block"):
+        return lowerer.once("first", lambda: lowerer.w.emit(f"icmp eq i32 {lowerer.thread()}, 0"))
+    found: str | None = None
+    for name, source in sources.items():
+        mask = masks.get(name, 0)
+        if mask:
+            found = both(lowerer, found, _clear(lowerer, source(), mask))
+    return found
+
+
+def _clear(lowerer: Lowerer, value: str, mask: int) -> str:
+    """Are these bits all 0?"""
+    w = lowerer.w
+    return lowerer.once(("clear", value, mask), lambda: w.emit(f"icmp eq i32 {w.emit(f'and i32 {value}, {mask}')}, 0"))
+
+
+def both(lowerer: Lowerer, first: str | None, second: str | None) -> str | None:
+    """Both conditions, where None always holds."""
+    if first is None or second is None:
+        return second if first is None else first
+    return lowerer.w.emit(f"and i1 {first}, {second}")
+
+
+# --- instructions -----------------------------------------------------------------------------------------------
+
+
+def _policy(lowerer: Lowerer, op: Op) -> list[Typed]:
+    """The operand that tells the second cache what to keep."""
+    evict = keyword(op, "evict")
+    if evict not in EVICTIONS:
+        return []
+    text = f"createpolicy.fractional.L2::{evict}.b64 $0, 1.0;"
+    policy = lowerer.once(evict, lambda: lowerer.assembly("i64", text, "=l", [], effects=False))
+    return [("i64", policy)]
+
+
+def _modifiers(op: Op, caches: Sequence[str], policy: Sequence[Typed]) -> str:
+    cache, evict = keyword(op, "cache"), keyword(op, "evict")
+    text = f".{cache}" if cache in caches else ""
+    if policy:
+        text += f".L1::{evict}.L2::cache_hint"
+    return text
+
+
+EVICTIONS = ("evict_first", "evict_last")
+
+
+def _load(lowerer: Lowerer, op: Op) -> None:
+    pointers, (mask, other) = op.operands[0], (*op.operands[1:], None, None)[:2]
+    access, element = access_of(lowerer, pointers, mask), lowerer.element(op.result.type)
+    addresses = lowerer.registers(pointers)
+    masks = lowerer.registers(mask) if mask is not None else None
+    others = lowerer.registers(other) if other is not None else None
+    policy = _policy(lowerer, op)
+    volatile = ".volatile" if op.attributes.get("isVolatile") is True else ""
+    instruction = f"ld{volatile}.global{_modifiers(op, LOAD_CACHES, policy)}{access.words.suffix}"
+    found: dict[int, str] = {}
+    for group in access.groups:
+        start = access.words.pack(lowerer.w, element, [others[r] for r in group]) if others is not None else None
+        words = load_words(
+            lowerer, instruction, access.words, addresses[group[0]], masks[group[0]] if masks else None, start, policy
+        )
+        found.update(zip(group, access.words.unpack(lowerer.w, element, words), strict=True))
+    lowerer.bind(op.result, [found[number] for number in access.same])
+
+
+def load_words(
+    lowerer: Lowerer,
+    instruction: str,
+    words: Words,
+    address: str,
+    mask: str | None,
+    start: Sequence[str] | None,
+    policy: Sequence[Typed] = (),
+) -> list[str]:
+    """Read words, unless `mask` is false: then they are `start`, or 0 where that is None."""
+    operands: list[Typed] = [(GLOBAL_POINTER, address)]
+    constraints = [f"={words.constraint}"] * words.number + ["l"]
+    places = [f"${words.number + 1 + number}" for number in range(len(policy))]
+    operands, constraints = [*operands, *policy], [*constraints, *("l" for _ in policy)]
+    lines = []
+    if mask is not None:
+        width = max(16, words.width)
+        for number, word in enumerate(start or ["0"] * words.number):
+            given = word
+            if word.startswith("%"):
+                given = f"${len(constraints)}"
+                operands.append((words.register, word))
+                constraints.append(words.constraint)
+            lines.append(f"mov.u{width} ${number}, {given};\n\t")
+    predicate = ""
+    if mask is not None:
+        predicate = f"@${len(constraints)} "
+        operands.append(("i1", mask))
+        constraints.append("b")
+    results = ", ".join(f"${number}" for number in range(words.number))
+    hint = "".join(f", {place}" for place in places)
+    lines.append(f"{predicate}{instruction} {{ {results} }}, [ ${words.number} + 0 ]{hint};")
+    type = struct([words.register] * words.number)
+    loaded = lowerer.assembly(type, "".join(lines), ",".join(constraints), operands)
+    return lowerer.extract(type, loaded, words.number)
+
+
+def _store(lowerer: Lowerer, op: Op) -> None:
+    pointers, value = op.operands[:2]
+    mask = op.operands[2] if len(op.operands) > 2 else None
+    access, element = access_of(lowerer, pointers, mask), lowerer.element(value.type)
+    addresses, values = lowerer.registers(pointers), lowerer.registers(value)
+    masks = lowerer.registers(mask) if mask is not None else None
+    policy, once = _policy(lowerer, op), only_once(lowerer, pointers.type)
+    instruction = f"st.global{_modifiers(op, STORE_CACHES, policy)}{access.words.suffix}"
+    for group in access.groups:
+        words = access.words.pack(lowerer.w, element, [values[number] for number in group])
+        condition = both(lowerer, once, masks[group[0]] if masks is not None else None)
+        store_words(lowerer, instruction, access.words, addresses[group[0]], words, condition, policy)
+
+
+def store_words(
+    lowerer: Lowerer,
+    instruction: str,
+    words: Words,
+    address: str,
+    values: Sequence[str],
+    mask: str | None,
+    policy: Sequence[Typed] = (),
+) -> None:
+    """Write words, unless `mask` is false."""
+    operands = [(GLOBAL_POINTER, address), *((words.register, value) for value in values), *policy]
+    constraints = ["l", *[words.constraint] * words.number, *("l" for _ in policy)]
+    given = ", ".join(f"${number}" for number in range(1, words.number + 1))
+    hint = f", ${words.number + 1}" if policy else ""
+    predicate = ""
+    if mask is not None:
+        predicate = f"@${len(operands)} "
+        operands.append(("i1", mask))
+        constraints.append("b")
+    text = f"{predicate}{instruction} [ $0 + 0 ], {{ {given} }}{hint};"
+    lowerer.assembly("void", text, ",".join(constraints), operands)
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.load": _load, "tt.store": _store}

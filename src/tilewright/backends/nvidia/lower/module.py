@@ -1,0 +1,124 @@
+"""TTGIR → the text of an LLVM module for NVIDIA's GPUs.
+
+    lowered = lower_module(module, LowerOptions(Target(90, 80)))
+    lowered.text             # define ptx_kernel void @add(ptr addrspace(1) %x, …) "nvvm.reqntid"="128" …
+    lowered.facts["name"]    # "add"
+
+The module is TTGIR after `allocate_shared_memory` and `membar`. A kernel's parameters are Triton's: the arguments in
+order, a tensor descriptor as 128 bytes, then two pointers to scratch memory in global memory, of the kernel and of the
+profiler. Shared memory is one array of unknown size, `@global_smem`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.analysis.axis_info import analyze_axis_info
+from tilewright.backends.llvm import machine
+from tilewright.backends.llvm.debug_writer import DebugWriter
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.nvidia.lower.calls import write_function
+from tilewright.backends.nvidia.lower.lowerer import SHARED, Lowerer, Module, Target
+from tilewright.backends.nvidia.lower.tables import LOWERINGS
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.spans import span_of
+from tilewright.transforms.functions import functions_of, is_public, symbol_name
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+
+@dataclass(frozen=True)
+class LowerOptions:
+    """How to lower.
+
+    Attributes:
+        target: whom the code is for.
+        line_info: instructions say from which line of the program they come.
+        max_registers: of a thread; 0: as many as the hardware has.
+    """
+
+    target: Target
+    line_info: bool = True
+    max_registers: int = 0
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A module in LLVM IR.
+
+    Attributes:
+        text: the module.
+        facts: `name` of the kernel; `shared`, bytes of shared memory that it needs.
+    """
+
+    text: str
+    facts: dict[str, Any]
+
+
+def lower_module(module: Op, options: LowerOptions) -> Lowered:
+    """Write every function of a module of TTGIR.
+
+    Args:
+        module: TTGIR whose shared memory has its places; stays as it is.
+        options: how.
+
+    Raises:
+        Unsupported: an op has no lowering yet; `not_yet.py` lists them.
+    """
+    functions = functions_of(module)
+    w = _writer(options, has_lines=all(span_of(function.location).file for function in functions))
+    shared = module.attributes.get("ttg.shared")
+    bytes_of_shared = int(shared.value) if isinstance(shared, Number) else 0
+    state = Module(
+        w, options.target, LOWERINGS, analyze_axis_info(module), {symbol_name(f): llvm_name(f) for f in functions}
+    )
+    w.define(SHARED[1:], "external addrspace(3) global [0 x i8], align 16")
+    for function in functions:
+        write_function(Lowerer(state, function), _kernel_attributes(options))
+    kernel = next((symbol_name(f) for f in functions if is_public(f)), "")
+    header = f'target triple = "{TRIPLE}"\n'
+    return Lowered(header + w.render(), {"name": kernel, "shared": bytes_of_shared})
+
+
+def _writer(options: LowerOptions, *, has_lines: bool) -> LlvmWriter:
+    new: Callable[..., LlvmWriter] = DebugWriter if options.line_info and has_lines else LlvmWriter
+    w = new(_machine(options.target), fuse=options.target.fuse)
+    w.attributes = "nounwind"
+    return w
+
+
+def _machine(target: Target) -> machine.Target:
+    """The device, as far as code that CPUs share with it asks."""
+    return machine.Target(
+        triple=TRIPLE,
+        cpu=f"sm_{target.capability}",
+        tune="",
+        features=(),
+        vector_bits=32,
+        has_fma=True,
+        has_f16c=True,
+        has_avx2=False,
+        has_avx512f=False,
+        has_avx512bf16=False,
+        has_vnni=False,
+        neon=False,
+    )
+
+
+def _kernel_attributes(options: LowerOptions) -> str:
+    target = options.target
+    found = [f'"nvvm.reqntid"="{target.threads}"']
+    if target.num_ctas > 1:
+        found.append(f'"nvvm.cluster_dim"="{target.num_ctas},1,1"')
+    if options.max_registers:
+        found.append(f'"nvvm.maxnreg"="{options.max_registers}"')
+    return " ".join(found)
+
+
+def llvm_name(function: Op) -> str:
+    """The symbol of a function; a kernel keeps its name."""
+    return re.sub(r"[^A-Za-z0-9_$]", "_", symbol_name(function))

@@ -1,0 +1,44 @@
+"""Where the program is in the grid, and other things that a thread asks the hardware."""
+
+from __future__ import annotations
+
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, keyword
+from tilewright.ir.core import Op
+
+
+def _program_id(lowerer: Lowerer, op: Op) -> None:
+    kind = "ctaid" if lowerer.target.num_ctas == 1 else "clusterid"
+    lowerer.bind(op.result, [lowerer.special(f"{kind}.{keyword(op, 'axis')}")])
+
+
+def _num_programs(lowerer: Lowerer, op: Op) -> None:
+    kind = "nctaid" if lowerer.target.num_ctas == 1 else "nclusterid"
+    lowerer.bind(op.result, [lowerer.special(f"{kind}.{keyword(op, 'axis')}")])
+
+
+def _warp_id(lowerer: Lowerer, op: Op) -> None:
+    """The same in all lanes, and LLVM is told so by taking that of lane 0."""
+    arguments = [("i32", "-1"), ("i32", lowerer.warp()), ("i32", "0"), ("i32", "31")]
+    lowerer.bind(op.result, [lowerer.w.call("i32", "llvm.nvvm.shfl.sync.idx.i32", arguments)])
+
+
+def _barrier(lowerer: Lowerer, op: Op) -> None:
+    lowerer.barrier()
+
+
+def _assume(lowerer: Lowerer, op: Op) -> None:
+    lowerer.w.call_void("llvm.assume", [("i1", lowerer.scalar(op.operands[0]))])
+
+
+def _nothing(lowerer: Lowerer, op: Op) -> None:
+    """No instruction says this."""
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "gpu.barrier": _barrier,
+    "llvm.intr.assume": _assume,
+    "tt.get_num_programs": _num_programs,
+    "tt.get_program_id": _program_id,
+    "ttg.barrier": _barrier,
+    "ttg.warp_id": _warp_id,
+}

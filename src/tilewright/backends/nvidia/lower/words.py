@@ -1,0 +1,111 @@
+"""Elements packed into the words that memory instructions move.
+
+    words = Words.of(bits=16, vector=8)      # 4 words of 32 bits, 2 elements in each
+    words.pack(w, "half", eight_values)      # four i32
+    words.unpack(w, "half", four_words)      # the eight values again
+
+A truth value is a byte in memory, 1 for true as programs on the host have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tilewright.backends.llvm.writer import LlvmWriter
+
+WORD = 32
+"""Bits of a word, unless one element is wider or all of them are less."""
+
+
+class Words(NamedTuple):
+    """How elements that are moved at once are dealt out to words.
+
+    Attributes:
+        width: bits of each word.
+        number: how many words.
+        elements: how many elements each has.
+    """
+
+    width: int
+    number: int
+    elements: int
+
+    @classmethod
+    def of(cls, bits: int, vector: int) -> Words:
+        """Words for `vector` elements of `bits` bits each in memory."""
+        width = min(bits * vector, max(WORD, bits))
+        return cls(width, bits * vector // width, width // bits)
+
+    @property
+    def type(self) -> str:
+        """The LLVM type of a word."""
+        return f"i{self.width}"
+
+    @property
+    def constraint(self) -> str:
+        """The kind of register of a word in inline PTX."""
+        return {64: "l", 32: "r"}.get(self.width, "h")
+
+    @property
+    def register(self) -> str:
+        """The LLVM type of the register of a word in inline PTX, which has none of 8 bits."""
+        return f"i{max(self.width, 16)}"
+
+    @property
+    def suffix(self) -> str:
+        """What the instruction's name ends with: `.v4.b32`."""
+        return f"{f'.v{self.number}' if self.number > 1 else ''}.b{self.width}"
+
+    def pack(self, w: LlvmWriter, element: str, values: Sequence[str]) -> list[str]:
+        """The words that hold these elements, as registers of inline PTX."""
+        if element == "i1":
+            element, values = "i8", [w.emit(f"zext i1 {value} to i8") for value in values]
+        found = []
+        for first in range(0, len(values), self.elements):
+            word = self._packed(w, element, values[first : first + self.elements])
+            found.append(w.convert("zext", word, self.type, self.register))
+        return found
+
+    def _packed(self, w: LlvmWriter, element: str, values: Sequence[str]) -> str:
+        if len(values) == 1:
+            return as_integer(w, element, values[0])
+        type, packed = f"<{len(values)} x {element}>", "poison"
+        for number, value in enumerate(values):
+            packed = w.emit(f"insertelement {type} {packed}, {element} {value}, i32 {number}")
+        return w.emit(f"bitcast {type} {packed} to {self.type}")
+
+    def unpack(self, w: LlvmWriter, element: str, words: Sequence[str]) -> list[str]:
+        """The elements in these words."""
+        inside = "i8" if element == "i1" else element
+        found = []
+        for word in words:
+            word = w.convert("trunc", word, self.register, self.type)
+            if self.elements == 1:
+                found.append(from_integer(w, inside, word))
+                continue
+            type = f"<{self.elements} x {inside}>"
+            vector = w.emit(f"bitcast {self.type} {word} to {type}")
+            found += [w.emit(f"extractelement {type} {vector}, i32 {number}") for number in range(self.elements)]
+        return [w.emit(f"icmp ne i8 {value}, 0") for value in found] if element == "i1" else found
+
+
+def as_integer(w: LlvmWriter, element: str, value: str) -> str:
+    """The bits of a value, as an integer as wide as it is."""
+    if element.startswith("i"):
+        return value
+    if element.startswith("ptr"):
+        return w.emit(f"ptrtoint {element} {value} to i64")
+    return w.emit(f"bitcast {element} {value} to {INTEGERS[element]}")
+
+
+def from_integer(w: LlvmWriter, element: str, value: str) -> str:
+    """The value with these bits."""
+    if element.startswith("i"):
+        return value
+    if element.startswith("ptr"):
+        return w.emit(f"inttoptr i64 {value} to {element}")
+    return w.emit(f"bitcast {INTEGERS[element]} {value} to {element}")
+
+
+INTEGERS = {"bfloat": "i16", "double": "i64", "float": "i32", "half": "i16"}
