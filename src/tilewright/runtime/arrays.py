@@ -1,9 +1,9 @@
-"""Arrays as kernel arguments: element type and address of anything that has memory on the CPU.
+"""Arrays as kernel arguments: element type, address and place of anything that has memory on the CPU or a GPU.
 
-    view_of(numpy_array)      ArrayView("fp32", 0x7f…, writable=True)
+    view_of(numpy_array)      ArrayView("fp32", 0x7f…, writable=True, memory="cpu")
 
 Understood are NumPy arrays, objects with `data_ptr()` and `dtype` (torch tensors; torch itself is never imported),
-`__array_interface__` and DLPack. Memory of another device is refused.
+`__array_interface__`, `__cuda_array_interface__` and DLPack. Which machine can use the memory is for `devices.py`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ ELEMENT_NAMES = {
     "uint8": "u8",
 }
 
+CPU_MEMORY, CUDA_MEMORY, UNKNOWN_MEMORY = "cpu", "cuda", ""
+"""Where arrays are. `cuda:1` is that GPU's memory, `cuda` some GPU's, which its driver knows from the address."""
+
 
 class ArrayView(NamedTuple):
     """What a kernel sees of an array.
@@ -60,12 +63,14 @@ class ArrayView(NamedTuple):
         address: of the first element.
         writable: whether a kernel may store to it.
         owner: the object that keeps the memory alive.
+        memory: where it is; "" where its class does not tell.
     """
 
     element: str
     address: int
     writable: bool
     owner: Any
+    memory: str = CPU_MEMORY
 
 
 def view_of(value: Any) -> ArrayView | None:
@@ -108,14 +113,30 @@ def _read_numpy(value: np.ndarray[Any, Any]) -> ArrayView:
 def _read_tensor(value: Any) -> ArrayView:
     """A torch tensor, or something that looks like one."""
     device = getattr(value, "device", None)
-    kind = getattr(device, "type", device)
-    if kind is not None and str(kind) != "cpu":
-        raise ArgumentError(f"the tensor is on device {device}, and this kernel runs on the CPU: pass tensor.cpu()")
-    return ArrayView(element_name(value.dtype), value.data_ptr(), True, value)
+    kind = str(getattr(device, "type", device))
+    if device is None:
+        memory = UNKNOWN_MEMORY
+    elif kind.startswith(CUDA_MEMORY):
+        memory = str(device)
+    elif kind == CPU_MEMORY:
+        memory = CPU_MEMORY
+    else:
+        raise ArgumentError(f"the tensor is on device {device}, which no kernel can use: pass tensor.cpu()")
+    return ArrayView(element_name(value.dtype), value.data_ptr(), True, value, memory)
 
 
 def _read_interface(value: Any) -> ArrayView:
     return _read_numpy(np.asarray(value))
+
+
+def _read_cuda_interface(value: Any) -> ArrayView:
+    """An array that, as some of its class, may be on a GPU."""
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        return _read_dlpack(value)
+    address, is_read_only = interface["data"]
+    element = element_name(np.dtype(interface["typestr"]))
+    return ArrayView(element, address or 0, not is_read_only, value, CUDA_MEMORY)
 
 
 def _read_dlpack(value: Any) -> ArrayView:
@@ -134,10 +155,8 @@ def _reader_for(value: Any) -> Callable[[Any], ArrayView] | None:
         return None
     if hasattr(value, "__array_interface__"):
         return _read_interface
-    if hasattr(value, "__dlpack__"):
-        return _read_dlpack
-    if hasattr(value, "__cuda_array_interface__"):
-        raise ArgumentError(f"the {type(value).__name__} is in GPU memory, and this kernel runs on the CPU")
+    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__"):
+        return _read_cuda_interface
     return None
 
 

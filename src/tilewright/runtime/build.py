@@ -16,7 +16,7 @@ from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
-from tilewright.runtime import late, trace
+from tilewright.runtime import devices, late, trace
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
@@ -30,7 +30,13 @@ IMAGE = "image"
 
 
 def current_target() -> GPUTarget:
-    """What kernels are compiled for when nobody says: this machine, or what TILEWRIGHT_CPU names."""
+    """What kernels are compiled for when nobody says: the chosen device, this CPU, or what TILEWRIGHT_CPU names."""
+    device = devices.chosen_device()
+    return cpu_target() if device is None else device.target
+
+
+def cpu_target() -> GPUTarget:
+    """This CPU, or what TILEWRIGHT_CPU names."""
     return GPUTarget("cpu", knobs.tilewright.cpu or platform.machine(), 0)
 
 

@@ -12,8 +12,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.backends.base import GPUTarget
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import KeyedCallable
+from tilewright.runtime import devices
+from tilewright.runtime.arrays import CUDA_MEMORY
 from tilewright.runtime.build import current_target
 from tilewright.runtime.sources import ASTSource
 from tilewright.semantics.constexpr import constexpr
@@ -56,6 +59,7 @@ class Compilation(NamedTuple):
         source: the kernel for its signature.
         options: the keywords of the launch that are no parameters.
         is_warmup: it will not be launched at once.
+        target: for which machine.
     """
 
     function: Any
@@ -63,16 +67,27 @@ class Compilation(NamedTuple):
     source: ASTSource
     options: Mapping[str, Any]
     is_warmup: bool
+    target: GPUTarget
 
     @classmethod
     def of(
-        cls, function: Any, key: str, specs: Sequence[ArgumentSpec], options: Mapping[str, Any], *, is_warmup: bool
+        cls,
+        function: Any,
+        key: str,
+        specs: Sequence[ArgumentSpec],
+        options: Mapping[str, Any],
+        *,
+        is_warmup: bool,
+        target: GPUTarget | None = None,
     ) -> Compilation:
-        """The compilation of `function` for these parameters; the kernel's name may depend on them."""
+        """The compilation of `function` for these parameters; the kernel's name may depend on them.
+
+        Without `target` it is for the one that launches are for whose arguments do not tell.
+        """
         unnamed = ASTSource.of(function, "", specs)
         constants = {spec.name: spec.constant for spec in specs if spec.is_constant}
         name = function.repr(Specialization(constants, unnamed.signature))
-        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup)
+        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup, target or current_target())
 
 
 def tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
@@ -119,7 +134,7 @@ def specialization_data(compilation: Compilation) -> str:
         "attrs_vals": list(attributes.values()),
         "options": {name: _encoded(value) for name, value in compilation.options.items()},
         "key": compilation.key,
-        "target": _target(),
+        "target": dict(vars(compilation.target)),
     }
     return json.dumps(data)
 
@@ -138,18 +153,15 @@ def preloaded(text: str, function: Any, functions: Mapping[str, Any]) -> Compila
     data = json.loads(text)
     if data["name"] != function._fn_name:
         raise RuntimeError(f"Specialization data is for {data['name']} but trying to preload for {function._fn_name}")
-    if data["target"] != _target():
-        raise RuntimeError(f"Specialization data is for {data['target']} but trying to preload for {_target()}")
+    target, here = GPUTarget(**data["target"]), current_target()
+    if target != here and (target.backend != CUDA_MEMORY or devices.chosen() is not devices.BY_ARGUMENTS):
+        raise RuntimeError(f"Specialization data is for {data['target']} but trying to preload for {vars(here)}")
     values = (_decoded(value, functions) for value in data["constant_vals"])
     constants = dict(zip(map(tuple, data["constant_keys"]), values, strict=True))
     attributes = dict(zip(map(tuple, data["attrs_keys"]), data["attrs_vals"], strict=True))
     source = ASTSource(function, data["signature"], constants, attributes)
     options = {name: _decoded(value, functions) for name, value in data["options"].items()}
-    return Compilation.of(function, data["key"], source.specs, options, is_warmup=True)
-
-
-def _target() -> dict[str, Any]:
-    return dict(vars(current_target()))
+    return Compilation.of(function, data["key"], source.specs, options, is_warmup=True, target=target)
 
 
 def _encoded(value: Any) -> Any:

@@ -11,13 +11,15 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.backends.base import options_facts
+from tilewright.backends.registry import make_backend
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
-from tilewright.runtime.build import current_backend
+from tilewright.runtime.build import cpu_target
+from tilewright.runtime.devices import check_on_cpu
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.kernel import grid_extents
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
-from tilewright.runtime.specialize import Specialized, specialize
+from tilewright.runtime.specialize import Specialized, named_arrays, specialize
 from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.active import call_function
 from tilewright.support import knobs
@@ -43,6 +45,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
         arguments, checks_overflow = self._bound(args, kwargs)
         extents = grid_extents(grid, arguments)
         values = {p.name: _run_time(arguments[p.name], p) for p in self.params}
+        check_on_cpu(named_arrays(values, values.values()))
         late.interpret(self.fn, extents, values, self.params, checks_overflow=checks_overflow)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:
@@ -67,7 +70,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """The arguments by name, and whether integers that overflow are a failed assertion."""
         values, given = bind(self.fn.__name__, self.params, args, kwargs)
-        options = options_facts(current_backend().parse_options({"debug": self.debug, **given}))
+        options = options_facts(make_backend(cpu_target()).parse_options({"debug": self.debug, **given}))
         checks_overflow = (options["debug"] or knobs.runtime.debug) and options.get("sanitize_overflow", True)
         return dict(zip(self.arg_names, values, strict=True)), checks_overflow
 

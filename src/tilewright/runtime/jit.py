@@ -17,15 +17,17 @@ from types import FunctionType
 from typing import Any, cast, overload
 from weakref import WeakSet
 
+from tilewright.backends.registry import make_backend
 from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
-from tilewright.runtime import watching
+from tilewright.runtime import devices, watching
 from tilewright.runtime.async_compile import FutureKernel, active_mode
 from tilewright.runtime.build import build, current_backend, current_target
 from tilewright.runtime.captured import CapturedFunction, functions_by_name
 from tilewright.runtime.compile_hooks import Compilation, Specialization, preloaded, tell
 from tilewright.runtime.dependencies import check_unchanged, value_text
 from tilewright.runtime.device_caches import DeviceCaches, KernelCache
+from tilewright.runtime.devices import Device
 from tilewright.runtime.drivers.cpu.guards import guards_for
 from tilewright.runtime.drivers.cpu.launcher import (
     NO_DEFAULT,
@@ -40,7 +42,7 @@ from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.parameters import KernelParam, bind, check_constants, kernel_params
-from tilewright.runtime.specialize import Specialized, argument_spec, key_text, specialize
+from tilewright.runtime.specialize import Specialized, argument_spec, key_text, named_arrays, specialize
 from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
@@ -60,23 +62,29 @@ class Call(NamedTuple):
         values: one per parameter, as passed.
         arguments: one per parameter, as compiled for.
         options: the keywords that are no parameters.
+        device: where the launch is to run; None: on the CPU.
+        stream: the handle of the stream that was asked for.
     """
 
     values: list[Any]
     arguments: list[Specialized]
     options: dict[str, Any]
+    device: Device | None
+    stream: int | None
 
     @property
     def key(self) -> Hashable:
         """Equal for calls that the same compiled kernel serves."""
         signature = tuple((argument.type, argument.key) for argument in self.arguments)
-        return signature, tuple(sorted((name, value_text(value)) for name, value in self.options.items()))
+        target = None if self.device is None else self.device.target
+        return signature, tuple(sorted((name, value_text(value)) for name, value in self.options.items())), target
 
     @property
     def text(self) -> str:
         """The key as a text, which is the same in every process."""
         options = sorted(f"{name}={value_text(value)}" for name, value in self.options.items())
-        return ";".join([*map(key_text, self.arguments), *options])
+        target = [] if self.device is None else [repr(self.device.target)]
+        return ";".join([*map(key_text, self.arguments), *options, *target])
 
     def run_time_values(self) -> list[Any]:
         """What the machine code gets."""
@@ -224,15 +232,22 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return None
         bound = dict(zip(self.arg_names, call.values, strict=True))
         extents = grid_extents(grid, bound)
+        run = partial(kernel.launch, extents, call.run_time_values(), device=call.device, stream=call.stream)
         if watching.is_on():
-            metadata = kernel.launch_metadata(extents, 0, *call.values)
-            watching.launch(kernel, metadata, lambda: kernel.launch(extents, call.run_time_values()))
+            watching.launch(kernel, kernel.launch_metadata(extents, call.stream, *call.values), run)
             return kernel
-        kernel.launch(extents, call.run_time_values())
-        is_quiet = not (kernel.reports or kernel.checks)
-        if miss is not None and is_quiet and self._launches().guard(guards_for(self.used_global_vals)):
-            self._launches().install(miss, kernel.native_specialization())
+        run()
+        if miss is not None and not devices.is_in_context():
+            self._install(miss, kernel, call)
         return kernel
+
+    def _install(self, miss: Miss, kernel: CompiledKernel, call: Call) -> None:
+        """Have launches like this one need no Python, if they can do without."""
+        if kernel.reports or kernel.checks or not self._launches().guard(guards_for(self.used_global_vals)):
+            return
+        specialization = kernel.native_specialization(call.device, call.run_time_values(), call.stream)
+        if specialization is not None:
+            self._launches().install(miss, specialization)
 
     def _launches(self) -> NativeKernel:
         """The launches that need no Python any more."""
@@ -245,10 +260,13 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         values, options = bind(self.fn.__name__, self.params, args, kwargs)
         if options.get("debug", self.debug) or knobs.runtime.debug:
             options["debug"] = True
+        stream = devices.stream_handle(options.pop("stream", None))
+        arguments = list(map(specialize, values, self.params))
+        device = devices.device_for(named_arrays(self.arg_names, arguments))
         sanitize = self.sanitize or knobs.tilewright.sanitize
-        if sanitize:
+        if sanitize and device is None:
             options.setdefault("sanitize", sanitize)
-        return Call(values, list(map(specialize, values, self.params)), options)
+        return Call(values, arguments, options, device, stream)
 
     def _bound(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]], dict[str, Any]]:
         """Arguments by name, (type, key) of each, and the options."""
@@ -280,7 +298,8 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         if self.used_global_vals:
             check_unchanged(self.fn.__name__, self.used_global_vals)
         specs = [argument_spec(name, argument) for name, argument in zip(self.arg_names, call.arguments, strict=True)]
-        return Compilation.of(self, key, specs, call.options, is_warmup=is_warmup)
+        target = None if call.device is None else call.device.target
+        return Compilation.of(self, key, specs, call.options, is_warmup=is_warmup, target=target)
 
     def _make(self, compilation: Compilation) -> Any:
         """Compile, now or in the background, and remember the kernel."""
@@ -314,7 +333,7 @@ watching.on_other_code(forget_launches)
 
 
 def _compiled(compilation: Compilation) -> CompiledKernel:
-    return build(compilation.source, current_backend(), compilation.options)
+    return build(compilation.source, make_backend(compilation.target), compilation.options)
 
 
 @cache

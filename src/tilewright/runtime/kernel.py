@@ -15,8 +15,9 @@ from typing import Any
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import TUPLE, ArgumentSpec
-from tilewright.runtime import late, watching
+from tilewright.runtime import devices, late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.devices import Device, Figures
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.errors import ReadOnlyError
@@ -52,12 +53,8 @@ class CompiledKernel:
         checks: what it checks while it runs, as text, "" for nothing; a kernel that does is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
-        module, function: address of the machine code once it is mapped, for hooks.
-        n_spills, n_max_threads: for programs that plan for a GPU's registers and threads.
+        module, function: address of the machine code once it is mapped, for hooks; on a GPU, the driver's handles.
     """
-
-    n_spills = 0
-    n_max_threads = 1024
 
     def __init__(
         self,
@@ -81,12 +78,13 @@ class CompiledKernel:
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Mapping[str, Any]] = getattr(artifact.metadata, "reports", ())
         self.checks: str = getattr(artifact.metadata, "sanitizer", "")
-        self._names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
+        self.names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
         self.module: int | None = None
         self.function: int | None = None
         self._image = image
         self._code: LoadedCode | None = None
+        self._figures: dict[Device, Figures] = {}
         self._lock = fork_safe_lock()
 
     @property
@@ -101,8 +99,25 @@ class CompiledKernel:
 
     @property
     def n_regs(self) -> int:
-        """How many vector registers the machine has, which is what a program can use."""
-        return make_backend(self.metadata.target).registers
+        """How many registers a thread of a GPU uses; on a CPU, how many vector registers a program can use."""
+        return make_backend(self.metadata.target).registers if self._image else self._figure("registers", "n_regs")
+
+    @property
+    def n_spills(self) -> int:
+        """How many bytes a thread of a GPU keeps in memory for want of registers; on a CPU 0."""
+        return 0 if self._image else self._figure("spills", "n_spills")
+
+    @property
+    def n_max_threads(self) -> int:
+        """The most threads that a program may have; on a CPU 1024, for programs that plan with it."""
+        return 1024 if self._image else self._figure("max_threads", "n_max_threads")
+
+    def _figure(self, name: str, fact: str) -> int:
+        """What the machine says of the kernel; before it is loaded, what the assembler did, if there was one."""
+        if not self._figures and fact in self.metadata._fields:
+            return int(getattr(self.metadata, fact))
+        self._init_handles()
+        return int(getattr(next(iter(self._figures.values())), name))
 
     @property
     def entry(self) -> int:
@@ -117,7 +132,11 @@ class CompiledKernel:
         return self.function
 
     def _init_handles(self) -> None:
-        """Map the machine code, if that was not done; hooks are told."""
+        """Map the machine code, or load it to the current device, if that was not done; hooks are told."""
+        device = None if self._image else devices.device_of(self.metadata.target, ())
+        if device is not None:
+            self.loaded_on(device)
+            return
         with self._lock:
             if self.module is not None:
                 return
@@ -131,6 +150,23 @@ class CompiledKernel:
             self.module = self.function
             self._tell(knobs.runtime.kernel_load_end_hook)
 
+    def loaded_on(self, device: Device) -> Figures:
+        """What a device says of the kernel, which is loaded there if it was not; hooks are told.
+
+        Raises:
+            OutOfResources: the kernel needs more than the device has.
+        """
+        found = self._figures.get(device)
+        if found is not None:
+            return found
+        with self._lock:
+            if device not in self._figures:
+                self._tell(knobs.runtime.kernel_load_start_hook)
+                found = self._figures[device] = device.load(self)
+                self.module, self.function = found.module, found.function
+                self._tell(knobs.runtime.kernel_load_end_hook)
+            return self._figures[device]
+
     def _tell(self, hook: Callable[..., None] | None) -> None:
         if hook is not None:
             hook(self.module, self.function, self.name, self.metadata_group, self.hash)
@@ -140,16 +176,21 @@ class CompiledKernel:
         if getattr(self, "module", None) is not None:
             self._tell(knobs.runtime.kernel_unload_hook)
             self.module = None
+            for device, figures in self._figures.items():
+                device.unload(figures)
 
-    def launch_metadata(self, grid: Sequence[int], stream: int, *args: Any) -> LazyDict:
+    def launch_metadata(self, grid: Sequence[int], stream: int | None, *args: Any) -> LazyDict:
         """What launch hooks are told of a launch.
 
         Args:
             grid: the extents.
-            stream: 0.
+            stream: the handle of a stream; None: the current one.
             args: a value for each parameter.
         """
-        function = None if self._image is None else self.entry
+        function = self.function if self._image is None else self.entry
+        if stream is None:
+            device = next(iter(self._figures), None)
+            stream = 0 if device is None else device.current_stream()
         told = LazyDict({"name": self.name, "function": function, "stream": stream})
         kernel = getattr(self.src, "fn", None)
         describe = getattr(kernel, "launch_metadata", None)
@@ -162,24 +203,34 @@ class CompiledKernel:
 
         Args:
             x, y, z: the extents.
-            stream: not used.
+            stream: the handle of a stream; a CPU has none.
             others: function, packed metadata, launch metadata, enter hook and exit hook; then a value per parameter.
         """
         _, _, metadata, enter, exit_, *args = others
         if enter is not None:
             enter(metadata)
-        self.launch((x, y, z), list(_run_time_values(self.signature, args)))
+        self.launch((x, y, z), list(_run_time_values(self.signature, args)), stream=stream)
         if exit_ is not None:
             exit_(metadata)
 
-    def launch(self, grid: Sequence[int], values: Sequence[int | float | ArrayView]) -> None:
-        """Run all programs of `grid`; returns when they are done.
+    def launch(
+        self,
+        grid: Sequence[int],
+        values: Sequence[int | float | ArrayView],
+        *,
+        device: Device | None = None,
+        stream: int | None = None,
+    ) -> None:
+        """Run all programs of `grid`; returns when they are done, on a GPU when they are on their way.
 
         Args:
             grid: three extents.
             values: one per run-time argument.
+            device: where; None: on the CPU, or where the arguments are.
+            stream: the handle of a stream of the device; None: its current one.
 
         Raises:
+            ArgumentError: an array is where the machine cannot use it.
             ReadOnlyError: the kernel stores through an array that must not be written.
             DeviceAssertError: an assertion in the kernel does not hold.
             SanitizerError: a kernel with `sanitize` did what it must not.
@@ -189,22 +240,42 @@ class CompiledKernel:
             value = values[index]
             if isinstance(value, ArrayView) and not value.writable:
                 raise ReadOnlyError(
-                    f"argument {self._names[index]!r}: the kernel {self.name} stores through it, but the array is "
+                    f"argument {self.names[index]!r}: the kernel {self.name} stores through it, but the array is "
                     "read-only; pass a copy"
                 )
         programs = prod(grid)
         if programs and self._image is None:
-            make_backend(self.metadata.target).launch(self, (grid[0], grid[1], grid[2]), list(values))
-        elif programs and self.checks:
+            self._launch_elsewhere((grid[0], grid[1], grid[2]), values, device, stream)
+            return
+        devices.check_on_cpu(self._arrays(values))
+        if programs and self.checks:
             late.run_checked(
                 facts=self.checks,
                 grid=grid,
-                names=self._names,
+                names=self.names,
                 values=values,
                 run=lambda table: self._run(grid, [*numbers, table], (*self.types, "*i64")),
             )
         elif programs:
             self._run(grid, numbers, self.types)
+
+    def _arrays(self, values: Sequence[int | float | ArrayView]) -> Iterator[tuple[str, ArrayView]]:
+        """The arrays among the run-time arguments, with their names."""
+        return ((name, value) for name, value in zip(self.names, values, strict=True) if isinstance(value, ArrayView))
+
+    def _launch_elsewhere(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[int | float | ArrayView],
+        device: Device | None,
+        stream: int | None,
+    ) -> None:
+        """Launch on a device, or by the back end of a plug-in."""
+        device = device or devices.device_of(self.metadata.target, self._arrays(values))
+        if device is None:
+            make_backend(self.metadata.target).launch(self, grid, list(values))
+        else:
+            device.launch(self, grid, values, stream)
 
     def _run(self, grid: Sequence[int], numbers: Sequence[int | float], types: Sequence[str]) -> None:
         listener = late.listener(self.reports) if self.reports else None
@@ -213,23 +284,34 @@ class CompiledKernel:
         if listener is not None:
             listener.finish()
 
-    def native_specialization(self) -> Specialization:
-        """What the native launcher needs to launch this kernel by itself."""
-        slots = tuple(_slots(self.signature))
-        return Specialization(self.entry, self, slots, self.scratch_bytes, self.num_threads)
+    def native_specialization(
+        self, device: Device | None, values: Sequence[int | float | ArrayView], stream: int | None
+    ) -> Specialization | None:
+        """What the native launcher needs to launch this kernel by itself, or None.
+
+        Args: as of the launch that such ones follow.
+        """
+        if device is not None:
+            return device.specialization(self, values, stream)
+        return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads)
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Which arguments the run-time arguments come from."""
+        return tuple(_slots(self.signature))
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         """A function that launches this kernel: it takes a value for each parameter, those of constants unused."""
 
-        def launcher(*args: Any, stream: int | None = None) -> CompiledKernel:
+        def launcher(*args: Any, stream: Any = None) -> CompiledKernel:
             if len(args) != len(self.signature):
                 raise TypeError(f"{self.name} takes {len(self.signature)} arguments but {len(args)} were given")
             extents, values = grid_extents(grid, {}), list(_run_time_values(self.signature, args))
+            handle = devices.stream_handle(stream)
             if watching.is_on():
-                metadata = self.launch_metadata(extents, stream or 0, *args)
-                watching.launch(self, metadata, lambda: self.launch(extents, values))
+                metadata = self.launch_metadata(extents, handle, *args)
+                watching.launch(self, metadata, lambda: self.launch(extents, values, stream=handle))
             else:
-                self.launch(extents, values)
+                self.launch(extents, values, stream=handle)
             return self
 
         return launcher

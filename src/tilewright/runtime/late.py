@@ -49,6 +49,20 @@ def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
     return Listener(sites)
 
 
+def cuda_device(ordinal: int | None = None) -> Any:
+    """A GPU, without `ordinal` the current one; see `drivers.cuda.device.cuda_device`."""
+    from tilewright.runtime.drivers.cuda.device import cuda_device
+
+    return cuda_device(ordinal)
+
+
+def cuda_device_of(view: ArrayView) -> Any:
+    """The GPU that an array is on; see `drivers.cuda.device.device_of`."""
+    from tilewright.runtime.drivers.cuda.device import device_of
+
+    return device_of(view)
+
+
 def run_checked(**launch: Any) -> None:
     """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
     from tilewright.runtime.sanitizer import Launch, run_checked

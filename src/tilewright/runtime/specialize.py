@@ -18,7 +18,7 @@ Two launches with equal keys share one compiled kernel.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,16 @@ def argument_spec(name: str, argument: Specialized) -> ArgumentSpec:
         parts = tuple(argument_spec(f"{name}.{i}", part) for i, part in enumerate(argument.value.parts))
         return ArgumentSpec(name, TUPLE, elements=parts, sequence=argument.value.sequence)
     return ArgumentSpec(name, argument.type, divisibility=DIVISIBILITY if argument.key == ALIGNED else 1)
+
+
+def named_arrays(names: Iterable[str], arguments: Iterable[Specialized]) -> Iterator[tuple[str, ArrayView]]:
+    """The arrays among specialised arguments, also those in tuples, each with the name of its argument."""
+    for name, argument in zip(names, arguments, strict=True):
+        if argument.type == TUPLE:
+            parts = argument.value.parts
+            yield from named_arrays((f"{name}.{index}" for index in range(len(parts))), parts)
+        elif isinstance(argument.value, ArrayView):
+            yield name, argument.value
 
 
 class TupleParts(NamedTuple):

@@ -2,6 +2,7 @@
 
 watching.is_on()                         # also the word that native launches look at
 watching.launch(kernel, metadata, run)   # enter hooks, the launch, exit hooks
+watching.divert(1)                       # launches go through Python for another reason, until divert(-1)
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any
 from tilewright.runtime import trace
 from tilewright.runtime.drivers.cpu.launcher import watch
 from tilewright.runtime.launch_metadata import LazyDict
+from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
 
 
 class _State:
     on = False
+    diverted = 0
+    lock = fork_safe_lock()
     code: object = None
     forget: Callable[[], None] = staticmethod(lambda: None)
 
@@ -29,6 +33,18 @@ def is_on() -> bool:
 def on_other_code(forget: Callable[[], None]) -> None:
     """Have `forget` called when a knob changes what launches without such an option compile to."""
     _State.forget = staticmethod(forget)
+
+
+def forget() -> None:
+    """Have all kernels look up their next launches anew."""
+    _State.forget()
+
+
+def divert(by: int) -> None:
+    """Have one more, or one fewer, reason why launches must go through Python."""
+    with _State.lock:
+        _State.diverted += by
+        watch(_State.on or _State.diverted > 0)
 
 
 def launch(kernel: Any, metadata: LazyDict, run: Callable[[], None]) -> None:
@@ -47,7 +63,7 @@ def _look() -> None:
     on = is_watched or runtime.add_stages_inspection_hook is not None
     if on != _State.on:
         _State.on = on
-        watch(on)
+        divert(0)
     code = runtime.debug, knobs.tilewright.sanitize
     if code != _State.code:
         _State.code = code

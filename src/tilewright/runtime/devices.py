@@ -1,0 +1,242 @@
+"""Which machine a launch is for: the arguments say it, unless the program did.
+
+    add[grid](numpy_array, …)                           this CPU
+    add[grid](cuda_tensor, …)                           the GPU that the tensor is on
+    with using(device): add[grid](numpy_array, …)       that device, for example a simulated GPU
+    choose(device), choose(CPU), choose(BY_ARGUMENTS)   from now on, in the whole process
+
+A `Device` is a machine other than this CPU; who wants to add a kind of them writes a subclass. The CPU is None
+everywhere, so that its launches do not come here at all once their kernel is known.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from tilewright.backends.base import GPUTarget
+from tilewright.runtime import late, watching
+from tilewright.runtime.arrays import CPU_MEMORY, CUDA_MEMORY, UNKNOWN_MEMORY, ArrayView
+from tilewright.runtime.drivers.cpu.launcher import Specialization
+from tilewright.runtime.errors import ArgumentError
+from tilewright.support.named_tuple import NamedTuple
+
+
+class Figures(NamedTuple):
+    """What a machine says of a kernel that it has loaded.
+
+    Attributes:
+        module, function: its handles of the code.
+        registers, spills: per thread; spills in bytes.
+        max_threads: the most threads that one program may have.
+    """
+
+    module: int
+    function: int
+    registers: int
+    spills: int
+    max_threads: int
+
+
+class Device(ABC):
+    """A machine that is not this CPU.
+
+    Attributes:
+        name: for messages and keys: `cuda:0`.
+        target: what its kernels are compiled for.
+        remedy: what to do with an array that it cannot use, for messages.
+    """
+
+    name: str
+    target: GPUTarget
+    remedy: str
+
+    @abstractmethod
+    def can_use(self, view: ArrayView) -> bool:
+        """Can its kernels use the memory of this array?"""
+
+    @abstractmethod
+    def load(self, kernel: Any) -> Figures:
+        """Make a `CompiledKernel` ready; kernels remember what this gives (`CompiledKernel.loaded_on`).
+
+        Raises:
+            OutOfResources: it needs more than the machine has.
+        """
+
+    @abstractmethod
+    def launch(
+        self, kernel: Any, grid: tuple[int, int, int], values: Sequence[int | float | ArrayView], stream: int | None
+    ) -> None:
+        """Launch a `CompiledKernel`; the launch may end later.
+
+        Args:
+            kernel: compiled for `target`.
+            grid: three extents, none of them 0.
+            values: one per run-time argument.
+            stream: the handle of a stream; None: the current one.
+        """
+
+    def unload(self, figures: Figures) -> None:  # noqa: B027 - a machine need not care
+        """Forget what `load` gave, of a kernel that nobody can launch any more."""
+
+    def specialization(
+        self, kernel: Any, values: Sequence[int | float | ArrayView], stream: int | None
+    ) -> Specialization | None:
+        """What the native launcher needs to launch the kernel with such arguments; None if it cannot."""
+        return None
+
+    def current_stream(self) -> int:
+        """The handle of the stream that launches go to when they do not say."""
+        return 0
+
+
+class _Rule:
+    """A choice that is no device."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+BY_ARGUMENTS: Final = _Rule("BY_ARGUMENTS")
+CPU: Final = _Rule("CPU")
+Choice = Device | _Rule
+
+
+class _Process:
+    choice: Choice = BY_ARGUMENTS
+
+
+_in_context: ContextVar[Choice | None] = ContextVar("device", default=None)
+
+
+@contextmanager
+def using(device: Choice) -> Iterator[None]:
+    """Until the end of the `with`, launches of this context are for `device`."""
+    token = _in_context.set(device)
+    watching.divert(1)
+    try:
+        yield
+    finally:
+        watching.divert(-1)
+        _in_context.reset(token)
+
+
+def choose(device: Choice) -> None:
+    """From now on launches are for `device`, in all threads; BY_ARGUMENTS is how a program begins."""
+    _Process.choice = device
+    watching.forget()
+
+
+def stream_handle(stream: Any) -> int | None:
+    """The handle of a stream: of a number, of our own stream, of torch's or CuPy's, or of any with `__cuda_stream__`.
+
+    Raises:
+        TypeError: it is no stream.
+    """
+    if stream is None or isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for name in ("cuda_stream", "ptr"):
+        if isinstance(getattr(stream, name, None), int):
+            return int(getattr(stream, name))
+    raise TypeError(f"a {type(stream).__name__} is no stream")
+
+
+def is_in_context() -> bool:
+    """Is this inside `using`? What is learned there about a launch does not hold outside."""
+    return _in_context.get() is not None
+
+
+def chosen() -> Choice:
+    """What the program said, the context before the process."""
+    return _in_context.get() or _Process.choice
+
+
+def chosen_device() -> Device | None:
+    """The device that the program said, if it said one."""
+    choice = chosen()
+    return choice if isinstance(choice, Device) else None
+
+
+def device_for(arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
+    """The machine of a launch with these arguments; None: this CPU.
+
+    Args:
+        arrays: with the names of the parameters.
+
+    Raises:
+        ArgumentError: an array is somewhere else; the message names the argument.
+        CudaError: an array says that it is on a GPU, and there is no driver for it.
+    """
+    arrays = tuple(arrays)
+    choice, reason = chosen(), ""
+    if choice is BY_ARGUMENTS:
+        on_gpu = next((named for named in arrays if named[1].memory.startswith(CUDA_MEMORY)), None)
+        if on_gpu is None:
+            return None
+        choice, reason = late.cuda_device_of(on_gpu[1]), f", where argument {on_gpu[0]!r} is"
+    if not isinstance(choice, Device):
+        check_on_cpu(arrays)
+        return None
+    check(choice, arrays, reason)
+    return choice
+
+
+def device_of(target: GPUTarget, arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
+    """The machine for a kernel that was compiled for `target`; None: no driver runs such kernels.
+
+    Raises: as `device_for`; RuntimeError where the machine cannot run code for `target`.
+    """
+    arrays = tuple(arrays)
+    choice = chosen()
+    device = choice if isinstance(choice, Device) and choice.target.backend == target.backend else None
+    if device is None and target.backend == CUDA_MEMORY:
+        on_gpu = next((view for _, view in arrays if view.memory.startswith(CUDA_MEMORY)), None)
+        device = late.cuda_device() if on_gpu is None else late.cuda_device_of(on_gpu)
+    if device is not None:
+        check(device, arrays, "")
+    return device
+
+
+def check(device: Device, arrays: Iterable[tuple[str, ArrayView]], reason: str) -> None:
+    """Refuse arrays that a device cannot use.
+
+    Args:
+        device: the machine.
+        arrays: with the names of the parameters.
+        reason: why it is that one, for the message.
+
+    Raises:
+        ArgumentError: there is such an array.
+    """
+    for name, view in arrays:
+        if view.memory != UNKNOWN_MEMORY and not device.can_use(view):
+            raise ArgumentError(
+                f"argument {name!r} is in {_spelled(view.memory)}, and the kernel runs on {device.name}{reason}: "
+                f"{device.remedy}"
+            )
+
+
+def check_on_cpu(arrays: Iterable[tuple[str, ArrayView]]) -> None:
+    """Refuse arrays that the CPU cannot use.
+
+    Raises:
+        ArgumentError: there is such an array.
+    """
+    for name, view in arrays:
+        if view.memory not in (CPU_MEMORY, UNKNOWN_MEMORY):
+            raise ArgumentError(
+                f"argument {name!r} is in {_spelled(view.memory)}, and the kernel runs on the CPU: pass a copy of it "
+                "in CPU memory"
+            )
+
+
+def _spelled(memory: str) -> str:
+    return "CPU memory" if memory == CPU_MEMORY else f"the memory of {memory}"
