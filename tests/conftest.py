@@ -6,6 +6,8 @@ compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes
 
 `make check` runs the first and about half of the other cases of tests that compile much; `make test` runs all.
 
+NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
+
 Each run (each worker process of one) keeps compiled kernels in a new folder, so no test sees what an earlier run left
 and none writes to the user's cache. Processes that tests start inherit the folder.
 """
@@ -35,6 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
     os.environ["TRITON_CACHE_DIR"] = folder
+    ptxas = _ptxas_of_the_oracle()
+    if ptxas:
+        os.environ.setdefault("TRITON_PTXAS_PATH", str(ptxas))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
@@ -48,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if function in seen and crc32(item.nodeid.encode()) % 2:
                 item.add_marker(pytest.mark.slow)
             seen.add(function)
+
+
+def _ptxas_of_the_oracle() -> Path | None:
+    """NVIDIA's assembler out of the wheel of Triton that TRITON_PYTHON names, if it does."""
+    python = os.environ.get("TRITON_PYTHON")
+    wheels = Path(python).parents[1].glob("lib/python3*/site-packages/triton") if python else ()
+    return next((wheel / "backends/nvidia/bin/ptxas" for wheel in wheels), None)
 
 
 def _memory() -> Path | None:

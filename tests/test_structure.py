@@ -28,7 +28,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("analysis", "frontends", "interpreter"),
     ("transforms",),
     ("backends.base", "backends.llvm"),
-    ("backends.cpu",),
+    ("backends.cpu", "backends.nvidia", "backends.ptxsim"),
     ("backends.registry",),
     ("compiler",),
     ("runtime",),
@@ -48,6 +48,7 @@ LATE_IMPORTS = {
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
+    "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/registry.py": "importlib.metadata: reading what is installed is for targets other than the CPU",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled",
 }

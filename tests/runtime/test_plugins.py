@@ -155,8 +155,8 @@ def test_plugins_that_are_wrong(text: str, entry_points: str, message: str, inst
 
 def test_targets_without_a_back_end() -> None:
     forget()
-    with pytest.raises(registry.BackendError, match=r"0 compatible backends for target \(cuda\).*are: cpu"):
-        make_backend(GPUTarget("cuda", 80, 32))
+    with pytest.raises(registry.BackendError, match=r"0 compatible backends for target \(hip\).*are: cpu, cuda"):
+        make_backend(GPUTarget("hip", "gfx942", 64))
 
 
 def test_the_cpu_does_not_ask_plugins(install: Install) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -188,7 +189,8 @@ def test_bad_value_names_the_variable(
         read()
 
 
-def test_missing_tool() -> None:
+def test_missing_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])  # Triton's wheel has one
     os.environ["PATH"] = ""
     with pytest.raises(RuntimeError, match="TRITON_NVDISASM_PATH"):
         _ = knobs.nvidia.nvdisasm

@@ -111,6 +111,9 @@ class BaseBackend(ABC):
     def add_stages(self, stages: StageTable, options: Any, language: Language = Language.TRITON) -> None:
         """Fill the table of stages, in order; the last one is `binary_ext`."""
 
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Called before a compilation begins, so that what takes time to start does so meanwhile."""
+
     def load_dialects(self, context: Any) -> None:  # noqa: B027 - Triton calls it; here dialects declare themselves
         """Make the dialects of this back end known."""
 

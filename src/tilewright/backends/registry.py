@@ -1,6 +1,7 @@
-"""Which back end compiles for a target: the CPU's own, or one that an installed package brings along.
+"""Which back end compiles for a target: the CPU's, NVIDIA's, or one that an installed package brings along.
 
     make_backend(GPUTarget("cpu", "x86_64", 0))         # CpuBackend
+    make_backend(GPUTarget("cuda", 90, 32))             # NvidiaBackend
     make_backend(GPUTarget("toy", 1, 1))                # asks the plug-ins
 
 A package declares a back end as an entry point:
@@ -10,7 +11,7 @@ A package declares a back end as an entry point:
     [project.entry-points."triton.backends"]
     toy = "toy_package"                                 # as Triton: the class is in toy_package.compiler
 
-Plug-ins are looked for only when a target is not the CPU's: reading what is installed takes longer than a launch.
+Plug-ins are looked for only when a target is neither's: reading what is installed takes longer than a launch.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.backends.nvidia.backend import NvidiaBackend
 from tilewright.support.named_tuple import NamedTuple
 
 OWN_GROUP, TRITON_GROUP = "tilewright.backends", "triton.backends"
-_built_in: dict[str, type[BaseBackend]] = {"cpu": CpuBackend}
+_built_in: dict[str, type[BaseBackend]] = {"cpu": CpuBackend, "cuda": NvidiaBackend}
 
 
 class BackendError(RuntimeError):

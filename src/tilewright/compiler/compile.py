@@ -67,6 +67,7 @@ def compile_kernel(request: Request) -> Artifact:
         ParseError, VerificationError: text that was given as a stage is not what it should be.
     """
     clock, facts = _Clock(), _facts(request)
+    request.backend.prepare()
     stages = stage_table(request.backend, request.options, dump_ir=request.dump_ir)
     request.edit(stages)
     entered, product = first_product(request)

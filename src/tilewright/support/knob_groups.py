@@ -25,7 +25,7 @@ from tilewright.support.nvidia_tools import env_nvidia_tool
 
 NO_EFFECT = "accepted, no effect: "
 _AMD = f"{NO_EFFECT}there is no AMD back end"
-_NVIDIA = f"{NO_EFFECT}kernels are compiled for the CPU"
+_UNUSED = f"{NO_EFFECT}nothing here uses it"
 _PROTON = f"{NO_EFFECT}Proton is not there"
 
 
@@ -118,8 +118,8 @@ class compilation_knobs(base_knobs):
     allow_non_constexpr_globals = env_bool(
         "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning=f"{NO_EFFECT}globals of simple types are allowed"
     )
-    fpsan_homomorphic_casts = env_bool("TRITON_FPSAN_HOMOMORPHIC_CASTS", meaning=_NVIDIA)
-    instrumentation_mode = env_str("TRITON_INSTRUMENTATION_MODE", "", _NVIDIA)
+    fpsan_homomorphic_casts = env_bool("TRITON_FPSAN_HOMOMORPHIC_CASTS", meaning=_UNUSED)
+    instrumentation_mode = env_str("TRITON_INSTRUMENTATION_MODE", "", _UNUSED)
     listener: Callable[..., None] | None = None
 
 
@@ -151,7 +151,7 @@ class runtime_knobs(base_knobs):
         "TRITON_INTERPRET", meaning="`@jit` makes kernels that run eagerly in Python instead of compiled ones"
     )
     debug = env_bool("TRITON_DEBUG", meaning="compile every kernel with `debug=True`: device assertions are checked")
-    override_arch = env_opt_str("TRITON_OVERRIDE_ARCH", f"{NO_EFFECT}TILEWRIGHT_CPU chooses the processor")
+    override_arch = env_opt_str("TRITON_OVERRIDE_ARCH", "compile for this GPU instead, for example `sm80`")
     launch_enter_hook: HookChain[Callable[..., None]] = HookChain()
     launch_exit_hook: HookChain[Callable[..., None]] = HookChain(reversed=True)
     kernel_load_start_hook: HookChain[Callable[..., None]] = HookChain()
@@ -182,17 +182,17 @@ class language_knobs(base_knobs):
 class nvidia_knobs(base_knobs):
     """Tools and libraries of NVIDIA."""
 
-    cuobjdump = env_nvidia_tool("cuobjdump", _NVIDIA)
-    nvdisasm = env_nvidia_tool("nvdisasm", _NVIDIA)
-    ptxas = env_nvidia_tool("ptxas", _NVIDIA)
-    ptxas_blackwell = env_nvidia_tool("ptxas-blackwell", _NVIDIA)
-    dump_nvptx = env_bool("NVPTX_ENABLE_DUMP", meaning=_NVIDIA)
-    disable_ptxas_opt = env_bool("DISABLE_PTXAS_OPT", meaning=_NVIDIA)
-    ptxas_options = env_opt_str("PTXAS_OPTIONS", _NVIDIA)
-    mock_ptx_version = env_opt_str("TRITON_MOCK_PTX_VERSION", _NVIDIA)
-    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", meaning=_NVIDIA)
-    libdevice_path = env_opt_str("TRITON_LIBDEVICE_PATH", _NVIDIA)
-    libcuda_path = env_opt_str("TRITON_LIBCUDA_PATH", _NVIDIA)
+    cuobjdump = env_nvidia_tool("cuobjdump", _UNUSED)
+    nvdisasm = env_nvidia_tool("nvdisasm", "NVIDIA's disassembler, for `asm['sass']`")
+    ptxas = env_nvidia_tool("ptxas", "NVIDIA's assembler")
+    ptxas_blackwell = env_nvidia_tool("ptxas-blackwell", "NVIDIA's assembler for sm_90 and later")
+    dump_nvptx = env_bool("NVPTX_ENABLE_DUMP", meaning="print the PTX of every kernel that is compiled")
+    disable_ptxas_opt = env_bool("DISABLE_PTXAS_OPT", meaning="ptxas does not optimise, and keeps what debuggers need")
+    ptxas_options = env_opt_str("PTXAS_OPTIONS", "further arguments for ptxas, where `ptx_options` are not given")
+    mock_ptx_version = env_opt_str("TRITON_MOCK_PTX_VERSION", _UNUSED)
+    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", meaning="print what ptxas says of every kernel")
+    libdevice_path = env_opt_str("TRITON_LIBDEVICE_PATH", "the file libdevice.10.bc")
+    libcuda_path = env_opt_str("TRITON_LIBCUDA_PATH", "the folder of libcuda.so.1")
 
 
 class amd_knobs(base_knobs):

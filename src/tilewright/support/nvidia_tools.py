@@ -1,18 +1,26 @@
-"""Programs of NVIDIA's toolkit: where they are, and of which version.
+"""Programs and files of NVIDIA's toolkit: where they are, and of which version.
 
-knobs.nvidia.ptxas.path, knobs.nvidia.ptxas.version
+    knobs.nvidia.ptxas.path, knobs.nvidia.ptxas.version
+    find_program("ptxas")                          # "/usr/local/cuda/bin/ptxas", or None
+
+None of them comes with this package. They are looked for where a knob says, on the PATH, in the packages that PyPI has
+of them (`nvidia-cuda-nvcc`, `nvidia-nvvm`), in the toolkit's usual place, and in Triton's wheel.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
+from collections.abc import Iterator
 from functools import cache
 
-from tilewright.support.knob_kinds import base_knobs, env_base
+from tilewright.support.knob_kinds import base_knobs, env_base, getenv
 from tilewright.support.named_tuple import NamedTuple
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+TOOLKIT = "/usr/local/cuda"
+TRITON = os.path.join("triton", "backends", "nvidia")
+_SUFFIX = ".exe" if os.name == "nt" else ""
 
 
 class NvidiaTool(NamedTuple):
@@ -36,11 +44,11 @@ class NvidiaTool(NamedTuple):
 
 
 class env_nvidia_tool(env_base[str, NvidiaTool]):
-    """A program: set as a path, read as a `NvidiaTool`. Without a path, the PATH is searched."""
+    """A program: set as a path, read as a `NvidiaTool`. Without a path, the usual places are searched."""
 
     def __init__(self, binary: str, meaning: str = "") -> None:
         super().__init__(f"TRITON_{binary.upper().replace('-', '_')}_PATH", meaning)
-        self.binary = binary + (".exe" if os.name == "nt" else "")
+        self.binary = binary
 
     def parse(self, text: str) -> NvidiaTool:
         return self.transform(text)
@@ -49,11 +57,55 @@ class env_nvidia_tool(env_base[str, NvidiaTool]):
         return self.transform("")
 
     def transform(self, value: str) -> NvidiaTool:
-        bundled = os.path.join(_PACKAGE, "backends", "nvidia", "bin", self.binary)
-        from shutil import which
-
-        for path in (value, bundled, which(self.binary)):
+        for path in (value, *programs(self.binary)):
             tool = NvidiaTool.from_path(path) if path else None
             if tool:
                 return tool
         raise RuntimeError(f"{self.binary} was not found; set {self.key} to its path")
+
+    def asked(self, group: base_knobs) -> str:
+        """The path that a program or the environment sets, whatever is there; else nothing."""
+        given = vars(group).get(self.name) or getenv(self.key)
+        return str(given or "")
+
+
+def find_program(binary: str) -> str | None:
+    """The first program of this name, without asking it for its version."""
+    return next(programs(binary), None)
+
+
+def programs(binary: str) -> Iterator[str]:
+    """Every program of this name: on the PATH, then in the usual places."""
+    from shutil import which
+
+    on_path = which(binary)
+    if on_path:
+        yield on_path
+    for folder in _folders("bin"):
+        path = os.path.join(folder, binary + _SUFFIX)
+        if os.access(path, os.X_OK):
+            yield path
+
+
+def find_file(name: str, *, near: str | None = None) -> str | None:
+    """The first file of this name among the toolkit's libraries.
+
+    Args:
+        name: of the file, as `libdevice.10.bc`.
+        near: a program of the toolkit, beside whose files it may be, too.
+    """
+    around = os.path.dirname(os.path.dirname(os.path.realpath(near))) if near else ""
+    folders = [*_folders("lib"), *_folders(os.path.join("nvvm", "libdevice"))]
+    if around:
+        folders += [os.path.join(around, "lib"), os.path.join(around, "nvvm", "libdevice")]
+    return next((path for path in (os.path.join(folder, name) for folder in folders) if os.path.isfile(path)), None)
+
+
+def _folders(inner: str) -> Iterator[str]:
+    """The folders of this name in all packages and the toolkit."""
+    for entry in sys.path:
+        parts = os.path.join(entry, "nvidia")
+        if os.path.isdir(parts):
+            yield from (os.path.join(parts, part, inner) for part in sorted(os.listdir(parts), reverse=True))
+    yield os.path.join(TOOLKIT, inner)
+    yield from (os.path.join(entry, TRITON, inner) for entry in sys.path)

@@ -22,9 +22,10 @@ from tilewright.runtime.tuning.progress import Progress
 from tilewright.runtime.tuning.race import QUANTILES, race
 from tilewright.runtime.tuning.results import Timings
 from tilewright.support import knobs
+from tilewright.support.device_errors import PTXASError
 from tilewright.support.diagnostics import CompileTimeAssertionFailure
 
-PASSED_OVER = (OutOfResources, CompileTimeAssertionFailure)
+PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """A configuration that fails like this does not suit the kernel; any other failure is reported."""
 NEVER = [inf, inf, inf]
 

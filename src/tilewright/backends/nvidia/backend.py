@@ -1,0 +1,128 @@
+"""NVIDIA's GPUs as a back end: options, devices, and the table of its stages.
+
+    backend = NvidiaBackend(GPUTarget("cuda", 90, 32))
+    stages = {}
+    backend.add_stages(stages, backend.parse_options({"num_warps": 8}))       # ttir, ttgir, llir, ptx, cubin
+
+No GPU and no driver are needed to compile. Without NVIDIA's assembler the last stage is PTX, which drivers take, too.
+A process whose kernels come from the disk cache needs this file, and never the stages: they are imported when they run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
+from tilewright.backends.nvidia import launch_facts, targets
+from tilewright.backends.nvidia.options import CudaOptions, parse_options
+from tilewright.backends.nvidia.tools import find_ptxas
+from tilewright.support import knobs
+
+WARP_SIZE = 32
+
+
+class NvidiaBackend(BaseBackend):
+    """Compiles for one compute capability; `device` says for which."""
+
+    binary_ext = "cubin"
+    module_stages = frozenset({"ttir", "ttgir"})
+    registers = 255
+
+    def __init__(self, target: GPUTarget) -> None:
+        """Compile for a device.
+
+        Raises:
+            UnknownDeviceError: we generate no code for it.
+        """
+        capability = _capability(knobs.runtime.override_arch or target.arch)
+        super().__init__(GPUTarget(target.backend, capability, WARP_SIZE))
+        self.device = targets.find(capability)
+        self.ptxas = find_ptxas(capability)
+        if self.ptxas is None:
+            self.binary_ext = "ptx"
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        """Is it an NVIDIA GPU?"""
+        return target.backend == "cuda"
+
+    def hash(self) -> str:
+        """The device, and which assembler there is."""
+        return f"cuda:{self.device.capability}/{_file_identity(self.ptxas)}"
+
+    def parse_options(self, options: Mapping[str, Any]) -> CudaOptions:
+        """See `options.parse_options`."""
+        return parse_options(options, self.device.capability)
+
+    def prepare(self) -> None:
+        """Start the process that LLVM runs in: it gets ready while the front end works."""
+        from tilewright.backends.llvm import nvptx
+
+        nvptx.start()
+
+    def add_stages(self, stages: StageTable, options: CudaOptions, language: Language = Language.TRITON) -> None:
+        """TTIR → TTGIR → LLVM IR → PTX → cubin."""
+        stages["ttir"] = self.make_ttir
+        stages["ttgir"] = partial(self.make_ttgir, options=options)
+        stages["llir"] = partial(self.make_llir, options=options)
+        stages["ptx"] = partial(self.make_ptx, options=options)
+        if self.ptxas is not None:
+            stages["cubin"] = partial(self.make_cubin, options=options)
+
+    def make_ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
+        """See `pipeline.make_ttir`."""
+        from tilewright.backends.nvidia.pipeline import make_ttir
+
+        return make_ttir(module, metadata, self.device)
+
+    def make_ttgir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
+        """See `pipeline.make_ttgir`."""
+        from tilewright.backends.nvidia.pipeline import make_ttgir
+
+        return make_ttgir(module, metadata, options, self.device)
+
+    def make_llir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> str:
+        """See `pipeline.make_llir`."""
+        from tilewright.backends.nvidia.pipeline import make_llir
+
+        return make_llir(module, metadata, options, self.device)
+
+    def make_ptx(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> str:
+        """See `pipeline.make_ptx`."""
+        from tilewright.backends.nvidia.pipeline import make_ptx
+
+        return make_ptx(text, metadata, options, self.device)
+
+    def make_cubin(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> bytes:
+        """See `pipeline.make_cubin`."""
+        from tilewright.backends.nvidia.pipeline import make_cubin
+
+        assert self.ptxas is not None, "the stage is there only with an assembler"
+        return make_cubin(text, metadata, options, self.device, ptxas=self.ptxas)
+
+    def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:
+        """What the text of LLVM IR or PTX says of its kernel; see `launch_facts`."""
+        return launch_facts.read(stage, text) if stage in ("llir", "ptx") and isinstance(text, str) else {}
+
+
+def _capability(arch: int | str) -> int:
+    """90 for 90, "90", "sm90", "sm_90" and "sm_90a".
+
+    Raises:
+        UnknownDeviceError: it is no such name.
+    """
+    digits = str(arch).lower().removeprefix("sm").lstrip("_").rstrip("af")
+    if not digits.isdecimal():
+        raise targets.UnknownDeviceError(f"the arch of a cuda target is a compute capability such as 90; got {arch!r}")
+    return int(digits)
+
+
+def _file_identity(path: str | None) -> str:
+    """Differs whenever a program was installed anew."""
+    if path is None:
+        return "none"
+    status = os.stat(path)
+    return f"{path}/{status.st_size}/{status.st_mtime_ns}"

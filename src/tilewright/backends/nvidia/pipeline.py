@@ -1,0 +1,149 @@
+"""The road from TTIR to a GPU's machine code.
+
+ttir     the passes that Triton runs on TTIR for a GPU
+ttgir    every tile has a layout, loops are pipelined
+llir     shared memory has its places, barriers stand where they must; each op is what one thread does
+ptx      LLVM's code for the device, in a process of its own
+cubin    NVIDIA's assembler, where it is installed
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tilewright.analysis.scratch_memory import scratch_bytes_on
+from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.backends.llvm import nvptx
+from tilewright.backends.nvidia import launch_facts, ptx_text
+from tilewright.backends.nvidia.lower.lowerer import Target
+from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
+from tilewright.backends.nvidia.options import CudaOptions
+from tilewright.backends.nvidia.ptxas import assemble
+from tilewright.backends.nvidia.targets import Device
+from tilewright.backends.nvidia.tools import find_libdevice
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.ir.printer import print_op
+from tilewright.ir.types import i32
+from tilewright.support import knobs
+from tilewright.support.device_errors import OutOfResources
+from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
+from tilewright.transforms.gpu.membar import membar
+from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.pipeline import device_passes
+from tilewright.transforms.structure_control_flow import structure_control_flow
+
+BYTES_PER_REGISTER = 4
+LIBDEVICE_PREFIX = "@__nv_"
+
+
+def make_ttir(module: Op, facts: dict[str, Any], device: Device) -> Op:
+    """The stage `ttir`: what the front end evaluated → optimised TTIR, in place."""
+    structured = Pass("structure_control_flow", structure_control_flow)
+    _run(module, (structured, *device_passes(device.capability)), facts)
+    return module
+
+
+def make_ttgir(module: Op, facts: dict[str, Any], options: CudaOptions, device: Device) -> Op:
+    """The stage `ttgir`: optimised TTIR with one public function → TTGIR, in place."""
+    facts["stored"] = sorted(stored_arguments(module))
+    if options.maxnreg is not None:
+        module.attributes["ttg.maxnreg"] = Number(options.maxnreg, i32)
+    shape = TtgirOptions(device.capability, options.num_warps, options.num_ctas, options.num_stages)
+    _run(module, ttgir_passes(shape), facts)
+    return module
+
+
+def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: Device) -> str:
+    """The stage `llir`: TTGIR → LLVM IR, which begins with what a launch has to know; the module is consumed.
+
+    Raises:
+        Unsupported: an op has no lowering.
+        OutOfResources: a program needs more shared memory than the device gives it.
+    """
+    _run(module, _placing(device.capability), facts)
+    target = Target(
+        capability=device.capability,
+        ptx=_ptx_version(options, device),
+        num_warps=options.num_warps,
+        num_ctas=options.num_ctas,
+        fuse=options.enable_fp_fusion,
+    )
+    lowered = lower_module(module, LowerOptions(target, bool(options.debug_info), options.maxnreg or 0))
+    facts.update(lowered.facts)
+    facts["entry"] = facts["name"]
+    facts["shared"] = max(facts["shared"], options.min_shared_mem or 0)
+    if facts["shared"] > device.shared_limit:
+        raise OutOfResources(facts["shared"], device.shared_limit, "shared memory")
+    return launch_facts.text_of("llir", facts) + lowered.text
+
+
+def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Device) -> str:
+    """The stage `ptx`: LLVM IR → PTX.
+
+    Raises:
+        LlvmError: LLVM cannot compile the text.
+        MissingToolError: a function of libdevice is called, and the library is not installed.
+    """
+    facts.update(launch_facts.read("llir", text))
+    libraries = [path for name, path in options.extern_libs if name != "libdevice"]
+    if LIBDEVICE_PREFIX in text:
+        libraries.append(dict(options.extern_libs).get("libdevice") or find_libdevice(device.capability))
+    features = f"+ptx{_ptx_version(options, device)}"
+    raw = nvptx.emit_ptx(text, device.llvm_cpu, features, libraries=libraries)
+    ptx = ptx_text.finish(raw, keeps_debugging=options.debug_info == "variables")
+    facts["name"] = facts["entry"] = ptx_text.kernel_name(ptx)
+    ptx = launch_facts.text_of("ptx", facts) + ptx
+    if knobs.nvidia.dump_nvptx:
+        sys.stdout.write(f"// -----// NVPTX Dump //----- //\n{ptx}\n")
+    return ptx
+
+
+def make_cubin(text: str, facts: dict[str, Any], options: CudaOptions, device: Device, *, ptxas: str) -> bytes:
+    """The stage `cubin`: PTX → machine code.
+
+    Raises:
+        PTXASError: the assembler refuses the text.
+    """
+    facts.update(launch_facts.read("ptx", text))
+    assembled = assemble(text, device.llvm_cpu, ptxas=ptxas, flags=_ptxas_flags(options))
+    facts["n_regs"] = assembled.registers
+    facts["n_spills"] = assembled.local_bytes // BYTES_PER_REGISTER
+    return assembled.cubin
+
+
+def _ptxas_flags(options: CudaOptions) -> list[str]:
+    flags = []
+    if knobs.nvidia.disable_ptxas_opt:
+        flags += ["-g", "--opt-level", "0"]
+    elif options.debug_info:
+        flags.append("-lineinfo")
+    if not options.enable_fp_fusion:
+        flags.append("--fmad=false")
+    return flags + (options.ptx_options or "").split()
+
+
+def _ptx_version(options: CudaOptions, device: Device) -> int:
+    return options.ptx_version or device.ptx
+
+
+def _placing(capability: int) -> tuple[Pass, ...]:
+    """What gives shared memory its places; barriers depend on which buffers lie in one place."""
+    scratch = scratch_bytes_on(capability)
+    return (
+        Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
+        Pass("membar", partial(membar, scratch=scratch)),
+    )
+
+
+def _run(module: Op, passes: Sequence[Pass], facts: dict[str, Any]) -> None:
+    """Run passes, and print the module after each one where a knob asks for it."""
+    run_passes(module, passes, dump=_dump if knobs.tilewright.ir_dump in ("1", facts.get("name")) else None)
+
+
+def _dump(name: str, module: Op) -> None:
+    sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n{print_op(module)}\n")

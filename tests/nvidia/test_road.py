@@ -1,0 +1,175 @@
+"""The road to a GPU: options, stages, texts as sources, metadata, errors. No GPU is needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright
+import tilewright.language as tl
+from tilewright.backends.base import GPUTarget
+from tilewright.backends.nvidia.backend import NvidiaBackend
+from tilewright.backends.nvidia.options import CudaOptions
+from tilewright.backends.nvidia.targets import DEVICES, UnknownDeviceError
+from tilewright.backends.nvidia.tools import MissingToolError, find_ptxas
+from tilewright.backends.registry import make_backend
+from tilewright.runtime.compile import ASTSource, compile
+from tilewright.runtime.kernel import CompiledKernel
+from tilewright.support.device_errors import OutOfResources, PTXASError
+
+HOPPER = GPUTarget("cuda", 90, 32)
+needs_ptxas = pytest.mark.skipif(find_ptxas(90) is None, reason="ptxas is not installed")
+
+
+@tilewright.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n)
+    tl.store(out + i, total, mask=i < n)
+
+
+SIGNATURE = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+
+
+def compiled(target: GPUTarget = HOPPER, **options: Any) -> CompiledKernel:
+    return compile(ASTSource(add, SIGNATURE, {"BLOCK": 256}), target=target, options=options)
+
+
+def options(capability: int = 90, **given: Any) -> CudaOptions:
+    return NvidiaBackend(GPUTarget("cuda", capability, 32)).parse_options(given)
+
+
+@pytest.fixture
+def no_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("tilewright.support.nvidia_tools._folders", lambda inner: iter(()))
+    make_backend.cache_clear()
+
+
+def test_stages_and_metadata(no_ptxas: None) -> None:
+    kernel = compiled(num_warps=8)
+    assert list(kernel.asm) == ["source", "ttir", "ttgir", "llir", "ptx"]
+    assert '"ttg.num-warps" = 8 : i32' in kernel.asm["ttgir"]
+    assert ".reqntid 256" in kernel.asm["ptx"]
+    metadata = kernel.metadata
+    assert (metadata.name, metadata.shared, metadata.num_warps, metadata.num_ctas) == ("add", 0, 8, 1)
+    assert metadata.target == HOPPER
+    assert metadata.stored == [2]
+    make_backend.cache_clear()
+
+
+@needs_ptxas
+def test_cubin_and_what_it_uses() -> None:
+    kernel = compiled()
+    assert kernel.kernel.startswith(b"\x7fELF")
+    assert 8 <= kernel.n_regs <= 40
+    assert kernel.n_spills == 0
+
+
+@needs_ptxas
+@pytest.mark.parametrize("capability", [90, *(set(DEVICES) - {90})])
+def test_every_device_is_assembled(capability: int) -> None:
+    kernel = compiled(GPUTarget("cuda", capability, 32))
+    assert kernel.kernel.startswith(b"\x7fELF")
+    assert f".target sm_{capability}" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("stage", ["ttgir", "ttir", "llir", "ptx"])
+def test_text_of_a_stage_as_source(stage: str, tmp_path: Path) -> None:
+    kernel = compiled()
+    path = tmp_path / f"add.{stage}"
+    path.write_text(str(kernel.asm[stage]))
+    again = compile(path, target=HOPPER)
+    assert again.name == "add"
+    assert again.metadata.shared == kernel.metadata.shared
+    assert instructions(again) == instructions(kernel)
+
+
+def instructions(kernel: CompiledKernel) -> list[str]:
+    """The PTX without what tells of lines of the program, which text does not have."""
+    lines = [line.strip() for line in str(kernel.asm["ptx"]).partition("\n}\n")[0].splitlines()]
+    return [line for line in lines if line and not line.startswith(("//", ".loc", "$", ".file", "{"))]
+
+
+def test_foreign_ptx_says_its_arguments(tmp_path: Path) -> None:
+    text = str(compiled().asm["ptx"]).partition("\n")[2]
+    (tmp_path / "add.ptx").write_text(text)
+    again = compile(tmp_path / "add.ptx", target=HOPPER)
+    assert [spec.type for spec in again.signature] == ["*i8", "*i8", "*i8", "i32"]
+
+
+def test_second_time_from_the_disk_cache() -> None:
+    first, second = compiled(num_stages=2), compiled(num_stages=2)
+    assert dict(first.asm) == dict(second.asm)
+    assert first.metadata == second.metadata
+
+
+def test_defaults_of_options() -> None:
+    assert options(80).supported_fp8_dtypes == ("fp8e4b15", "fp8e5")
+    assert options(90).supported_fp8_dtypes == ("fp8e4b15", "fp8e4nv", "fp8e5")
+    assert (options(90).arch, options(90).max_num_imprecise_acc_default) == ("sm90", 2**30)
+    assert options(90, num_threads=4) == options(90)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_warps": 3}, "num_warps must be a power of 2"),
+        ({"num_ctas": 2, "capability": 80}, "clusters"),
+        ({"clc": True}, "sm_100"),
+        ({"default_dot_input_precision": "fp4"}, "default_dot_input_precision is one of tf32"),
+        ({"ptx_version": 60}, "from 84 to 90"),
+        ({"maxnreg": -1}, "maxnreg"),
+        ({"warp_size": 64}, "a warp has 32 threads"),
+        ({"extern_libs": {"mine": "/nowhere.bc"}}, "nowhere.bc cannot be read"),
+    ],
+)
+def test_options_that_cannot_be(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        assert options(**given).identity
+
+
+def test_unknown_option() -> None:
+    with pytest.raises(KeyError, match="num_warp was specified but unrecognised"):
+        options(num_warp=4)
+
+
+@pytest.mark.parametrize("arch", [70, "volta", 91])
+def test_unknown_device(arch: Any) -> None:
+    with pytest.raises(UnknownDeviceError, match=r"no code generation for cuda:|compute capability such as 90"):
+        make_backend(GPUTarget("cuda", arch, 32))
+
+
+def test_device_names() -> None:
+    assert {NvidiaBackend(GPUTarget("cuda", arch, 32)).device.capability for arch in (90, "90", "sm_90a")} == {90}
+
+
+def test_too_much_shared_memory() -> None:
+    with pytest.raises(OutOfResources, match="shared memory, Required: 300000, Hardware limit: 232448"):
+        compiled(min_shared_mem=300000)
+
+
+@needs_ptxas
+def test_assembler_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "add.ptx"
+    path.write_text(str(compiled().asm["ptx"]).replace("add.f32", "add.f31"))
+    with pytest.raises(PTXASError, match=r"(?s)ptxas failed.*line \d+.*add\.f31"):
+        compile(path, target=HOPPER)
+
+
+def test_missing_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/nowhere/ptxas")
+    with pytest.raises(MissingToolError, match="TRITON_PTXAS_PATH is '/nowhere/ptxas'"):
+        NvidiaBackend(GPUTarget("cuda", 80, 32))
+
+
+def test_assembler_beside_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ptxas", "ptxas-blackwell"):
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", os.fspath(tmp_path / "ptxas"))
+    assert [Path(find_ptxas(capability) or "").name for capability in (80, 90)] == ["ptxas", "ptxas-blackwell"]
