@@ -8,7 +8,7 @@ WORKERS ?= 2
 # Python keeps what it compiles, whatever the user's environment says: tests start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-gpu-static clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,9 @@ check: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -x
+
+bench-gpu-static: .venv/installed
+	$(BIN)/python bench/gpu_static.py
 
 bench: .venv/installed
 	$(BIN)/python bench/run.py
