@@ -1,0 +1,90 @@
+"""Copies from global to shared memory that run while the program goes on: `cp.async`, and waiting for them.
+
+    %t = ttg.async_copy_global_to_local %pointers, %buffer mask %m : …
+
+    cp.async.cg.shared.global [ $0 + 0 ], [ $1 + 0 ], 0x10, $2;          $2: 16, or 0 where the mask is false
+
+What is masked off becomes 0: a pipelined load with another value selects it when it reads the buffer.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, memdesc
+from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.memory import access_bits, only_once, vector_of
+from tilewright.backends.nvidia.lower.shared_tiles import BYTE, address, offset
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.operands import operand_groups
+from tilewright.ir.spans import span_of
+from tilewright.support.diagnostics import NotSupported, located
+
+LEAST, MOST = 4, 16
+"""Bytes of one copy."""
+
+
+def _copy(lowerer: Lowerer, op: Op) -> None:
+    groups = operand_groups(op)
+    (pointers,), (buffer,), masks = groups["src"], groups["result"], groups.get("mask", ())
+    plan, size = _plan(lowerer, op, pointers, buffer, masks[0] if masks else None)
+    where = lowerer.buffer(buffer).bytes(memdesc(buffer))
+    sources = lowerer.registers(pointers)
+    conditions = lowerer.registers(masks[0]) if masks else None
+    once = only_once(lowerer, pointers.type)
+    for move in plan.moves:
+        pointer, added = address(lowerer, plan, move.start, where)
+        wanted = conditions[move.registers[0]] if conditions is not None else None
+        _emit(lowerer, (pointer, added), sources[move.registers[0]], size, wanted, once)
+
+
+def _plan(lowerer: Lowerer, op: Op, pointers: Value, buffer: Value, mask: Value | None) -> tuple[Plan, int]:
+    """How the tile is copied, and how many bytes at once."""
+    bits = access_bits(pointers.type)
+    hint = op.attributes.get("contiguity")
+    known = max(vector_of(lowerer, pointers, mask), int(hint.value) if isinstance(hint, Number) else 1)
+    offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(memdesc(buffer)))
+    plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MOST * BYTE // bits), in_order=True)
+    size = len(plan.moves[0].registers) * bits // BYTE
+    if size < LEAST:
+        reason = f"one copy moves {LEAST} bytes or more, and here {size}"
+        raise located(NotSupported("this asynchronous copy", reason), span_of(op.location))
+    return plan, size
+
+
+def _emit(
+    lowerer: Lowerer, target: tuple[str, int], source: str, size: int, mask: str | None, once: str | None
+) -> None:
+    """One copy: of `size` bytes, of zeros where `mask` is false, by threads for which `once` holds."""
+    cache = "cg" if size == MOST else "ca"
+    given: list[Typed] = [(SHARED_POINTER, target[0]), (GLOBAL_POINTER, source)]
+    if once is None:
+        given[0] = (SHARED_POINTER, offset(lowerer, *target))
+        kept = ([("i32", lowerer.w.emit(f"select i1 {mask}, i32 {size}, i32 0"))]) if mask is not None else []
+        suffix = ".s" if mask is not None else ""
+        lowerer.w.call_void(f"llvm.nvvm.cp.async.{cache}.shared.global.{size}{suffix}", [*given, *kept])
+        return
+    constraints, length = "r,l", f"0x{size:x}"
+    if mask is not None:
+        given.append(("i32", lowerer.w.emit(f"select i1 {mask}, i32 {size}, i32 0")))
+        constraints, length = "r,l,r", f"0x{size:x}, $2"
+    text = f"@${len(given)} cp.async.{cache}.shared.global [ $0 + {target[1]} ], [ $1 + 0 ], {length};"
+    lowerer.assembly("void", text, f"{constraints},b,~{{memory}}", [*given, ("i1", once)])
+
+
+def _commit(lowerer: Lowerer, op: Op) -> None:
+    lowerer.w.call_void("llvm.nvvm.cp.async.commit.group", [])
+
+
+def _wait(lowerer: Lowerer, op: Op) -> None:
+    number = op.attributes["num"]
+    assert isinstance(number, Number), "so many groups may still be under way"
+    lowerer.w.call_void("llvm.nvvm.cp.async.wait.group", [("i32", str(int(number.value)))])
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttg.async_commit_group": _commit,
+    "ttg.async_copy_global_to_local": _copy,
+    "ttg.async_wait": _wait,
+}

@@ -1,0 +1,250 @@
+"""Buffers in shared memory: `ttg.local_alloc`, `ttg.local_load`, `ttg.local_store`, and views of them.
+
+    %b = ttg.local_alloc : () -> !ttg.memdesc<3x64x32xf16, #shared, #smem, mutable>       base: allocation.offset
+    %s = ttg.memdesc_index %b[%i] : … -> !ttg.memdesc<64x32xf16, …>                       base: + 4096 * %i
+    %p = ttg.memdesc_subslice %s[0, 16] : … -> !ttg.memdesc<64x16xf16, …, 64x32>          within: 32, added by XOR
+
+A buffer is its first byte, and where in its swizzled layout a part of it begins. The layout of a part is that of the
+whole allocation, so an element lies at the XOR of both. Transposing and reshaping change neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Protocol
+
+from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.shared_tiles import (
+    BYTE,
+    Bytes,
+    address,
+    load_tile,
+    memory_bits,
+    offset,
+    store_tile,
+    with_holes,
+)
+from tilewright.ir.attributes import DenseArray, Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.spans import span_of
+from tilewright.ir.types import MemDescType
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import Shared, encoding
+from tilewright.layouts.linear_layout import LinearLayout, log2
+from tilewright.layouts.shared import PaddedShared, PartitionedShared
+from tilewright.layouts.shared_sizes import stored_shape
+from tilewright.layouts.walk import dimension_names
+from tilewright.support.diagnostics import NotSupported, located
+
+
+class Viewed(Protocol):
+    """A buffer of any kind of memory, of which there are views."""
+
+    def viewed(self, lowerer: Lowerer, op: Op) -> Any:
+        """The buffer that a view, such as `ttg.memdesc_index`, gives."""
+
+
+class SharedBuffer:
+    """A buffer in shared memory.
+
+    Attributes:
+        base: its first byte in the block's shared memory; an i32.
+        within: where the part of it that is seen begins, in bytes of its layout; an i32 that is added by XOR.
+        span: the bits that `within` may have.
+    """
+
+    def __init__(self, base: str, within: str = "0", span: int = 0) -> None:
+        self.base, self.within, self.span = base, within, span
+
+    def parts(self) -> list[Typed]:
+        """The values that loops and branches hand on."""
+        return [("i32", self.base), *([("i32", self.within)] if self.span else [])]
+
+    def with_parts(self, values: Sequence[str]) -> SharedBuffer:
+        """The same kind of buffer, made of other values."""
+        return SharedBuffer(values[0], values[1] if self.span else "0", self.span)
+
+    def viewed(self, lowerer: Lowerer, op: Op) -> SharedBuffer:
+        """The buffer that a view gives."""
+        source, result = op.operands[0].type, op.results[0].type
+        assert isinstance(source, MemDescType), "a view is of a buffer"
+        assert isinstance(result, MemDescType), "a view is a buffer"
+        match op.name:
+            case "ttg.memdesc_index":
+                return self._stage(lowerer, op, result)
+            case "ttg.memdesc_subslice":
+                return self._part(lowerer, op, source, result)
+        return self
+
+    def _stage(self, lowerer: Lowerer, op: Op, result: MemDescType) -> SharedBuffer:
+        """One of several buffers that follow each other."""
+        size = prod(stored_shape(shared_layout(result), result.shape)) * byte_size(result)
+        index = lowerer.scalar(op.operands[1])
+        if index.startswith("%"):
+            distance, _ = with_holes(lowerer, lowerer.w.emit(f"mul i32 {index}, {size}"), 0, _holes(result))
+        else:
+            _, added = with_holes(lowerer, "0", int(index) * size, _holes(result))
+            distance = str(added)
+        return SharedBuffer(_sum(lowerer, self.base, distance), self.within, self.span)
+
+    def _part(self, lowerer: Lowerer, op: Op, source: MemDescType, result: MemDescType) -> SharedBuffer:
+        starts = op.attributes["offsets"]
+        assert isinstance(starts, DenseArray), "a part begins at a list of offsets"
+        places = buffer_layout(source).pseudo_invert()
+        names = dimension_names(len(starts.values))
+        (start, *_) = places.apply(**dict(zip(names, map(int, starts.values), strict=True)))
+        bytes_from = start * byte_size(result)
+        if self.within.startswith("%"):
+            within = lowerer.w.emit(f"xor i32 {self.within}, {bytes_from}") if bytes_from else self.within
+        else:
+            within = str(int(self.within) ^ bytes_from)
+        return SharedBuffer(self.base, within, span_of_part(result))
+
+    def bytes(self, type: MemDescType) -> Bytes:
+        """Where accesses to it find it.
+
+        Args:
+            type: its type there.
+        """
+        return Bytes(self.base, self.within, self.span, _holes(type))
+
+
+def _sum(lowerer: Lowerer, base: str, more: str) -> str:
+    if "0" in (base, more):
+        return base if more == "0" else more
+    if not base.startswith("%") and not more.startswith("%"):
+        return str(int(base) + int(more))
+    return lowerer.w.emit(f"add i32 {base}, {more}")
+
+
+# Types
+
+
+def memdesc(value: Value) -> MemDescType:
+    """The type of a buffer."""
+    assert isinstance(value.type, MemDescType), "a buffer"
+    return value.type
+
+
+def shared_layout(type: MemDescType) -> Shared:
+    """The layout of a buffer in shared memory."""
+    layout = encoding(type.encoding)
+    assert isinstance(layout, Shared), "a buffer in shared memory"
+    return layout
+
+
+def byte_size(type: MemDescType) -> int:
+    """The bytes of an element."""
+    return max(BYTE, type.element.bits) // BYTE
+
+
+def buffer_layout(type: MemDescType) -> LinearLayout:
+    """From offset and block to the elements of the allocation that `type` is a part of."""
+    return to_linear_layout(shared_layout(type), type.alloc_shape[-len(type.shape) :])
+
+
+def span_of_part(type: MemDescType) -> int:
+    """The bits, in bytes, that the beginnings of parts with this type may have."""
+    whole = type.alloc_shape[-len(type.shape) :]
+    if whole == type.shape:
+        return 0
+    places, found = buffer_layout(type).pseudo_invert(), 0
+    for name, size, least in zip(dimension_names(len(whole)), whole, type.shape, strict=True):
+        for bit in range(log2(least), log2(size)):
+            found |= places.apply(**{name: 1 << bit})[0]
+    return found * byte_size(type)
+
+
+def _holes(type: MemDescType) -> tuple[tuple[int, int], ...]:
+    layout = encoding(type.encoding)
+    if not isinstance(layout, PaddedShared):
+        return ()
+    size = byte_size(type)
+    return tuple((log2(interval * size), log2(padding * size)) for interval, padding in layout.pads)
+
+
+# Ops
+
+
+def _alloc(lowerer: Lowerer, op: Op) -> None:
+    at = op.attributes["allocation.offset"]
+    if isinstance(shared_layout(memdesc(op.result)), PartitionedShared) or not isinstance(at, Number):
+        raise located(NotSupported("a buffer in several pieces", "only AMD's devices need them"), span_of(op.location))
+    lowerer.bind_buffer(op.result, SharedBuffer(str(int(at.value))))
+    if op.operands:
+        _put(lowerer, op.operands[0], op.result)
+
+
+def _store(lowerer: Lowerer, op: Op) -> None:
+    _put(lowerer, *op.operands)
+
+
+def _put(lowerer: Lowerer, tile: Value, buffer: Value) -> None:
+    element, type = lowerer.element(tile.type), memdesc(buffer)
+    plan = buffer_plan(lowerer, tile, type, matrices=lowerer.target.capability >= STMATRIX_SINCE)
+    store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
+
+
+def _load(lowerer: Lowerer, op: Op) -> None:
+    type = memdesc(op.operands[0])
+    plan = buffer_plan(lowerer, op.result, type, matrices=lowerer.target.capability >= LDMATRIX_SINCE)
+    where = lowerer.buffer(op.operands[0]).bytes(type)
+    lowerer.bind(op.result, load_tile(lowerer, lowerer.element(op.result.type), plan, where))
+
+
+def buffer_plan(
+    lowerer: Lowerer, tile: Value, type: MemDescType, *, matrices: bool, most: int | None = None, in_order: bool = False
+) -> Plan:
+    """How a tile moves between its registers and a buffer.
+
+    Args:
+        lowerer: knows the layout of the tile.
+        tile: the tile.
+        type: of the buffer.
+        matrices: the device has the instruction for matrices.
+        most: elements that may move at once.
+        in_order: registers that move at once must be neighbours as they are.
+    """
+    layout, bits = shared_layout(type), memory_bits(lowerer.element(type))
+    units: tuple[Unit, ...] = (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR) if matrices else (Unit.VECTOR,)
+    if isinstance(layout, PaddedShared):
+        units, most = (Unit.VECTOR,), min(most or MOST, *(interval for interval, _ in layout.pads))
+    offsets = lowerer.layout(tile).invert_and_compose(buffer_layout(type))
+    return plan_of(offsets, bits, units=units, most=most, in_order=in_order)
+
+
+MOST = 16
+"""Elements of the widest access."""
+
+
+def _view(lowerer: Lowerer, op: Op) -> None:
+    buffer: Viewed = lowerer.buffer(op.operands[0])
+    lowerer.bind_buffer(op.result, buffer.viewed(lowerer, op))
+
+
+def _nothing(lowerer: Lowerer, op: Op) -> None:
+    """The place of a buffer is known when the program begins; nothing happens when it ends."""
+
+
+def buffer_pointer(lowerer: Lowerer, value: Value) -> str:
+    """The address of the first element of a buffer; for barriers, and for instructions that take whole buffers."""
+    type = memdesc(value)
+    plan = plan_of(LinearLayout({}, (("offset", 1),)), BYTE)
+    return offset(lowerer, *address(lowerer, plan, 0, lowerer.buffer(value).bytes(type)))
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttg.local_alloc": _alloc,
+    "ttg.local_dealloc": _nothing,
+    "ttg.local_load": _load,
+    "ttg.local_store": _store,
+    "ttg.memdesc_index": _view,
+    "ttg.memdesc_reinterpret": _view,
+    "ttg.memdesc_reshape": _view,
+    "ttg.memdesc_subslice": _view,
+    "ttg.memdesc_trans": _view,
+}

@@ -1,0 +1,286 @@
+"""`ttg.convert_layout`: registers get other names, lanes exchange values, or the tile goes through shared memory.
+
+%b = ttg.convert_layout %a : tensor<32xf32, #blocked> -> tensor<32xf32, #blocked1>
+
+%v3 = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %v2, i32 16, i32 31)         where lanes exchange values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
+from tilewright.backends.nvidia.lower.access_plan import WORD, Plan, Unit, plan_of
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.shared_tiles import Bytes, load_tile, memory_bits, store_tile
+from tilewright.backends.nvidia.lower.shuffle_plan import Parity, ShufflePlan, shuffle_plan
+from tilewright.backends.nvidia.lower.words import Words
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.types import TensorType
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.layouts.linear_layout import LinearLayout, log2
+from tilewright.layouts.movement import Movement, movement
+from tilewright.layouts.swizzle import MATRIX, PLAIN, Buffer, Instruction, conversion_buffer
+from tilewright.transforms.gpu.membar import stays_in_warp
+
+ALL_LANES = "-1"
+LAST_LANE = "31"
+HALVES = "<2 x i32>"
+
+
+def convert_layout(lowerer: Lowerer, op: Op) -> None:
+    """Give the result's registers their values."""
+    source, result = _layout(op.operands[0].type), _layout(op.results[0].type)
+    type = op.results[0].type
+    assert isinstance(type, TensorType), "a conversion gives a tile"
+    values, element = lowerer.registers(op.operands[0]), lowerer.element(type)
+    match movement(source, result, type.shape):
+        case Movement.NOTHING | Movement.REGISTERS:
+            found = renamed(values, lowerer.layout(op.operands[0]), lowerer.layout(op.results[0]))
+        case Movement.LANES:
+            plan = shuffle_plan(lowerer.layout(op.operands[0]), lowerer.layout(op.results[0]), memory_bits(element))
+            found = Shuffles(lowerer, plan, element).of(values)
+        case Movement.SHARED:
+            found = _through_memory(lowerer, op, source, result)
+    lowerer.bind(op.results[0], found)
+
+
+def _layout(type: object) -> Distributed:
+    assert isinstance(type, TensorType), "a conversion is between tiles"
+    assert type.encoding is not None, "tiles of TTGIR have layouts"
+    layout = encoding(type.encoding)
+    assert isinstance(layout, Distributed), "tiles live in registers"
+    return layout
+
+
+# Within threads
+
+
+def renamed(values: Sequence[str], before: LinearLayout, after: LinearLayout) -> list[str]:
+    """The registers of a tile in another layout, for which no value leaves its thread."""
+    if after.outs != before.outs:
+        after = after.transpose_outs(before.out_names)
+    first: dict[int, str] = {}
+    for register, value in enumerate(values):
+        first.setdefault(before.image({"register": register}), value)
+    return [first[after.image({"register": register})] for register in range(after.in_size("register"))]
+
+
+# Within warps
+
+
+class Shuffles:
+    """A tile that lanes exchange.
+
+    Args:
+        lowerer: where code goes.
+        plan: who sends what to whom.
+        element: the LLVM type of a register.
+    """
+
+    def __init__(self, lowerer: Lowerer, plan: ShufflePlan, element: str) -> None:
+        self.lowerer, self.plan, self.element = lowerer, plan, element
+        self.words = Words.of(memory_bits(element), plan.packed)
+        self.odd_sender, self.odd_receiver = self._odd(plan.sender), self._odd(plan.receiver)
+
+    def of(self, values: Sequence[str]) -> list[str]:
+        """The registers of the result."""
+        plan, size = self.plan, self.plan.packed
+        received: list[list[list[str]]] = []
+        for start in range(0, len(plan.groups), size):
+            groups = plan.groups[start : start + size]
+            received.append([self._round(number, groups, values) for number in range(len(plan.rounds))])
+        chosen: dict[tuple[int, int, int], list[str]] = {}
+        found = []
+        for group, rounds in plan.taken:
+            key = group // size, *rounds
+            if key not in chosen:
+                chosen[key] = self._elements(self._taken(received[key[0]], rounds))
+            found.append(chosen[key][group % size])
+        return found
+
+    def _odd(self, parity: Parity | None) -> str:
+        if parity is None:
+            return ""
+        bit = self.lowerer.linear(parity.columns)
+        return self.lowerer.w.emit(f"icmp ne i32 {bit}, 0")
+
+    def _round(self, number: int, groups: Sequence[int], values: Sequence[str]) -> list[str]:
+        """The words that arrive."""
+        round = self.plan.rounds[number]
+        even, odd = ([values[group ^ register] for group in groups] for register in round.registers)
+        sent = self._words(even)
+        if even != odd:
+            sent = [self._choose(self.odd_sender, a, b) for a, b in zip(sent, self._words(odd), strict=True)]
+        return sent if self.plan.stays(number) else [self._shuffle(word, round.lane) for word in sent]
+
+    def _taken(self, received: Sequence[Sequence[str]], rounds: tuple[int, int]) -> list[str]:
+        even, odd = (received[round] for round in rounds)
+        return [self._choose(self.odd_receiver, a, b) for a, b in zip(even, odd, strict=True)]
+
+    def _choose(self, odd: str, if_even: str, if_odd: str) -> str:
+        if if_even == if_odd:
+            return if_even
+        return self.lowerer.w.emit(f"select i1 {odd}, i32 {if_odd}, i32 {if_even}")
+
+    def _shuffle(self, word: str, lane: int) -> str:
+        w, asked = self.lowerer.w, self.plan.asked
+        own = tuple(1 << bit for bit in range(len(asked["lane"])))
+        if asked["lane"] == own and not any(asked["warp"]):
+            kind, place = "bfly", str(lane)
+        else:
+            kind, place = "idx", self.lowerer.linear(asked)
+            if lane:
+                place = w.emit(f"xor i32 {place}, {lane}")
+        operands = [("i32", text) for text in (ALL_LANES, word, place, LAST_LANE)]
+        return w.call("i32", f"llvm.nvvm.shfl.sync.{kind}.i32", operands)
+
+    # Words: elements below 32 bits share one, those of 64 bits take two.
+
+    def _words(self, values: Sequence[str]) -> list[str]:
+        w, words = self.lowerer.w, self.words
+        (word,) = words.pack(w, self.element, values)
+        if words.width > WORD:
+            halves = w.emit(f"bitcast i64 {word} to {HALVES}")
+            return [w.extract(HALVES, halves, place) for place in range(2)]
+        return [w.convert("zext", word, words.register, "i32")]
+
+    def _elements(self, received: Sequence[str]) -> list[str]:
+        w, words = self.lowerer.w, self.words
+        if words.width > WORD:
+            halves = w.insert(HALVES, w.insert(HALVES, "poison", "i32", received[0], 0), "i32", received[1], 1)
+            return words.unpack(w, self.element, [w.emit(f"bitcast {HALVES} {halves} to i64")])
+        (word,) = received
+        return words.unpack(w, self.element, [w.convert("trunc", word, "i32", words.register)])
+
+
+# Through shared memory
+
+
+class Part(NamedTuple):
+    """What goes through the scratch memory at once.
+
+    Attributes:
+        stored: registers before, in the order of the plan.
+        loaded: registers after.
+    """
+
+    stored: tuple[int, ...]
+    loaded: tuple[int, ...]
+
+
+class Conversion(NamedTuple):
+    """A conversion through shared memory.
+
+    Attributes:
+        store: how registers go into memory.
+        load: how they come out.
+        parts: one after the other.
+    """
+
+    store: Plan
+    load: Plan
+    parts: tuple[Part, ...]
+
+
+UNITS = {PLAIN: Unit.VECTOR, MATRIX: Unit.MATRIX}
+
+
+def _unit(instruction: Instruction) -> Unit:
+    return UNITS.get(instruction, Unit.TRANSPOSED)
+
+
+@cache
+def conversion_plan(
+    source: Distributed, result: Distributed, shape: tuple[int, ...], bits: int, capability: int
+) -> Conversion:
+    """The way of a tile through shared memory.
+
+    Args:
+        source: the layout before.
+        result: the layout after.
+        shape: of the tile.
+        bits: of one element in memory.
+        capability: of the device.
+    """
+    buffer = conversion_buffer(
+        source, result, shape, bits, stores=capability >= STMATRIX_SINCE, loads=capability >= LDMATRIX_SINCE
+    )
+    return plan_through(to_linear_layout(source, shape), to_linear_layout(result, shape), buffer, bits)
+
+
+def plan_through(before: LinearLayout, after: LinearLayout, buffer: Buffer, bits: int) -> Conversion:
+    """The way of a tile from one layout to another through a buffer that was made for both."""
+    columns = buffer.layout.columns
+    memory = LinearLayout(
+        {
+            "offset": (*columns["vector"], *columns["bank"], *columns["segment"]),
+            "block": columns["block"],
+            "reps": columns["reps"],
+        },
+        buffer.layout.outs,
+    )
+    store, stored = _half(before, memory, bits, buffer.store)
+    load, loaded = _half(after, memory, bits, buffer.load)
+    return Conversion(store, load, tuple(map(Part, stored, loaded)))
+
+
+def _half(
+    layout: LinearLayout, memory: LinearLayout, bits: int, instruction: Instruction
+) -> tuple[Plan, list[tuple[int, ...]]]:
+    """How one of the two layouts uses the memory, and its registers of each part."""
+    offsets = layout.invert_and_compose(memory)
+    kept, registers = _split(offsets, log2(memory.in_size("reps")))
+    plan = plan_of(kept, bits, units=(_unit(instruction),))
+    assert plan.unit is _unit(instruction), "the buffer was made for this instruction"
+    return plan, registers
+
+
+def _split(offsets: LinearLayout, reps: int) -> tuple[LinearLayout, list[tuple[int, ...]]]:
+    """The layout of the registers of one part, and per part its registers in the tile."""
+    place, _ = offsets.shifts[offsets.out_names.index("reps")]
+    own = offsets.columns["register"]
+    turns = [own.index(1 << (place + turn)) for turn in range(reps)]
+    kept = [bit for bit in range(len(own)) if bit not in turns]
+    parts = []
+    for part in range(1 << reps):
+        start = sum(1 << bit for turn, bit in enumerate(turns) if part >> turn & 1)
+        inside = (
+            sum(1 << bit for place, bit in enumerate(kept) if index >> place & 1) for index in range(1 << len(kept))
+        )
+        parts.append(tuple(start | register for register in inside))
+    return offsets.with_columns(register=tuple(own[bit] for bit in kept)), parts
+
+
+def _through_memory(lowerer: Lowerer, op: Op, source: Distributed, result: Distributed) -> list[str]:
+    type = op.results[0].type
+    assert isinstance(type, TensorType), "a conversion gives a tile"
+    element = lowerer.element(type)
+    plan = conversion_plan(source, result, type.shape, memory_bits(element), lowerer.target.capability)
+    at = op.attributes["allocation.offset"]
+    assert isinstance(at, Number), "a conversion has one piece of scratch memory"
+    where = Bytes(str(int(at.value)))
+    values = lowerer.registers(op.operands[0])
+    found: dict[int, str] = {}
+    for index, part in enumerate(plan.parts):
+        if index:
+            _wait(lowerer, op)
+        store_tile(lowerer, [values[register] for register in part.stored], element, plan.store, where)
+        _wait(lowerer, op)
+        found.update(zip(part.loaded, load_tile(lowerer, element, plan.load, where), strict=True))
+    return [found[register] for register in range(len(found))]
+
+
+def _wait(lowerer: Lowerer, op: Op) -> None:
+    """Until the others have written, or read."""
+    if stays_in_warp(op):
+        lowerer.w.call_void("llvm.nvvm.bar.warp.sync", [("i32", ALL_LANES)])
+    else:
+        lowerer.barrier()
+
+
+LOWERINGS: dict[str, Lowering] = {"ttg.convert_layout": convert_layout}

@@ -1,0 +1,174 @@
+"""Tiles between registers and shared memory, as `access_plan` plans it.
+
+store_tile(lowerer, values, "half", plan, Bytes("1024"))
+
+%p = getelementptr i8, ptr addrspace(3) @global_smem, i32 %place        where this thread's part begins
+store <8 x half> %v, ptr addrspace(3) …, align 16                       at constant distances from there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tilewright.backends.llvm.spelling import bits_of, vector
+from tilewright.backends.nvidia.lower.access_plan import MOST_WORDS, WORD, Move, Plan, Unit
+from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, struct
+from tilewright.backends.nvidia.lower.words import Words
+
+BYTE = 8
+
+
+class Bytes(NamedTuple):
+    """Where a buffer begins in shared memory.
+
+    Attributes:
+        base: an i32, in bytes.
+        within: an i32 that is added by XOR to the offset inside the buffer: where a part of a swizzled buffer begins.
+        span: the bits that `within` may have.
+        pads: pairs of shifts (right, left): so much more is added for the holes of a padded buffer.
+    """
+
+    base: str
+    within: str = "0"
+    span: int = 0
+    pads: tuple[tuple[int, int], ...] = ()
+
+
+def memory_bits(element: str) -> int:
+    """How many bits an element takes in shared memory."""
+    return 64 if element.startswith("ptr") else max(BYTE, bits_of(element))
+
+
+# Addresses
+
+
+def address(lowerer: Lowerer, plan: Plan, register: int, where: Bytes) -> tuple[str, int]:
+    """The address of `register`: a pointer, and the bytes that are to be added to it."""
+    w, place = lowerer.w, plan.place
+    total = sum(place.constant(register))
+    running = place.running
+    thread = lowerer.linear(place.columns)
+    if _is_number(where.within):
+        total ^= int(where.within)
+    elif thread == "0":
+        thread, running = where.within, where.span
+    else:
+        thread, running = w.emit(f"xor i32 {thread}, {where.within}"), running | where.span
+    if fixed := total & running:
+        thread = w.emit(f"xor i32 {thread}, {fixed}")
+    thread, added = with_holes(lowerer, thread, total & ~running, where.pads)
+    pointer = SHARED if thread == "0" else offset(lowerer, SHARED, thread)
+    if _is_number(where.base):
+        return pointer, added + int(where.base)
+    return offset(lowerer, pointer, where.base), added
+
+
+def with_holes(lowerer: Lowerer, thread: str, added: int, pads: Sequence[tuple[int, int]]) -> tuple[str, int]:
+    """With the holes before the element. The two summands have no bit in common, so each has its own holes.
+
+    Args:
+        lowerer: where code goes.
+        thread: an i32.
+        added: the other summand.
+        pads: as in `Bytes`.
+    """
+    found, w = thread, lowerer.w
+    for right, left in pads:
+        if thread != "0":
+            hole = w.emit(f"shl i32 {w.emit(f'lshr i32 {thread}, {right}')}, {left}")
+            found = w.emit(f"add i32 {found}, {hole}")
+    return found, added + sum(added >> right << left for right, left in pads)
+
+
+def offset(lowerer: Lowerer, pointer: str, bytes: str | int) -> str:
+    """A pointer to shared memory, moved."""
+    if bytes in (0, "0"):
+        return pointer
+    return lowerer.w.emit(f"getelementptr inbounds i8, {SHARED_POINTER} {pointer}, i32 {bytes}")
+
+
+def _is_number(value: str) -> bool:
+    return not value.startswith("%")
+
+
+def pointer_to(lowerer: Lowerer, plan: Plan, move: Move, where: Bytes) -> str:
+    """The address of one move."""
+    return offset(lowerer, *address(lowerer, plan, move.start, where))
+
+
+# Tiles
+
+
+def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, where: Bytes) -> None:
+    """Write registers to shared memory.
+
+    Args:
+        lowerer: where code goes.
+        values: one per register.
+        element: their LLVM type.
+        plan: how.
+        where: the buffer.
+    """
+    store = _store_vector if plan.unit is Unit.VECTOR else _store_matrices
+    for move in plan.moves:
+        store(
+            lowerer,
+            [values[register] for register in move.registers],
+            element,
+            plan,
+            pointer_to(lowerer, plan, move, where),
+        )
+
+
+def load_tile(lowerer: Lowerer, element: str, plan: Plan, where: Bytes) -> list[str]:
+    """Read registers from shared memory; arguments as for `store_tile`."""
+    load = _load_vector if plan.unit is Unit.VECTOR else _load_matrices
+    found: dict[int, str] = {}
+    for move in plan.moves:
+        pointer = pointer_to(lowerer, plan, move, where)
+        found.update(zip(move.registers, load(lowerer, element, len(move.registers), plan, pointer), strict=True))
+    return [found[register] for register in plan.same]
+
+
+def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, pointer: str) -> None:
+    w, words = lowerer.w, Words.of(memory_bits(element), len(values))
+    packed = [w.convert("trunc", word, words.register, words.type) for word in words.pack(w, element, values)]
+    type, found = vector(words.type, words.number), packed[0]
+    if words.number > 1:
+        found = "poison"
+        for place, word in enumerate(packed):
+            found = w.insert(type, found, words.type, word, place)
+    w.do(f"store {type} {found}, {SHARED_POINTER} {pointer}, align {words.number * words.width // BYTE}")
+
+
+def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer: str) -> list[str]:
+    w, words = lowerer.w, Words.of(memory_bits(element), count)
+    type = vector(words.type, words.number)
+    value = w.emit(f"load {type}, {SHARED_POINTER} {pointer}, align {words.number * words.width // BYTE}")
+    parts = [w.extract(type, value, place) for place in range(words.number)] if words.number > 1 else [value]
+    return words.unpack(w, element, [w.convert("zext", part, words.type, words.register) for part in parts])
+
+
+def _instruction(name: str, words: int, plan: Plan) -> str:
+    assert words <= MOST_WORDS, "an instruction moves four matrices at most"
+    turned = ".trans" if plan.unit is Unit.TRANSPOSED else ""
+    return f"llvm.nvvm.{name}.sync.aligned.m8n8.x{words}{turned}.b16.p3"
+
+
+def _matrix_words(element: str, count: int) -> Words:
+    inside = WORD // memory_bits(element)
+    return Words(WORD, count // inside, inside)
+
+
+def _store_matrices(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, pointer: str) -> None:
+    words = _matrix_words(element, len(values))
+    operands = [(SHARED_POINTER, pointer), *(("i32", word) for word in words.pack(lowerer.w, element, values))]
+    lowerer.w.call_void(_instruction("stmatrix", words.number, plan), operands)
+
+
+def _load_matrices(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer: str) -> list[str]:
+    words = _matrix_words(element, count)
+    type = struct(["i32"] * words.number)
+    value = lowerer.w.call(type, _instruction("ldmatrix", words.number, plan), [(SHARED_POINTER, pointer)])
+    return words.unpack(lowerer.w, element, lowerer.extract(type, value, words.number))
