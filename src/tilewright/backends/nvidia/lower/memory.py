@@ -210,7 +210,7 @@ def load_words(
             given = word
             if word.startswith("%"):
                 given = f"${len(constraints)}"
-                operands.append((words.register, word))
+                operands.append((words.type, word))
                 constraints.append(words.constraint)
             lines.append(f"mov.u{width} ${number}, {given};\n\t")
     predicate = ""
@@ -221,7 +221,7 @@ def load_words(
     results = ", ".join(f"${number}" for number in range(words.number))
     hint = "".join(f", {place}" for place in places)
     lines.append(f"{predicate}{instruction} {{ {results} }}, [ ${words.number} + 0 ]{hint};")
-    type = struct([words.register] * words.number)
+    type = struct([words.type] * words.number)
     loaded = lowerer.assembly(type, "".join(lines), ",".join(constraints), operands)
     return lowerer.extract(type, loaded, words.number)
 
@@ -250,7 +250,7 @@ def store_words(
     policy: Sequence[Typed] = (),
 ) -> None:
     """Write words, unless `mask` is false."""
-    operands = [(GLOBAL_POINTER, address), *((words.register, value) for value in values), *policy]
+    operands = [(GLOBAL_POINTER, address), *((words.type, value) for value in values), *policy]
     constraints = ["l", *[words.constraint] * words.number, *("l" for _ in policy)]
     given = ", ".join(f"${number}" for number in range(1, words.number + 1))
     hint = f", ${words.number + 1}" if policy else ""

@@ -49,8 +49,8 @@ class Words(NamedTuple):
 
     @property
     def register(self) -> str:
-        """The LLVM type of the register of a word in inline PTX, which has none of 8 bits."""
-        return f"i{max(self.width, 16)}"
+        """The LLVM type of the register that a word is in."""
+        return self.type
 
     @property
     def suffix(self) -> str:
@@ -58,13 +58,12 @@ class Words(NamedTuple):
         return f"{f'.v{self.number}' if self.number > 1 else ''}.b{self.width}"
 
     def pack(self, w: LlvmWriter, element: str, values: Sequence[str]) -> list[str]:
-        """The words that hold these elements, as registers of inline PTX."""
+        """The words that hold these elements."""
         if element == "i1":
             element, values = "i8", [w.emit(f"zext i1 {value} to i8") for value in values]
         found = []
         for first in range(0, len(values), self.elements):
-            word = self._packed(w, element, values[first : first + self.elements])
-            found.append(w.convert("zext", word, self.type, self.register))
+            found.append(self._packed(w, element, values[first : first + self.elements]))
         return found
 
     def _packed(self, w: LlvmWriter, element: str, values: Sequence[str]) -> str:
@@ -80,7 +79,6 @@ class Words(NamedTuple):
         inside = "i8" if element == "i1" else element
         found = []
         for word in words:
-            word = w.convert("trunc", word, self.register, self.type)
             if self.elements == 1:
                 found.append(from_integer(w, inside, word))
                 continue

@@ -1,0 +1,159 @@
+"""Arithmetic where a GPU has instructions of its own.
+
+    arith.addf  f16, bf16     add.f16, fma.rn.bf16        computed in the format itself, not in f32
+    arith.divf  f32           div.full.f32                two units in the last place, as Triton's
+    arith.divsi               div.s32                     no element traps: x / 0 is some number
+    arith.shli                shl.b32                     by the width or more: 0
+
+LLVM says that a division by zero never happens, and would change what a program does that looks for zeros elsewhere;
+so divisions by what is no constant are instructions that LLVM does not look into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.integers import constant_value
+from tilewright.backends.llvm.lanes import Kind
+from tilewright.backends.llvm.spelling import bits_of, element_of
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, keyword
+from tilewright.backends.nvidia.lower.rules import Rule, shared_rule
+from tilewright.ir.core import Op
+
+NATIVE = ("bfloat", "double", "float", "half")
+"""Formats with arithmetic."""
+
+
+# --- floats -----------------------------------------------------------------------------------------------------
+
+
+def _fusible(opcode: str) -> Rule:
+    """A sum or product, which may become one operation with another one."""
+
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        element = lowerer.element(op.result.type)
+        if element not in NATIVE:
+            return shared_rule(lowerer, op, operands)
+        return lowerer.w.emit(f"{opcode} {lowerer.w.fusion}{element} {', '.join(operands)}")
+
+    return rule
+
+
+def _extreme(name: str) -> Rule:
+    """An intrinsic of LLVM that is an instruction for every format."""
+
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        element = lowerer.element(op.result.type)
+        if element not in NATIVE:
+            return shared_rule(lowerer, op, operands)
+        return lowerer.w.intrinsic(name, element, *operands)
+
+    return rule
+
+
+def _compare(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    element = lowerer.element(op.operands[0].type)
+    if element not in NATIVE:
+        return shared_rule(lowerer, op, operands)
+    return lowerer.w.emit(f"fcmp {keyword(op, 'predicate')} {element} {', '.join(operands)}")
+
+
+def _divide(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    element = lowerer.element(op.result.type)
+    if element == "float":
+        return lowerer.w.call(element, "llvm.nvvm.div.full", [(element, value) for value in operands])
+    if element not in NATIVE:
+        return shared_rule(lowerer, op, operands)
+    return lowerer.w.emit(f"fdiv {element} {', '.join(operands)}")
+
+
+def _clamp(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    element = lowerer.element(op.result.type)
+    if element not in NATIVE:
+        return shared_rule(lowerer, op, operands)
+    keep_nan = keyword(op, "propagateNan") == "all"
+    low, high = ("llvm.maximum", "llvm.minimum") if keep_nan else ("llvm.maxnum", "llvm.minnum")
+    x, least, most = operands
+    return lowerer.w.intrinsic(high, element, lowerer.w.intrinsic(low, element, x, least), most)
+
+
+# --- integers ---------------------------------------------------------------------------------------------------
+
+
+def _quotient(*, signed: bool) -> Rule:
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        divided = _unchecked(lowerer, op, operands, signed=signed)
+        return shared_rule(lowerer, op, operands) if divided is None else divided
+
+    return rule
+
+
+def _remainder(*, signed: bool) -> Rule:
+    """a - (a / b) * b, so that a quotient that is asked for, too, is computed once."""
+
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        quotient = _unchecked(lowerer, op, operands, signed=signed)
+        if quotient is None:
+            return shared_rule(lowerer, op, operands)
+        w, element = lowerer.w, element_of(op.result.type)
+        product = w.emit(f"mul {element} {quotient}, {operands[1]}")
+        return w.emit(f"sub {element} {operands[0]}, {product}")
+
+    return rule
+
+
+def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], *, signed: bool) -> str | None:
+    """The quotient as the hardware has it; None where LLVM knows better, since the divisor is a constant."""
+    w, element = lowerer.w, element_of(op.result.type)
+    bits, sign = bits_of(element), "s" if signed else "u"
+    if bits == 1 or constant_value(Kind(w, element, 1)(operands[1])) is not None:
+        return None
+    if bits == 64:  # LLVM divides 32 bits where both numbers are small
+        divisor = w.emit(f"select i1 {w.emit(f'icmp eq i64 {operands[1]}, 0')}, i64 1, i64 {operands[1]}")
+        return w.emit(f"{sign}div i64 {operands[0]}, {divisor}")
+    given = [("i32", w.convert(f"{'s' if signed else 'z'}ext", value, element, "i32")) for value in operands]
+    quotient = lowerer.assembly("i32", f"div.{sign}32 $0, $1, $2;", "=r,r,r", given, effects=False)
+    return w.convert("trunc", quotient, "i32", element)
+
+
+def _multiply_high(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    """LLVM finds the instruction in a product of twice the width."""
+    w, element = lowerer.w, element_of(op.result.type)
+    bits = bits_of(element)
+    wide = f"i{2 * bits}"
+    a, b = (w.emit(f"zext {element} {value} to {wide}") for value in operands)
+    high = w.emit(f"lshr {wide} {w.emit(f'mul {wide} {a}, {b}')}, {bits}")
+    return w.emit(f"trunc {wide} {high} to {element}")
+
+
+def _absolute(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    element = element_of(op.result.type)
+    return lowerer.w.call(element, f"llvm.abs.{element}", [(element, operands[0]), ("i1", "false")])
+
+
+def _select(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    element = lowerer.element(op.result.type)
+    condition, yes, no = operands
+    return yes if yes == no else lowerer.w.emit(f"select i1 {condition}, {element} {yes}, {element} {no}")
+
+
+RULES: dict[str, Rule] = {
+    "arith.addf": _fusible("fadd"),
+    "arith.cmpf": _compare,
+    "arith.divf": _divide,
+    "arith.divsi": _quotient(signed=True),
+    "arith.divui": _quotient(signed=False),
+    "arith.maximumf": _extreme("llvm.maximum"),
+    "arith.maxnumf": _extreme("llvm.maxnum"),
+    "arith.minimumf": _extreme("llvm.minimum"),
+    "arith.minnumf": _extreme("llvm.minnum"),
+    "arith.mulf": _fusible("fmul"),
+    "arith.remsi": _remainder(signed=True),
+    "arith.remui": _remainder(signed=False),
+    "arith.select": _select,
+    "arith.subf": _fusible("fsub"),
+    "math.absi": _absolute,
+    "math.fma": _extreme("llvm.fma"),
+    "tt.clampf": _clamp,
+    "tt.mulhiui": _multiply_high,
+}

@@ -1,0 +1,182 @@
+"""Conversions between number formats, by the hardware's instructions where it has them.
+
+    f32 -> f16, bf16                   cvt.rn.f16.f32, cvt.rn.bf16.f32; rounding to zero: cvt.rz
+    f8E4M3FN, f8E5M2 (since 8.9)       cvt.rn.satfinite.e4m3x2.f32 and its like: two elements at a time
+    floats -> integers                 cvt.rzi: saturates, and NaN is 0 (for 64 bits the least integer)
+
+8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by what back ends share: there
+numbers beyond the range become infinity or NaN, where the hardware gives the largest number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tilewright.backends.llvm.spelling import bits_of, element_of
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, keyword
+from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
+from tilewright.ir.core import Op
+
+FP8_SINCE = 89
+"""The first capability that converts 8-bit floats."""
+BF16_SINCE = 80
+"""The first capability that rounds to bf16."""
+PairRule: TypeAlias = Callable[[Lowerer, Op, tuple[str, str]], tuple[str, str]]
+PTX_FP8 = {"f8E4M3FN": "e4m3x2", "f8E5M2": "e5m2x2"}
+_LLVM_FLOATS = ("bfloat", "double", "float", "half")
+_PTX_FLOATS = {"bfloat": ("bf16", "h"), "double": ("f64", "d"), "float": ("f32", "f"), "half": ("f16", "h")}
+_AS_PASSED = {"bfloat": "i16", "half": "i16"}
+
+
+# --- floats to floats -------------------------------------------------------------------------------------------
+
+
+def _float_cast(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    """Between formats that LLVM knows."""
+    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    if source == target:
+        return operands[0] if source in _LLVM_FLOATS else shared_rule(lowerer, op, operands)
+    if source not in _LLVM_FLOATS or target not in _LLVM_FLOATS:
+        return shared_rule(lowerer, op, operands)
+    if bits_of(target) > bits_of(source):
+        return lowerer.w.emit(f"fpext {source} {operands[0]} to {target}")
+    if keyword(op, "rounding") == "rtz":
+        return _toward_zero(lowerer, op, operands)
+    if bits_of(target) == bits_of(source):
+        wide = lowerer.w.emit(f"fpext {source} {operands[0]} to float")
+        return lowerer.w.emit(f"fptrunc float {wide} to {target}")
+    return lowerer.w.emit(f"fptrunc {source} {operands[0]} to {target}")
+
+
+def _toward_zero(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    if source != "float" or lowerer.target.capability < BF16_SINCE:
+        return shared_rule(lowerer, op, operands)
+    kind, _ = _PTX_FLOATS[target]
+    bits = lowerer.assembly("i16", f"cvt.rz.{kind}.f32 $0, $1;", "=h,f", [("float", operands[0])], effects=False)
+    return lowerer.w.emit(f"bitcast i16 {bits} to {target}")
+
+
+def _fp_to_fp(lowerer: Lowerer, op: Op) -> None:
+    source, target = op.operands[0].type.scalar.text, op.result.type.scalar.text
+    nearest = keyword(op, "rounding") != "rtz"
+    if lowerer.target.capability >= FP8_SINCE:
+        if target in PTX_FP8 and source in ("bf16", "f16", "f32") and nearest:
+            _in_pairs(lowerer, op, _to_fp8)
+            return
+        if source in PTX_FP8 and target in ("bf16", "f16", "f32"):
+            _in_pairs(lowerer, op, _from_fp8)
+            return
+    per_register(_float_cast)(lowerer, op)
+
+
+def _in_pairs(lowerer: Lowerer, op: Op, convert: PairRule) -> None:
+    """Convert two registers at a time."""
+    values = lowerer.registers(op.operands[0])
+    unique = list(dict.fromkeys(values))
+    known: dict[str, str] = {}
+    for first in range(0, len(unique), 2):
+        pair = unique[first : first + 2]
+        known.update(zip(pair, convert(lowerer, op, (pair[0], (*pair, "poison")[1])), strict=False))
+    lowerer.bind(op.result, [known[value] for value in values])
+
+
+def _to_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
+    w, source = lowerer.w, lowerer.element(op.operands[0].type)
+    name = PTX_FP8[op.result.type.scalar.text]
+    if source == "half":
+        packed = _vector(lowerer, "half", pair)
+        codes = w.call("i16", f"llvm.nvvm.f16x2.to.{name}.rn", [("<2 x half>", packed)])
+    else:
+        low, high = (w.convert("fpext", value, source, "float") for value in pair)
+        codes = w.call("i16", f"llvm.nvvm.ff.to.{name}.rn", [("float", high), ("float", low)])
+    both = w.emit(f"bitcast i16 {codes} to <2 x i8>")
+    return w.extract("<2 x i8>", both, 0), w.extract("<2 x i8>", both, 1)
+
+
+def _from_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
+    """Every 8-bit float is an f16."""
+    w, target = lowerer.w, lowerer.element(op.result.type)
+    name = PTX_FP8[op.operands[0].type.scalar.text]
+    codes = w.emit(f"bitcast <2 x i8> {_vector(lowerer, 'i8', pair)} to i16")
+    halves = w.call("<2 x half>", f"llvm.nvvm.{name}.to.f16x2.rn", [("i16", codes)])
+    low, high = (w.extract("<2 x half>", halves, index) for index in range(2))
+    if target == "half":
+        return low, high
+    low, high = (w.emit(f"fpext half {value} to float") for value in (low, high))
+    return w.convert("fptrunc", low, "float", target), w.convert("fptrunc", high, "float", target)
+
+
+def _vector(lowerer: Lowerer, element: str, pair: tuple[str, str]) -> str:
+    type = f"<2 x {element}>"
+    first = lowerer.w.insert(type, "poison", element, pair[0], 0)
+    return lowerer.w.insert(type, first, element, pair[1], 1)
+
+
+# --- integers ---------------------------------------------------------------------------------------------------
+
+
+def _to_integer(*, signed: bool) -> Rule:
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        source, target = lowerer.element(op.operands[0].type), element_of(op.result.type)
+        if source not in _LLVM_FLOATS:
+            return shared_rule(lowerer, op, operands)
+        value = operands[0]
+        if source == "bfloat":
+            source, value = "float", lowerer.w.emit(f"fpext bfloat {value} to float")
+        return _rounded(lowerer, value, source, target, signed=signed)
+
+    return rule
+
+
+def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: bool) -> str:
+    w, bits = lowerer.w, max(8, bits_of(target))
+    form, register = _PTX_FLOATS[source]
+    passed = _AS_PASSED.get(source, source)
+    given = w.convert("bitcast", value, source, passed)
+    wide, letter = f"i{max(bits, 16)}", {32: "r", 64: "l"}.get(bits, "h")
+    text = f"cvt.rzi.{'s' if signed else 'u'}{bits}.{form} $0, $1;"
+    found = lowerer.assembly(wide, text, f"={letter},{register}", [(passed, given)], effects=False)
+    return w.convert("trunc", found, wide, target)
+
+
+def _from_integer(opcode: str) -> Rule:
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        source, target = element_of(op.operands[0].type), lowerer.element(op.result.type)
+        if target not in _LLVM_FLOATS:
+            return shared_rule(lowerer, op, operands)
+        return lowerer.w.emit(f"{opcode} {source} {operands[0]} to {target}")
+
+    return rule
+
+
+# --- bits -------------------------------------------------------------------------------------------------------
+
+
+def _bitcast(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    return lowerer.w.convert("bitcast", operands[0], source, target)
+
+
+def _pointer_cast(opcode: str) -> Rule:
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+        return lowerer.w.convert(opcode, operands[0], source, target)
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "arith.bitcast": _bitcast,
+    "arith.extf": _float_cast,
+    "arith.fptosi": _to_integer(signed=True),
+    "arith.fptoui": _to_integer(signed=False),
+    "arith.sitofp": _from_integer("sitofp"),
+    "arith.truncf": _float_cast,
+    "arith.uitofp": _from_integer("uitofp"),
+    "tt.bitcast": _bitcast,
+    "tt.int_to_ptr": _pointer_cast("inttoptr"),
+    "tt.ptr_to_int": _pointer_cast("ptrtoint"),
+}
+LOWERINGS: dict[str, Lowering] = {"tt.fp_to_fp": _fp_to_fp}

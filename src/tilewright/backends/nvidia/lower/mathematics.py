@@ -1,0 +1,97 @@
+"""Functions: by an instruction where the hardware has one that Triton uses, else by `backends/llvm/mathlib.py`.
+
+    math.exp    f32     ex2.approx.f32 of the product with log2 e
+    math.exp2   f32     ex2.approx.ftz.f32
+    math.sqrt   f32     sqrt.approx.ftz.f32               tt.precise_sqrt: sqrt.rn.f32
+    math.rsqrt  f32     rsqrt.approx.ftz.f32
+
+Functions of f16, bf16 and fp8 are computed in f32 and rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tilewright.backends.llvm.conversions import from_single, to_single
+from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
+from tilewright.backends.llvm.lanes import Kind
+from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.backends.llvm.spelling import literal
+from tilewright.backends.nvidia.lower.lowerer import Lowerer
+from tilewright.backends.nvidia.lower.rules import Rule
+from tilewright.ir.core import Op
+from tilewright.ir.types import Type, f64
+
+Single: TypeAlias = Callable[[Lowerer, Sequence[str]], str]
+"""A function of f32, as instructions."""
+LOG2_E = 1.4426950408889634
+
+
+def widened(lowerer: Lowerer, value: str, type: Type) -> str:
+    """A value of any float format below f64 as f32."""
+    element = lowerer.element(type)
+    if element in ("bfloat", "half"):
+        return lowerer.w.emit(f"fpext {element} {value} to float")
+    return to_single(lowerer.w, value, type.scalar.text, 1)
+
+
+def narrowed(lowerer: Lowerer, value: str, type: Type) -> str:
+    """An f32 rounded to a float format below f64."""
+    element = lowerer.element(type)
+    if element in ("bfloat", "half"):
+        return lowerer.w.emit(f"fptrunc float {value} to {element}")
+    return from_single(lowerer.w, value, type.scalar.text, 1)
+
+
+def _function(name: str, single: Single | None = None) -> Rule:
+    """A function of floats; `single` is how f32 has it, or None: by the library, as f64 always does."""
+
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        type = op.result.type.scalar
+        if type is f64:
+            double = Kind(lowerer.w, "double", 1)
+            return FUNCTIONS[name](*map(double, operands)).name
+        wide = [widened(lowerer, value, type) for value in operands]
+        if single is not None:
+            return narrowed(lowerer, single(lowerer, wide), type)
+        kind = Kind(lowerer.w, "float", 1)
+        return narrowed(lowerer, FUNCTIONS[name](*map(kind, wide)).name, type)
+
+    return rule
+
+
+def _intrinsic(name: str) -> Single:
+    """One of LLVM's intrinsics for this hardware, on f32."""
+    return lambda lowerer, operands: lowerer.w.call("float", name, [("float", value) for value in operands])
+
+
+def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
+    w = lowerer.w
+    scaled = w.emit(f"fmul {w.fusion}float {operands[0]}, {literal(LOG2_E, 'float')}")
+    return _intrinsic("llvm.nvvm.ex2.approx.f")(lowerer, [scaled])
+
+
+def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    """A function by name: one of ours, or one of a library that is linked later."""
+    symbol = str(op.attributes["symbol"])
+    name = symbol.removeprefix(EXTERN_PREFIX)
+    if symbol.startswith(EXTERN_PREFIX):
+        return EXTERNS[name](lowerer, op, operands)
+    given = [(lowerer.element(value.type), text) for value, text in zip(op.operands, operands, strict=True)]
+    return lowerer.w.call(lowerer.element(op.result.type), symbol, given)
+
+
+SINGLES: dict[str, Single] = {
+    "exp": _exp,
+    "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
+    "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
+    "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),
+}
+EXTERNS = {name: _function(name) for name in FUNCTIONS}
+_SIGNS_AND_SUMS = ("absf", "fma")
+RULES: dict[str, Rule] = {
+    **{f"math.{name}": _function(name, SINGLES.get(name)) for name in FUNCTIONS if name not in _SIGNS_AND_SUMS},
+    "tt.extern_elementwise": _extern,
+    "tt.precise_sqrt": _function("sqrt"),
+}
