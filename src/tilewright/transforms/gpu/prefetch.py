@@ -253,17 +253,15 @@ class Prefetcher:
         place = Place(self.body, self.dot)
         type = self.dot.operands[0].type
         assert isinstance(type, TensorType), "an operand is a tile"
-        slices = [
-            [self._slice(part, offset, place) for part in parts]
-            for offset in range(self.width, type.shape[-1], self.width)
-        ]
         accumulator = self.dot.operands[2]
-        step = self.dot
-        for operands in (heads, *slices):
+        step, operands = self.dot, heads
+        for offset in range(self.width, type.shape[-1] + self.width, self.width):
+            # What the next step takes is loaded while this one computes, and no earlier: it needs registers.
+            following = [self._slice(part, offset, place) for part in parts] if offset < type.shape[-1] else []
             step = self.dot.clone()
             step.set_operands([*operands, accumulator])
             place.put(step)
-            accumulator = step.result
+            accumulator, operands = step.result, following
         step.result.name = self.dot.result.name
         after = self.dot.next
         self.dot.replace([step.result])
