@@ -1,0 +1,34 @@
+"""A simulator of NVIDIA GPUs: it interprets PTX text, all threads of many CTAs at once in NumPy.
+
+    program = load(ptx_text)
+    memory = DeviceMemory()
+    address = memory.copy_in(array)
+    Launch(program, "kernel", grid=(4, 1, 1), threads=128, shared=1024).run(memory, [address, 5])
+    result = memory.copy_out(address, array.shape, array.dtype)
+
+It checks what hardware would not: accesses outside of allocations, reads of what was never stored, races in shared
+memory, barriers that not all threads reach. A mistake is a `SimulationError` with the PTX line, the thread, and the
+place in the kernel's source.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.backends.ptxsim.errors import SimulationError, SourcePlace
+from tilewright.backends.ptxsim.families import HANDLERS
+from tilewright.backends.ptxsim.launch import Launch
+from tilewright.backends.ptxsim.memory import DeviceMemory
+from tilewright.backends.ptxsim.program import Program
+
+__all__ = ["DeviceMemory", "Launch", "Program", "SimulationError", "SourcePlace", "load"]
+
+
+@lru_cache(maxsize=256)
+def load(text: str) -> Program:
+    """The program of a PTX text; kernels are decoded when they are first launched.
+
+    Raises:
+        SimulationError: it is no PTX.
+    """
+    return Program(text, HANDLERS)

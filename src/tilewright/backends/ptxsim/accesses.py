@@ -1,0 +1,222 @@
+"""Loads and stores of every space.
+
+ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+16];      st.shared.b16 [%r5], %rs1;      ld.param.b64 %rd1, [k_param_0];
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.spaces import frame_fault, space_of, split
+from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
+
+STRONG = ("volatile", "relaxed", "acquire", "mmio")
+"""Loads that look for what other threads store: a loop of them polls."""
+STORED = VALID | WRITABLE | INITIALISED | WRITTEN
+
+
+def decode_load(instruction: Instruction, code: Decoder) -> Run:
+    space, kind = _space(instruction, code), TYPES[instruction.type]
+    writes = code.targets(instruction.operands[0], instruction.type)
+    address = code.address(instruction.operands[1])
+    count, element, dtype = len(writes), kind.bytes, kind.dtype
+    polls = any(part in STRONG for part in instruction.parts)
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        addresses = lanes_of(address(machine), lanes, machine)
+        values = load(machine, space, addresses, lanes, element, count)
+        machine.polled |= polls
+        for write, value in zip(writes, values, strict=True):
+            write(machine, active, machine.spread(value.view(dtype), lanes))
+
+    return run
+
+
+def decode_store(instruction: Instruction, code: Decoder) -> Run:
+    space, kind = _space(instruction, code), TYPES[instruction.type]
+    reads = [code.source(item, f"b{kind.bits}") for item in items_of(instruction.operands[1])]
+    address = code.address(instruction.operands[0])
+    element = kind.bytes
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        addresses = lanes_of(address(machine), lanes, machine)
+        store(machine, space, addresses, lanes, element, [lanes_of(read(machine), lanes, machine) for read in reads])
+
+    return run
+
+
+def _space(instruction: Instruction, code: Decoder) -> str:
+    """Parameters of functions live in the frame, those of kernels in a space of their own."""
+    space = space_of(instruction.parts)
+    if space == "param" and "param::entry" not in instruction.parts:
+        for operand in instruction.operands:
+            base = getattr(operand, "base", None)
+            if (code.function.name, getattr(base, "name", "")) in code.layout.frame:
+                return "local"
+    return space
+
+
+def lanes_of(values: Array, lanes: Array, machine: Machine) -> Array:
+    """The values of some lanes, of an array over all lanes or of one element."""
+    if len(lanes) == len(values):
+        return values
+    return values[lanes] if len(values) == machine.lanes else np.repeat(values, len(lanes))
+
+
+def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+    """`count` values of `element` bytes for each of the lanes, as unsigned numbers.
+
+    Raises:
+        SimulationError: an address is wrong, or nothing was stored there.
+    """
+    if space:
+        return LOADS[space](machine, addresses, lanes, element, count)
+    values = [np.zeros(len(lanes), f"u{element}") for _ in range(count)]
+    for found, chosen, inner in split(addresses):
+        for value, part in zip(values, LOADS[found](machine, inner, lanes[chosen], element, count), strict=True):
+            value[chosen] = part
+    return values
+
+
+def load_global(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+    offsets, memory = addresses - BASE, machine.memory
+    machine.check(memory.fault(offsets, element * count, "load", needs=VALID | INITIALISED), lanes)
+    units, view = offsets >> (element.bit_length() - 1), memory.views[element]
+    return [view[units + number] for number in range(count)] if count > 1 else [view[units]]
+
+
+def load_shared(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+    index = locate_shared(machine, addresses, lanes, element * count, "load")
+    check_shared(machine, index, lanes, element * count, "read")
+    units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
+    return [view[units + number] for number in range(count)]
+
+
+def load_frame(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+    machine.check(frame_fault(machine, addresses, element * count, "load"), lanes)
+    units = (addresses + lanes * machine.frame_stride) >> (element.bit_length() - 1)
+    return [machine.frame[element][units + number] for number in range(count)]
+
+
+def load_parameters(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+    wrong = (addresses < 0) | (addresses + element * count > machine.code.parameter_bytes)
+    if wrong.any():
+        where = int(wrong.argmax())
+        text = f"load at byte {int(addresses[where])} of {machine.code.parameter_bytes} bytes of parameters"
+        machine.fail("out of bounds", text, int(lanes[where]))
+    view = machine.parameters.view(f"u{element}")
+    return [view[(addresses >> (element.bit_length() - 1)) + number] for number in range(count)]
+
+
+LOADS = {"global": load_global, "shared": load_shared, "local": load_frame, "param": load_parameters}
+
+
+def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, what: str) -> Array:
+    """Indices of the shared memory's bytes.
+
+    Raises:
+        SimulationError: an address is outside, or not aligned.
+    """
+    index = machine.shared.locate(addresses, machine.cta[lanes], width, what)
+    if isinstance(index, Fault):
+        machine.check(index, lanes)
+    return np.asarray(index)
+
+
+def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what: str) -> None:
+    """Ask the shadow about accesses of `width` bytes by lanes, and note them there; `what` is `read` or `write`."""
+    each = (index[:, None] + np.arange(width)).ravel()
+    fault = getattr(machine.shared, what)(each, np.repeat(machine.warp[lanes], width))
+    if fault is not None:
+        machine.fail(fault.kind, fault.text, int(lanes[fault.index // width]))
+
+
+def store(machine: Machine, space: str, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
+    """Store the values of each of the lanes one behind the other.
+
+    Raises:
+        SimulationError: an address is wrong, or two threads store different values there at once.
+    """
+    machine.changes += 1
+    if space:
+        STORES[space](machine, addresses, lanes, element, values)
+        return
+    for found, chosen, inner in split(addresses):
+        STORES[found](machine, inner, lanes[chosen], element, [value[chosen] for value in values])
+
+
+def store_global(machine: Machine, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
+    offsets, memory = addresses - BASE, machine.memory
+    machine.check(memory.fault(offsets, element * len(values), "store", needs=VALID | WRITABLE), lanes)
+    units, view, state = offsets >> (element.bit_length() - 1), memory.views[element], memory.state[element]
+    mark = int.from_bytes(bytes([STORED]) * element, "little")
+    for number, value in enumerate(values):
+        view[units + number] = value
+        state[units + number] = mark
+        _compare_back(machine, view[units + number], value, lanes)
+
+
+def store_shared(machine: Machine, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
+    index = locate_shared(machine, addresses, lanes, element * len(values), "store")
+    check_shared(machine, index, lanes, element * len(values), "write")
+    units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
+    for number, value in enumerate(values):
+        view[units + number] = value
+        _compare_back(machine, view[units + number], value, lanes)
+
+
+def _compare_back(machine: Machine, stored: Array, values: Array, lanes: Array) -> None:
+    """Threads that store to one place at once must agree, or the result is chance."""
+    wrong = stored != values
+    if wrong.any():
+        lane = int(lanes[wrong.argmax()])
+        machine.fail("race", "another thread stores another value to the same address at the same time", lane)
+
+
+def store_frame(machine: Machine, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
+    machine.check(frame_fault(machine, addresses, element * len(values), "store"), lanes)
+    units = (addresses + lanes * machine.frame_stride) >> (element.bit_length() - 1)
+    for number, value in enumerate(values):
+        machine.frame[element][units + number] = value
+
+
+def store_parameters(machine: Machine, _: Array, lanes: Array, element: int, values: list[Array]) -> None:
+    machine.fail("read-only memory", "store to the parameters of the kernel", int(lanes[0]))
+
+
+STORES = {"global": store_global, "shared": store_shared, "local": store_frame, "param": store_parameters}
+
+
+def nothing(_: Instruction, code: Decoder) -> Run:
+    """Hints, and fences: lanes run in lockstep, so that memory is always in order."""
+
+    def run(machine: Machine, active: Any) -> None:
+        return None
+
+    return run
+
+
+HANDLERS: Handlers = {
+    "ld": decode_load,
+    "ldu": decode_load,
+    "st": decode_store,
+    "prefetch": nothing,
+    "prefetchu": nothing,
+    "discard": nothing,
+    "applypriority": nothing,
+    "membar": nothing,
+    "fence": nothing,
+    "nanosleep": nothing,
+    "griddepcontrol": nothing,
+    "setmaxnreg": nothing,
+    "pmevent": nothing,
+}

@@ -1,0 +1,59 @@
+"""A kernel ready to run: what `Program` makes of the text, and the machine executes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tilewright.backends.ptxsim.syntax import Instruction, Variable
+from tilewright.backends.ptxsim.value_types import Mask
+
+Moves: TypeAlias = list[tuple[int, Mask]]
+"""Where lanes go next: (index of a step, mask). Lanes that are named nowhere have ended, or were parked."""
+Run: TypeAlias = Callable[[Any, Mask], Moves | None]
+"""Execute one instruction: (machine, lanes that do it) → None to go on with the next one, else where the lanes go."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One decoded instruction.
+
+    Attributes:
+        run: does it.
+        guard: the index of the predicate register, or -1.
+        negated: run where the predicate is false.
+    """
+
+    run: Run
+    guard: int
+    negated: bool
+    instruction: Instruction
+
+
+@dataclass
+class KernelCode:
+    """One kernel with the functions it calls, callees first: lanes in a callee run before those that wait behind it.
+
+    Attributes:
+        name: of the kernel.
+        steps: of all functions.
+        entry: the index of the kernel's first step.
+        entries: the index of the first step, per function.
+        registers: bits per register; an instruction's registers are indices here.
+        parameters: of the kernel, with offsets in the parameter space.
+        frame: bytes of local memory and call parameters per thread.
+        shared: bytes of static shared memory.
+        threads: the extents that `.reqntid` asks for, or None.
+    """
+
+    name: str
+    entry: int = 0
+    steps: list[Step] = field(default_factory=list)
+    entries: dict[str, int] = field(default_factory=dict)
+    registers: list[int] = field(default_factory=list)
+    parameters: list[tuple[Variable, int]] = field(default_factory=list)
+    parameter_bytes: int = 0
+    frame: int = 0
+    shared: int = 0
+    threads: tuple[int, ...] | None = None

@@ -1,0 +1,241 @@
+"""How instruction families read and write operands.
+
+A family is a table from the leading parts of an opcode to a function that decodes one instruction, once per program,
+into a closure that runs it. The longest entry that fits wins: `cp.async.bulk` before `cp.async`.
+
+    def decode_not(instruction: Instruction, code: Decoder) -> Run:
+        read = code.source(instruction.operands[1], instruction.type)
+        write = code.target(instruction.operands[0], instruction.type)
+
+        def run(machine: Machine, active: Mask) -> None:
+            write(machine, active, ~read(machine))
+
+        return run
+
+    HANDLERS: Handlers = {"not": decode_not}
+
+To add a family: write such a file, and name its table in `families.py`. `read(machine)` gives one value per lane,
+inactive lanes included, or an array of one element where all lanes have the same. State that belongs to a machine
+(barriers, copies in flight) is a class with a `Machine` as its only argument: `machine.family(Barriers)`.
+A closure returns None to go on; an instruction that sends lanes elsewhere returns `[(step, mask), …]`.
+`machine.fail(kind, text, lane)` reports a mistake of the kernel with everything that is known of its place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.backends.ptxsim.code import KernelCode, Run
+from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.special import SPECIAL
+from tilewright.backends.ptxsim.syntax import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+from tilewright.backends.ptxsim.value_types import TYPES, UNSIGNED, Array, Mask, Type
+
+Read: TypeAlias = Callable[[Machine], Array]
+Write: TypeAlias = Callable[[Machine, Mask, Array], None]
+Decode: TypeAlias = "Callable[[Instruction, Decoder], Run]"
+Handlers: TypeAlias = dict[str, Decode]
+
+
+@dataclass
+class Layout:
+    """Where variables stand, by name.
+
+    Attributes:
+        shared: offsets in a CTA's shared memory.
+        frame: offsets in a thread's frame, by function and variable: local variables, and parameters of calls.
+        parameters: offsets in the kernel's parameter space.
+        functions: all of the module.
+    """
+
+    shared: dict[str, int] = field(default_factory=dict)
+    frame: dict[tuple[str, str], int] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+
+
+class Decoder:
+    """Decodes the instructions of one function.
+
+    Attributes:
+        function: the one that is decoded.
+        kernel: what is being built; `kernel.entries` and labels know all steps.
+        layout: where variables stand.
+        labels: the step that a label of this function stands for.
+    """
+
+    def __init__(self, function: Function, kernel: KernelCode, layout: Layout, numbers: dict[str, int]) -> None:
+        self.function, self.kernel, self.layout = function, kernel, layout
+        self._numbers = numbers
+        start = kernel.entries[function.name]
+        self.labels = {name: start + index for name, index in function.labels.items()}
+
+    def register(self, name: str) -> int:
+        """The index of a register of this function."""
+        return self._numbers[name]
+
+    def source(self, operand: Operand, type_name: str) -> Read:
+        """Reads an operand as values of a type: NumPy's dtype where there is one, else bits."""
+        kind = TYPES[type_name]
+        if isinstance(operand, Register):
+            return self._read_register(operand, kind)
+        if isinstance(operand, Immediate):
+            value = constant(operand.text, kind)
+            return lambda machine: value
+        if isinstance(operand, Not):
+            inner = self.source(operand.operand, type_name)
+            return lambda machine: ~inner(machine)
+        if isinstance(operand, Special):
+            return self._read_special(operand, kind)
+        if isinstance(operand, Symbol):
+            return self._read_symbol(operand, kind)
+        raise SimulationError("syntax", f"{operand} is no source")
+
+    def sources(self, instruction: Instruction, type_name: str, start: int = 1) -> list[Read]:
+        """Readers of the operands from `start` on, all of one type."""
+        return [self.source(operand, type_name) for operand in instruction.operands[start:]]
+
+    def _read_register(self, operand: Register, kind: Type) -> Read:
+        index, bits, dtype = self.register(operand.name), self.function.registers[operand.name], kind.dtype
+        stored = UNSIGNED[bits]
+        if stored == dtype:
+            return lambda machine: machine.registers[index]
+        if bits == kind.bits:
+            return lambda machine: machine.registers[index].view(dtype)
+        # A register wider than the type is cut off; a narrower one does not come out of a compiler.
+        narrow = UNSIGNED[kind.bits]
+        return lambda machine: machine.registers[index].astype(narrow).view(dtype)
+
+    def _read_special(self, operand: Special, kind: Type) -> Read:
+        make = SPECIAL.get(operand.name)
+        if make is None:
+            raise SimulationError("unsupported", f"the simulator does not know the special register {operand.name}")
+        dtype = UNSIGNED[kind.bits]
+        return lambda machine: make(machine).astype(dtype).view(kind.dtype)
+
+    def _read_symbol(self, operand: Symbol, kind: Type) -> Read:
+        name, offset, dtype = operand.name, operand.offset, kind.dtype
+        place = self.place(name)
+        if place is not None:
+            value = np.array([place + offset], dtype)
+            return lambda machine: value
+        return lambda machine: np.array([machine.symbols[name] + offset], dtype)
+
+    def place(self, name: str) -> int | None:
+        """The address of a variable in its space, or the first step of a function; None for global variables."""
+        if (self.function.name, name) in self.layout.frame:
+            return self.layout.frame[self.function.name, name]
+        for known in (self.layout.shared, self.layout.parameters, self.kernel.entries):
+            if name in known:
+                return known[name]
+        return None
+
+    def target(self, operand: Operand, type_name: str) -> Write:
+        """Writes values of a type to a register: widened by sign or zero where the register is wider."""
+        if isinstance(operand, Sink):
+            return lambda machine, active, values: None
+        if not isinstance(operand, Register):
+            raise SimulationError("syntax", f"{operand} is no register to write")
+        index = self.register(operand.name)
+        fit = _fitting(TYPES[type_name], self.function.registers[operand.name])
+
+        def write(machine: Machine, active: Mask, values: Array) -> None:
+            registers = machine.registers
+            values = fit(values)
+            if active is not None:
+                registers[index] = np.where(active, values, registers[index])
+            elif len(values) == machine.lanes:
+                registers[index] = values
+            else:
+                registers[index] = np.repeat(values, machine.lanes)
+
+        return write
+
+    def targets(self, operand: Operand, type_name: str) -> list[Write]:
+        """Writers of the items of `{a, b, …}`, or of a single register."""
+        return [self.target(item, type_name) for item in items_of(operand)]
+
+    def pair(self, operand: Operand, type_name: str, companion: str) -> tuple[Write, Write]:
+        """Writers of `a|b`; the second does nothing where there is no companion."""
+        if isinstance(operand, Pair):
+            return self.target(operand.first, type_name), self.target(operand.second, companion)
+        return self.target(operand, type_name), self.target(Sink(), companion)
+
+    def address(self, operand: Operand) -> Read:
+        """The addresses that `[base+offset]` stands for, as int64; in the space of the instruction."""
+        if not isinstance(operand, Address):
+            operand = Address(operand)
+        base, offset = operand.base, operand.offset
+        bits = self.function.registers[base.name] if isinstance(base, Register) else 64
+        read = self.source(base, f"u{bits}")
+        if bits == 64 and not offset:
+            return lambda machine: read(machine).view(np.int64)
+        if bits == 64:
+            return lambda machine: read(machine).view(np.int64) + offset
+        return lambda machine: (read(machine).astype(np.int64) + offset) & 0xFFFFFFFF
+
+    def label(self, operand: Operand) -> int:
+        """The step that a branch target stands for."""
+        if isinstance(operand, Symbol) and operand.name in self.labels:
+            return self.labels[operand.name]
+        raise SimulationError("syntax", f"{operand} is no label")
+
+
+def items_of(operand: Operand) -> Sequence[Operand]:
+    """The items of `{a, b, …}`, or the operand alone."""
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def constant(text: str, kind: Type) -> Array:
+    """A number of the text as an array of one element of the type."""
+    start = text[:2].lower()
+    if start == "0f":
+        single = struct.pack("<I", int(text[2:], 16))
+        return _reinterpreted(np.frombuffer(single, np.float32), kind)
+    if start == "0d":
+        double = struct.pack("<Q", int(text[2:], 16))
+        return _reinterpreted(np.frombuffer(double, np.float64), kind)
+    if "." in text:
+        return _reinterpreted(np.array([float(text)]), kind)
+    value = int(text, 8) if len(text) > 1 and text.isdigit() and text[0] == "0" else int(text, 0)
+    if kind.kind == "p":
+        return np.array([value != 0])
+    return np.array([value & ((1 << kind.bits) - 1)], UNSIGNED[kind.bits]).view(kind.dtype)
+
+
+def _reinterpreted(number: Array, kind: Type) -> Array:
+    """A float constant: converted for another float type, else its bits."""
+    if kind.kind == "f":
+        return number.astype(kind.dtype)
+    bits = number.view(f"u{number.dtype.itemsize}")
+    return bits.astype(kind.dtype)
+
+
+def _fitting(kind: Type, bits: int) -> Callable[[Array], Array]:
+    """Turns values of a type into what a register of so many bits stores."""
+    stored = UNSIGNED[bits]
+    if kind.kind == "p" or kind.bits == bits:
+        return lambda values: values.view(stored)
+    if kind.kind == "s":
+        wide = np.dtype(f"i{bits // 8}")
+        return lambda values: values.astype(wide).view(stored)
+    return lambda values: values.view(UNSIGNED[kind.bits]).astype(stored)

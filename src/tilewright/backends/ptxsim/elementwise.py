@@ -1,0 +1,45 @@
+"""What families of elementwise instructions share: reading all operands, one NumPy expression, writing the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decode, Decoder, Read
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.backends.ptxsim.value_types import Array, Mask
+
+Meaning: TypeAlias = Callable[..., Array]
+
+
+def elementwise(instruction: Instruction, code: Decoder, meaning: Meaning, *, source: str, result: str) -> Run:
+    """Runs `meaning` on all operands, which are read as type `source`."""
+    return applied(instruction, code, meaning, code.sources(instruction, source), result)
+
+
+def applied(instruction: Instruction, code: Decoder, meaning: Meaning, reads: list[Read], result: str) -> Run:
+    """Runs `meaning` on what `reads` give, and writes values of type `result`."""
+    write = code.target(instruction.operands[0], result)
+    if len(reads) == 2:
+        first, second = reads
+
+        def run_two(machine: Machine, active: Mask) -> None:
+            write(machine, active, meaning(first(machine), second(machine)))
+
+        return run_two
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, meaning(*[read(machine) for read in reads]))
+
+    return run
+
+
+def simple(meaning: Meaning) -> Decode:
+    """An instruction whose operands and result have the type it names."""
+
+    def decode(instruction: Instruction, code: Decoder) -> Run:
+        return elementwise(instruction, code, meaning, source=instruction.type, result=instruction.type)
+
+    return decode

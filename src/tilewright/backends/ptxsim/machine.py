@@ -1,0 +1,291 @@
+"""The machine: all threads of a batch of CTAs as lanes of NumPy vectors, and the scheduler.
+
+Lanes that stand at the same step run it together. Where they branch apart, the group at the lowest step runs first,
+so that lanes meet again where the program's branches join. A group that only polls memory (a spin lock, an mbarrier)
+while others could run lets them. `bar.sync` parks lanes until the others have come.
+
+A register is one array over all lanes; arrays are never changed in place, so `mov` may share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from tilewright.backends.ptxsim.clocks import Clocks
+from tilewright.backends.ptxsim.code import KernelCode
+from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
+from tilewright.backends.ptxsim.shared import SharedMemory
+from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
+
+WARP = 32
+PATIENCE = 4
+"""How often a group may poll in vain before others run."""
+STALLED = 20_000
+"""How often groups may poll in vain, all together, before that is a deadlock."""
+Extents = tuple[int, int, int]
+_State = TypeVar("_State")
+
+
+class Machine:
+    """One batch of CTAs of one launch.
+
+    Args:
+        code: the kernel.
+        memory: global memory.
+        symbols: addresses of variables of the module.
+        parameters: the bytes of the parameter space.
+        grid, block, cluster: extents of the launch.
+        ctas: the coordinates of this batch's CTAs; whole clusters side by side.
+        shared: bytes of shared memory per CTA, static ones included.
+        checks: watch for races.
+        output: where text that the kernel prints goes.
+
+    Attributes:
+        lanes: threads of the batch; every CTA is filled up to whole warps with lanes that are not `alive`.
+        registers: one array over all lanes per register.
+        warp, cta: per lane the warp and the CTA, both counted through the batch.
+        alive: per lane, does it still run?
+        instruction: the one that runs now, for messages.
+    """
+
+    def __init__(
+        self,
+        code: KernelCode,
+        memory: DeviceMemory,
+        *,
+        symbols: dict[str, int],
+        parameters: Array,
+        grid: Extents,
+        block: Extents,
+        cluster: Extents,
+        ctas: Sequence[Extents],
+        shared: int,
+        checks: bool,
+        output: Callable[[str], None],
+    ) -> None:
+        self.code, self.memory, self.symbols, self.parameters = code, memory, symbols, parameters
+        self.grid, self.block, self.cluster, self.output, self.checks = grid, block, cluster, output, checks
+        self.threads = block[0] * block[1] * block[2]
+        self.warps_per_cta = -(-self.threads // WARP)
+        self.padded = self.warps_per_cta * WARP
+        self.ctas = np.array(ctas, np.uint32).reshape(-1, 3)
+        self.lanes = self.padded * len(self.ctas)
+        self.warps = self.lanes // WARP
+        everyone = np.arange(self.lanes)
+        self.everyone, self.warp, self.cta = everyone, everyone // WARP, everyone // self.padded
+        self.cluster_size = cluster[0] * cluster[1] * cluster[2]
+        self.alive = everyone % self.padded < self.threads
+        self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size)
+        self.shared = SharedMemory(len(self.ctas), shared, cluster=self.cluster_size, clocks=self.clocks, checks=checks)
+        self.frame_stride = -(-code.frame // 16) * 16
+        frame = np.zeros(self.lanes * self.frame_stride, np.uint8)
+        self.frame: dict[int, Array] = {width: frame.view(f"u{width}") for width in (1, 2, 4, 8)}
+        self.registers: list[Array] = [np.zeros(self.lanes, UNSIGNED[bits]) for bits in code.registers]
+        self.returns: dict[str, Array] = {}
+        self.groups: dict[int, Mask] = {code.entry: None if self.alive.all() else self.alive.copy()}
+        self.parked: dict[int, Array] = {}
+        self.at = code.entry
+        self.executed = 0
+        self.polled = False
+        self.changes = 0
+        self._in_vain = 0
+        self._families: dict[type, Any] = {}
+        self.at_end: list[Callable[[], None]] = []
+        self.at_exit: list[Callable[[Array], None]] = []
+
+    # ---- what instruction families use
+
+    def family(self, kind: type[_State]) -> _State:
+        """The state that a family of instructions keeps for this machine: `kind(machine)`, made when first asked."""
+        found = self._families.get(kind)
+        if found is None:
+            found = self._families[kind] = kind(self)
+        return found  # type: ignore[no-any-return]
+
+    def active_lanes(self, active: Mask) -> Array:
+        """The indices of the lanes of a mask."""
+        return self.everyone if active is None else np.flatnonzero(active)
+
+    def whole_warps(self, active: Mask) -> Array:
+        """The indices of the warps of a mask, for instructions that a warp does as one.
+
+        Raises:
+            SimulationError: of some warp only a part is here.
+        """
+        if active is None:
+            return np.arange(self.warps)
+        here, alive = active.reshape(-1, WARP), self.alive.reshape(-1, WARP)
+        some = here.any(axis=1)
+        partly = some & (here != alive).any(axis=1)
+        if partly.any():
+            warp = int(partly.argmax())
+            lane = warp * WARP + int((alive[warp] & ~here[warp]).argmax())
+            self.fail("divergent warp", "the instruction wants the whole warp, and this thread is elsewhere", lane)
+        return np.flatnonzero(some)
+
+    def spread(self, values: Array, lanes: Array) -> Array:
+        """Values of some lanes as an array over all lanes, for `Write`."""
+        if len(lanes) == self.lanes:
+            return values
+        full = np.zeros(self.lanes, values.dtype)
+        full[lanes] = values
+        return full
+
+    def fail(self, kind: str, text: str, lane: int | None = None) -> NoReturn:
+        """Raise the error with all that is known of the place; `lane` is the first one to blame."""
+        raise self.error(kind, text, lane)
+
+    def check(self, fault: Fault | None, lanes: Array) -> None:
+        """Raise the error of a fault; its index counts in `lanes`."""
+        if fault is not None:
+            self.fail(fault.kind, fault.text, int(lanes[fault.index]))
+
+    def error(self, kind: str, text: str, lane: int | None = None) -> SimulationError:
+        """The error to raise at the instruction that runs."""
+        instruction = self.code.steps[self.at].instruction if self.at < len(self.code.steps) else None
+        thread = cta = None
+        if lane is not None:
+            thread, cta = self.thread_of(lane), self.cta_of(lane)
+        return SimulationError(
+            kind,
+            text,
+            line=instruction.line if instruction else 0,
+            instruction=instruction.text if instruction else "",
+            kernel=self.code.name,
+            thread=thread,
+            cta=cta,
+            source=instruction.source if instruction else None,
+        )
+
+    def thread_of(self, lane: int) -> Extents:
+        number, (x, y, _) = lane % self.padded, self.block
+        return number % x, number // x % y, number // (x * y)
+
+    def cta_of(self, lane: int) -> Extents:
+        x, y, z = (int(n) for n in self.ctas[lane // self.padded])
+        return x, y, z
+
+    # ---- the scheduler
+
+    def park(self, active: Mask) -> None:
+        """Lanes stop at the instruction that runs; `release` lets them go on behind it."""
+        mask = np.ones(self.lanes, bool) if active is None else active
+        known = self.parked.get(self.at)
+        self.parked[self.at] = mask.copy() if known is None else known | mask
+
+    def release(self, lanes: Array) -> None:
+        """Let those of the lanes (a mask) that are parked go on."""
+        self.changes += 1
+        for at, mask in list(self.parked.items()):
+            free = mask & lanes
+            if free.any():
+                self.join(at + 1, free)
+                rest = mask & ~lanes
+                if rest.any():
+                    self.parked[at] = rest
+                else:
+                    del self.parked[at]
+
+    def join(self, at: int, active: Mask) -> None:
+        """Lanes come to a step, where others may stand already."""
+        known = self.groups.get(at)
+        if known is None or active is None:
+            self.groups[at] = active
+            return
+        merged = known | active
+        self.groups[at] = None if merged.all() else merged
+
+    def end(self, active: Mask) -> None:
+        """Lanes have run to their end."""
+        if active is None:
+            active = np.ones(self.lanes, bool)
+        self.alive = self.alive & ~active
+        for note in self.at_exit:
+            note(active)
+
+    def run(self) -> None:
+        """Run until every thread has ended.
+
+        Raises:
+            SimulationError: a check failed, or threads wait for each other.
+        """
+        with np.errstate(all="ignore"):
+            while self.groups:
+                at = self._choose()
+                self._advance(at, self.groups.pop(at))
+        if self.parked:
+            self._deadlock()
+        for check in self.at_end:
+            check()
+
+    def _choose(self) -> int:
+        """The group to run: the lowest, unless it has polled in vain for long."""
+        if not self._in_vain or len(self.groups) == 1:
+            return min(self.groups)
+        order = sorted(self.groups)
+        return order[self._in_vain // PATIENCE % len(order)]
+
+    def _deadlock(self) -> NoReturn:
+        self.at = min(self.parked)
+        lane = int(self.parked[self.at].argmax())
+        places = sorted({self.code.steps[at].instruction.line for at in self.parked})
+        lines = ", ".join(str(line) for line in places)
+        self.fail("deadlock", f"threads wait for others that never come, at PTX line {lines}", lane)
+
+    def _advance(self, at: int, active: Mask) -> None:
+        """Run lanes from a step on until they move elsewhere, or meet others."""
+        steps, registers = self.code.steps, self.registers
+        meeting = min((other for other in self.groups if other > at), default=-1)
+        while at != meeting:
+            step = steps[at]
+            self.at = at
+            self.executed += 1
+            doing = active
+            if step.guard >= 0:
+                doing = registers[step.guard]
+                if step.negated:
+                    doing = ~doing
+                if active is not None:
+                    doing = doing & active
+                if not doing.any():
+                    at += 1
+                    continue
+                if active is None and doing.all():
+                    doing = None
+            moves = step.run(self, doing)
+            if moves is None:
+                at += 1
+                continue
+            self._move(at, active, doing, moves)
+            return
+        self.join(at, active)
+
+    def _move(self, at: int, active: Mask, doing: Mask, moves: list[tuple[int, Mask]]) -> None:
+        if doing is not None and doing is not active:
+            rest = ~doing if active is None else active & ~doing
+            if rest.any():
+                self.join(at + 1, rest)
+        for target, lanes in moves:
+            self.join(target, lanes)
+            if target <= at:
+                self._note_loop()
+
+    def _note_loop(self) -> None:
+        """A backward branch: has the loop only looked at memory that nobody changes?"""
+        if not self.polled:
+            return
+        self.polled = False
+        if self.changes:
+            self.changes = self._in_vain = 0
+            return
+        self._in_vain += 1
+        if self._in_vain > STALLED:
+            self.fail("deadlock", "threads poll memory that nobody changes any more", self._somebody())
+
+    def _somebody(self) -> int | None:
+        masks = [mask for mask in self.groups.values() if mask is not None]
+        return int(masks[0].argmax()) if masks else 0

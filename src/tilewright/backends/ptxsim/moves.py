@@ -1,0 +1,134 @@
+"""Values as they are: mov with packing and unpacking, selection, and addresses between spaces.
+
+mov.b32 %r1, {%rs1, %rs2};      selp.b32 %r3, %r1, %r2, %p1;      cvta.to.global.u64 %rd2, %rd1;
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.spaces import WINDOW_SIZE, WINDOWS, space_of
+from tilewright.backends.ptxsim.syntax import Instruction, Sink, Vector
+from tilewright.backends.ptxsim.value_types import TYPES, Mask
+
+
+def decode_move(instruction: Instruction, code: Decoder) -> Run:
+    target, source = instruction.operands
+    if isinstance(target, Vector):
+        return _decode_unpack(instruction, code)
+    if isinstance(source, Vector):
+        return _decode_pack(instruction, code)
+    read, write = code.source(source, instruction.type), code.target(target, instruction.type)
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, read(machine))
+
+    return run
+
+
+def _decode_unpack(instruction: Instruction, code: Decoder) -> Run:
+    items = items_of(instruction.operands[0])
+    bits = TYPES[instruction.type].bits
+    part = bits // len(items)
+    read = code.source(instruction.operands[1], f"b{bits}")
+    writes = [code.target(item, f"b{part}") for item in items]
+    dtype = np.dtype(f"u{part // 8}")
+
+    def run(machine: Machine, active: Mask) -> None:
+        parts = np.ascontiguousarray(read(machine)).view(dtype).reshape(-1, len(items))
+        for number, write in enumerate(writes):
+            write(machine, active, parts[:, number].copy())
+
+    return run
+
+
+def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
+    items = items_of(instruction.operands[1])
+    bits = TYPES[instruction.type].bits
+    part = bits // len(items)
+    reads = [code.source(item, f"b{part}") for item in items]
+    write = code.target(instruction.operands[0], f"b{bits}")
+    dtype, whole = np.dtype(f"u{part // 8}"), np.dtype(f"u{bits // 8}")
+
+    def run(machine: Machine, active: Mask) -> None:
+        parts = np.empty((machine.lanes, len(reads)), dtype)
+        for number, read in enumerate(reads):
+            parts[:, number] = read(machine)
+        write(machine, active, parts.view(whole)[:, 0])
+
+    return run
+
+
+def decode_select(instruction: Instruction, code: Decoder) -> Run:
+    """selp d, a, b, p: a where p."""
+    first, second = (code.source(operand, instruction.type) for operand in instruction.operands[1:3])
+    choice = code.source(instruction.operands[3], "pred")
+    write = code.target(instruction.operands[0], instruction.type)
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, np.where(choice(machine), first(machine), second(machine)))
+
+    return run
+
+
+def decode_select_by_sign(instruction: Instruction, code: Decoder) -> Run:
+    """slct.type.{s32, f32} d, a, b, c: a where c >= 0; a NaN chooses b, -0 chooses a."""
+    kind, sign_type = instruction.parts[-2:]
+    first, second = (code.source(operand, kind) for operand in instruction.operands[1:3])
+    sign = code.source(instruction.operands[3], sign_type)
+    write = code.target(instruction.operands[0], kind)
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, np.where(sign(machine) >= 0, first(machine), second(machine)))
+
+    return run
+
+
+def decode_convert_address(instruction: Instruction, code: Decoder) -> Run:
+    """cvta{.to}.space: from a space to generic addresses, or back."""
+    space, kind = space_of(instruction.parts), instruction.type
+    read, write = code.source(instruction.operands[1], kind), code.target(instruction.operands[0], kind)
+    start = np.array([WINDOWS.get(space, 0)], np.uint64)
+    if instruction.has("to"):
+        start = np.uint64(0) - start
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, read(machine) + start)
+
+    return run
+
+
+def decode_is_space(instruction: Instruction, code: Decoder) -> Run:
+    """isspacep.space p, a: does the generic address lie in the space?"""
+    space = space_of(instruction.parts)
+    read, write = code.source(instruction.operands[1], "u64"), code.target(instruction.operands[0], "pred")
+
+    def run(machine: Machine, active: Mask) -> None:
+        addresses = read(machine)
+        inside = {name: (addresses >= at) & (addresses < at + WINDOW_SIZE) for name, at in WINDOWS.items()}
+        write(machine, active, inside[space] if space in inside else ~np.logical_or.reduce(list(inside.values())))
+
+    return run
+
+
+def decode_policy(instruction: Instruction, code: Decoder) -> Run:
+    """createpolicy: how a cache is to treat accesses; any value will do."""
+    write = code.target(instruction.operands[0] if instruction.operands else Sink(), "b64")
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, np.zeros(1, np.uint64))
+
+    return run
+
+
+HANDLERS: Handlers = {
+    "mov": decode_move,
+    "selp": decode_select,
+    "slct": decode_select_by_sign,
+    "cvta": decode_convert_address,
+    "isspacep": decode_is_space,
+    "createpolicy": decode_policy,
+}

@@ -1,0 +1,187 @@
+"""A PTX text as a program: its kernels, decoded when they are first asked for.
+
+program = load(text)
+program.kernel("add").steps
+program.target          # "sm_80"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilewright.backends.ptxsim.code import KernelCode, Step
+from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
+from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.memory import DeviceMemory
+from tilewright.backends.ptxsim.parser import parse_ptx
+from tilewright.backends.ptxsim.syntax import Function, Immediate, Instruction, Operand, Symbol, Variable
+
+
+class Program:
+    """A parsed text.
+
+    Args:
+        text: PTX.
+        handlers: the instructions that the machine knows.
+
+    Attributes:
+        module: the text as data.
+        target: `sm_90a`.
+        kernels: the names of the kernels.
+    """
+
+    def __init__(self, text: str, handlers: Mapping[str, Decode]) -> None:
+        self.module = parse_ptx(text)
+        self.target = self.module.target
+        self.kernels = [name for name, function in self.module.functions.items() if function.entry]
+        self._handlers, self._decoded = handlers, dict[str, KernelCode]()
+
+    def kernel(self, name: str | None = None) -> KernelCode:
+        """A kernel by name, or the only one.
+
+        Raises:
+            SimulationError: there is none, or it has an instruction that the simulator does not know.
+        """
+        if name is None and len(self.kernels) == 1:
+            name = self.kernels[0]
+        if name not in self.kernels:
+            raise SimulationError("unknown kernel", f"{name!r} is none of {self.kernels}")
+        if name not in self._decoded:
+            self._decoded[name] = _KernelBuilder(self, name).build()
+        return self._decoded[name]
+
+    def place_variables(self, memory: DeviceMemory) -> dict[str, int]:
+        """Allocate the module's global and constant variables; returns addresses by name."""
+        variables = [v for v in self.module.variables if v.space in ("global", "const")]
+        for function in self.module.functions.values():
+            variables += [v for v in function.variables if v.space in ("global", "const")]
+        addresses = {v.name: memory.allocate(v.size, name=v.name, align=max(v.align, 16)) for v in variables}
+        for variable in variables:
+            content = _initial_bytes(variable, addresses)
+            memory.fill(addresses[variable.name], content, writable=variable.space == "global")
+        return addresses
+
+    def decode(self, instruction: Instruction, decoder: Decoder) -> Step:
+        """One instruction, by the longest entry of the tables that fits."""
+        for count in range(len(instruction.parts), 0, -1):
+            handler = self._handlers.get(".".join(instruction.parts[:count]))
+            if handler is not None:
+                break
+        else:
+            raise _at(instruction, "unsupported", "the simulator does not know this instruction")
+        try:
+            run = handler(instruction, decoder)
+        except SimulationError as error:
+            raise error if error.line else _at(instruction, error.kind, error.text) from None
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+            raise _at(instruction, "unsupported", f"the simulator does not know this form ({error!r})") from error
+        guard = decoder.register(instruction.guard) if instruction.guard is not None else -1
+        return Step(run, guard, instruction.guard_negated, instruction)
+
+
+def _at(instruction: Instruction, kind: str, text: str) -> SimulationError:
+    return SimulationError(kind, text, line=instruction.line, instruction=instruction.text, source=instruction.source)
+
+
+def _initial_bytes(variable: Variable, addresses: Mapping[str, int]) -> bytes:
+    """The initialiser, filled up with zeros as PTX has it."""
+    numbers = [_initial_number(operand, variable.element, addresses) for operand in variable.initial]
+    content = b"".join((n & ((1 << 8 * variable.element) - 1)).to_bytes(variable.element, "little") for n in numbers)
+    return content.ljust(variable.size, b"\0")
+
+
+def _initial_number(operand: Operand, size: int, addresses: Mapping[str, int]) -> int:
+    if isinstance(operand, Symbol):
+        return addresses[operand.name] + operand.offset
+    assert isinstance(operand, Immediate), "initialisers are numbers and symbols"
+    text = operand.text
+    if text[:2].lower() in ("0f", "0d"):
+        return int(text[2:], 16)
+    if "." in text:
+        return int.from_bytes(np.array(float(text), f"f{size}").tobytes(), "little")
+    return int(text, 0)
+
+
+class _KernelBuilder:
+    """Lays a kernel and the functions it calls out, callees first, and decodes them."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.program, self.functions = program, program.module.functions
+        self.code = KernelCode(name, threads=self.functions[name].directives.get("reqntid"))
+        self.layout = Layout(functions=self.functions)
+        self.order: list[Function] = []
+
+    def build(self) -> KernelCode:
+        kernel = self.functions[self.code.name]
+        self._visit(kernel, ())
+        self._place_shared()
+        self._place_parameters(kernel)
+        for function in self.order:
+            self._place_frame(function)
+        position = 0
+        for function in self.order:
+            self.code.entries[function.name] = position
+            position += len(function.instructions) + 1
+        self.code.entry = self.code.entries[kernel.name]
+        for function in self.order:
+            self._decode(function)
+        return self.code
+
+    def _visit(self, function: Function, callers: tuple[str, ...]) -> None:
+        if function.name in callers:
+            raise SimulationError("unsupported", f"`{function.name}` calls itself", kernel=self.code.name)
+        if function in self.order:
+            return
+        for instruction in function.instructions:
+            for operand in instruction.operands:
+                called = self.functions.get(operand.name) if isinstance(operand, Symbol) else None
+                if called is not None and called.defined:
+                    self._visit(called, (*callers, function.name))
+        self.order.append(function)
+
+    def _place_shared(self) -> None:
+        inner = [v for function in self.order for v in function.variables]
+        found = [v for v in (*self.program.module.variables, *inner) if v.space == "shared"]
+        end = 0
+        for variable in found:
+            if variable.size:
+                end = -(-end // variable.align) * variable.align
+                self.layout.shared[variable.name] = end
+                end += variable.size
+        self.code.shared = end
+        for variable in found:
+            if not variable.size:
+                align = max(variable.align, 16)
+                self.code.shared = -(-end // align) * align
+                self.layout.shared[variable.name] = self.code.shared
+
+    def _place_parameters(self, kernel: Function) -> None:
+        end = 0
+        for variable in kernel.parameters:
+            end = -(-end // variable.align) * variable.align
+            self.layout.parameters[variable.name] = end
+            self.code.parameters.append((variable, end))
+            end += variable.size
+        self.code.parameter_bytes = end
+
+    def _place_frame(self, function: Function) -> None:
+        inside = [v for v in function.variables if v.space in ("local", "param")]
+        formal = [] if function.entry else [*function.parameters, *function.results]
+        for variable in (*inside, *formal):
+            align = max(variable.align, 1)
+            self.code.frame = -(-self.code.frame // align) * align
+            self.layout.frame[function.name, variable.name] = self.code.frame
+            self.code.frame += variable.size
+
+    def _decode(self, function: Function) -> None:
+        first = len(self.code.registers)
+        numbers = {name: first + index for index, name in enumerate(function.registers)}
+        self.code.registers += function.registers.values()
+        decoder = Decoder(function, self.code, self.layout, numbers)
+        self.code.steps += [self.program.decode(instruction, decoder) for instruction in function.instructions]
+        # Whoever runs off the end of a function returns from it.
+        line = function.instructions[-1].line if function.instructions else 0
+        closing = Instruction(("ret",), (), None, False, line, "}", None)
+        self.code.steps.append(self.program.decode(closing, decoder))
