@@ -1,0 +1,167 @@
+"""The instructions `mma.sync`: what they multiply, and how many registers of a thread each takes and gives.
+
+    instruction = instruction_for("f16", "f16", "f32", 80)
+    instruction.name               # "m16n8k16.row.col.f32.f16.f16.f32"
+    instruction.rows               # 2: groups of eight rows
+    instruction.words              # 2: along k, so the left factor takes four registers and the right one two
+
+One rule covers all of them. A word is 32 bits of one row of a factor, or one f64. Lane 4g + t has of the left factor,
+of each eight rows row g, and of each four words along k word t; of the right factor column g instead of row g; of the
+sum row g and columns 2t and 2t + 1. Registers count rows first, then words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.types import FloatType, Type
+
+COLUMNS = 8
+LANES_OF_A_ROW = 4
+WORD = 32
+FIRST_WITH_FP8 = 89
+FIRST_WITH_WIDE_F64 = 90
+TURING = 75
+FP8 = frozenset({"e4m3", "e5m2"})
+
+
+@dataclass(frozen=True)
+class MatrixInstruction:
+    """One form of `mma.sync`.
+
+    Attributes:
+        kinds: what PTX calls the elements of the left factor, the right factor and the sum.
+        bits: of an element of the factors.
+        rows: of the left factor and of the sum, in groups of eight.
+        words: along k, in groups of four, one for each lane of a row.
+        qualifiers: what stands in the name behind the layouts, as `.satfinite`.
+        scales: what stands at the end of the name: the type of the scales.
+    """
+
+    kinds: tuple[str, str, str]
+    bits: int
+    rows: int = 2
+    words: int = 2
+    qualifiers: str = ""
+    scales: str = ""
+
+    @property
+    def k(self) -> int:
+        """How many products it adds to each element of the sum."""
+        return self.words * LANES_OF_A_ROW * max(WORD // self.bits, 1)
+
+    @property
+    def name(self) -> str:
+        """Its name behind `mma.sync.aligned.`."""
+        a, b, sum = self.kinds
+        shape = f"m{8 * self.rows}n{COLUMNS}k{self.k}"
+        return f"{shape}.row.col{self.qualifiers}.{sum}.{a}.{b}.{sum}{self.scales}"
+
+    @property
+    def factor(self) -> Register:
+        """What a word of a factor is in."""
+        return DOUBLE if self.kinds[0] == "f64" else INTEGER
+
+    @property
+    def sum(self) -> Register:
+        """What the sum is in."""
+        return SUMS[self.kinds[2]]
+
+
+@dataclass(frozen=True)
+class Register:
+    """What operands of an instruction are in.
+
+    Attributes:
+        type: of LLVM.
+        constraint: of inline assembly.
+        elements: how many elements of a sum it has.
+    """
+
+    type: str
+    constraint: str
+    elements: int = 1
+
+
+INTEGER = Register("i32", "r")
+DOUBLE = Register("double", "d")
+SUMS = {"f32": Register("float", "f"), "f16": Register("i32", "r", 2), "s32": INTEGER, "f64": DOUBLE}
+
+KINDS = {
+    "f16": "f16",
+    "bf16": "bf16",
+    "f32": "tf32",
+    "f64": "f64",
+    "i8": "s8",
+    "f8E4M3FN": "e4m3",
+    "f8E5M2": "e5m2",
+}
+"""What PTX calls the elements of factors."""
+SUM_KINDS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}
+WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "e4m3": 8, "e5m2": 8}
+PRODUCTS = frozenset(
+    {
+        *(("f16", "f16", sum) for sum in ("f16", "f32")),
+        ("bf16", "bf16", "f32"),
+        ("tf32", "tf32", "f32"),
+        ("f64", "f64", "f64"),
+        ("s8", "s8", "s32"),
+        *((a, b, sum) for a in FP8 for b in FP8 for sum in ("f16", "f32")),
+    }
+)
+"""Kinds of the factors and of the sum for which there are instructions."""
+ON_TURING = {"f16": (2, 1), "s8": (1, 1)}
+"""What there is on sm_75: groups of rows, and words along k."""
+
+
+def kind_of(element: Type) -> str:
+    """What PTX calls a factor's elements; "" for those that no instruction takes."""
+    return KINDS.get(element.text, "")
+
+
+def sum_kind(element: Type) -> str:
+    """What PTX calls the elements of a sum; "" for those that no instruction gives."""
+    return SUM_KINDS.get(element.text, "")
+
+
+def instruction_for(a: Type, b: Type, sum: Type, capability: int, k: int = 0) -> MatrixInstruction | None:
+    """The instruction for factors and a sum of these elements; None if the device has none.
+
+    Args:
+        k: how much is summed over, where longer instructions are only for longer sums.
+    """
+    kinds = kind_of(a), kind_of(b), sum_kind(sum)
+    if kinds not in PRODUCTS or (kinds[0] in FP8 and capability < FIRST_WITH_FP8):
+        return None
+    rows, words = _size(kinds[0], capability, k)
+    if not rows:
+        return None
+    return MatrixInstruction(kinds, WIDTHS[kinds[0]], rows, words, ".satfinite" if kinds[0] == "s8" else "")
+
+
+def _size(kind: str, capability: int, k: int) -> tuple[int, int]:
+    """Groups of rows, and words along k; (0, 0) for no instruction."""
+    if capability <= TURING:
+        return ON_TURING.get(kind, (0, 0))
+    if kind != "f64":
+        return 2, 2
+    if capability < FIRST_WITH_WIDE_F64:
+        return 1, 1
+    return 2, min(max(k // LANES_OF_A_ROW, 1), 4)
+
+
+def scaled_instruction(a: str, b: str, scale: Type) -> MatrixInstruction:
+    """The instruction of sm_120 for factors with scales.
+
+    Args:
+        a: what Triton calls the left factor's elements: e4m3, e5m2 or e2m1.
+        b: the right factor's.
+        scale: the elements of the scales: bytes with an exponent, or e4m3 for those of e2m1.
+    """
+    if a == "e2m1":
+        exact = isinstance(scale, FloatType)
+        kind, suffix = ("4X", ".ue4m3") if exact else ("2X", ".ue8m0")
+        qualifiers = f".kind::mxf4nvf4.block_scale.scale_vec::{kind}"
+        return MatrixInstruction((a, b, "f32"), 4, qualifiers=qualifiers, scales=suffix)
+    qualifiers = ".kind::mxf8f6f4.block_scale.scale_vec::1X"
+    return MatrixInstruction((a, b, "f32"), 8, qualifiers=qualifiers, scales=".ue8m0")

@@ -1,0 +1,137 @@
+"""`tt.dot` on `mma.sync`: each instruction multiplies what its 32 lanes have in registers.
+
+%d = tt.dot %a, %b, %c : tensor<16x16xf16, #dot_op<0>> * tensor<16x8xf16, #dot_op<1>> -> tensor<16x8xf32, #mma>
+
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0, …, $3}, {$4, …, $7}, {$8, $9}, {$10, …, $13};
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.dot.fragments import (
+    BITS_OF_A_ROW,
+    Coordinates,
+    Factor,
+    Sums,
+    elements_of,
+    lane_steps,
+    word_of,
+)
+from tilewright.backends.nvidia.lower.dot.instructions import MatrixInstruction, instruction_for
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, struct
+from tilewright.ir.core import Op
+
+Scales = Callable[[Sequence[int], int, int], "list[tuple[str, str]]"]
+"""Scales of an instruction, by its rows, its column and its first word: registers, and what PTX selects of them."""
+
+
+def lower_mma(lowerer: Lowerer, op: Op) -> None:
+    """Write a `tt.dot` whose sum has the layout of `mma.sync`."""
+    a, b, _ = op.operands
+    depth = (a.type.shape or ())[-1]
+    sum = op.result.type.scalar
+    instruction = instruction_for(a.type.scalar, b.type.scalar, sum, lowerer.target.capability, depth)
+    assert instruction is not None, f"{a.type} * {b.type} has an instruction where its sum has its layout"
+    multiply(lowerer, op, instruction)
+
+
+def multiply(lowerer: Lowerer, op: Op, instruction: MatrixInstruction, scales: Scales | None = None) -> None:
+    """Write a product with this instruction: step by step along k, and for each all of the sum."""
+    left, right = Factor(lowerer, op.operands[0], 0), Factor(lowerer, op.operands[1], 1)
+    sums = Sums(lowerer.layout(op.result), lane_steps(right.layout, right.outer)[BITS_OF_A_ROW])
+    _demand_fit(left, right, sums)
+    product = _Product(lowerer, op, instruction, sums)
+    groups = sums.row_groups(instruction.rows)
+    for batch in sums.batches:
+        for first in range(0, len(left.depths), instruction.words):
+            words = range(first, min(first + instruction.words, len(left.depths)))
+            for rows in groups:
+                a = [left.word(batch, row, word) for word in words for row in rows]
+                for column in sums.columns:
+                    b = [right.word(batch, column, word) for word in words]
+                    chosen = scales(rows, column, first) if scales else []
+                    product.add(batch, rows, column, a, b, chosen)
+    lowerer.bind(op.result, product.registers())
+
+
+def _demand_fit(left: Factor, right: Factor, sums: Sums) -> None:
+    """The lanes of factors and sum are those of the instruction, whatever rows, columns and words are called."""
+    m, n = len(sums.layout.outs) - 2, len(sums.layout.outs) - 1
+    rows, columns = lane_steps(left.layout, left.outer), lane_steps(right.layout, right.outer)
+    assert rows[BITS_OF_A_ROW:] == lane_steps(sums.layout, m)[BITS_OF_A_ROW:], "rows of the left factor and of the sum"
+    assert columns[BITS_OF_A_ROW + 1 :] == lane_steps(sums.layout, n)[:BITS_OF_A_ROW], "columns of factor and sum"
+    depths = [lane_steps(factor.layout, factor.inner)[:BITS_OF_A_ROW] for factor in (left, right)]
+    assert depths[0] == depths[1], "lanes of both factors have the same words"
+    assert left.depths == right.depths, "registers of both factors have the same words"
+
+
+class _Product:
+    """The sum while it grows: its elements in the registers that the instruction takes."""
+
+    def __init__(self, lowerer: Lowerer, op: Op, instruction: MatrixInstruction, sums: Sums) -> None:
+        self.lowerer, self.instruction, self.sums = lowerer, instruction, sums
+        self._element = lowerer.element(op.result.type)
+        self._elements = list(lowerer.registers(op.operands[2]))
+        self._packed: dict[tuple[int, ...], str] = {}
+
+    def add(
+        self,
+        batch: Coordinates,
+        rows: Sequence[int],
+        column: int,
+        a: Sequence[str],
+        b: Sequence[str],
+        scales: Sequence[tuple[str, str]],
+    ) -> None:
+        """One instruction."""
+        kind, registers = self.instruction.sum, self.sums.registers(batch, rows, column)
+        keys = [tuple(registers[at : at + kind.elements]) for at in range(0, len(registers), kind.elements)]
+        c = [self._take(key) for key in keys]
+        for key, value in zip(keys, self._write(a, b, c, scales), strict=True):
+            self._packed[key] = value
+
+    def _take(self, key: tuple[int, ...]) -> str:
+        if key not in self._packed:
+            values = [self._elements[register] for register in key]
+            self._packed[key] = word_of(self.lowerer, self._element, values) if len(key) > 1 else values[0]
+        return self._packed[key]
+
+    def _write(
+        self, a: Sequence[str], b: Sequence[str], c: Sequence[str], scales: Sequence[tuple[str, str]]
+    ) -> list[str]:
+        factor, sum = self.instruction.factor, self.instruction.sum
+        given: list[Typed] = [(factor.type, value) for value in (*a, *b)] + [(sum.type, value) for value in c]
+        given += [("i32", value) for value, _ in scales]
+        results, after = len(c), len(c)
+        parts = [_names(0, results)]
+        for count in (len(a), len(b), len(c)):
+            parts.append(_names(after, count))
+            after += count
+        parts += [f"${after + index}, {{{choice}}}" for index, (_, choice) in enumerate(scales)]
+        inputs = [factor.constraint] * (len(a) + len(b)) + [str(index) for index in range(results)]
+        constraints = [f"={sum.constraint}"] * results + inputs + ["r"] * len(scales)
+        type = struct([sum.type] * results)
+        text = f"mma.sync.aligned.{self.instruction.name} {', '.join(parts)};"
+        return self.lowerer.extract(type, self.lowerer.assembly(type, text, ",".join(constraints), given), results)
+
+    def registers(self) -> list[str]:
+        """The elements of the sum, by register."""
+        found = list(self._elements)
+        for key, value in self._packed.items():
+            elements = elements_of(self.lowerer, self._element, value, len(key)) if len(key) > 1 else [value]
+            for register, element in zip(key, elements, strict=True):
+                found[register] = element
+        own = places_of_copies(self.sums)
+        return [found[own[register]] for register in range(len(found))]
+
+
+def _names(start: int, count: int) -> str:
+    return f"{{{', '.join(f'${start + index}' for index in range(count))}}}"
+
+
+def places_of_copies(sums: Sums) -> list[int]:
+    """Per register of the sum the one that the product was written to."""
+    layout = sums.layout
+    return [sums.places[layout.apply(register=register)] for register in range(layout.in_size("register"))]

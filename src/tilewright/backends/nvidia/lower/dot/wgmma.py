@@ -1,0 +1,322 @@
+"""`ttng.warp_group_dot` on `wgmma`: four warps multiply 64 rows, and go on while the matrix unit computes.
+
+    %d = ttng.warp_group_dot %a, %b, %c {isAsync = true} : !ttg.memdesc<64x16xf16> * !ttg.memdesc<16x64xf16> -> …
+
+        wgmma.fence.sync.aligned;
+        wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {$0, …, $31}, $64, $65, 1, 1, 1, 0, 1;
+        wgmma.commit_group.sync.aligned;
+
+    %e = ttng.warp_group_dot_wait %d {pendings = 1 : i32}
+
+        wgmma.wait_group.sync.aligned 1;            with the registers of the sum as operands: nobody reads them before
+
+The second factor is in shared memory, the first one there or in registers; a descriptor says where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.backends.llvm.spelling import literal
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory
+from tilewright.backends.nvidia.lower.dot.fragments import elements_of, places, word_of
+from tilewright.backends.nvidia.lower.dot.instructions import FP8, SUMS, WIDTHS, Register, kind_of, sum_kind
+from tilewright.backends.nvidia.lower.dot.matrix_descriptors import Tile
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.operands import operand_groups
+from tilewright.ir.types import MemDescType, TensorType, Type
+from tilewright.layouts.encodings import NvidiaMma, encoding
+
+ROWS_OF_A_WARP, WARPS = 16, 4
+WARPS_OF_A_GROUP = 2
+"""Bits of the warp that count the warps of a group."""
+WITH_DIRECTION = frozenset({"f16", "bf16"})
+"""What can be read along or across what is summed over."""
+INTEGERS = frozenset({"s8"})
+WORD = 32
+
+
+def lower_warp_group_dot(lowerer: Lowerer, op: Op) -> None:
+    """Write a `ttng.warp_group_dot`."""
+    product = _Product(lowerer, op)
+    product.start()
+    product.multiply()
+    if op.attributes.get("isAsync") is not True:
+        product.wait()
+    lowerer.bind(op.result, product.elements())
+
+
+def lower_wait(lowerer: Lowerer, op: Op) -> None:
+    """Write a `ttng.warp_group_dot_wait`: the tiles among its operands can be read behind it."""
+    pendings = op.attributes["pendings"]
+    assert isinstance(pendings, Number), "pendings is a number"
+    tiles = [value for value in op.operands if isinstance(value.type, TensorType)]
+    words = {value: _Words.of(lowerer, value.type, lowerer.registers(value)) for value in tiles}
+    _wait_for(lowerer, list(words.values()), int(pendings.value))
+    for given, result in zip(op.operands, op.results, strict=True):
+        if given in words:
+            lowerer.bind(result, words[given].elements())
+        else:
+            lowerer.bind_buffer(result, lowerer.buffer(given))
+
+
+@dataclass
+class _Words:
+    """A sum in the registers that the instruction takes: two elements of 16 bits share one.
+
+    Attributes:
+        lowerer: where code goes.
+        element: the LLVM type of an element.
+        kind: what the registers are.
+        values: of the registers.
+    """
+
+    lowerer: Lowerer
+    element: str
+    kind: Register
+    values: list[str]
+
+    @classmethod
+    def of(cls, lowerer: Lowerer, type: Type, elements: Sequence[str]) -> _Words:
+        """These elements of a tile of this type."""
+        element, kind = lowerer.element(type), SUMS[sum_kind(type.scalar)]
+        if kind.elements == 1:
+            return cls(lowerer, element, kind, list(elements))
+        starts = range(0, len(elements), kind.elements)
+        words = [word_of(lowerer, element, elements[at : at + kind.elements]) for at in starts]
+        return cls(lowerer, element, kind, words)
+
+    def unset(self) -> _Words:
+        """A sum of this form whose registers nobody has written."""
+        return replace(self, values=["poison"] * len(self.values))
+
+    def elements(self) -> list[str]:
+        """One value for each element."""
+        count = self.kind.elements
+        if count == 1:
+            return list(self.values)
+        return [one for word in self.values for one in elements_of(self.lowerer, self.element, word, count)]
+
+
+def _wait_for(lowerer: Lowerer, sums: Sequence[_Words], pendings: int) -> None:
+    """Until at most so many groups of instructions are under way; these sums are complete then."""
+    kinds = [sum.kind for sum in sums for _ in sum.values]
+    values = [value for sum in sums for value in sum.values]
+    given: list[Typed] = [(kind.type, value) for kind, value in zip(kinds, values, strict=True)]
+    constraints = [f"={kind.constraint}" for kind in kinds] + [str(index) for index in range(len(kinds))]
+    type = struct([kind.type for kind in kinds])
+    text = f"wgmma.wait_group.sync.aligned {pendings};"
+    done = lowerer.assembly(type, text, ",".join(constraints), given)
+    found = iter(lowerer.extract(type, done, len(kinds)) if kinds else ())
+    for sum in sums:
+        sum.values = [next(found) for _ in sum.values]
+
+
+class _Product:
+    """A product being written."""
+
+    def __init__(self, lowerer: Lowerer, op: Op) -> None:
+        self.lowerer, self.op = lowerer, op
+        groups = operand_groups(op)
+        (self.a,), (self.b,), (self.c,) = groups["a"], groups["b"], groups["c"]
+        self.flag = groups["useC"][0] if groups["useC"] else None
+        result = op.result.type
+        assert isinstance(result, TensorType), "the sum is a tile"
+        mma = encoding(result.encoding or "")
+        assert isinstance(mma, NvidiaMma), "the sum has the layout of the instruction"
+        _, self.columns, self.depth = mma.instr_shape
+        self.rows = ROWS_OF_A_WARP * WARPS
+        self.sum_type, self.kind_a, self.kind_b = result, kind_of(self.a.type.scalar), kind_of(self.b.type.scalar)
+        self.tiles = _tiles(lowerer, op.result, self.columns)
+        c = lowerer.registers(self.c)
+        self.from_zero = set(c) <= {literal(0, lowerer.element(result))}
+        self.sums = {at: _Words.of(lowerer, result, [c[r] for r in own]) for at, own in self.tiles.items()}
+
+    # ---- the steps ----
+
+    def start(self) -> None:
+        """What is in registers is there before the first instruction."""
+        layout = self.lowerer.layout(self.op.result)
+        warps = layout.bases["warp"]
+        shared = range(WARPS_OF_A_GROUP)
+        by_axis = [[0 if bit in shared else row[axis] for bit, row in enumerate(warps)] for axis in (0, 1)]
+        right = Tile(1, self.columns, self.depth)
+        self.right = FactorInMemory(self.lowerer, self.b, right, groups=by_axis[1])
+        self.left: FactorInMemory | _FactorInRegisters
+        if isinstance(self.a.type, MemDescType):
+            left = Tile(0, self.rows, self.depth)
+            self.left = FactorInMemory(self.lowerer, self.a, left, groups=by_axis[0])
+        else:
+            self.left = _FactorInRegisters(self.lowerer, self.a, self.depth)
+        self._fence()
+
+    def _fence(self) -> None:
+        self.lowerer.w.call_void("llvm.nvvm.wgmma.fence.sync.aligned", [])
+
+    def _commit(self) -> None:
+        self.lowerer.w.call_void("llvm.nvvm.wgmma.commit_group.sync.aligned", [])
+
+    def multiply(self) -> None:
+        """All instructions."""
+        if self._partial_sums:
+            self._add_partial_sums()
+            return
+        flag = "" if self.flag is None else self.lowerer.scalar(self.flag)
+        for at, sum in self.sums.items():
+            use = "0" if self.from_zero else flag or "1"
+            for k in range(0, self._k, self.depth):
+                sum.values = self._instruction(at, k, sum.values, use)
+                use = "1"
+        self._commit()
+
+    def wait(self) -> None:
+        """The sums are complete."""
+        _wait_for(self.lowerer, list(self.sums.values()), 0)
+
+    def elements(self) -> list[str]:
+        """The sum, by register."""
+        own: dict[int, str] = {}
+        for at, sum in self.sums.items():
+            own.update(zip(self.tiles[at], sum.elements(), strict=True))
+        layout = self.lowerer.layout(self.op.result)
+        first = places(layout)
+        return [own[first[layout.apply(register=register)]] for register in range(layout.in_size("register"))]
+
+    @property
+    def _k(self) -> int:
+        return (self.a.type.shape or ())[1]
+
+    # ---- sums of fp8 ----
+
+    @property
+    def _imprecise(self) -> int:
+        """How many products of fp8 may be added in the matrix unit, which does it with less precision than f32."""
+        limit = self.op.attributes.get("maxNumImpreciseAcc")
+        return int(limit.value) if isinstance(limit, Number) else 0
+
+    @property
+    def _partial_sums(self) -> bool:
+        return self.kind_a in FP8 and self.sum_type.scalar.text == "f32" and self._imprecise <= self._k
+
+    def _add_partial_sums(self) -> None:
+        """Sums of so many products as allowed, each from zero, which the program adds up."""
+        step = max(self._imprecise // self.depth, 1) * self.depth
+        for first in range(0, self._k, step):
+            if first:
+                self._fence()
+            parts = {at: sum.unset() for at, sum in self.sums.items()}
+            for at, part in parts.items():
+                use = "0"
+                for k in range(first, min(first + step, self._k), self.depth):
+                    part.values = self._instruction(at, k, part.values, use)
+                    use = "1"
+            self._commit()
+            _wait_for(self.lowerer, list(parts.values()), 0)
+            for at, part in parts.items():
+                self.sums[at].values = self._added(self.sums[at].values, part.values, keep=bool(first))
+
+    def _added(self, sums: Sequence[str], parts: Sequence[str], *, keep: bool) -> list[str]:
+        w = self.lowerer.w
+        if not keep and self.from_zero:
+            return list(parts)
+        if not keep and self.flag is not None:
+            flag = self.lowerer.scalar(self.flag)
+            sums = [w.emit(f"select i1 {flag}, float {sum}, float {literal(0, 'float')}") for sum in sums]
+        return [w.emit(f"fadd float {sum}, {part}") for sum, part in zip(sums, parts, strict=True)]
+
+    # ---- one instruction ----
+
+    def _instruction(self, at: tuple[int, int], k: int, sums: Sequence[str], use: str) -> list[str]:
+        """Multiply and add; `use` says whether to `sums`, and is 0, 1 or an i1."""
+        kind, count = SUMS[sum_kind(self.sum_type.scalar)], len(sums)
+        row, column = at
+        constraints, given = [f"={kind.constraint}"] * count, list[Typed]()
+        names = [f"{{{', '.join(f'${index}' for index in range(count))}}}"]
+        left = self.left.at(row, k)
+        inputs: list[tuple[str, Typed]] = []
+        if use != "0":
+            inputs += [(str(index), (kind.type, value)) for index, value in enumerate(sums)]
+        after = count + len(inputs)
+        if isinstance(left, str):
+            inputs.append(("l", ("i64", left)))
+            names.append(f"${after}")
+        else:
+            inputs += [("r", ("i32", word)) for word in left]
+            names.append(f"{{{', '.join(f'${after + index}' for index in range(len(left)))}}}")
+        inputs.append(("l", ("i64", self.right.at(column, k))))
+        names.append(f"${count + len(inputs) - 1}")
+        if use.startswith("%"):
+            inputs.append(("b", ("i1", use)))
+            names.append(f"${count + len(inputs) - 1}")
+        else:
+            names.append(use)
+        constraints += [constraint for constraint, _ in inputs]
+        given += [value for _, value in inputs]
+        text = f"{self._name} {', '.join([*names, *self._modifiers()])};"
+        type = struct([kind.type] * count)
+        return self.lowerer.extract(type, self.lowerer.assembly(type, text, ",".join(constraints), given), count)
+
+    @property
+    def _name(self) -> str:
+        shape = f"m{self.rows}n{self.columns}k{self.depth}"
+        kinds = f"{sum_kind(self.sum_type.scalar)}.{self.kind_a}.{self.kind_b}"
+        return f"wgmma.mma_async.sync.aligned.{shape}.{kinds}"
+
+    def _modifiers(self) -> list[str]:
+        """Signs of the factors, and whether each is read across what is summed over."""
+        if self.kind_a in INTEGERS:
+            return []
+        signs = ["1", "1"]
+        if self.kind_a not in WITH_DIRECTION:
+            return signs
+        factors = [factor for factor in (self.left, self.right) if isinstance(factor, FactorInMemory)]
+        return signs + [str(int(factor.descriptor.across)) for factor in factors]
+
+
+def _tiles(lowerer: Lowerer, sum: Value, columns: int) -> dict[tuple[int, int], list[int]]:
+    """The registers of each instruction's sum in its order, by the coordinates of its first element."""
+    registers = places(lowerer.layout(sum))
+    found: dict[tuple[int, int], list[int]] = {}
+    left = set(registers)
+    for m, n in sorted(registers):
+        if (m, n) not in left:
+            continue
+        order = [(m + 8 * (index // 2 % 2), n + index // 4 * 8 + index % 2) for index in range(columns // 2)]
+        found[m, n] = [registers[place] for place in order]
+        left -= set(order)
+    return found
+
+
+class _FactorInRegisters:
+    """The left factor in registers: four words for each instruction."""
+
+    def __init__(self, lowerer: Lowerer, value: Value, depth: int) -> None:
+        self.lowerer, self.depth = lowerer, depth
+        self._registers, self._places = lowerer.registers(value), places(lowerer.layout(value))
+        self._element = lowerer.element(value.type)
+        self._per_word = WORD // WIDTHS[kind_of(value.type.scalar)]
+        self._moved: dict[tuple[int, int], str] = {}
+        for place in sorted(self._places):
+            if place[1] % self._per_word == 0:
+                self._moved[place[0], place[1]] = self._word(*place)
+
+    def _word(self, row: int, depth: int) -> str:
+        """A register of its own: instructions that are still under way may read those that are computed next."""
+        registers = [self._registers[self._places[row, depth + index]] for index in range(self._per_word)]
+        word = word_of(self.lowerer, self._element, registers)
+        return self.lowerer.assembly("i32", "mov.b32 $0, $1;", "=r,r", [("i32", word)])
+
+    def at(self, row: int, depth: int) -> list[str]:
+        """The words of the instruction that begins there."""
+        half = self.depth // 2
+        return [self._moved[row + 8 * (index % 2), depth + half * (index // 2)] for index in range(4)]
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttng.warp_group_dot": lower_warp_group_dot,
+    "ttng.warp_group_dot_wait": lower_wait,
+}
