@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
 from tilewright.backends.nvidia.lower.access_plan import MOST_WORDS, WORD, Move, Plan, Unit
-from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, struct
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
 from tilewright.backends.nvidia.lower.words import Words
 
 BYTE = 8
@@ -58,7 +58,7 @@ def address(lowerer: Lowerer, plan: Plan, register: int, where: Bytes) -> tuple[
     if fixed := total & running:
         thread = w.emit(f"xor i32 {thread}, {fixed}")
     thread, added = with_holes(lowerer, thread, total & ~running, where.pads)
-    pointer = SHARED if thread == "0" else offset(lowerer, SHARED, thread)
+    pointer = lowerer.shared_base if thread == "0" else offset(lowerer, lowerer.shared_base, thread)
     if _is_number(where.base):
         return pointer, added + int(where.base)
     return offset(lowerer, pointer, where.base), added
