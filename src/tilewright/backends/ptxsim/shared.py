@@ -41,6 +41,7 @@ class SharedMemory:
         initialised: per byte, has it a value?
         pending: per byte, asynchronous copies that will still write it.
         in_use: per byte, asynchronous instructions that still read it.
+        unfenced: per byte, stored by a thread, and no fence lets asynchronous engines see it.
     """
 
     def __init__(self, ctas: int, size: int, *, cluster: int, clocks: Clocks, checks: bool) -> None:
@@ -52,6 +53,7 @@ class SharedMemory:
         self.initialised = np.zeros(total, bool)
         self.pending = np.zeros(total, np.int32)
         self.in_use = np.zeros(total, np.int32)
+        self.unfenced = np.zeros(total, bool)
         self._any_pending = self._any_in_use = 0
         # The warp of the last write below, its time above bit _WARP_BITS.
         self._written = np.zeros(total, np.int64)
@@ -127,7 +129,7 @@ class SharedMemory:
 
     def note_write(self, index: Array, warps: Array) -> None:
         """Remember that warps have stored bytes."""
-        self.initialised[index] = True
+        self.initialised[index] = self.unfenced[index] = True
         self._written[index] = (self.clocks.time << _WARP_BITS) | (warps % self.clocks.peers)
         self._readers[index] = 0
         self._read_time[index] = 0
@@ -200,3 +202,42 @@ class SharedMemory:
         """The instruction has read them. Call `note_read` for the warp that has waited for it."""
         np.subtract.at(self.in_use, index, 1)
         self._any_in_use -= len(index)
+
+    def engine_read(self, index: Array, warps: Array) -> Fault | None:
+        """What is wrong with an engine's read of bytes that it does for all of these warps."""
+        if not self.initialised[index].all():
+            return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
+        if self._any_pending and self.pending[index].any():
+            return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
+        if not self.checks:
+            return None
+        for warp in warps:
+            conflict = self._unordered_writes(index, np.full(len(index), warp))
+            if conflict is not None:
+                writer = int(self._written[index[conflict]]) & ((1 << _WARP_BITS) - 1)
+                text = f"an asynchronous instruction of warp {warp} reads shared memory that warp {writer} has stored"
+                return Fault("race", f"{text}, with no barrier between", conflict)
+        if self.unfenced[index].any():
+            text = "an asynchronous instruction reads shared memory that threads have stored, with no fence.proxy.async"
+            return Fault("race", text, int(self.unfenced[index].argmax()))
+        return None
+
+    def note_read_by_all(self, index: Array, warps: Array) -> None:
+        """As `note_read`, for bytes that every one of the warps has read."""
+        bits = np.bitwise_or.reduce(np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64))
+        times, ordered = self._read_time[index], self.clocks.floor[warps].min()
+        fresh = (times <= ordered) & (times != self.clocks.time)
+        self._readers[index] = np.where(fresh, bits, self._readers[index] | bits)
+        self._read_time[index] = self.clocks.time
+
+    def fence(self, warps: Array) -> None:
+        """Asynchronous engines see from now on what these warps have stored, and what they know to be stored."""
+        open_ = np.flatnonzero(self.unfenced)
+        written = self._written[open_]
+        writers, times = written & ((1 << _WARP_BITS) - 1), written >> _WARP_BITS
+        cluster = open_ // self.stride // self.cluster
+        for warp in warps:
+            mine = (warp // self.clocks.peers == cluster) & (
+                (writers == warp % self.clocks.peers) | (times <= self.clocks.known[warp, writers])
+            )
+            self.unfenced[open_[mine]] = False

@@ -1,0 +1,166 @@
+"""Copies of single threads from global to shared memory that land when they are waited for.
+
+    cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;      cp.async.commit_group;      cp.async.wait_group 2;
+    cp.async.mbarrier.arrive.noinc.shared.b64 [%r3];
+
+The source is read when the copy is issued; bytes behind the size operand are zero. Until a wait covers the copy its
+bytes belong to it: whoever touches them races with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
+from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID
+from tilewright.backends.ptxsim.syntax import Immediate, Instruction
+from tilewright.backends.ptxsim.value_types import Array, Mask
+
+
+@dataclass
+class Copy:
+    """Copies that one instruction has issued.
+
+    Attributes:
+        lanes: who issued them.
+        index: bytes of shared memory: (lane, byte).
+        content: what will stand there.
+        group: per lane of `lanes`, the number of its group.
+        landed: per lane of `lanes`.
+    """
+
+    lanes: Array
+    index: Array
+    content: Array
+    group: Array
+    landed: Array
+
+
+class AsyncCopies:
+    """The copies in flight of all lanes."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.flying: list[Copy] = []
+        self.open_group = np.zeros(machine.lanes, np.int64)
+
+    def issue(self, lanes: Array, index: Array, content: Array) -> None:
+        """Lanes issue copies, which have been checked."""
+        self.machine.shared.hold_for_write(index.ravel())
+        group = self.open_group[lanes]
+        self.flying.append(Copy(lanes, index, content, group, np.zeros(len(lanes), bool)))
+
+    def commit(self, lanes: Array) -> None:
+        """What lanes have issued since the last commit is a group."""
+        self.open_group[lanes] += 1
+
+    def land(self, lanes: Array, first_kept: Array) -> None:
+        """Land the copies of lanes whose group is below `first_kept`, a number for each lane of the machine."""
+        waiting = np.zeros(self.machine.lanes, bool)
+        waiting[lanes] = True
+        for copy in self.flying:
+            done = waiting[copy.lanes] & (copy.group < first_kept[copy.lanes]) & ~copy.landed
+            if done.any():
+                self._store(copy, done)
+        self.flying = [copy for copy in self.flying if not copy.landed.all()]
+
+    def _store(self, copy: Copy, done: Array) -> None:
+        machine, index = self.machine, copy.index[done]
+        machine.shared.end_write(index.ravel())
+        machine.shared.data[index] = copy.content[done]
+        machine.shared.note_write(index.ravel(), np.repeat(machine.warp[copy.lanes[done]], index.shape[1]))
+        machine.changes += 1
+        copy.landed |= done
+
+
+def decode_copy(instruction: Instruction, code: Decoder) -> Run:
+    """cp.async.{ca, cg}.shared.global [to], [from], bytes{, bytes of the source | ignore it}{, policy}."""
+    to, source = code.address(instruction.operands[0]), code.address(instruction.operands[1])
+    assert isinstance(instruction.operands[2], Immediate), "the size of a copy is a number of the text"
+    width = int(instruction.operands[2].text, 0)
+    hinted = any("cache_hint" in part for part in instruction.parts)
+    rest = instruction.operands[3 : len(instruction.operands) - hinted]
+    size = code.source(rest[0], "u32") if rest else None
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        index = locate_shared(machine, lanes_of(to(machine), lanes, machine), lanes, width, "asynchronous copy")
+        check_shared(machine, index, lanes, width, "write")
+        content = _content(machine, lanes_of(source(machine), lanes, machine), lanes, width, size)
+        machine.family(AsyncCopies).issue(lanes, index[:, None] + np.arange(width), content)
+
+    return run
+
+
+def _content(machine: Machine, addresses: Array, lanes: Array, width: int, size: Read | None) -> Array:
+    """The bytes to copy: (lane, byte); bytes that are not read are zero, and their addresses are not looked at."""
+    byte = np.arange(width)
+    read = np.full(len(lanes), width) if size is None else lanes_of(size(machine), lanes, machine).astype(np.int64)
+    if (read > width).any():
+        lane = int(lanes[(read > width).argmax()])
+        machine.fail("out of bounds", f"the copy reads more than the {width} bytes that it writes", lane)
+    some = read > 0
+    memory, offsets = machine.memory, addresses - BASE
+    machine.check(memory.fault(offsets[read == width], width, "load", needs=VALID | INITIALISED), lanes[read == width])
+    partly = some & (read < width)
+    if partly.any():
+        inside = byte < read[partly][:, None]
+        each = (offsets[partly][:, None] + byte)[inside]
+        owners = np.repeat(lanes[partly], inside.sum(axis=1))
+        machine.check(memory.fault(each, 1, "load", needs=VALID | INITIALISED), owners)
+    content = np.zeros((len(lanes), width), np.uint8)
+    taken = byte < read[:, None]
+    content[taken] = memory.views[1][(offsets[:, None] + byte)[taken]]
+    return content
+
+
+def decode_commit(_: Instruction, code: Decoder) -> Run:
+    def run(machine: Machine, active: Mask) -> None:
+        machine.family(AsyncCopies).commit(machine.active_lanes(active))
+
+    return run
+
+
+def decode_wait(instruction: Instruction, code: Decoder) -> Run:
+    """cp.async.wait_group n: all but the newest n groups have landed; wait_all: all copies have."""
+    operand = instruction.operands[0] if instruction.operands else None
+    kept = int(operand.text, 0) if isinstance(operand, Immediate) else -1
+
+    def run(machine: Machine, active: Mask) -> None:
+        copies = machine.family(AsyncCopies)
+        copies.land(machine.active_lanes(active), copies.open_group - kept)
+
+    return run
+
+
+def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
+    """cp.async.mbarrier.arrive{.noinc}: the mbarrier is told when all copies so far have landed."""
+    address = code.address(instruction.operands[0])
+    counted = not instruction.has("noinc")
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        barriers, copies = machine.family(MBarriers), machine.family(AsyncCopies)
+        issued = copies.open_group.copy()
+        for lane, key in zip(lanes, located_barriers(machine, address(machine), lanes), strict=True):
+            if counted:
+                barriers.at(key, int(lane)).pending += 1
+            barriers.arrive_later(key, int(lane), partial(copies.land, np.array([lane]), issued + 1))
+
+    return run
+
+
+HANDLERS: Handlers = {
+    "cp.async": decode_copy,
+    "cp.async.commit_group": decode_commit,
+    "cp.async.wait_group": decode_wait,
+    "cp.async.wait_all": decode_wait,
+    "cp.async.mbarrier": decode_arrive,
+}

@@ -1,0 +1,267 @@
+"""Barriers in shared memory that count arrivals and bytes.
+
+    mbarrier.init.shared::cta.b64 [%r1], 1;                    mbarrier.inval.shared::cta.b64 [%r1];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 4096;  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;
+
+A phase ends when all arrivals of it have come and no bytes are outstanding. What asynchronous instructions do lands as
+late as it may: not before somebody looks at a phase that cannot end without it, and that first look is in vain.
+Whoever sees the end of a phase has waited for all who arrived in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.spaces import WINDOWS
+from tilewright.backends.ptxsim.syntax import Address, Instruction, Operand
+from tilewright.backends.ptxsim.value_types import Array, Mask
+
+WIDTH = 8
+LARGEST_COUNT = (1 << 20) - 1
+Key: TypeAlias = int
+"""The index of the barrier's first byte among all bytes of shared memory."""
+
+
+@dataclass
+class Barrier:
+    """One barrier.
+
+    Attributes:
+        count: arrivals of a phase.
+        pending: arrivals that are still to come in this one.
+        bytes: that are expected and have not come; negative while they come before they are expected.
+        phase: how many phases have ended.
+        seen: what those know who arrived in this phase, for `Clocks.join`.
+        ended: the same of the phase before.
+        landings: what asynchronous instructions still have to do here, in order.
+    """
+
+    count: int
+    pending: int
+    seen: Array
+    ended: Array
+    bytes: int = 0
+    phase: int = 0
+    landings: list[Callable[[], None]] = field(default_factory=list)
+
+
+class MBarriers:
+    """All barriers of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.barriers: dict[Key, Barrier] = {}
+        machine.at_end.append(self.land_all)
+
+    def at(self, key: Key, lane: int) -> Barrier:
+        """The barrier that a lane uses.
+
+        Raises:
+            SimulationError: there is none.
+        """
+        found = self.barriers.get(key)
+        if found is None:
+            self.machine.fail("mbarrier", "there is no initialised mbarrier at this address", lane)
+        return found
+
+    def initialise(self, key: Key, count: int, lane: int) -> None:
+        """Make a barrier for so many arrivals a phase."""
+        if not 1 <= count <= LARGEST_COUNT:
+            self.machine.fail("mbarrier", f"an mbarrier counts 1 to {LARGEST_COUNT} arrivals, not {count}", lane)
+        if key in self.barriers:
+            self.machine.fail("mbarrier", "there is an mbarrier already, which nobody has invalidated", lane)
+        nothing = np.zeros(self.machine.clocks.peers, np.int64)
+        self.barriers[key] = Barrier(count, count, nothing, nothing)
+
+    def invalidate(self, key: Key, lane: int) -> None:
+        """The barrier's bytes are free again."""
+        barrier = self.at(key, lane)
+        if barrier.landings or barrier.bytes:
+            self.machine.fail("mbarrier", "an asynchronous instruction will still signal this mbarrier", lane)
+        del self.barriers[key]
+
+    def expect(self, key: Key, size: int, lane: int) -> None:
+        """So many more bytes belong to this phase."""
+        self.at(key, lane).bytes += size
+
+    def arrive(self, key: Key, lane: int, count: int = 1) -> None:
+        """A lane arrives, `count` times."""
+        self._arrive(key, lane, count, self.machine.clocks.publish([self.machine.warp[lane]]))
+
+    def arrive_later(self, key: Key, lane: int, land: Callable[[], None]) -> None:
+        """An asynchronous instruction of a lane will do something, and arrive then."""
+        known = self.machine.clocks.publish([self.machine.warp[lane]])
+
+        def finish() -> None:
+            land()
+            self._arrive(key, lane, 1, known)
+
+        self.at(key, lane).landings.append(finish)
+
+    def bytes_later(self, key: Key, lane: int, size: int, land: Callable[[], None]) -> None:
+        """An asynchronous copy of a lane will do something, and bring so many bytes then."""
+        self.at(key, lane)
+
+        def finish() -> None:
+            barrier = self.at(key, lane)
+            land()
+            barrier.bytes -= size
+            # The copy's stores count as the lane's own, which have just happened.
+            barrier.seen = np.maximum(barrier.seen, self.machine.clocks.publish([self.machine.warp[lane]]))
+            self._complete(barrier)
+
+        self.at(key, lane).landings.append(finish)
+
+    def _arrive(self, key: Key, lane: int, count: int, known: Array) -> None:
+        barrier = self.at(key, lane)
+        if count > barrier.pending:
+            text = f"{count} arrivals at an mbarrier that waits for {barrier.pending} more in this phase"
+            self.machine.fail("mbarrier", text, lane)
+        barrier.pending -= count
+        barrier.seen = np.maximum(barrier.seen, known)
+        self._complete(barrier)
+
+    def _complete(self, barrier: Barrier) -> None:
+        if barrier.pending or barrier.bytes:
+            return
+        barrier.phase += 1
+        barrier.pending = barrier.count
+        barrier.ended, barrier.seen = barrier.seen, np.zeros_like(barrier.seen)
+        self.machine.changes += 1
+
+    def has_ended(self, key: Key, lane: int, parity: int) -> bool:
+        """Has the phase of this parity ended? A look in vain lets asynchronous instructions land."""
+        barrier = self.at(key, lane)
+        if barrier.phase % 2 != parity:
+            return True
+        self.land(barrier)
+        self.machine.polled = True
+        return False
+
+    def land(self, barrier: Barrier) -> None:
+        """Let all asynchronous instructions that signal this barrier finish."""
+        while barrier.landings:
+            barrier.landings.pop(0)()
+            self.machine.changes += 1
+
+    def land_all(self) -> None:
+        """At the end of the kernel everything lands."""
+        for barrier in self.barriers.values():
+            self.land(barrier)
+
+
+def located_barriers(machine: Machine, addresses: Array, lanes: Array) -> Sequence[Key]:
+    """The barriers that lanes name by the addresses of all lanes; generic addresses of shared memory will do."""
+    chosen = lanes_of(addresses, lanes, machine)
+    start = WINDOWS["shared"]
+    inside = np.where(chosen >= start, chosen - start, chosen)
+    index: Sequence[Key] = locate_shared(machine, inside, lanes, WIDTH, "mbarrier").tolist()
+    return index
+
+
+def _keys(instruction: Instruction, operand: Operand, code: Decoder) -> Callable[[Machine, Array], Sequence[Key]]:
+    address = code.address(operand)
+
+    def keys(machine: Machine, lanes: Array) -> Sequence[Key]:
+        return located_barriers(machine, address(machine), lanes)
+
+    return keys
+
+
+def decode_init(instruction: Instruction, code: Decoder) -> Run:
+    keys = _keys(instruction, instruction.operands[0], code)
+    count = code.source(instruction.operands[1], "u32")
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        found, counts = keys(machine, lanes), lanes_of(count(machine), lanes, machine)
+        check_shared(machine, np.array(found), lanes, WIDTH, "write")
+        for key, lane, number in zip(found, lanes, counts, strict=True):
+            machine.family(MBarriers).initialise(key, int(number), int(lane))
+
+    return run
+
+
+def decode_invalidate(instruction: Instruction, code: Decoder) -> Run:
+    keys = _keys(instruction, instruction.operands[0], code)
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        found = keys(machine, lanes)
+        check_shared(machine, np.array(found), lanes, WIDTH, "write")
+        for key, lane in zip(found, lanes, strict=True):
+            machine.family(MBarriers).invalidate(key, int(lane))
+            machine.shared.initialised[key : key + WIDTH] = False
+
+    return run
+
+
+def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
+    """mbarrier.{arrive, arrive_drop}{.expect_tx} state, [barrier]{, number}; mbarrier.expect_tx [barrier], bytes."""
+    operands = instruction.operands
+    arrives, expects = instruction.parts[1] != "expect_tx", instruction.has("expect_tx")
+    drops = instruction.parts[1] == "arrive_drop"
+    has_state = not isinstance(operands[0], Address)
+    write = code.target(operands[0], "b64") if has_state else None
+    place, *numbers = operands[has_state:]
+    keys = _keys(instruction, place, code)
+    number = code.source(numbers[0], "u32") if numbers else None
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        barriers, found = machine.family(MBarriers), keys(machine, lanes)
+        check_shared(machine, np.array(found), lanes, WIDTH, "read")
+        counts = np.ones(len(lanes), np.int64) if number is None else lanes_of(number(machine), lanes, machine)
+        phases = np.array(
+            [barriers.at(key, int(lane)).phase for key, lane in zip(found, lanes, strict=True)], np.uint64
+        )
+        for key, lane, value in zip(found, lanes.tolist(), counts.tolist(), strict=True):
+            if expects:
+                barriers.expect(key, value, lane)
+            if arrives:
+                barriers.at(key, lane).count -= drops
+                barriers.arrive(key, lane, 1 if expects else value)
+        if write is not None:
+            write(machine, active, machine.spread(phases, lanes))
+
+    return run
+
+
+def decode_wait(instruction: Instruction, code: Decoder) -> Run:
+    """mbarrier.{test_wait, try_wait}{.parity}… p, [barrier], state or parity{, time}."""
+    write = code.target(instruction.operands[0], "pred")
+    keys = _keys(instruction, instruction.operands[1], code)
+    awaited = code.source(instruction.operands[2], "b32" if instruction.has("parity") else "b64")
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        barriers, found = machine.family(MBarriers), keys(machine, lanes)
+        check_shared(machine, np.array(found), lanes, WIDTH, "read")
+        parities = (lanes_of(awaited(machine), lanes, machine) & 1).tolist()
+        looks = dict(zip(zip(found, parities, strict=True), lanes.tolist(), strict=True))
+        over = {(key, parity): barriers.has_ended(key, lane, parity) for (key, parity), lane in looks.items()}
+        ended = np.array([over[look] for look in zip(found, parities, strict=True)])
+        for key, warp in set(zip(np.array(found)[ended].tolist(), machine.warp[lanes[ended]].tolist(), strict=True)):
+            machine.clocks.join([warp], barriers.barriers[key].ended)
+        write(machine, active, machine.spread(ended, lanes))
+
+    return run
+
+
+HANDLERS: Handlers = {
+    "mbarrier.init": decode_init,
+    "mbarrier.inval": decode_invalidate,
+    "mbarrier.arrive": decode_arrive,
+    "mbarrier.arrive_drop": decode_arrive,
+    "mbarrier.expect_tx": decode_arrive,
+    "mbarrier.test_wait": decode_wait,
+    "mbarrier.try_wait": decode_wait,
+}

@@ -1,0 +1,121 @@
+"""What a warp finds out about the values of its lanes: match, redux, elect.
+
+    match.any.sync.b32 %r2, %r1, -1;      match.all.sync.b64 %r2|%p1, %rd1, -1;
+    redux.sync.max.s32 %r2, %r1, -1;      redux.sync.min.abs.NaN.f32 %f2, %f1, -1;
+    elect.sync %r2|%p1, -1;
+
+The elected lane is the lowest of the members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.cta_barriers import require_members
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers
+from tilewright.backends.ptxsim.machine import WARP, Machine
+from tilewright.backends.ptxsim.shuffles import ballot
+from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.backends.ptxsim.value_types import Array, Mask
+
+_INTEGERS: dict[str, Callable[..., Array]] = {
+    "add": np.add.reduce,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
+    "and": np.bitwise_and.reduce,
+    "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce,
+}
+_FLOATS: dict[tuple[str, bool], Callable[..., Array]] = {
+    ("min", True): np.minimum.reduce,
+    ("max", True): np.maximum.reduce,
+    ("min", False): np.fmin.reduce,
+    ("max", False): np.fmax.reduce,
+}
+
+
+def match_any(values: Array, members: Array) -> Array:
+    """By warp and lane: the members of the warp that have the same value, as bits."""
+    same = (values[:, :, None] == values[:, None, :]) & members[:, None, :]
+    return ballot(same.reshape(-1, WARP)).reshape(values.shape)
+
+
+def match_all(values: Array, members: Array) -> tuple[Array, Array]:
+    """By warp and lane: all members as bits if they have one value, else 0; and whether they have."""
+    found, everyone = match_any(values, members), ballot(members)[:, None]
+    agree = ((found == everyone) | ~members).all(axis=1, keepdims=True)
+    agree = np.broadcast_to(agree, found.shape)
+    return np.where(agree, everyone, np.uint32(0)), agree
+
+
+def reduced(values: Array, members: Array, function: Callable[..., Array]) -> Array:
+    """By warp and lane: one value for each warp, from its members."""
+    rows = [function(row[chosen]) if chosen.any() else row[0] for row, chosen in zip(values, members, strict=True)]
+    return np.repeat(np.array(rows, values.dtype)[:, None], WARP, axis=1)
+
+
+def _members(machine: Machine, active: Mask, named: Array) -> Array:
+    """The lanes that take part, by warp; whoever is named is here."""
+    require_members(machine, active, np.broadcast_to(named, machine.lanes))
+    return (machine.alive if active is None else active).reshape(-1, WARP)
+
+
+def _rows(machine: Machine, values: Array) -> Array:
+    found: Array = np.broadcast_to(values, machine.lanes).reshape(-1, WARP)
+    return found
+
+
+def decode_match(instruction: Instruction, code: Decoder) -> Run:
+    """match.{any, all}.sync.{b32, b64} d{|p}, a, members."""
+    write, write_agree = code.pair(instruction.operands[0], "b32", "pred")
+    read = code.source(instruction.operands[1], instruction.type)
+    named = code.source(instruction.operands[2], "b32")
+    every = instruction.has("all")
+
+    def run(machine: Machine, active: Mask) -> None:
+        members, values = _members(machine, active, named(machine)), _rows(machine, read(machine))
+        if every:
+            found, agree = match_all(values, members)
+            write_agree(machine, active, agree.ravel())
+        else:
+            found = match_any(values, members)
+        write(machine, active, found.ravel())
+
+    return run
+
+
+def decode_reduce(instruction: Instruction, code: Decoder) -> Run:
+    """redux.sync.op{.abs}{.NaN}.type d, a, members."""
+    operation, kind = instruction.parts[2], instruction.type
+    write = code.target(instruction.operands[0], kind)
+    read, named = code.source(instruction.operands[1], kind), code.source(instruction.operands[2], "b32")
+    magnitude = instruction.has("abs")
+    function: Any = _FLOATS[operation, instruction.has("NaN")] if kind == "f32" else _INTEGERS[operation]
+
+    def run(machine: Machine, active: Mask) -> None:
+        members, values = _members(machine, active, named(machine)), _rows(machine, read(machine))
+        values = np.abs(values) if magnitude else values
+        write(machine, active, reduced(values, members, function).ravel())
+
+    return run
+
+
+def decode_elect(instruction: Instruction, code: Decoder) -> Run:
+    """elect.sync d|p, members: d is the elected lane, p is true there."""
+    write, write_elected = code.pair(instruction.operands[0], "b32", "pred")
+    named = code.source(instruction.operands[1], "b32")
+
+    def run(machine: Machine, active: Mask) -> None:
+        leader = _members(machine, active, named(machine)).argmax(axis=1)
+        lanes = np.repeat(leader, WARP)
+        write(machine, active, lanes.astype(np.uint32))
+        write_elected(machine, active, machine.everyone % WARP == lanes)
+
+    return run
+
+
+HANDLERS: Handlers = {"match": decode_match, "redux": decode_reduce, "elect": decode_elect}
