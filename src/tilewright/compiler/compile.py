@@ -24,6 +24,7 @@ from tilewright.frontends.choice import make_ttir
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
+from tilewright.support.diagnostics import CompilationError, presented
 from tilewright.transforms.pipeline import normalize_ttir
 
 Replacements: TypeAlias = Callable[[str], "Stage | None"]
@@ -103,9 +104,16 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         debug=given["debug"],
         sanitize_overflow=given["sanitize_overflow"],
         dot_precision=given["default_dot_input_precision"],
+        capability=getattr(options, "capability", 0),
     )
     parameters = front_end_parameters(signature)
-    return make_ttir(kernel.fn, parameters, name=name, options=front_end, frontend=kernel.frontend)
+    try:
+        return make_ttir(kernel.fn, parameters, name=name, options=front_end, frontend=kernel.frontend)
+    except CompilationError as error:
+        shown = presented(error)
+        if shown is error:
+            raise
+        raise shown from shown.__cause__
 
 
 def _after(entered: str, stages: Mapping[str, Any]) -> Iterable[str]:

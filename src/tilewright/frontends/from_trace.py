@@ -75,6 +75,7 @@ def trace_kernel(
         dot_precision=options.dot_precision,
         checks_overflow=options.debug and options.sanitize_overflow,
         in_python=True,
+        capability=options.capability,
     )
     with context, explained(location):
         result = _called(python, *arguments_of(code, values))

@@ -3,7 +3,8 @@
     d = tl.make_tensor_descriptor(x, [m, n], [n, 1], [64, 32])
     d.store([0, 32], d.load([0, 0]))        # elements beyond the shape are padding, and are not written
 
-Loads and stores are those of block pointers that check every axis; the rest goes through tiles of pointers.
+Loads and stores are those of block pointers that check every axis; the rest goes through tiles of pointers. On devices
+with an engine that moves blocks, loads and stores are its own; see `semantics/tensor_descriptors.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from tilewright.language import memory, operations, shaping
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument
-from tilewright.semantics.memory import PADDINGS, pointee_of
+from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
+from tilewright.semantics.tensor_descriptors import engine_moves, load_block, make_descriptor, store_block
 from tilewright.semantics.types import block_type, dtype, int64
 from tilewright.support.diagnostics import SemanticError
 
@@ -112,6 +114,31 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         return pointers, mask
 
 
+class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
+    """A descriptor whose blocks an engine moves: `handle` is the descriptor as a value of the kernel."""
+
+    def __init__(self, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero") -> None:
+        super().__init__(base, shape, strides, block_shape, padding)
+        self.handle = make_descriptor(base, self.shape, self.strides, self.block_type, padding)
+
+    def load(self, offsets: Any) -> Any:
+        """The block at `offsets`; what lies outside the tensor is padding."""
+        return load_block(self.handle, self._checked(offsets), self.block_type)
+
+    def store(self, offsets: Any, value: Any) -> None:
+        """Write `value` to the block at `offsets`; what lies outside the tensor is dropped."""
+        check_writable(self.base)
+        block = operations.cast(shaping.reshape(value, self.block_shape), self.dtype)
+        store_block(self.handle, self._checked(offsets), block)
+
+    def _checked(self, offsets: Any) -> tuple[Any, ...]:
+        given: tuple[Any, ...] = unwrap_all(offsets)
+        rank = len(self.block_shape)
+        if len(given) != rank:
+            raise SemanticError(BadArgument("descriptor", "offsets", f"{len(given)} values", f"{rank}, one per axis"))
+        return given
+
+
 def make_tensor_descriptor(
     base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
 ) -> tensor_descriptor:
@@ -131,13 +158,20 @@ def make_tensor_descriptor(
         raise SemanticError(
             BadArgument("make_tensor_descriptor", "padding_option", padding, ", ".join(map(repr, PADDINGS)))
         )
-    return tensor_descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
+    return _descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
+
+
+def _descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding: str) -> tensor_descriptor:
+    by_pointers = tensor_descriptor(base, shape, strides, block_shape, padding)
+    if not engine_moves(by_pointers.block_type, by_pointers.strides):
+        return by_pointers
+    return engine_descriptor(base, shape, strides, block_shape, padding)
 
 
 def host_descriptor(parts: Any) -> tensor_descriptor:
     """The descriptor that a host passes: `parts` are its base, shape, strides, block shape and padding."""
     base, shape, strides, block_shape, padding = parts
-    return tensor_descriptor(base, shape, strides, block_shape, padding)
+    return _descriptor(base, shape, strides, block_shape, padding)
 
 
 def load_tensor_descriptor(desc: tensor_descriptor, offsets: Any) -> Any:

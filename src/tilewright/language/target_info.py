@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from tilewright.semantics.active import gpu_capability
+from tilewright.semantics.constexpr import unwrap
+from tilewright.support.named_tuple import NamedTuple
 
-def current_target() -> None:
-    """None: the language does not know the target; the back end is chosen after it."""
-    return
+
+class CurrentTarget(NamedTuple):
+    """A GPU; the names are Triton's."""
+
+    backend: str
+    arch: int
+    warp_size: int
+
+
+def current_target() -> CurrentTarget | None:
+    """The GPU that the kernel is compiled for; None for a CPU, and outside kernels."""
+    capability = gpu_capability()
+    return CurrentTarget("cuda", capability, 32) if capability else None
 
 
 def is_cuda() -> bool:
     """Whether the kernel is compiled for an NVIDIA GPU."""
-    return False
+    return gpu_capability() > 0
 
 
 def cuda_capability_geq(major: int, minor: int = 0) -> bool:
     """Whether the NVIDIA GPU has at least this compute capability."""
-    return False
+    return is_cuda() and gpu_capability() >= 10 * unwrap(major) + unwrap(minor)
 
 
 def is_hip() -> bool:
@@ -25,4 +38,4 @@ def is_hip() -> bool:
 
 def is_cpu() -> bool:
     """Whether the kernel is compiled for the CPU."""
-    return True
+    return not is_cuda()

@@ -31,9 +31,10 @@ class Context:
         dot_precision: how `dot` rounds fp32 operands when the program does not say.
         checks_overflow: whether sums, differences and products of integers assert that they fit.
         in_python: Python runs the functions of the kernel.
+        capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
     """
 
-    __slots__ = ("call", "checks_overflow", "debug", "dot_precision", "emitter", "in_python")
+    __slots__ = ("call", "capability", "checks_overflow", "debug", "dot_precision", "emitter", "in_python")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Context:
         dot_precision: str,
         checks_overflow: bool,
         in_python: bool,
+        capability: int,
     ) -> None:
         self.emitter = emitter
         self.call = call
@@ -51,6 +53,7 @@ class Context:
         self.dot_precision = dot_precision
         self.checks_overflow = checks_overflow
         self.in_python = in_python
+        self.capability = capability
 
 
 _context: ContextVar[Context] = ContextVar("context")
@@ -65,6 +68,7 @@ def emitting_into(
     dot_precision: str = "tf32",
     checks_overflow: bool = False,
     in_python: bool = False,
+    capability: int = 0,
 ) -> Iterator[Emitter]:
     """Until the end of the `with`, every operation of the language goes to `emitter`."""
     token = _context.set(
@@ -75,6 +79,7 @@ def emitting_into(
             dot_precision=dot_precision,
             checks_overflow=checks_overflow,
             in_python=in_python or call is None,
+            capability=capability,
         )
     )
     try:
@@ -101,6 +106,12 @@ def active() -> Emitter:
         return _context.get().emitter
     except LookupError:
         return context().emitter
+
+
+def gpu_capability() -> int:
+    """The compute capability of the GPU that the kernel is compiled for; 0 for anything else, and outside kernels."""
+    found = _context.get(None)
+    return 0 if found is None else found.capability
 
 
 def is_running() -> bool:

@@ -85,6 +85,11 @@ class CudaOptions(NamedTuple):
     debug_info: str = "lines"
 
     @property
+    def capability(self) -> int:
+        """The compute capability that `arch` stands for; the front end asks for it."""
+        return int(self.arch.removeprefix("sm") or 0)
+
+    @property
     def identity(self) -> str:
         """A string that differs whenever the generated code may differ: libraries by what is in them."""
         return repr((self, [_file_identity(path) for _, path in self.extern_libs]))

@@ -29,12 +29,14 @@ class EvaluateOptions:
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers check that they do not overflow.
         dot_precision: how `tl.dot` rounds fp32 operands when the program does not say.
         allow_globals: ordinary globals may be read; later changes of them go unnoticed.
+        capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
     """
 
     debug: bool = False
     sanitize_overflow: bool = True
     dot_precision: str = "tf32"
     allow_globals: bool = False
+    capability: int = 0
 
 
 @dataclass(eq=False)

@@ -219,6 +219,7 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
         debug=options.debug,
         dot_precision=options.dot_precision,
         checks_overflow=options.debug and options.sanitize_overflow,
+        capability=options.capability,
     ):
         return frame.evaluate()
 

@@ -1,0 +1,112 @@
+"""Tensor descriptors as values of the kernel, for devices with an engine that moves blocks.
+
+d = make_descriptor(x, (m, n), (n, 1), block, "zero")     tt.make_tensor_descriptor %x, [%m, %n], [%n, %c1]
+t = load_block(d, (i, j), block)                          tt.descriptor_load %d[%i, %j]
+store_block(d, (i, j), t)                                 tt.descriptor_store %d[%i, %j], %t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.types import IntType, TensorDescType, TensorType
+from tilewright.semantics.active import active, gpu_capability
+from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.casting import cast
+from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.memory import PADDINGS
+from tilewright.semantics.tile import Tile, build
+from tilewright.semantics.types import block_type, dtype, int32, int64
+from tilewright.support.diagnostics import SemanticError
+
+FIRST_WITH_ENGINE = 90
+"""The first compute capability of devices that move blocks."""
+MOST_AXES = 5
+LEAST_ROW = 16
+"""Bytes of a block's row that the engine moves at least."""
+
+
+class descriptor_type(dtype):  # noqa: N801 - beside Triton's names of types
+    """A descriptor that moves blocks of the type `block`."""
+
+    __slots__ = ("block",)
+    _descriptors: ClassVar[dict[block_type, descriptor_type]] = {}
+    block: block_type
+
+    def __new__(cls, block: block_type) -> descriptor_type:
+        found = cls._descriptors.get(block)
+        if found is not None:
+            return found
+        self = object.__new__(cls)
+        self.block = block
+        self.name = f"tensordesc<{block.scalar}{list(block.shape)}>"
+        element = block.scalar
+        unsigned = element.integer and not element.signed
+        stored = IntType(element.primitive_bitwidth, "u") if unsigned else element.ir
+        self.ir = TensorDescType(TensorType(block.shape, stored))
+        self.primitive_bitwidth, self.fp_mantissa_width, self.exponent_bias = 0, 0, 0
+        self.floating = self.integer = self.signed = False
+        self.scalar = self
+        cls._descriptors[block] = self
+        return self
+
+    def __reduce__(self) -> tuple[type[descriptor_type], tuple[block_type]]:  # type: ignore[override]  # own arguments
+        return descriptor_type, (self.block,)
+
+    @property
+    def cache_key_part(self) -> str:
+        return self.name
+
+    def mangle(self) -> str:
+        return f"D{self.block.mangle()}"
+
+
+def engine_moves(block: block_type, strides: Sequence[Any]) -> bool:
+    """Has the device an engine that can move such blocks of a tensor with these strides?"""
+    element = block.scalar
+    return (
+        gpu_capability() >= FIRST_WITH_ENGINE
+        and len(block.shape) <= MOST_AXES
+        and isinstance(strides[-1], int)
+        and strides[-1] == 1
+        and element.primitive_bitwidth >= 8
+        and block.shape[-1] * element.primitive_bitwidth >= 8 * LEAST_ROW
+    )
+
+
+def make_descriptor(base: Tile, shape: Sequence[Any], strides: Sequence[Any], block: block_type, padding: str) -> Tile:
+    """A descriptor of the tensor at `base`; lengths in elements.
+
+    Raises:
+        SemanticError: integers cannot be padded with NaN.
+    """
+    attributes: dict[str, Attribute] = {}
+    if padding == "nan":
+        if block.scalar.integer:
+            raise SemanticError(
+                BadArgument("make_tensor_descriptor", "padding_option", padding, "zero: integers have no NaN")
+            )
+        attributes["padding"] = Keyword(PADDINGS[padding])
+    numbers = [*_scalars(shape, int32), *_scalars(strides, int64)]
+    handles = [base.handle, *(number.handle for number in numbers)]
+    return build("tt.make_tensor_descriptor", handles, descriptor_type(block), attributes)
+
+
+def load_block(descriptor: Tile, offsets: Sequence[Any], block: block_type) -> Tile:
+    """The block at `offsets`; what lies outside the tensor is padding."""
+    return build("tt.descriptor_load", _place(descriptor, offsets), block)
+
+
+def store_block(descriptor: Tile, offsets: Sequence[Any], value: Tile) -> None:
+    """Write `value`, which is a block, to the block at `offsets`; what lies outside the tensor is dropped."""
+    active().emit("tt.descriptor_store", [*_place(descriptor, offsets), value.handle], ())
+
+
+def _place(descriptor: Tile, offsets: Sequence[Any]) -> list[Any]:
+    return [descriptor.handle, *(number.handle for number in _scalars(offsets, int32))]
+
+
+def _scalars(values: Sequence[Any], kind: dtype) -> list[Tile]:
+    return [cast(to_tensor(value), kind) for value in values]

@@ -1,0 +1,80 @@
+"""What kernels see of the GPU that they are compiled for: descriptors that it moves blocks by, and answers about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tilewright
+import tilewright.language as tl
+from tilewright.backends.base import GPUTarget
+from tilewright.backends.registry import make_backend
+from tilewright.ir.printer import print_op
+from tilewright.runtime.compile import ASTSource
+from tilewright.support.diagnostics import CompilationError
+
+
+@tilewright.jit
+def copy_block(x, y, n, stride: tl.constexpr, WIDTH: tl.constexpr, PADDING: tl.constexpr):  # type: ignore[no-untyped-def]
+    source = tl.make_tensor_descriptor(x, [n, n], [n, stride], [8, WIDTH], PADDING)
+    target = tl.make_tensor_descriptor(y, [n, n], [n, stride], [8, WIDTH])
+    for i in range(4):
+        target.store([i * 8, 0], source.load([i * 8, WIDTH]))
+
+
+@tilewright.jit
+def ask(out):  # type: ignore[no-untyped-def]
+    tl.store(out, 1 if tl.target_info.is_cuda() else 2)
+    tl.store(out + 1, 3 if tl.target_info.cuda_capability_geq(9, 0) else 4)
+    tl.store(out + 2, 5 if tl.target_info.is_cpu() else 6)
+
+
+def ttir(kernel: Any, signature: dict[str, str], constants: dict[str, Any], target: GPUTarget) -> str:
+    options = make_backend(target).parse_options({})
+    return print_op(ASTSource(kernel, signature, constants).make_ir(target, options))
+
+
+def descriptors(arch: int = 90, element: str = "fp16", stride: int = 1, width: int = 32, padding: str = "zero") -> str:
+    constants = {"stride": stride, "WIDTH": width, "PADDING": padding}
+    signature = {"x": f"*{element}", "y": f"*{element}", "n": "i32"}
+    return ttir(copy_block, signature, constants, GPUTarget("cuda", arch, 32))
+
+
+def test_engine_moves_blocks() -> None:
+    text = descriptors(padding="nan")
+    assert text.count("tt.make_tensor_descriptor") == 2
+    assert text.count("padding = ") == 1
+    assert "tt.descriptor_load" in text
+    assert "tt.descriptor_store" in text
+    assert "tt.make_tensor_ptr" not in text
+
+
+def test_unsigned_elements_keep_their_sign() -> None:
+    assert "!tt.tensordesc<8x32xui32>" in descriptors(element="u32").replace("tensor<8x32xui32>", "8x32xui32")
+
+
+@pytest.mark.parametrize("given", [{"arch": 80}, {"stride": 2}, {"width": 4}], ids=str)
+def test_blocks_that_no_engine_moves(given: dict[str, Any]) -> None:
+    text = descriptors(**given)
+    assert "tt.make_tensor_descriptor" not in text
+    assert "tt.make_tensor_ptr" in text
+
+
+def test_integers_have_no_nan() -> None:
+    with pytest.raises(CompilationError, match="integers have no NaN"):
+        descriptors(element="i32", padding="nan")
+
+
+@pytest.mark.parametrize(
+    ("target", "answers"),
+    [
+        (GPUTarget("cuda", 90, 32), (1, 3, 6)),
+        (GPUTarget("cuda", 89, 32), (1, 4, 6)),
+        (GPUTarget("cpu", "x86-64-v3", 0), (2, 4, 5)),
+    ],
+)
+def test_answers_about_the_target(target: GPUTarget, answers: tuple[int, ...]) -> None:
+    text = ttir(ask, {"out": "*i32"}, {}, target)
+    stored = [line.rsplit("%c", 1)[1][0] for line in text.splitlines() if "tt.store" in line]
+    assert stored == [str(number) for number in answers]
