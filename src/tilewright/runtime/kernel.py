@@ -284,6 +284,14 @@ class CompiledKernel:
         if listener is not None:
             listener.finish()
 
+    def launch_failed(self, code: int) -> None:
+        """Called by the native launcher when the driver of a GPU gave an error.
+
+        Raises:
+            CudaError: always.
+        """
+        raise late.cuda_error("cuLaunchKernelEx", code)
+
     def native_specialization(
         self, device: Device | None, values: Sequence[int | float | ArrayView], stream: int | None
     ) -> Specialization | None:

@@ -63,6 +63,13 @@ def cuda_device_of(view: ArrayView) -> Any:
     return device_of(view)
 
 
+def cuda_error(function: str, code: int) -> Exception:
+    """The error with what a function of NVIDIA's driver gave; see `drivers.cuda.library.CudaDriver.error`."""
+    from tilewright.runtime.drivers.cuda.library import cuda_driver
+
+    return cuda_driver().error(function, code)
+
+
 def run_checked(**launch: Any) -> None:
     """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
     from tilewright.runtime.sanitizer import Launch, run_checked

@@ -76,6 +76,7 @@ class Specialization(NamedTuple):
 
     `entry`: address of `void entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
     `slots`: in the order of the machine code's arguments; `num_threads`: at most so many threads, 0 for all.
+    `device`: the address of a DEVICE, for a launch on a GPU, where `entry` does not matter; `keeps`: what must live on.
     """
 
     entry: int
@@ -83,6 +84,8 @@ class Specialization(NamedTuple):
     slots: tuple[Slot, ...]
     scratch_bytes: int = 0
     num_threads: int = 0
+    device: int = 0
+    keeps: tuple[object, ...] = ()
 
 
 class Miss(NamedTuple):
@@ -164,6 +167,7 @@ class NativeKernel:
             record = _record(runtime, miss, specialization, words, slots)
             with _Shared.lock:
                 self._keeps += [miss.keeps, words, slots, specialization.result]
+                self._keeps += specialization.keeps
                 self._enter((miss.layout, miss.key), record)
                 self._installed[miss.layout, miss.key] = specialization.result
 
@@ -270,6 +274,7 @@ def _record(runtime: NativeRuntime, miss: Miss, specialization: Specialization, 
         cost=-1,
         slots=ctypes.addressof(slots),
         slot_count=len(specialization.slots),
+        device=specialization.device,
     )
     return ctypes.create_string_buffer(record, RECORD.size)
 
@@ -311,6 +316,7 @@ class _Pending:
     """What the native runtime is told once it is there."""
 
     owner: tuple[type, str] | None = None
+    arrays: tuple[type, str, str, str] | None = None
     watched: bool = False
     runtime: NativeRuntime | None = None
 
@@ -322,6 +328,38 @@ def _accelerate(runtime: NativeRuntime, owner: type, slot: str) -> None:
         runtime.set("owner_slot", offset)
         runtime.set_object("owner_fallback", vars(owner)["__getitem__"])
         type.__setattr__(owner, "__getitem__", replacement)
+
+
+def know_arrays(kind: type, address: str, dtype: str, place: str) -> None:
+    """Has native code read arrays on GPUs of this class: names of the `__slots__` with address, dtype and place.
+
+    The place is an int, WORD_ARRAY and WORD_GPU times the number of the GPU and 1.
+    """
+    _Pending.arrays = (kind, address, dtype, place)
+    if _Pending.runtime is not None:
+        _know_arrays(_Pending.runtime, *_Pending.arrays)
+
+
+def _know_arrays(runtime: NativeRuntime, kind: type, *slots: str) -> None:
+    offsets = [python_memory.slot_offset(kind, slot) for slot in slots]
+    if None in offsets:
+        return
+    for field, offset in zip(("array_address", "array_dtype", "array_place"), offsets, strict=True):
+        runtime.set(field, offset or 0)
+    runtime.set_object("type_device_array", kind)
+
+
+def own_stream_function() -> int | None:
+    """The address of the native function that gives the stream that `set_thread_stream` set."""
+    runtime = _ready()
+    return None if runtime is None else runtime.symbols["own_stream"]
+
+
+def set_thread_stream(stream: int) -> None:
+    """Makes the STREAM at an address this thread's; it must live until the next call."""
+    runtime = _ready()
+    if runtime is not None:
+        runtime.set_thread_stream(stream)
 
 
 def is_native() -> bool:
@@ -340,11 +378,12 @@ def launch_record(
     Errors: struct.error for extents that do not fit.
     """
     x, y, z = (*grid, 1, 1)[:3]
-    slots = b"".join(map(_packed, values, types))
+    slots = b"".join(map(packed, values, types))
     return struct.pack("<iiiiQ", x, y, z, 0, listener) + slots
 
 
-def _packed(value: int | float, kind: str) -> bytes:
+def packed(value: int | float, kind: str) -> bytes:
+    """A number as it stands in a slot of the launch record, eight bytes; halves stand there as fp32."""
     if kind in FLOATS:
         return struct.pack("<fi", ctypes.c_float(value).value, 0)
     if kind == "fp64":
@@ -404,9 +443,17 @@ def _set_up() -> NativeRuntime | None:
     runtime.set("state_slot", slot)
     runtime.set_object("type_kernel", NativeKernel)
     runtime.set_object("missed", NativeKernel._missed)
+    runtime.set_object("failed", _failed)
     type.__setattr__(NativeKernel, "__getitem__", subscript)
     if _Pending.owner is not None:
         _accelerate(runtime, *_Pending.owner)
+    if _Pending.arrays is not None:
+        _know_arrays(runtime, *_Pending.arrays)
     _Pending.runtime = runtime
     runtime.set("watched", int(_Pending.watched))
     return runtime
+
+
+def _failed(result: Any, code: int) -> None:
+    """A driver refused a native launch whose result would have been `result`."""
+    result.launch_failed(code)

@@ -96,11 +96,16 @@ class NativeRuntime:
             self.set_object("type_parameter", torch.nn.Parameter)
             self.set_object("type_tensor", torch.Tensor)
 
+    def set_thread_stream(self, stream: int) -> None:
+        """Makes the STREAM at an address the one that native code finds in this thread."""
+        key = ctypes.c_uint32(TABLE.read(self.table, "stream_key"))
+        ctypes.CDLL(None).pthread_setspecific(key, ctypes.c_void_p(stream))
+
     def _fill_table(self) -> None:
         python, system = ctypes.pythonapi, ctypes.CDLL(None)
         addresses = {name: python_memory.function_address(python, name) for name in C_FUNCTIONS}
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
-        poke(self.table, TABLE.pack(**addresses, **_FOR_EVER, pool=self.pool))
+        poke(self.table, TABLE.pack(**addresses, **_FOR_EVER, pool=self.pool, stream_key=_thread_key(system)))
         if python_memory.ndarray_is_as_expected():
             self.set_object("type_ndarray", np.ndarray)
         self.set_object("bound_type", self._bound_type())
@@ -136,6 +141,14 @@ class NativeRuntime:
         make = ctypes.pythonapi.PyDescr_NewWrapper
         make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
         return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]  # made through ctypes
+
+
+def _thread_key(system: ctypes.CDLL) -> int:
+    """A new key for what belongs to a thread."""
+    key = ctypes.c_uint32()
+    if system.pthread_key_create(ctypes.byref(key), None):
+        raise OSError("the system has no more keys for what belongs to a thread")
+    return key.value
 
 
 _FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, float, int, list, tuple)}

@@ -20,6 +20,7 @@ from tilewright.support.named_tuple import NamedTuple
 _TYPE_OFFSET = 8  # of ob_type
 _DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descriptor objects
 _HANDLES = (16, 24)  # where tensors may have their handle
+_NO_INDEX = -1  # torch's number of the CPU among CPUs
 _DTYPE_NUMBERS = {"torch.float32": 6, "torch.int64": 4}
 _CELL_CONTENT = 16  # of ob_ref
 _T_PYSSIZET, _READONLY = 19, 1
@@ -94,6 +95,7 @@ class TensorAccess(NamedTuple):
     get_device_type: int
     get_dtype: int
     get_data_ptr: int
+    get_device_index: int
 
 
 def tensor_access(torch: Any) -> TensorAccess | None:
@@ -115,14 +117,14 @@ def tensor_access(torch: Any) -> TensorAccess | None:
 
 def _is_read_right(access: TensorAccess, tensor: Any, torch: Any) -> bool:
     """Do the functions say of a tensor on the CPU what its attributes say?"""
-    device, dtype, address = ctypes.c_int32(-1), ctypes.c_int32(-1), ctypes.c_uint64()
-    places = (device, dtype, address)
+    device, dtype, address, index = ctypes.c_int32(-1), ctypes.c_int32(-1), ctypes.c_uint64(), ctypes.c_int32(9)
+    places = (device, dtype, address, index)
     for function, place in zip(access[1:], places, strict=True):
         call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(function)
         if call(id(tensor) + access.tensor_offset, ctypes.addressof(place)):
             return False
-    expected = (0, _DTYPE_NUMBERS[str(tensor.dtype)], tensor.data_ptr())
-    return (device.value, dtype.value, address.value) == expected
+    expected = (0, _DTYPE_NUMBERS[str(tensor.dtype)], tensor.data_ptr(), _NO_INDEX)
+    return (device.value, dtype.value, address.value, index.value) == expected
 
 
 def _definition(descriptor: object, name: str, kind: str) -> int | None:

@@ -3,6 +3,8 @@
     argument                          words                                        value
     NumPy array                       dtype object, flags (+1: multiple of 16)     address
     torch tensor on the CPU           number of dtype, 65536 (+1: mult. of 16)     address
+    torch tensor on GPU n             the same, + (n+1) times 2**20                address
+    our array on GPU n                dtype object, 2**18 + (n+1) times 2**20 (+1) address
     int                               i32 / i64 / u64, 1: multiple of 16, 2: is 1  number
     float, bool, None                 kind, 0                                      bits, 0 or 1, 0
     constant or option: int, float    kind, the number                             –
@@ -42,12 +44,14 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_UINT64,
     TUPLE_SUBCLASS,
     UNKNOWN,
+    WORD_GPU,
     WORD_MULTIPLE,
     WORD_ONE,
     WORD_TENSOR,
     WORD_TUPLE,
 )
 
+_TORCH_CPU, _TORCH_CUDA = 0, 1
 _HASH_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio
 
 
@@ -56,6 +60,7 @@ def add_arguments(module: Module) -> None:
     _source(module)
     _number(module)
     _tensor(module)
+    _device_array(module)
     _argument(module)
     _tuple(module)
     _classify(module)
@@ -131,11 +136,29 @@ def _tensor(module: Module) -> None:
     for name, place in (("get_device_type", device), ("get_dtype", dtype), ("get_data_ptr", address)):
         with f.when(f.call(f.get(TABLE, table, name), "i32", tensor, place).differs(0)):
             f.give(UNKNOWN)
-    with f.when(f.load("i32", device).differs(0)):  # 0: the CPU
-        f.give(UNKNOWN)
-    found = f.load("i64", address)
+    found, kind = f.load("i64", address), f.load("i32", device)
     tag = f.load("i32", dtype).widened("i64") + TAG_TENSOR
-    _give_key(f, tag, _multiple(f, found, f["role"]) | WORD_TENSOR, found)
+    word = _multiple(f, found, f["role"]) | WORD_TENSOR
+    with f.when(kind.equals(_TORCH_CPU)):
+        _give_key(f, tag, word, found)
+    index = f.stack("i32")
+    get_index = f.get(TABLE, table, "get_device_index")
+    with f.when(kind.equals(_TORCH_CUDA)), f.when(f.call(get_index, "i32", tensor, index).equals(0)):
+        _give_key(f, tag, word | ((f.load("i32", index).to("i64") + 1) * WORD_GPU), found)
+    f.give(UNKNOWN)
+
+
+def _device_array(module: Module) -> None:
+    """Our own array on a GPU."""
+    f = module.function("device_array", "i32", {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"})
+    table, argument = runtime(f), f["argument"]
+    fields = ("array_address", "array_dtype", "array_place")
+    number, dtype, place = (f.load("ptr", argument, f.get(TABLE, table, name)) for name in fields)
+    with f.when(number.equals(0) | place.equals(0)):
+        f.give(UNKNOWN)
+    address = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", number).to("i64")
+    where = f.call(system(f, "PyLong_AsLong"), "i64", place)
+    _give_key(f, dtype.to("i64"), _multiple(f, address, f["role"]) | where, address)
 
 
 def _argument(module: Module) -> None:
@@ -165,6 +188,8 @@ def _argument(module: Module) -> None:
         _give_key(f, TAG_NONE, 0, 0)
     with f.when(kind.equals(f.get(TABLE, table, "type_bool"))):
         _give_key(f, TAG_BOOL, 0, argument.equals(f.get(TABLE, table, "true")).widened("i64"))
+    with f.when(kind.equals(f.get(TABLE, table, "type_device_array"))):
+        f.give(f.call("device_array", "i32", *(f[name] for name in parameters)))
     f.give(UNKNOWN)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.device import add_device
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
@@ -46,6 +47,7 @@ def add_launch(module: Module) -> None:
     _fill_slots(module)
     _missed(module)
     _may_launch(module)
+    add_device(module)
     _launch_known(module)
     _call_bound(module)
 
@@ -223,6 +225,9 @@ def _launch_known(module: Module) -> None:
     record = f["record"]
     f.store(f.constant("ptr", 0), f["launch"], LAUNCH_LISTENER)
     f.call("fill_slots", "void", record, f["values"], f["launch"])
+    device = f.get(RECORD, record, "device")
+    with f.when(device.differs(0)):
+        f.give(f.call("launch_on_device", "ptr", record, device, f["launch"], f["total"]))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
     done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)

@@ -95,6 +95,7 @@ C_FUNCTIONS = (
     "PyLong_AsLongLongAndOverflow",
     "PyLong_AsUnsignedLongLong",
     "PyLong_AsVoidPtr",
+    "PyLong_FromLong",
     "PyObject_Free",
     "PyObject_Vectorcall",
     "PyTuple_GetItem",
@@ -108,7 +109,16 @@ C_FUNCTIONS = (
 )
 """Functions of the Python library that native code calls."""
 
-SYSTEM_FUNCTIONS = ("free", "malloc", "posix_memalign", "pthread_create", "pthread_sigmask", "sched_yield", "syscall")
+SYSTEM_FUNCTIONS = (
+    "free",
+    "malloc",
+    "posix_memalign",
+    "pthread_create",
+    "pthread_getspecific",
+    "pthread_sigmask",
+    "sched_yield",
+    "syscall",
+)
 """Functions of the C library that native code calls."""
 
 OBJECTS = (
@@ -138,6 +148,13 @@ TABLE = struct_of(
     get_device_type="ptr",
     get_dtype="ptr",
     get_data_ptr="ptr",
+    get_device_index="ptr",
+    type_device_array="ptr",  # our arrays on GPUs, and where they keep what their key is made of
+    array_address="i64",
+    array_dtype="i64",
+    array_place="i64",
+    stream_key="i64",  # the pthread key of a thread's STREAM
+    failed="ptr",  # Python: (result, CUresult) → raises
     watched="i64",  # not 0: all launches go through Python, where hooks are called
     lanes="ptr",  # free LANEs
     pool="ptr",
@@ -192,8 +209,45 @@ RECORD = struct_of(
     cost="i64",
     slots="ptr",
     slot_count="i64",
+    device="ptr",
 )
-"""A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch."""
+"""A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch; `device`: a
+DEVICE, null on the CPU."""
+
+DEVICE = struct_of(
+    launch="ptr",  # cuLaunchKernelEx
+    get_context="ptr",  # cuCtxGetCurrent
+    set_context="ptr",  # cuCtxSetCurrent
+    get_stream="ptr",  # int32 (int32 device, void **): gives the current stream; null: it is `stream`
+    stream="ptr",
+    ordinal="i64",
+    context="ptr",
+    function="ptr",
+    clusters="i64",  # programs in each
+    threads="i64",
+    shared="i64",
+    attributes="ptr",
+    attribute_count="i64",
+)
+"""How to launch one kernel on one GPU."""
+
+LAUNCH_CONFIG = struct_of(
+    apart=4,
+    x="i32",
+    y="i32",
+    z="i32",
+    threads_x="i32",
+    threads_y="i32",
+    threads_z="i32",
+    shared="i32",
+    stream="ptr",
+    attributes="ptr",
+    attribute_count="i32",
+)
+"""CUlaunchConfig of cuda.h."""
+
+STREAM = struct_of(device="i64", handle="ptr")
+"""The current stream of a thread."""
 
 FILL = struct_of(apart=4, entry="i32", conversion="i32")
 """How an argument slot of the machine code is filled: from which entry's value."""
@@ -228,7 +282,8 @@ ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
 TAG_OBJECT, TAG_INT32, TAG_INT64, TAG_UINT64, TAG_BOOL, TAG_FLOAT, TAG_NONE = 1, 2, 3, 4, 5, 6, 7
 TAG_TENSOR = 64  # and torch's number of the dtype
 LAST_TAG = 4095  # no object has so small an address
-WORD_MULTIPLE, WORD_ONE, WORD_TENSOR, WORD_TUPLE = 1, 2, 1 << 16, 1 << 17
+WORD_MULTIPLE, WORD_ONE, WORD_TENSOR, WORD_TUPLE, WORD_ARRAY = 1, 2, 1 << 16, 1 << 17, 1 << 18
+WORD_GPU = 1 << 20  # times the number of the GPU and 1
 TUPLE_SUBCLASS = 1 << 26  # in the flags of a class
 NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
 CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4

@@ -1,0 +1,79 @@
+"""NVIDIA GPUs for programs without torch: arrays in their memory, streams, events, and facts.
+
+    from tilewright import cuda
+
+    x, out = cuda.copy(numpy_array), cuda.empty(1000)
+    kernel[grid](x, out, 1000, BLOCK=256)       # on the GPU that the arrays are on
+    out.numpy()
+
+Arrays of torch, CuPy, Numba or JAX on a GPU can be passed to kernels as they are.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cuda.arrays import DeviceArray, copy, empty, zeros
+from tilewright.runtime.drivers.cuda.device import CudaDevice, cuda_device, device_count
+from tilewright.runtime.drivers.cuda.streams import Event as _Event
+from tilewright.runtime.drivers.cuda.streams import Stream as _Stream
+from tilewright.runtime.drivers.cuda.streams import current, use_device
+from tilewright.runtime.errors import CudaError, MissingDriverError
+
+__all__ = [
+    "CudaDevice",
+    "CudaError",
+    "DeviceArray",
+    "MissingDriverError",
+    "copy",
+    "current_stream",
+    "device",
+    "device_count",
+    "empty",
+    "event",
+    "is_available",
+    "stream",
+    "synchronize",
+    "use_device",
+    "zeros",
+]
+
+
+def is_available() -> bool:
+    """Whether there is a driver and a GPU."""
+    try:
+        return device_count() > 0
+    except CudaError:
+        return False
+
+
+def device(ordinal: int | None = None) -> CudaDevice:
+    """A GPU by its number, or the current one: `name`, `model`, `capability`, `total_memory`, `properties()` …
+
+    Raises:
+        CudaError: there is no driver, or no such GPU.
+    """
+    return cuda_device(ordinal)
+
+
+def stream(ordinal: int | None = None) -> _Stream:
+    """A new stream of a GPU: `with stream: …` makes it the current one, and launches take it as `stream=`."""
+    return _Stream(cuda_device(ordinal))
+
+
+def current_stream(ordinal: int | None = None) -> _Stream:
+    """The stream that launches and copies go to when they do not say."""
+    gpu = cuda_device(ordinal)
+    return _Stream(gpu, current(gpu.ordinal))
+
+
+def event(ordinal: int | None = None) -> _Event:
+    """A new event of a GPU."""
+    return _Event(cuda_device(ordinal))
+
+
+def synchronize(ordinal: int | None = None) -> None:
+    """Wait for all work of a GPU.
+
+    Raises:
+        CudaError: some of it failed.
+    """
+    cuda_device(ordinal).synchronize()

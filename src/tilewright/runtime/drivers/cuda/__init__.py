@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: the driver's library, devices, loading and launching kernels, memory, streams, tensor maps."""

@@ -1,0 +1,98 @@
+"""A GPU: what it is called, what it has, and its primary context, which torch uses too.
+
+gpu = Gpu(cuda_driver(), 0)
+gpu.attribute(structs.MULTIPROCESSORS)
+with gpu.current() as driver:
+    driver.call("cuCtxSynchronize")
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import c_int, c_size_t, c_void_p
+from functools import cached_property
+
+from tilewright.runtime.arrays import CUDA_MEMORY
+from tilewright.runtime.drivers.cuda import structs
+from tilewright.runtime.drivers.cuda.library import CudaDriver
+
+CLOCK_FACTS = {
+    "sm_clock_rate": structs.CLOCK_RATE,
+    "mem_clock_rate": structs.MEMORY_CLOCK,
+    "mem_bus_width": structs.BUS_WIDTH,
+}
+
+
+class Gpu:
+    """A GPU of this machine.
+
+    Attributes:
+        driver: NVIDIA's.
+        ordinal: its number.
+        name: `cuda:` and its number.
+        handle: the driver's for it.
+        capability: major and minor.
+    """
+
+    def __init__(self, driver: CudaDriver, ordinal: int) -> None:
+        self.driver, self.ordinal = driver, ordinal
+        self.name = f"{CUDA_MEMORY}:{ordinal}"
+        self.handle = driver.get("cuDeviceGet", c_int, ordinal)
+        self.capability = self.attribute(structs.MAJOR), self.attribute(structs.MINOR)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.ordinal})"
+
+    @cached_property
+    def model(self) -> str:
+        """What NVIDIA calls it."""
+        name = ctypes.create_string_buffer(256)
+        self.driver.call("cuDeviceGetName", name, len(name), self.handle)
+        return name.value.decode(errors="replace")
+
+    @cached_property
+    def total_memory(self) -> int:
+        """Bytes of memory."""
+        return self.driver.get("cuDeviceTotalMem_v2", c_size_t, self.handle)
+
+    @cached_property
+    def context(self) -> int:
+        """Its primary context, held from the first use to the end of the process."""
+        return self.driver.get("cuDevicePrimaryCtxRetain", c_void_p, self.handle)
+
+    def attribute(self, number: int) -> int:
+        """A fact that `CUdevice_attribute` numbers."""
+        return self.driver.get("cuDeviceGetAttribute", c_int, number, self.handle)
+
+    def properties(self) -> dict[str, int]:
+        """Figures under Triton's names; clock rates only from drivers that still tell them."""
+        found = {
+            "max_shared_mem": self.attribute(structs.SHARED_LIMIT),
+            "max_num_regs": self.attribute(structs.MAX_REGISTERS),
+            "multiprocessor_count": self.attribute(structs.MULTIPROCESSORS),
+            "warpSize": self.attribute(structs.WARP_SIZE),
+        }
+        return found | {name: self.attribute(number) for name, number in CLOCK_FACTS.items()}
+
+    @contextmanager
+    def current(self) -> Iterator[CudaDriver]:
+        """Until the end of the `with`, this thread's calls of the driver are for this device."""
+        before = self.driver.get("cuCtxGetCurrent", c_void_p)
+        if before != self.context:
+            self.driver.call("cuCtxSetCurrent", self.context)
+        try:
+            yield self.driver
+        finally:
+            if before not in (0, self.context):
+                self.driver.call("cuCtxSetCurrent", before)
+
+    def synchronize(self) -> None:
+        """Wait for all work of the device.
+
+        Raises:
+            CudaError: some of it failed.
+        """
+        with self.current() as driver:
+            driver.call("cuCtxSynchronize")

@@ -1,0 +1,206 @@
+"""Launching on a GPU: from Python, and what the native launcher needs to do the same.
+
+    launch(gpu, kernel, (16, 1, 1), [view, 1000], None)
+        → cuLaunchKernelEx(CUlaunchConfig(…), function, [&address, &number, &scratch, &scratch], null)
+
+A kernel takes its run-time arguments, each in the size of its type, and two pointers: to scratch memory for the whole
+grid, and to scratch memory for a profiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_void_p
+from typing import Any, Protocol
+
+from tilewright.runtime.allocation import Buffer, allocator
+from tilewright.runtime.arrays import CUDA_MEMORY, ArrayView
+from tilewright.runtime.devices import Figures
+from tilewright.runtime.drivers.cpu.launcher import Specialization, own_stream_function, packed
+from tilewright.runtime.drivers.cpu.native.structs import DEVICE
+from tilewright.runtime.drivers.cuda import streams, structs
+from tilewright.runtime.drivers.cuda.gpu import Gpu
+from tilewright.support.named_tuple import NamedTuple
+
+_SCRATCH_POINTERS = 2
+_HALVES: Mapping[str, Callable[[float], bytes]] = {
+    "fp16": lambda value: struct.pack("<e", value),
+    "bf16": lambda value: struct.pack("<H", _bfloat_bits(value)),
+}
+"""Types that the CPU gets as fp32, and a GPU in their own size."""
+
+
+class Kernel(Protocol):
+    """What launching wants of a `CompiledKernel`."""
+
+    name: str
+    metadata: Any
+    types: tuple[str, ...]
+
+    def loaded_on(self, device: Any) -> Figures: ...
+    def slots(self) -> tuple[Any, ...]: ...
+
+
+class Shape(NamedTuple):
+    """How a kernel wants to be launched, whatever its arguments.
+
+    Attributes:
+        attributes: what CUlaunchConfig points to.
+        attribute_count: how many of them.
+    """
+
+    threads: int
+    clusters: int
+    shared: int
+    attributes: Any
+    attribute_count: int
+
+    @classmethod
+    def of(cls, metadata: Any) -> Shape:
+        """The shape of a kernel with these facts."""
+        wanted = list(_attributes(metadata))
+        memory = (structs.LaunchAttribute * max(1, len(wanted)))()
+        for attribute, (number, *values) in zip(memory, wanted, strict=False):
+            attribute.id = number
+            attribute.value[: len(values)] = values
+        return cls(structs.WARP * metadata.num_warps, metadata.num_ctas, metadata.shared, memory, len(wanted))
+
+    def config(self, grid: Sequence[int], stream: int) -> structs.LaunchConfig:
+        """The argument of a launch."""
+        x, y, z = grid
+        return structs.LaunchConfig(
+            grid=(x * self.clusters, y, z),
+            block=(self.threads, 1, 1),
+            shared=self.shared,
+            stream=stream,
+            attributes=ctypes.addressof(self.attributes),
+            attribute_count=self.attribute_count,
+        )
+
+
+def _attributes(metadata: Any) -> list[tuple[int, ...]]:
+    """Numbers of launch attributes with their values."""
+    facts = metadata._asdict()
+    found: list[tuple[int, ...]] = []
+    if facts.get("launch_pdl"):
+        found.append((structs.ATTRIBUTE_PDL, 1))
+    if facts.get("launch_cooperative_grid"):
+        found.append((structs.ATTRIBUTE_COOPERATIVE, 1))
+    if metadata.num_ctas > 1:
+        found.append((structs.ATTRIBUTE_CLUSTER, metadata.num_ctas, 1, 1))
+        found.append((structs.ATTRIBUTE_CLUSTER_POLICY, structs.SPREAD))
+    return found
+
+
+def launch(
+    gpu: Gpu, kernel: Kernel, grid: tuple[int, int, int], values: Sequence[int | float | ArrayView], stream: int | None
+) -> None:
+    """Launch a kernel; returns when the launch is on its way.
+
+    Args:
+        gpu: where.
+        kernel: compiled for it.
+        grid: three extents, none of them 0.
+        values: one per run-time argument.
+        stream: the handle of a stream; None: the current one.
+
+    Raises:
+        OutOfResources: the kernel needs more than the GPU has.
+        CudaError: the driver refuses, or an earlier launch failed.
+    """
+    function = kernel.loaded_on(gpu).function
+    shape = Shape.of(kernel.metadata)
+    handle = streams.current(gpu.ordinal) if stream is None else stream
+    scratch = _scratch(kernel.metadata, grid[0] * grid[1] * grid[2], handle)
+    addresses = [0 if buffer is None else buffer.data_ptr() for buffer in scratch]
+    storage = b"".join(map(_slot, values, kernel.types)) + struct.pack(f"<{_SCRATCH_POINTERS}Q", *addresses)
+    memory = ctypes.create_string_buffer(storage, len(storage))
+    first = ctypes.addressof(memory)
+    places = (c_void_p * (len(storage) // 8))(*range(first, first + len(storage), 8))
+    config = shape.config(grid, handle)
+    with gpu.current() as driver:
+        for value in values:
+            if isinstance(value, ArrayView):
+                _wait_for_owner(gpu, value, handle)
+        driver.call("cuLaunchKernelEx", ctypes.addressof(config), function, places, None)
+
+
+def _slot(value: int | float | ArrayView, kind: str) -> bytes:
+    """An argument, in eight bytes."""
+    if isinstance(value, ArrayView):
+        return struct.pack("<Q", value.address)
+    half = _HALVES.get(kind)
+    return packed(value, kind) if half is None else half(value).ljust(8, b"\0")
+
+
+def _bfloat_bits(value: float) -> int:
+    """The nearest bfloat16, ties to even, of a number that is first rounded to float."""
+    bits = int(struct.unpack("<I", packed(value, "fp32")[:4])[0])
+    if value != value:
+        return bits >> 16 | 0x40
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def _scratch(metadata: Any, programs: int, stream: int) -> list[Buffer | None]:
+    """The memory behind the two last arguments; none where the kernel wants none."""
+    sizes = (
+        (metadata.global_scratch_size, metadata.global_scratch_align),
+        (metadata.profile_scratch_size, metadata.profile_scratch_align),
+    )
+    give = allocator.get()
+    return [give(size * programs * metadata.num_ctas, align, stream) if size else None for size, align in sizes]
+
+
+def _wait_for_owner(gpu: Gpu, view: ArrayView, stream: int) -> None:
+    """Order the launch behind the work on the stream that an array's `__cuda_array_interface__` names."""
+    interface = getattr(view.owner, "__cuda_array_interface__", None) if view.memory == CUDA_MEMORY else None
+    theirs = (interface or {}).get("stream")
+    if theirs in (None, stream) or {theirs, stream} <= _DEFAULT_STREAMS:
+        return
+    event = gpu.driver.get("cuEventCreate", c_void_p, _NO_TIMING)
+    gpu.driver.call("cuEventRecord", event, theirs)
+    gpu.driver.call("cuStreamWaitEvent", stream, event, 0)
+    gpu.driver.call("cuEventDestroy_v2", event)
+
+
+_DEFAULT_STREAMS, _NO_TIMING = {0, 1}, 2
+
+
+def specialization(
+    gpu: Gpu, kernel: Kernel, values: Sequence[int | float | ArrayView], stream: int | None
+) -> Specialization | None:
+    """What the native launcher needs to launch a kernel as `launch` did; None where only Python can.
+
+    Args: as of `launch`.
+    """
+    metadata = kernel.metadata
+    is_elsewhere = any(isinstance(value, ArrayView) and not value.memory.startswith(CUDA_MEMORY) for value in values)
+    needs_memory = metadata.global_scratch_size or metadata.profile_scratch_size
+    get_stream = 0 if stream is not None else _stream_function()
+    if is_elsewhere or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
+        return None
+    shape = Shape.of(metadata)
+    record = DEVICE.pack(
+        launch=gpu.driver.address("cuLaunchKernelEx"),
+        get_context=gpu.driver.address("cuCtxGetCurrent"),
+        set_context=gpu.driver.address("cuCtxSetCurrent"),
+        get_stream=get_stream,
+        stream=stream or 0,
+        ordinal=gpu.ordinal,
+        context=gpu.context,
+        function=kernel.loaded_on(gpu).function,
+        clusters=shape.clusters,
+        threads=shape.threads,
+        shared=shape.shared,
+        attributes=ctypes.addressof(shape.attributes),
+        attribute_count=shape.attribute_count,
+    )
+    memory = ctypes.create_string_buffer(record, DEVICE.size)
+    return Specialization(0, kernel, kernel.slots(), device=ctypes.addressof(memory), keeps=(memory, shape.attributes))
+
+
+def _stream_function() -> int | None:
+    """A C function that gives the current stream."""
+    return own_stream_function() if streams.torch_with_gpus() is None else streams.torch_stream_function()

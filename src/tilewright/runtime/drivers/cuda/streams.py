@@ -1,0 +1,174 @@
+"""Current device and stream of a thread: torch's where torch has GPUs, else ours.
+
+Our current stream is a word of the thread that native launches read: `STREAM` in the CPU driver's `native/structs.py`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import byref, c_float, c_void_p
+from threading import local
+from typing import Any, Self
+
+from tilewright.runtime.drivers.cpu.launcher import set_thread_stream
+from tilewright.runtime.drivers.cpu.native.structs import STREAM
+from tilewright.runtime.drivers.cuda.gpu import Gpu
+
+
+class _Thread(local):
+    """What `use_device` and `set_current` said in this thread."""
+
+    def __init__(self) -> None:
+        self.ordinal = 0
+        self.stream = (0, 0)
+        self.memory: Any = None
+
+
+_thread = _Thread()
+
+
+def torch_with_gpus() -> Any:
+    """The module torch, if the program has imported it and it has GPUs; else None."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    return torch if cuda is not None and cuda.is_available() else None
+
+
+def current_device() -> int:
+    """The number of the GPU that is meant where none is said."""
+    torch = torch_with_gpus()
+    return _thread.ordinal if torch is None else int(torch.cuda.current_device())
+
+
+def use_device(ordinal: int) -> None:
+    """Have this thread mean the GPU of this number where none is said."""
+    torch = torch_with_gpus()
+    if torch is None:
+        _thread.ordinal = ordinal
+    else:
+        torch.cuda.set_device(ordinal)
+
+
+def current(ordinal: int) -> int:
+    """The handle of the current stream of a GPU; 0 is the default stream."""
+    torch = torch_with_gpus()
+    if torch is not None:
+        return int(torch.cuda.current_stream(ordinal).cuda_stream)
+    device, handle = _thread.stream
+    return handle if device == ordinal else 0
+
+
+def set_current(ordinal: int, handle: int) -> tuple[int, int]:
+    """Make a stream the current one of its GPU in this thread; gives what was current, for the next call of this."""
+    torch = torch_with_gpus()
+    if torch is not None:
+        before = torch.cuda.current_stream(ordinal).cuda_stream
+        torch.cuda.set_stream(torch.cuda.ExternalStream(handle, device=ordinal))
+        return ordinal, int(before)
+    before, _thread.stream = _thread.stream, (ordinal, handle)
+    memory = ctypes.create_string_buffer(STREAM.pack(device=ordinal, handle=handle), STREAM.size)
+    set_thread_stream(ctypes.addressof(memory))
+    _thread.memory = memory  # what was there before may go only now
+    return before
+
+
+def torch_stream_function() -> int | None:
+    """Where torch has a C function that gives the current stream: `int32_t f(int32_t device, void **stream)`."""
+    torch = torch_with_gpus()
+    try:
+        return ctypes.addressof(
+            ctypes.c_char.in_dll(ctypes.CDLL(torch._C.__file__), "aoti_torch_get_current_cuda_stream")
+        )
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+class Stream:
+    """A queue of work: launches and copies on it run in order. `with stream:` makes it the current one.
+
+    Attributes:
+        gpu: where the work runs.
+        handle: the driver's; 0 is the default stream.
+    """
+
+    def __init__(self, gpu: Gpu, handle: int | None = None) -> None:
+        self.gpu = gpu
+        self._is_ours = handle is None
+        self._before: list[tuple[int, int]] = []
+        if handle is None:
+            with gpu.current() as driver:
+                handle = driver.get("cuStreamCreate", c_void_p, _ORDERED)
+        self.handle = handle
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_ours", False) and getattr(self, "handle", 0) and not sys.is_finalizing():
+            with self.gpu.current() as driver:
+                driver.function("cuStreamDestroy_v2")(self.handle)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """For other libraries: the version of this protocol, and the handle."""
+        return 0, self.handle
+
+    def __enter__(self) -> Self:
+        self._before.append(set_current(self.gpu.ordinal, self.handle))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        set_current(*self._before.pop())
+
+    def synchronize(self) -> None:
+        """Wait for all of its work.
+
+        Raises:
+            CudaError: some of it failed.
+        """
+        with self.gpu.current() as driver:
+            driver.call("cuStreamSynchronize", self.handle)
+
+    def wait(self, event: Event) -> None:
+        """Have later work on it wait for an event."""
+        with self.gpu.current() as driver:
+            driver.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+
+
+class Event:
+    """A place in a stream, with the time when its work got there.
+
+    Attributes:
+        handle: the driver's.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        with gpu.current() as driver:
+            self.handle = driver.get("cuEventCreate", c_void_p, 0)
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0) and not sys.is_finalizing():
+            with self.gpu.current() as driver:
+                driver.function("cuEventDestroy_v2")(self.handle)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Be the place behind all work that is on a stream now, or on the current one."""
+        with self.gpu.current() as driver:
+            driver.call("cuEventRecord", self.handle, current(self.gpu.ordinal) if stream is None else stream.handle)
+
+    def synchronize(self) -> None:
+        """Wait for the work before it.
+
+        Raises:
+            CudaError: some of it failed.
+        """
+        with self.gpu.current() as driver:
+            driver.call("cuEventSynchronize", self.handle)
+
+    def milliseconds_since(self, start: Event) -> float:
+        """How much later than `start` it was; both have happened."""
+        with self.gpu.current() as driver:
+            found = c_float()
+            driver.call("cuEventElapsedTime", byref(found), start.handle, self.handle)
+        return found.value
+
+
+_ORDERED = 0  # CU_STREAM_DEFAULT: waits for what is on the default stream before, and that for it
