@@ -245,3 +245,22 @@ def test_a_function_that_calls_itself_ends() -> None:
     membar(module)
     allocate_shared_memory(module)
     assert module.attributes["ttg.shared"] == Number(2048, i32)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "barriers"), [("%c0", "%c1", 0), ("%c0", "%c0", 1), ("%c0", "%n", 1), ("%n", "%n", 1)]
+)
+def test_stages_with_known_numbers_are_apart(first: str, second: str, barriers: int) -> None:
+    stages = BUFFER.replace("32x32", "3x32x32", 1)
+    body = f"""
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %a = ttg.local_alloc : () -> {stages}
+    %p = ttg.memdesc_index %a[{first}] : {stages} -> {BUFFER}
+    %q = ttg.memdesc_index %a[{second}] : {stages} -> {BUFFER}
+    ttg.local_store %x, %p : {TILE} -> {BUFFER}
+    ttg.local_store %x, %q : {TILE} -> {BUFFER}
+    """
+    module = parse(body, "%n: i32")
+    membar(module)
+    assert shape_of(module).count("barrier") == barriers

@@ -16,17 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from tilewright.analysis.buffer_aliases import VIEWS
 from tilewright.analysis.live_ranges import Interval
-from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.shared_memory import Allocation, Buffer, ScratchSize, allocate
 from tilewright.dialects.tt_function import called_function
 from tilewright.ir.attributes import DenseArray, Keyword
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, defining_op
 from tilewright.ir.types import MemDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.transforms.matching import integer_of
 
 
 class Slice(NamedTuple):
@@ -36,15 +38,17 @@ class Slice(NamedTuple):
         span: the bytes.
         type: the type of the view; None for scratch memory.
         offsets: where the view starts in the buffer, per dimension; () if that is not known.
+        stage: for one of several buffers that follow each other: the type of all, and which; None if not known.
     """
 
     span: Interval
     type: MemDescType | None = None
     offsets: tuple[int, ...] = ()
+    stage: tuple[MemDescType, int] | None = None
 
     def overlaps(self, other: Slice) -> bool:
         """Whether the two may share a byte."""
-        if not self.span.overlaps(other.span):
+        if not self.span.overlaps(other.span) or self.is_beside(other):
             return False
         if self.type is None or other.type is None or not self.offsets or not other.offsets:
             return True
@@ -52,6 +56,12 @@ class Slice(NamedTuple):
             return True
         sides = zip(self.offsets, self.type.shape, other.offsets, other.type.shape, strict=True)
         return all(a < b + b_size and b < a + a_size for a, a_size, b, b_size in sides)
+
+    def is_beside(self, other: Slice) -> bool:
+        """Whether the two are different stages of one buffer."""
+        if self.stage is None or other.stage is None or self.span != other.span:
+            return False
+        return self.stage[0] is other.stage[0] and self.stage[1] != other.stage[1]
 
 
 Pending: TypeAlias = dict[Slice, frozenset[Op]]
@@ -271,7 +281,20 @@ def _slice(value: Value, buffer: Buffer) -> Slice:
         # A part of a part has offsets that count from the first part.
         if isinstance(given, DenseArray) and type.alloc_shape == source.shape:
             offsets = given.values
-    return Slice(buffer.span, type, offsets)
+    return Slice(buffer.span, type, offsets, _stage(value))
+
+
+def _stage(value: Value) -> tuple[MemDescType, int] | None:
+    """The stage of a buffer that `value` is a view of, if its number is a constant."""
+    op = value.op
+    while op is not None and op.name in VIEWS:
+        source = op.operands[0]
+        if op.name == "ttg.memdesc_index" and defining_op(source, "ttg.local_alloc") is not None:
+            number = integer_of(op.operands[1])
+            assert isinstance(source.type, MemDescType), "a view is of a buffer"
+            return None if number is None else (source.type, number)
+        op = source.op
+    return None
 
 
 def _ends(op: Op) -> bool:
