@@ -56,6 +56,8 @@ def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
         write_blocks(lowerer, function.regions[0])
         if result == "void":
             w.start_block(EXIT)
+            for write in lowerer.at_exit:
+                write()
 
 
 def _parameters(lowerer: Lowerer, value: Value) -> list[Typed]:

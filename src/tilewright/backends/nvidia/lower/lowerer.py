@@ -33,6 +33,7 @@ from tilewright.layouts.linear_layout import LinearLayout
 
 WARP = 32
 """Lanes of a warp."""
+LANE_BITS = 5
 SHARED = "@global_smem"
 """The block's shared memory."""
 SHARED_POINTER, GLOBAL_POINTER = "ptr addrspace(3)", "ptr addrspace(1)"
@@ -108,6 +109,7 @@ class Lowerer:
         function: the `tt.func`.
         shared_base: where the function's shared memory begins.
         joins: the blocks of the function that jumps have named so far; see `control.py`.
+        at_exit: these write what a kernel does last.
     """
 
     def __init__(self, module: Module, function: Op) -> None:
@@ -115,6 +117,7 @@ class Lowerer:
         self.w, self.target = module.w, module.target
         self.shared_base = SHARED
         self.joins: dict[Block, Any] = {}
+        self.at_exit: list[Callable[[], None]] = []
         self._values: dict[Value, list[str]] = {}
         self._buffers: dict[Value, Any] = {}
         self._once: dict[object, str] = {}
@@ -219,11 +222,13 @@ class Lowerer:
         return self.once(chosen, lambda: self._linear(chosen))
 
     def _linear(self, chosen: Sequence[tuple[str, Sequence[int]]]) -> str:
-        source = {"lane": self.lane, "warp": self.warp, "block": self.block_in_cluster}
+        (_, lane), (_, warp), (_, block) = chosen
+        threads = (*lane, *(0,) * (LANE_BITS - len(lane)), *warp)
+        sources = ((self.thread, threads, self.target.threads), (self.block_in_cluster, block, self.target.num_ctas))
         found = ""
-        for name, columns in chosen:
+        for source, columns, size in sources:
             for shift, mask in diagonals(columns):
-                part = self._bits(source[name](), mask, shift, 1 << len(columns))
+                part = self._bits(source(), mask, shift, size)
                 found = self.w.emit(f"xor i32 {found}, {part}") if found else part
         return found or "0"
 

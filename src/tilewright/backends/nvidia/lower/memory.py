@@ -41,7 +41,7 @@ def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
     """How many elements one access may have, as far as addresses and the mask tell."""
     if not isinstance(pointers.type, TensorType):
         return 1
-    axis, info, bits = _fast_axis(pointers.type), lowerer.axis_info(pointers), access_bits(pointers.type)
+    axis, info, bits = fast_axis(pointers.type), lowerer.axis_info(pointers), access_bits(pointers.type)
     if info is None:
         return 1
     aligned = max(1, (info.divisibility[axis] & -info.divisibility[axis]) * 8 // bits)
@@ -52,7 +52,8 @@ def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
     return max(1, most)
 
 
-def _fast_axis(type: TensorType) -> int:
+def fast_axis(type: TensorType) -> int:
+    """The axis along which the registers of a tile walk first."""
     assert type.encoding is not None, "tiles of TTGIR have layouts"
     layout = encoding(type.encoding)
     assert isinstance(layout, Distributed), "tiles live in registers"
@@ -112,7 +113,7 @@ def access_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> Access:
     if not isinstance(type, TensorType):
         return Access([[0]], Words.of(bits, 1), [0])
     layout = lowerer.layout(type)
-    groups = groups_of(layout, _fast_axis(type), vector_of(lowerer, pointers, mask))
+    groups = groups_of(layout, fast_axis(type), vector_of(lowerer, pointers, mask))
     return Access(groups, Words.of(bits, len(groups[0])), same_as(layout))
 
 
@@ -141,30 +142,28 @@ def _clear(lowerer: Lowerer, value: str, mask: int) -> str:
 
 def both(lowerer: Lowerer, first: str | None, second: str | None) -> str | None:
     """Both conditions, where None always holds."""
-    if first is None or second is None:
-        return second if first is None else first
+    needed = [condition for condition in (first, second) if condition not in (None, "true")]
+    if len(needed) < 2:
+        return needed[0] if needed else None
     return lowerer.w.emit(f"and i1 {first}, {second}")
 
 
 # --- instructions -----------------------------------------------------------------------------------------------
 
 
-def _policy(lowerer: Lowerer, op: Op) -> list[Typed]:
-    """The operand that tells the second cache what to keep."""
-    evict = keyword(op, "evict")
+def _hints(lowerer: Lowerer, op: Op, caches: Sequence[str]) -> tuple[str, list[Typed]]:
+    """What the instruction says of caches, and its operand that tells the second one what to keep.
+
+    The hardware has no instruction with both, so a cache modifier wins.
+    """
+    cache, evict = keyword(op, "cache"), keyword(op, "evict")
+    if cache in caches:
+        return f".{cache}", []
     if evict not in EVICTIONS:
-        return []
+        return "", []
     text = f"createpolicy.fractional.L2::{evict}.b64 $0, 1.0;"
     policy = lowerer.once(evict, lambda: lowerer.assembly("i64", text, "=l", [], effects=False))
-    return [("i64", policy)]
-
-
-def _modifiers(op: Op, caches: Sequence[str], policy: Sequence[Typed]) -> str:
-    cache, evict = keyword(op, "cache"), keyword(op, "evict")
-    text = f".{cache}" if cache in caches else ""
-    if policy:
-        text += f".L1::{evict}.L2::cache_hint"
-    return text
+    return f".L1::{evict}.L2::cache_hint", [("i64", policy)]
 
 
 EVICTIONS = ("evict_first", "evict_last")
@@ -176,15 +175,14 @@ def _load(lowerer: Lowerer, op: Op) -> None:
     addresses = lowerer.registers(pointers)
     masks = lowerer.registers(mask) if mask is not None else None
     others = lowerer.registers(other) if other is not None else None
-    policy = _policy(lowerer, op)
-    volatile = ".volatile" if op.attributes.get("isVolatile") is True else ""
-    instruction = f"ld{volatile}.global{_modifiers(op, LOAD_CACHES, policy)}{access.words.suffix}"
+    volatile = op.attributes.get("isVolatile") is True
+    hints, policy = ("", []) if volatile else _hints(lowerer, op, LOAD_CACHES)
+    instruction = f"ld{'.volatile' if volatile else ''}.global{hints}{access.words.suffix}"
     found: dict[int, str] = {}
     for group in access.groups:
         start = access.words.pack(lowerer.w, element, [others[r] for r in group]) if others is not None else None
-        words = load_words(
-            lowerer, instruction, access.words, addresses[group[0]], masks[group[0]] if masks else None, start, policy
-        )
+        condition = both(lowerer, None, masks[group[0]] if masks is not None else None)
+        words = load_words(lowerer, instruction, access.words, addresses[group[0]], condition, start, policy)
         found.update(zip(group, access.words.unpack(lowerer.w, element, words), strict=True))
     lowerer.bind(op.result, [found[number] for number in access.same])
 
@@ -232,8 +230,8 @@ def _store(lowerer: Lowerer, op: Op) -> None:
     access, element = access_of(lowerer, pointers, mask), lowerer.element(value.type)
     addresses, values = lowerer.registers(pointers), lowerer.registers(value)
     masks = lowerer.registers(mask) if mask is not None else None
-    policy, once = _policy(lowerer, op), only_once(lowerer, pointers.type)
-    instruction = f"st.global{_modifiers(op, STORE_CACHES, policy)}{access.words.suffix}"
+    (hints, policy), once = _hints(lowerer, op, STORE_CACHES), only_once(lowerer, pointers.type)
+    instruction = f"st.global{hints}{access.words.suffix}"
     for group in access.groups:
         words = access.words.pack(lowerer.w, element, [values[number] for number in group])
         condition = both(lowerer, once, masks[group[0]] if masks is not None else None)

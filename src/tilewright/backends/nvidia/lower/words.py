@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tilewright.backends.llvm.writer import LlvmWriter
 
 WORD = 32
@@ -60,13 +62,17 @@ class Words(NamedTuple):
     def pack(self, w: LlvmWriter, element: str, values: Sequence[str]) -> list[str]:
         """The words that hold these elements."""
         if element == "i1":
-            element, values = "i8", [w.emit(f"zext i1 {value} to i8") for value in values]
+            element, values = "i8", [BYTES.get(value) or w.emit(f"zext i1 {value} to i8") for value in values]
         found = []
         for first in range(0, len(values), self.elements):
             found.append(self._packed(w, element, values[first : first + self.elements]))
         return found
 
     def _packed(self, w: LlvmWriter, element: str, values: Sequence[str]) -> str:
+        known = [bits_of_literal(element, value) for value in values]
+        if all(bits is not None for bits in known):
+            step = self.width // self.elements
+            return str(sum((bits or 0) << step * number for number, bits in enumerate(known)))
         if len(values) == 1:
             return as_integer(w, element, values[0])
         type, packed = f"<{len(values)} x {element}>", "poison"
@@ -106,4 +112,16 @@ def from_integer(w: LlvmWriter, element: str, value: str) -> str:
     return w.emit(f"bitcast {INTEGERS[element]} {value} to {element}")
 
 
+def bits_of_literal(element: str, text: str) -> int | None:
+    """The bits of a constant; None for values that are known only when the program runs."""
+    if element.startswith("i"):
+        return int(text) & ((1 << int(element[1:])) - 1) if text.lstrip("-").isdigit() else None
+    if not text.startswith("0x"):
+        return None
+    if element == "float":  # written as the double that it is
+        return int(np.uint64(int(text, 16)).view(np.float64).astype(np.float32).view(np.uint32))
+    return int(text[3:] if text[2] in "HR" else text, 16)
+
+
+BYTES = {"false": "0", "true": "1"}
 INTEGERS = {"bfloat": "i16", "double": "i64", "float": "i32", "half": "i16"}

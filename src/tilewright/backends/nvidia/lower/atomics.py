@@ -1,0 +1,259 @@
+"""Atomic accesses of global memory.
+
+    %old = tt.atomic_rmw fadd, acq_rel, gpu, %p, %x, %m : …
+
+    mov.b32 $0, 0x0; @$3 atom.global.gpu.acq_rel.add.f32 $0, [ $1 + 0 ], $2;
+
+Of all threads that have an element one does its access. What it found goes through shared memory to the others, if the
+program uses it. Sums of floats that lie together are one access: two f16 everywhere, 16 bytes since capability 9.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.address import Place
+from tilewright.backends.nvidia.lower.lowerer import (
+    GLOBAL_POINTER,
+    SHARED_POINTER,
+    Lowerer,
+    Lowering,
+    keyword,
+    struct,
+)
+from tilewright.backends.nvidia.lower.memory import (
+    access_bits,
+    both,
+    fast_axis,
+    groups_of,
+    only_once,
+    same_as,
+    vector_of,
+)
+from tilewright.backends.nvidia.lower.words import Words, as_integer, from_integer
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+
+VECTORS_SINCE = 90
+"""The first capability whose atomic sums take vectors, and add bf16."""
+PAIRED = "half"
+"""What all devices add in pairs."""
+_LETTERS = {16: "h", 32: "r", 64: "l"}
+_KINDS = {"add": "u", "and": "b", "exch": "b", "fadd": "f", "max": "s", "min": "s", "or": "b", "umax": "u", "umin": "u"}
+_KINDS["xor"] = "b"
+_FLOAT_KINDS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
+
+
+class Form(NamedTuple):
+    """How the elements of a tile are accessed.
+
+    Attributes:
+        groups: the registers of each access.
+        same: per register the one whose access serves it.
+        words: how the registers of an access are packed.
+        vector: how many words an access has.
+    """
+
+    groups: list[list[int]]
+    same: list[int]
+    words: Words
+    vector: int
+
+
+def _form(lowerer: Lowerer, op: Op, mask: Value | None) -> Form:
+    pointers, element = op.operands[0], lowerer.element(op.operands[1].type)
+    bits = access_bits(pointers.type)
+    if not isinstance(pointers.type, TensorType):
+        return Form([[0]], [0], Words(bits, 1, 1), 1)
+    most = 1
+    if op.name == "tt.atomic_rmw" and keyword(op, "atomic_rmw_op") == "fadd":
+        if lowerer.target.capability >= VECTORS_SINCE and element in ("bfloat", "float", PAIRED):
+            most = vector_of(lowerer, pointers, mask)
+        elif element == PAIRED:
+            most = min(2, vector_of(lowerer, pointers, mask))
+    layout = lowerer.layout(pointers)
+    groups = groups_of(layout, fast_axis(pointers.type), most)
+    size = len(groups[0])
+    pairs = size == 2 and lowerer.target.capability < VECTORS_SINCE
+    words = Words(2 * bits, 1, 2) if pairs else Words(bits, size, 1)
+    return Form(groups, same_as(layout), words, words.number)
+
+
+def _rmw_name(op: Op, element: str, form: Form) -> str:
+    """The instruction: `atom.global.gpu.acq_rel.add.noftz.f16x2`."""
+    operation = keyword(op, "atomic_rmw_op")
+    bits = form.words.width // form.words.elements
+    name, kind = operation.removeprefix("u"), f"{_KINDS[operation]}{bits}"
+    if operation == "fadd":
+        name, kind = "add.noftz" if bits == 16 else "add", _FLOAT_KINDS[element]
+        kind += "x2" if form.words.elements == 2 else ""
+    vector = f".v{form.vector}" if form.vector > 1 else ""
+    return f"atom.global.{keyword(op, 'scope')}.{keyword(op, 'sem')}.{name}{vector}.{kind}"
+
+
+def _atomic(
+    lowerer: Lowerer, name: str, words: Words, address: str, values: Sequence[Sequence[str]], predicate: str | None
+) -> list[str]:
+    """One access; `values` has a list of words per operand. Where `predicate` is false the result is 0."""
+    letter, count = _LETTERS[words.width], words.number
+    operands: list[Typed] = [(GLOBAL_POINTER, address)]
+    constraints = [f"={letter}"] * count + ["l"]
+    lists = []
+    for value in values:
+        lists.append(_braced([f"${len(constraints) + number}" for number in range(count)]))
+        operands += [(words.type, word) for word in value]
+        constraints += [letter] * count
+    start = ""
+    if predicate is not None:
+        moves = "".join(f"mov.{_MOVES[words.width]} ${number}, 0x0;\n\t" for number in range(count))
+        start = f"{moves}@${len(constraints)} "
+        operands.append(("i1", predicate))
+        constraints.append("b")
+    results = _braced([f"${number}" for number in range(count)])
+    text = f"{start}{name} {results}, [ ${count} + 0 ], {', '.join(lists)};"
+    type = struct([words.type] * count)
+    return lowerer.extract(type, lowerer.assembly(type, text, ",".join(constraints), operands), count)
+
+
+_MOVES = {16: "u16", 32: "u32", 64: "u64"}
+
+
+def _braced(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
+
+
+# --- ops --------------------------------------------------------------------------------------------------------
+
+
+def _rmw(lowerer: Lowerer, op: Op) -> None:
+    mask = op.operands[2] if len(op.operands) > 2 else None
+    element, form = lowerer.element(op.operands[1].type), _form(lowerer, op, mask)
+    values = lowerer.registers(op.operands[1])
+    masks = lowerer.registers(mask) if mask is not None else None
+    if _is_load(op):
+        name = f"ld.global.{keyword(op, 'sem')}.{keyword(op, 'scope')}.b{form.words.width}"
+    else:
+        name = _rmw_name(op, element, form)
+    by_swaps = element == "bfloat" and lowerer.target.capability < VECTORS_SINCE
+    once = only_once(lowerer, op.operands[0].type)
+
+    def access(group: Sequence[int], address: str) -> list[str]:
+        predicate = both(lowerer, once, masks[group[0]] if masks is not None else None)
+        if by_swaps:
+            return [_by_swaps(lowerer, op, address, values[group[0]], predicate)]
+        if name.startswith("ld"):
+            return _unpacked(lowerer, form, element, _atomic_load(lowerer, name, form.words, address, predicate))
+        words = _packed(lowerer, form, element, [values[number] for number in group])
+        return _unpacked(lowerer, form, element, _atomic(lowerer, name, form.words, address, [words], predicate))
+
+    _finish(lowerer, op, form, access, once)
+
+
+def _cas(lowerer: Lowerer, op: Op) -> None:
+    element, form = lowerer.element(op.operands[1].type), _form(lowerer, op, None)
+    expected, wanted = lowerer.registers(op.operands[1]), lowerer.registers(op.operands[2])
+    name = f"atom.global.{keyword(op, 'sem')}.{keyword(op, 'scope')}.cas.b{form.words.width}"
+    once = only_once(lowerer, op.operands[0].type)
+
+    def access(group: Sequence[int], address: str) -> list[str]:
+        values = [_packed(lowerer, form, element, [own[group[0]]]) for own in (expected, wanted)]
+        return _unpacked(lowerer, form, element, _atomic(lowerer, name, form.words, address, values, once))
+
+    _finish(lowerer, op, form, access, once)
+
+
+def _packed(lowerer: Lowerer, form: Form, element: str, values: Sequence[str]) -> list[str]:
+    if form.words.elements == 1:
+        return [as_integer(lowerer.w, element, value) for value in values]
+    return form.words.pack(lowerer.w, element, values)
+
+
+def _unpacked(lowerer: Lowerer, form: Form, element: str, words: Sequence[str]) -> list[str]:
+    if form.words.elements == 1:
+        return [from_integer(lowerer.w, element, word) for word in words]
+    return form.words.unpack(lowerer.w, element, words)
+
+
+def _is_load(op: Op) -> bool:
+    """Adding 0 to a scalar is a load that sees what others have released."""
+    constant = op.operands[1].op
+    number = constant.attributes.get("value") if constant is not None and constant.definition.constant else None
+    is_sum = keyword(op, "atomic_rmw_op") in ("add", "fadd") and keyword(op, "sem") in ("acquire", "relaxed")
+    is_scalar = not isinstance(op.operands[0].type, TensorType)
+    return is_sum and is_scalar and isinstance(number, Number) and number.value == 0 and number.type.bits >= 32
+
+
+def _atomic_load(lowerer: Lowerer, name: str, words: Words, address: str, predicate: str | None) -> list[str]:
+    _, space, sem, scope, kind = name.split(".")
+    letter = _LETTERS[words.width]
+    operands: list[Typed] = [(GLOBAL_POINTER, address)]
+    start = ""
+    if predicate is not None:
+        start = f"mov.{_MOVES[words.width]} $0, 0x0;\n\t@$2 "
+        operands.append(("i1", predicate))
+    text = f"{start}ld.{sem}.{scope}.{space}.{kind} $0, [ $1 + 0 ];"
+    constraints = f"={letter},l{',b' if predicate is not None else ''}"
+    return [lowerer.assembly(words.type, text, constraints, operands)]
+
+
+def _by_swaps(lowerer: Lowerer, op: Op, address: str, value: str, predicate: str | None) -> str:
+    """Devices without atomic sums of bf16 compare and swap until nobody else was faster; LLVM writes the loop."""
+    w, operation = lowerer.w, {"exch": "xchg"}.get(keyword(op, "atomic_rmw_op"), keyword(op, "atomic_rmw_op"))
+    order = {"relaxed": "monotonic"}.get(keyword(op, "sem"), keyword(op, "sem"))
+    text = f'atomicrmw {operation} {GLOBAL_POINTER} {address}, bfloat {value} syncscope("device") {order}'
+    if predicate is None:
+        return w.emit(text)
+    with w.branch(predicate) as branch, branch.then():
+        old = w.emit(text)
+    return branch.join("bfloat", old, "0xR0000")
+
+
+def _finish(
+    lowerer: Lowerer,
+    op: Op,
+    form: Form,
+    access: Callable[[Sequence[int], str], list[str]],
+    once: str | None,
+) -> None:
+    """Do all accesses, and tell what was found to all threads that have the elements."""
+    addresses = lowerer.registers(op.operands[0])
+    found: dict[int, str] = {}
+    for group in form.groups:
+        found.update(zip(group, access(group, addresses[group[0]]), strict=True))
+    if op.result.uses and once is not None:
+        found = _told_to_all(lowerer, op, found, once)
+    lowerer.bind(op.result, [found[number] for number in form.same])
+
+
+def _told_to_all(lowerer: Lowerer, op: Op, found: dict[int, str], once: str) -> dict[int, str]:
+    """Through shared memory, where elements lie in row-major order."""
+    w, element, scratch = lowerer.w, lowerer.element(op.result.type), lowerer.scratch(op)
+    integer = "i8" if element == "i1" else f"i{access_bits(op.operands[0].type)}"
+    size = int(integer[1:]) // 8
+    type, place = op.result.type, Place({})
+    if isinstance(type, TensorType):
+        columns = lowerer.layout(type).columns
+        place = Place({name: tuple(size * column for column in own) for name, own in columns.items()})
+    pointers = {}
+    for number, value in found.items():
+        base, added = lowerer.placed(place, number)
+        pointer = scratch
+        for step in (base, str(added)):
+            if step != "0":
+                pointer = w.emit(f"getelementptr inbounds i8, {SHARED_POINTER} {pointer}, i32 {step}")
+        pointers[number] = pointer
+        letter, bits = _LETTERS[max(16, 8 * size)], as_integer(w, element, value)
+        text = f"@$2 st.shared.b{8 * size} [ $0 + 0 ], $1;"
+        operands = [(SHARED_POINTER, pointer), (integer, bits), ("i1", once)]
+        lowerer.assembly("void", text, f"r,{letter},b", operands)
+    lowerer.barrier()
+    return {
+        number: from_integer(w, element, w.emit(f"load {integer}, {SHARED_POINTER} {pointer}, align {size}"))
+        for number, pointer in pointers.items()
+    }
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.atomic_cas": _cas, "tt.atomic_rmw": _rmw}
