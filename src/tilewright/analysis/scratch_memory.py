@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 
+from tilewright.analysis.gather_distance import stays_in_warp
 from tilewright.analysis.reduction_scratch import gather_bytes, reduction_bytes, scan_bytes
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_warp_specialize import partitions_of
@@ -91,6 +92,8 @@ def _axis(op: Op) -> int:
 
 
 def _of_gather(op: Op) -> int:
+    if stays_in_warp(op):
+        return 0
     (source, type), (indices, index_type) = layout_of(op.operands[0]), layout_of(op.operands[1])
     return gather_bytes(source, type.shape, indices, index_type.shape, _axis(op), width(type))
 

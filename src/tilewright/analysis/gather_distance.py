@@ -1,0 +1,107 @@
+"""Gathers in which every element trades places with one at a fixed distance, as in sorting networks and `tl.flip`.
+
+%p = arith.xori %i, dense<16>          %i: each element's own index along the axis
+%y = tt.gather %x[%p]                  distance_of: 16; whoever has an element knows who has its partner
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import encoding
+from tilewright.layouts.linear_layout import LinearLayout
+
+
+def distance_of(gather: Op) -> int | None:
+    """The number that each index is XOR its own place along the axis; None if there is no such number."""
+    axis, (source, indices) = gather.attributes["axis"], gather.operands
+    assert isinstance(axis, Number), "an axis is a number"
+    distance = _distance(indices, int(axis.value))
+    if distance is None or _layout(source) != _layout(indices):
+        return None
+    shape = source.type.shape
+    return distance if shape is not None and distance < shape[int(axis.value)] else None
+
+
+def step_of(layout: LinearLayout, axis: int, distance: int) -> dict[str, int]:
+    """Who has the element at this distance: what to XOR one's own register, lane, warp and block with."""
+    owners = layout.pseudo_invert()
+    found = owners.image({f"dim{axis}": distance})
+    return dict(zip(owners.out_names, owners.unpack(found), strict=True))
+
+
+def stays_in_warp(gather: Op) -> bool:
+    """The gather has a distance, and partners are in one warp."""
+    distance, axis = distance_of(gather), gather.attributes["axis"]
+    if distance is None:
+        return False
+    assert isinstance(axis, Number), "an axis is a number"
+    step = step_of(_layout(gather.operands[0]), int(axis.value), distance)
+    return not step["warp"] and not step["block"]
+
+
+def _layout(tile: Value) -> LinearLayout:
+    type = tile.type
+    assert isinstance(type, TensorType), "tiles are gathered"
+    assert type.encoding is not None, "tiles of TTGIR have layouts"
+    return to_linear_layout(encoding(type.encoding), type.shape)
+
+
+def _distance(value: Value, axis: int) -> int | None:
+    """The number that each element of `value` is XOR its place along `axis`."""
+    op = value.op
+    rule = RULES.get(op.name) if op is not None else None
+    return rule(op, axis) if rule is not None and op is not None else None
+
+
+def _range(op: Op, axis: int) -> int | None:
+    start = op.attributes["start"]
+    return 0 if isinstance(start, Number) and start.value == 0 else None
+
+
+def _xor(op: Op, axis: int) -> int | None:
+    for value, other in (op.operands, op.operands[::-1]):
+        constant, distance = _constant(other), _distance(value, axis)
+        if constant is not None and constant >= 0 and distance is not None:
+            return constant ^ distance
+    return None
+
+
+def _constant(value: Value) -> int | None:
+    op = value.op
+    if op is not None and op.name == "tt.splat":
+        return _constant(op.operands[0])
+    number = op.attributes.get("value") if op is not None and op.name == "arith.constant" else None
+    return int(number.value) if isinstance(number, Number) else None
+
+
+def _expand_dims(op: Op, axis: int) -> int | None:
+    added = op.attributes["axis"]
+    assert isinstance(added, Number), "an axis is a number"
+    if added.value == axis:
+        return None
+    return _distance(op.operands[0], axis - (added.value < axis))
+
+
+def _broadcast(op: Op, axis: int) -> int | None:
+    source, result = op.operands[0].type.shape, op.result.type.shape
+    if source is None or result is None or source[axis] != result[axis]:
+        return None
+    return _distance(op.operands[0], axis)
+
+
+def _same(op: Op, axis: int) -> int | None:
+    return _distance(op.operands[0], axis)
+
+
+RULES: dict[str, Callable[[Op, int], int | None]] = {
+    "arith.xori": _xor,
+    "tt.broadcast": _broadcast,
+    "tt.expand_dims": _expand_dims,
+    "tt.make_range": _range,
+    "ttg.convert_layout": _same,
+}

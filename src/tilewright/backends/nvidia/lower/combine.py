@@ -1,0 +1,71 @@
+"""The function that a reduction or a scan combines elements with: its region, written once for each use.
+
+combine = Combination(lowerer, op)
+combine(["%a0", "%a1"], ["%b0", "%b1"])      # two operands: each element is a row of two values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from tilewright.backends.nvidia.lower.lanes import words_in
+from tilewright.backends.nvidia.lower.lowerer import Lowerer
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+
+Row: TypeAlias = list[str]
+"""One element of each operand."""
+
+
+class Combination:
+    """How two elements become one.
+
+    Attributes:
+        elements: the LLVM types of a row.
+        words: how many words of 32 bits a row takes.
+        cost: how many ops the function has.
+    """
+
+    def __init__(self, lowerer: Lowerer, op: Op) -> None:
+        self.lowerer, self.op = lowerer, op
+        self.elements = [lowerer.element(value.type) for value in op.operands]
+        self.words = sum(map(words_in, self.elements))
+        self.cost = sum(1 for _ in op.regions[0].block) - 1
+
+    def __call__(self, first: Row, second: Row) -> Row:
+        """`first` combined with `second`, in this order."""
+        return self.lowerer.region_values(self.op.regions[0], [*first, *second])
+
+    def rows(self) -> list[Row]:
+        """The operands' elements, per register."""
+        return [list(row) for row in zip(*map(self.lowerer.registers, self.op.operands), strict=True)]
+
+    def bind(self, rows: Sequence[Row]) -> None:
+        """Give the op's results their registers."""
+        for result, registers in zip(self.op.results, zip(*rows, strict=True), strict=True):
+            self.lowerer.bind(result, registers)
+
+    def choose(self, condition: str, if_true: Row, if_false: Row) -> Row:
+        """One of two rows by an i1."""
+        w = self.lowerer.w
+        return [
+            w.emit(f"select i1 {condition}, {element} {a}, {element} {b}") if a != b else a
+            for element, a, b in zip(self.elements, if_true, if_false, strict=True)
+        ]
+
+    @property
+    def only(self) -> str:
+        """The name of the op that the function consists of; "" if it is more than one."""
+        block = self.op.regions[0].block
+        ops = list(block)
+        if len(ops) != 2 or set(ops[0].operands) != set(block.args) or ops[1].operands != ops[0].results:
+            return ""
+        return ops[0].name
+
+
+def axis_of(op: Op) -> int:
+    """The dimension along which an op works."""
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "an axis is a number"
+    return int(axis.value)

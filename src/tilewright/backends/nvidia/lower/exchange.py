@@ -1,0 +1,88 @@
+"""Rows of values that change their layout through an op's scratch memory, between the rounds of a reduction.
+
+    exchange_plan(before, after, bits=32).load.moves       # one load of four neighbours: the parts of four warps
+
+All operands are written before the one barrier, each to a place of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from tilewright.analysis.reduction_scratch import exchange_buffer, exchange_elements, in_one_dimension
+from tilewright.backends.nvidia.lower.combine import Row
+from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
+from tilewright.backends.nvidia.lower.lowerer import Lowerer
+from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, store_tile
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.layouts.linear_layout import LinearLayout
+
+
+@cache
+def exchange_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conversion:
+    """How a tile goes from one layout to another.
+
+    Args:
+        before: the layout that the tile has.
+        after: the layout that it gets.
+        bits: of one element in memory.
+    """
+    return plan_through(in_one_dimension(before), in_one_dimension(after), exchange_buffer(before, after, bits), bits)
+
+
+def exchange_bytes(before: LinearLayout, after: LinearLayout, elements: Sequence[str]) -> int:
+    """The scratch memory that an exchange of one block needs."""
+    return sum(
+        exchange_elements(before, after, bits) // before.in_size("block") * (bits // BYTE)
+        for bits in map(memory_bits, elements)
+    )
+
+
+def exchange(
+    lowerer: Lowerer, rows: Sequence[Row], before: LinearLayout, after: LinearLayout, elements: Sequence[str], base: int
+) -> list[Row]:
+    """The rows in the registers of `after`.
+
+    Args:
+        lowerer: where code goes.
+        rows: per register of `before` its element of each operand.
+        before: the layout that the rows have.
+        after: the layout that they get.
+        elements: the LLVM types of a row.
+        base: where the scratch memory begins, in bytes.
+    """
+    plans = [exchange_plan(before, after, memory_bits(element)) for element in elements]
+    places = _places(before, after, elements, base)
+    columns = list(zip(*rows, strict=True))
+    found: list[dict[int, str]] = [{} for _ in elements]
+    turns = max(len(plan.parts) for plan in plans)
+    for turn in range(turns):
+        if turn:
+            lowerer.barrier()
+        active = [index for index, plan in enumerate(plans) if turn < len(plan.parts)]
+        for index in active:
+            values = [columns[index][register] for register in plans[index].parts[turn].stored]
+            store_tile(lowerer, values, elements[index], plans[index].store, places[index])
+        lowerer.barrier()
+        for index in active:
+            values = load_tile(lowerer, elements[index], plans[index].load, places[index])
+            found[index].update(zip(plans[index].parts[turn].loaded, values, strict=True))
+    return [[column[register] for column in found] for register in range(after.in_size("register"))]
+
+
+def _places(before: LinearLayout, after: LinearLayout, elements: Sequence[str], base: int) -> list[Bytes]:
+    """Where each operand's buffer begins: the widest elements first, so that each is aligned."""
+    places = [Bytes("0")] * len(elements)
+    for index in sorted(range(len(elements)), key=lambda index: -memory_bits(elements[index])):
+        places[index] = Bytes(str(base))
+        base += exchange_bytes(before, after, elements[index : index + 1])
+    return places
+
+
+def scratch_offset(op: Op) -> int:
+    """Where the op's scratch memory begins, in bytes."""
+    offset = op.attributes["allocation.offset"]
+    assert isinstance(offset, Number), "an op has one piece of scratch memory"
+    return int(offset.value)

@@ -1,0 +1,282 @@
+"""`tt.scan`: each thread scans its registers, then lanes scan what these leave, then warps.
+
+%c = "tt.scan"(%x) <{axis = 0, reverse = false}> ({ … arith.addf … }) : tensor<1024xf32, #blocked>
+
+The bits of an index along the axis belong to registers, lanes, warps, and again registers, in this order for most
+layouts: runs. Of each run the totals are scanned by the next one, whose result says what comes before: nothing for the
+first, for others a carry, which is combined with each element once. Shuffles go to neighbours at distances 1, 2, 4, ….
+A reverse scan is the same with all orders turned around, so it takes as many instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from tilewright.analysis.reduction_scratch import Run, axis_runs
+from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
+from tilewright.backends.nvidia.lower.combine import Combination, Row, axis_of
+from tilewright.backends.nvidia.lower.exchange import scratch_offset
+from tilewright.backends.nvidia.lower.lanes import shuffled
+from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.memory import both
+from tilewright.backends.nvidia.lower.reshapes import elements_of, first_registers
+from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
+from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, store_tile
+from tilewright.ir.core import Op
+from tilewright.layouts.linear_layout import LinearLayout
+
+Rows: TypeAlias = dict[int, Row]
+"""Per register a row."""
+
+
+class Carry(NamedTuple):
+    """What comes before something.
+
+    Attributes:
+        row: everything before it, combined; None: there is nothing.
+        exists: an i1, false in threads where there is nothing; "": it is there in every thread.
+    """
+
+    row: Row | None
+    exists: str = ""
+
+
+NOTHING = Carry(None)
+
+
+class Scanned(NamedTuple):
+    """What a run knows in the end.
+
+    Attributes:
+        through: per register everything up to the end of it.
+        before: per register everything before it.
+    """
+
+    through: Rows
+    before: dict[int, Carry]
+
+
+def scan(lowerer: Lowerer, op: Op) -> None:
+    """Combine each element with all before it along an axis, or with all behind it."""
+    layout = lowerer.layout(op.operands[0])
+    scan = Scan(lowerer, op, layout)
+    rows = scan.combine.rows()
+    distinct = first_registers(layout)
+    kept = {register: rows[register] for register in sorted(distinct.values())}
+    found = scan.through(0, kept) if scan.runs else kept
+    scan.combine.bind([found[distinct[element]] for element in elements_of(layout)])
+
+
+class Scan:
+    """One scan being written.
+
+    Attributes:
+        runs: which inputs of the layout number the elements along the axis.
+        is_reverse: what is behind an element comes before it.
+    """
+
+    def __init__(self, lowerer: Lowerer, op: Op, layout: LinearLayout) -> None:
+        self.lowerer, self.w, self.op, self.layout = lowerer, lowerer.w, op, layout
+        self.combine = Combination(lowerer, op)
+        self.is_reverse = bool(op.attributes["reverse"])
+        self.runs = axis_runs(layout, axis_of(op))
+        assert [run.name for run in self.runs].count("warp") < 2, "the scratch memory is for one round"
+        self._conditions: dict[tuple[Run, int], str] = {}
+
+    def through(self, level: int, rows: Rows) -> Rows:
+        """Per register everything up to the end of it; `level` is the run whose elements the rows are."""
+        return self._run(level, rows, needs_before=False).through
+
+    def _run(self, level: int, rows: Rows, *, needs_before: bool) -> Scanned:
+        run = self.runs[level]
+        return {"register": self._registers, "lane": self._lanes, "warp": self._warps}[run.name](
+            level, rows, needs_before
+        )
+
+    def _above(self, level: int, totals: Rows, *, needs_through: bool) -> Scanned:
+        """What the runs above make of the totals of this one."""
+        if level + 1 < len(self.runs):
+            return self._run(level + 1, totals, needs_before=True)
+        return Scanned(totals if needs_through else {}, dict.fromkeys(totals, NOTHING))
+
+    # ---- registers ----
+
+    def _registers(self, level: int, rows: Rows, needs_before: bool) -> Scanned:
+        steps = self._ordered(combinations(self.runs[level].masks))
+        inside, totals = dict(rows), {}
+        firsts = [register for register in rows if not any(register & mask for mask in self.runs[level].masks)]
+        for first in firsts:
+            for last, step in pairwise(steps):
+                inside[first | step] = self.combine(inside[first | last], rows[first | step])
+            totals[first] = inside[first | steps[-1]]
+        above = self._above(level, totals, needs_through=True)
+        found = Scanned({}, {})
+        for first in firsts:
+            found.before[first | steps[0]] = above.before[first]
+            for step, following in pairwise(steps):
+                found.through[first | step] = self._behind(above.before[first], inside[first | step])
+                found.before[first | following] = Carry(found.through[first | step])
+            found.through[first | steps[-1]] = above.through[first]
+        return found
+
+    def _ordered(self, values: Sequence[int]) -> list[int]:
+        """What comes first, first."""
+        return list(reversed(values)) if self.is_reverse else list(values)
+
+    def _behind(self, carry: Carry, row: Row) -> Row:
+        """The row with what comes before it."""
+        if carry.row is None:
+            return row
+        found = self.combine(carry.row, row)
+        return self.combine.choose(carry.exists, found, row) if carry.exists else found
+
+    # ---- lanes ----
+
+    def _lanes(self, level: int, rows: Rows, needs_before: bool) -> Scanned:
+        run = self.runs[level]
+        inside = {register: self._warp_scan(run, row) for register, row in rows.items()}
+        above = self._above(level, self._totals(level, inside), needs_through=False)
+        found = Scanned({}, {})
+        for register, row in inside.items():
+            carry = above.before[register]
+            found.through[register] = self._behind(carry, row)
+            if needs_before:
+                neighbour = self._neighbour(run, found.through[register], 1)
+                found.before[register] = self._either(self._has_neighbour(run, 1), neighbour, carry)
+        return found
+
+    def _warp_scan(self, run: Run, row: Row) -> Row:
+        distance = 1
+        while distance < 1 << len(run.masks):
+            before = self.combine(self._neighbour(run, row, distance), row)
+            row = self.combine.choose(self._has_neighbour(run, distance), before, row)
+            distance *= 2
+        return row
+
+    def _totals(self, level: int, inside: Rows) -> Rows:
+        """What the last lanes have; warps take it from them, others get it from them."""
+        if level + 1 == len(self.runs) or self.runs[level + 1].name == "warp":
+            return inside
+        mask = sum(self.runs[level].masks)
+        opcode, operand = ("and", ~mask) if self.is_reverse else ("or", mask)
+        last = self.w.emit(f"{opcode} i32 {self.lowerer.lane()}, {operand}")
+        return {register: self._from(row, "idx", last) for register, row in inside.items()}
+
+    def _either(self, condition: str, row: Row, carry: Carry) -> Carry:
+        """`row` on the condition, otherwise the carry."""
+        if carry.row is None:
+            return Carry(row, condition)
+        exists = self.w.emit(f"or i1 {condition}, {carry.exists}") if carry.exists else ""
+        return Carry(self.combine.choose(condition, row, carry.row), exists)
+
+    def _from(self, row: Row, kind: str, lane: str | int) -> Row:
+        elements = self.combine.elements
+        return [
+            shuffled(self.lowerer, kind, element, value, lane) for element, value in zip(elements, row, strict=True)
+        ]
+
+    def _neighbour(self, run: Run, row: Row, distance: int) -> Row:
+        """The row of the lane that comes so many places before; anything where there is none."""
+        stride = run.masks[0]
+        assert run.masks == tuple(stride << bit for bit in range(len(run.masks))), "lanes are numbered in order"
+        return self._from(row, "down" if self.is_reverse else "up", distance * stride)
+
+    def _has_neighbour(self, run: Run, distance: int) -> str:
+        """Whether so many come before this lane or warp."""
+        if (run, distance) not in self._conditions:
+            place, count = self._place(run), 1 << len(run.masks)
+            test = f"ult i32 {place}, {count - distance}" if self.is_reverse else f"uge i32 {place}, {distance}"
+            self._conditions[run, distance] = self.w.emit(f"icmp {test}")
+        return self._conditions[run, distance]
+
+    def _place(self, run: Run) -> str:
+        """The number of this lane or warp along the axis."""
+        columns = [0] * len(self.layout.columns[run.name])
+        for bit, mask in enumerate(run.masks):
+            columns[mask.bit_length() - 1] = 1 << bit
+        return self.lowerer.linear({run.name: columns})
+
+    # ---- warps ----
+
+    def _warps(self, level: int, rows: Rows, needs_before: bool) -> Scanned:
+        run = self.runs[level]
+        parts = self._exchanged(level, rows)
+        inside = {register: self._prefixes(row) for register, row in parts.items()}
+        above = self._above(level, {register: row[-1] for register, row in inside.items()}, needs_through=False)
+        found = Scanned({}, {})
+        for register, prefixes in inside.items():
+            carry, before = above.before[register], prefixes[0]
+            for distance in range(2, len(prefixes)):
+                before = self.combine.choose(self._has_neighbour(run, distance), prefixes[distance - 1], before)
+            found.before[register] = self._either(self._has_neighbour(run, 1), self._behind(carry, before), carry)
+            found.through[register] = self._behind(found.before[register], rows[register])
+        return found
+
+    def _prefixes(self, parts: Sequence[Row]) -> list[Row]:
+        found = [parts[0]]
+        for part in parts[1:]:
+            found.append(self.combine(found[-1], part))
+        return found
+
+    def _exchanged(self, level: int, rows: Rows) -> dict[int, list[Row]]:
+        """Per register the rows of all warps, in order."""
+        lanes = sum(mask for run in self.runs[:level] if run.name == "lane" for mask in run.masks)
+        registers = list(rows)
+        bits = [register for register in registers if register.bit_count() == 1]
+        memory = ScanMemory(self.layout, self.runs[level], lanes, bits)
+        in_order = [rows[register] for register in combinations(bits)]
+        places = self._places(memory.size)
+        self._store(memory, in_order, lanes, places)
+        self.lowerer.barrier()
+        columns = [
+            load_tile(self.lowerer, element, plan_of(memory.load, memory_bits(element)), place)
+            for element, place in zip(self.combine.elements, places, strict=True)
+        ]
+        loaded = [list(row) for row in zip(*columns, strict=True)]
+        count = 1 << len(self.runs[level].masks)
+        return {
+            register: self._warp_order(loaded[count * number : count * (number + 1)])
+            for number, register in enumerate(combinations(bits))
+        }
+
+    def _warp_order(self, parts: list[Row]) -> list[Row]:
+        return parts[::-1] if self.is_reverse else parts
+
+    def _store(self, memory: ScanMemory, rows: Sequence[Row], lanes: int, places: Sequence[Bytes]) -> None:
+        """Leave the totals; the last lanes have them, and of copies one is enough."""
+        condition = self._holds_total(lanes)
+        if condition is None:
+            self._store_all(memory, rows, places)
+            return
+        with self.w.branch(condition) as branch, branch.then():
+            self._store_all(memory, rows, places)
+
+    def _store_all(self, memory: ScanMemory, rows: Sequence[Row], places: Sequence[Bytes]) -> None:
+        for element, values, place in zip(self.combine.elements, zip(*rows, strict=True), places, strict=True):
+            store_tile(self.lowerer, values, element, plan_of(memory.store, memory_bits(element)), place)
+
+    def _holds_total(self, lanes: int) -> str | None:
+        free = self.layout.free_masks()
+        wanted = 0 if self.is_reverse else lanes
+        looked_at = (lanes | free["lane"]) & (WARP - 1)
+        condition = self._equals(self.lowerer.lane(), looked_at, wanted) if looked_at else None
+        if free["warp"]:
+            condition = both(self.lowerer, condition, self._equals(self.lowerer.warp(), free["warp"], 0))
+        return condition
+
+    def _equals(self, value: str, mask: int, wanted: int) -> str:
+        return self.w.emit(f"icmp eq i32 {self.w.emit(f'and i32 {value}, {mask}')}, {wanted}")
+
+    def _places(self, size: int) -> list[Bytes]:
+        """Where each operand's totals begin, the widest first."""
+        widths = [memory_bits(element) // BYTE for element in self.combine.elements]
+        base, found = scratch_offset(self.op), [Bytes("0")] * len(widths)
+        for index in sorted(range(len(widths)), key=lambda index: -widths[index]):
+            found[index] = Bytes(str(base))
+            base += size * widths[index]
+        return found
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.scan": scan}

@@ -1,0 +1,78 @@
+"""Folds of a whole warp in one instruction: `redux.sync`.
+
+It adds, compares and combines the bits of 32-bit integers; the compute capability 10.0 also compares f32. Sums of
+64 bits are put together from three of 32 bits, so that no carry is lost:
+
+    high 32 bits, bits 16 to 31, bits 0 to 15 of each lane's number → three sums → the sum
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.nvidia.lower.combine import Combination
+from tilewright.backends.nvidia.lower.lanes import ALL_LANES, from_words, words_of
+from tilewright.backends.nvidia.lower.lowerer import Lowerer
+
+SINCE = 80
+FLOATS_ON = 100
+"""The one compute capability whose `redux.sync` knows f32."""
+
+INTEGERS = {
+    "arith.addi": ("add", "zext"),
+    "arith.andi": ("and", "zext"),
+    "arith.maxsi": ("max", "sext"),
+    "arith.maxui": ("umax", "zext"),
+    "arith.minsi": ("min", "sext"),
+    "arith.minui": ("umin", "zext"),
+    "arith.ori": ("or", "zext"),
+    "arith.xori": ("xor", "zext"),
+}
+"""Per op the instruction, and how narrower integers become 32 bits wide."""
+FLOATS = {
+    "arith.maximumf": "fmax.NaN",
+    "arith.maxnumf": "fmax",
+    "arith.minimumf": "fmin.NaN",
+    "arith.minnumf": "fmin",
+}
+WIDE = frozenset({"arith.addi", "arith.andi", "arith.ori", "arith.xori"})
+"""What can be done with 64 bits by parts."""
+
+
+def has_warp_fold(combine: Combination) -> bool:
+    """Is there an instruction for this function of one operand?"""
+    capability = combine.lowerer.target.capability
+    if capability < SINCE or len(combine.elements) != 1:
+        return False
+    (element,), name = combine.elements, combine.only
+    if element == "float":
+        return capability == FLOATS_ON and name in FLOATS
+    return name in (WIDE if element == "i64" else INTEGERS if element[0] == "i" else ())
+
+
+def fold_warp(combine: Combination, value: str) -> str:
+    """The values of all lanes folded, in every lane."""
+    lowerer, name, (element,) = combine.lowerer, combine.only, combine.elements
+    w = lowerer.w
+    if element == "float":
+        operands = [("float", value), ("i32", ALL_LANES)]
+        return w.call("float", f"llvm.nvvm.redux.sync.{FLOATS[name]}", operands)
+    kind, extension = INTEGERS[name]
+    if element == "i64":
+        return _fold_wide(lowerer, kind, value)
+    wide = _redux(lowerer, kind, w.convert(extension, value, element, "i32"))
+    return w.convert("trunc", wide, "i32", element)
+
+
+def _fold_wide(lowerer: Lowerer, kind: str, value: str) -> str:
+    w = lowerer.w
+    low, high = words_of(lowerer, "i64", value)
+    if kind != "add":
+        return from_words(lowerer, "i64", [_redux(lowerer, kind, low), _redux(lowerer, kind, high)])
+    lowest = _redux(lowerer, kind, w.emit(f"and i32 {low}, 65535"))
+    middle = _redux(lowerer, kind, w.emit(f"lshr i32 {low}, 16"))
+    parts = from_words(lowerer, "i64", [lowest, _redux(lowerer, kind, high)])
+    shifted = w.emit(f"shl i64 {w.emit(f'zext i32 {middle} to i64')}, 16")
+    return w.emit(f"add i64 {parts}, {shifted}")
+
+
+def _redux(lowerer: Lowerer, kind: str, value: str) -> str:
+    return lowerer.w.call("i32", f"llvm.nvvm.redux.sync.{kind}", [("i32", value), ("i32", ALL_LANES)])

@@ -1,0 +1,110 @@
+"""Plans of reductions, scans and gathers, without any device: which bits are folded where, what memory they need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.analysis.gather_distance import step_of
+from tilewright.analysis.reduction_scratch import Run, axis_runs, reduction_bytes, scan_bytes
+from tilewright.backends.nvidia.lower.exchange import exchange_bytes
+from tilewright.backends.nvidia.lower.gather import owners
+from tilewright.backends.nvidia.lower.reduce import reduction_plan
+from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.distributed import Blocked
+from tilewright.layouts.linear_layout import LinearLayout
+
+
+def blocked(shape: tuple[int, ...], *, registers: int = 4, warps: int = 4, seed: int = 0) -> Blocked:
+    """A layout of 32 lanes with the bits of everything dealt out at random, of the kind that passes choose."""
+    draw = np.random.default_rng(seed)
+    rank = len(shape)
+
+    def dealt(count: int) -> tuple[int, ...]:
+        parts = [1] * rank
+        for _ in range(count.bit_length() - 1):
+            parts[draw.integers(rank)] *= 2
+        return tuple(parts)
+
+    return Blocked(dealt(registers), dealt(32), dealt(warps), tuple(map(int, draw.permutation(rank))))
+
+
+def plan(layout: Blocked, shape: tuple[int, ...], axis: int = 0, cost: int = 1) -> tuple[object, ...]:
+    found = reduction_plan(to_linear_layout(layout, shape), axis, ("float",), cost, 1)
+    return tuple((fold.registers, fold.lanes) for fold in found.folds)
+
+
+def test_warps_are_folded_by_each_thread_or_by_lanes() -> None:
+    four = plan(Blocked((4,), (32,), (4,), (0,)), (1024,))
+    assert four == (((1, 2, 4), (16, 8, 4, 2, 1)), ((2, 1), ()))  # one load of four parts, two sums
+    many = plan(Blocked((4,), (32,), (32,), (0,)), (4096,))
+    assert many == (((1, 2), (16, 8, 4, 2, 1)), ((), (16, 8, 4, 2, 1)))
+    dear = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=8)
+    assert dear[1] == ((), (4, 2, 1))  # seven times a function of eight ops is more than three
+
+
+def test_copies_are_not_folded() -> None:
+    found = reduction_plan(to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (16,)), 0, ("i32",), 1, 1)
+    assert [(fold.registers, fold.lanes) for fold in found.folds] == [((1, 2), (2, 1))]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_fit_into_the_scratch_memory(axis: int, seed: int) -> None:
+    shape, warps = (64, 32), 1 << seed % 6
+    layout = blocked(shape, warps=warps, seed=seed)
+    found = reduction_plan(to_linear_layout(layout, shape), axis, ("double", "i8"), 3, 3)
+    needed = [
+        exchange_bytes(before, fold.layout, ("double", "i8"))
+        for before, fold in zip(found.results, found.folds[1:], strict=False)
+    ]
+    assert max(needed, default=0) <= reduction_bytes(layout, shape, axis, [64, 8])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("seed", range(12))
+def test_totals_of_a_scan_fit_into_the_scratch_memory_and_have_a_place_each(axis: int, seed: int) -> None:
+    shape = (64, 32)
+    layout = blocked(shape, warps=8, seed=seed)
+    linear = to_linear_layout(layout, shape)
+    runs = axis_runs(linear, axis)
+    level = next((number for number, run in enumerate(runs) if run.name == "warp"), None)
+    if level is None:
+        return
+    below = [mask for run in runs[:level] for mask in run.masks if run.name == "register"]
+    rows = [1 << bit for bit in range(len(linear.columns["register"])) if 1 << bit not in below]
+    lanes = sum(mask for run in runs[:level] for mask in run.masks if run.name == "lane")
+    memory = ScanMemory(linear, runs[level], lanes, rows)
+    assert 4 * memory.size <= scan_bytes(layout, shape, axis, [32])
+    assert memory.store.is_surjective
+    # What is loaded as part w is what warp w has stored.
+    mask = runs[level].masks[0]
+    assert memory.load.columns["register"][0] == memory.store.columns["warp"][mask.bit_length() - 1] == 1
+
+
+def test_runs_of_a_scan() -> None:
+    layout = to_linear_layout(Blocked((2,), (32,), (2,), (0,)), (512,))
+    names = [(run.name, len(run.masks)) for run in axis_runs(layout, 0)]
+    assert names == [("register", 1), ("lane", 5), ("warp", 1), ("register", 2)]
+    turned = LinearLayout({"register": (), "lane": (2, 1), "warp": (), "block": ()}, (("dim0", 4),))
+    assert axis_runs(turned, 0) == [Run("lane", (2, 1))]
+
+
+def test_partners_at_a_distance() -> None:
+    layout = to_linear_layout(Blocked((2,), (32,), (2,), (0,)), (256,))
+    assert [step_of(layout, 0, 1 << bit) for bit in (0, 3, 6, 7)] == [
+        {"register": 1, "lane": 0, "warp": 0, "block": 0},
+        {"register": 0, "lane": 4, "warp": 0, "block": 0},
+        {"register": 0, "lane": 0, "warp": 1, "block": 0},
+        {"register": 2, "lane": 0, "warp": 0, "block": 0},
+    ]
+
+
+def test_owners_of_what_a_gather_looks_for() -> None:
+    layout = to_linear_layout(Blocked((1, 2), (4, 8), (1, 1), (1, 0)), (8, 16))
+    found = owners(layout, layout, 1)
+    # The rows are the index's own; of the columns, bit 0 is a register, the others are lanes.
+    assert found.lanes["lane"] == (0, 0, 0, 8, 16)
+    assert found.columns == (0, 2)
+    assert list(zip(found.lane_steps, found.register_steps, strict=True)) == [(0, 1), (1, 0), (2, 0), (4, 0)]
