@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, TypeAlias
 
 StageFunction: TypeAlias = Callable[[Any, dict[str, Any]], Any]
@@ -75,12 +75,14 @@ class BaseBackend(ABC):
         assembly_ext: the stage that `assembly` gives, or "".
         module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
         registers: how many vector registers a program has.
+        on_request: texts that are made of a stage when somebody asks for them: the stage, and how, by name.
         makes_objects: the binary is an ELF object for a CPU, which the runtime links, maps and calls.
     """
 
     binary_ext: str = ""
     assembly_ext: str = ""
     module_stages: frozenset[str] = frozenset({"ttir"})
+    on_request: Mapping[str, tuple[str, Callable[[Any], str]]] = MappingProxyType({})
     registers = 1
     makes_objects = False
     supports_native_tensor_specialization = True

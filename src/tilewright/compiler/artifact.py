@@ -36,30 +36,49 @@ PRESUMED = {
 }
 """What holds of a kernel of which nobody says otherwise."""
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 Stage: TypeAlias = "str | bytes"
 StageSource: TypeAlias = "Stage | Callable[[], Stage]"
 
 
 class Stages(Mapping[str, "Stage"]):
-    """The products of compilation by stage name, in order; a callable is called when its stage is first asked for."""
+    """The products of compilation by stage name, in order; a callable is called when its stage is first asked for.
 
-    def __init__(self, sources: Mapping[str, StageSource]) -> None:
+    What is made of a stage only when somebody asks for it by name does not count as one of them.
+    """
+
+    def __init__(
+        self, sources: Mapping[str, StageSource], on_request: Mapping[str, tuple[str, Callable[[Any], Stage]]] = NOTHING
+    ) -> None:
+        """Products.
+
+        Args:
+            sources: the stages.
+            on_request: further texts by name: the stage that each is made of, and how.
+        """
         self._sources = dict(sources)
+        self._on_request = on_request
 
     def __getitem__(self, name: str) -> Stage:
+        if name not in self._sources and name in self._on_request:
+            stage, make = self._on_request[name]
+            self._sources[name] = make(self[stage])
         source = self._sources[name]
         if callable(source):
             source = self._sources[name] = source()
         return source
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._sources)
+        return (name for name in self._sources if name not in self._on_request)
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sources or name in self._on_request
 
     def __repr__(self) -> str:
-        return f"Stages({', '.join(self._sources)})"
+        return f"Stages({', '.join(self)})"
 
 
 class Metadata:

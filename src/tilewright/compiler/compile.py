@@ -133,7 +133,7 @@ def _artifact(request: Request, made: dict[str, StageSource], facts: dict[str, A
         texts = {name: text for name, text in made.items() if isinstance(text, str)}
         binary = made.pop(backend.binary_ext)
         made |= {backend.assembly_ext: lambda: backend.assembly(texts), backend.binary_ext: binary}
-    return Artifact(Stages(made), Metadata(facts), backend.binary_ext)
+    return Artifact(Stages(made, backend.on_request), Metadata(facts), backend.binary_ext)
 
 
 class _Clock:

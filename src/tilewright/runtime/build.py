@@ -226,7 +226,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
             stages[suffix] = partial(stored.read, suffix)
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
-    artifact = Artifact(Stages(stages), Metadata(facts), backend.binary_ext)
+    artifact = Artifact(Stages(stages, backend.on_request), Metadata(facts), backend.binary_ext)
     return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=stored.group)
 
 

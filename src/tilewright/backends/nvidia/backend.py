@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
@@ -24,12 +25,20 @@ from tilewright.support import knobs
 WARP_SIZE = 32
 
 
+def disassemble(cubin: bytes) -> str:
+    """See `ptxas.disassemble`."""
+    from tilewright.backends.nvidia.ptxas import disassemble
+
+    return disassemble(cubin)
+
+
 class NvidiaBackend(BaseBackend):
     """Compiles for one compute capability; `device` says for which."""
 
     binary_ext = "cubin"
     module_stages = frozenset({"ttir", "ttgir"})
     registers = 255
+    on_request = MappingProxyType({"sass": ("cubin", disassemble)})
 
     def __init__(self, target: GPUTarget) -> None:
         """Compile for a device.

@@ -46,8 +46,10 @@ FIRST_TENSOR_MEMORY = 100
 """The first capability for which Triton looks for sums that start from zero."""
 AMPERE_FAMILY = 8
 """Devices 8.x, whose products take their factors from registers."""
-TENSOR_MEMORY_FAMILY = 10
-"""Devices 10.x, whose products are in tensor memory."""
+TENSOR_MEMORY = range(FIRST_TENSOR_MEMORY, 120)
+"""Devices 10.x and 11.x, whose products are in tensor memory."""
+FIRST_ASYNC_COPIES = 80
+"""The first capability that copies to shared memory while it computes."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ def _first_sums(options: TtgirOptions) -> tuple[Pass, ...]:
 
 
 def _stages(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Software pipelining; products of the fifth generation would need more than that."""
-    if options.capability // 10 == TENSOR_MEMORY_FAMILY:
+    """Software pipelining; products of the fifth generation would need more than that, and old devices cannot."""
+    if options.capability in TENSOR_MEMORY or options.capability < FIRST_ASYNC_COPIES:
         return ()
     stages = StageOptions(options.num_stages)
     return (

@@ -173,3 +173,21 @@ def test_assembler_beside_the_older_one(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / name).touch(0o755)
     monkeypatch.setenv("TRITON_PTXAS_PATH", os.fspath(tmp_path / "ptxas"))
     assert [Path(find_ptxas(capability) or "").name for capability in (80, 90)] == ["ptxas", "ptxas-blackwell"]
+
+
+@needs_ptxas
+def test_machine_code_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_NVDISASM_PATH", str(Path(find_ptxas(80) or "").with_name("nvdisasm")))
+    kernel = compiled()
+    if not Path(os.environ["TRITON_NVDISASM_PATH"]).exists():
+        pytest.skip("nvdisasm is not installed")
+    assert "sass" in kernel.asm
+    assert "FADD" in str(kernel.asm["sass"])
+    assert list(kernel.asm)[-1] == "cubin"
+
+
+@needs_ptxas
+def test_machine_code_without_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_NVDISASM_PATH", "/nowhere/nvdisasm")
+    with pytest.raises(MissingToolError, match="TRITON_NVDISASM_PATH is '/nowhere/nvdisasm'"):
+        assert compiled().asm["sass"]
