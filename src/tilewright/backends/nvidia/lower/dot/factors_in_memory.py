@@ -18,7 +18,7 @@ from tilewright.backends.nvidia.lower.dot.matrix_descriptors import (
     Tile,
     describe,
 )
-from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer
 from tilewright.ir.core import Value
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared, encoding
@@ -62,7 +62,9 @@ class FactorInMemory:
     def _start(self, base: str, groups: Sequence[int]) -> str:
         """The address of the first part of this warp's group, an i32 in bytes."""
         w = self.lowerer.w
-        memory = self.lowerer.once("shared address", lambda: w.emit(f"ptrtoint {SHARED_POINTER} {SHARED} to i32"))
+        memory = self.lowerer.once(
+            "shared address", lambda: w.emit(f"ptrtoint {SHARED_POINTER} {self.lowerer.shared_base} to i32")
+        )
         address = memory if base == "0" else w.emit(f"add i32 {memory}, {base}")
         if not any(groups):
             return address
@@ -97,6 +99,12 @@ def descriptor_of(type: MemDescType, tile: Tile) -> MatrixDescriptor:
     found = describe(places, tile, max(type.element.bits, BYTE), padded=padded)
     assert found is not None, f"{type} is laid out for matrix instructions"
     return found
+
+
+def contiguous_axis(type: MemDescType) -> int:
+    """The dimension along which elements follow each other in memory."""
+    first = buffer_layout(type).bases["offset"][0]
+    return next(axis for axis, step in enumerate(first) if step)
 
 
 def uniform_warp(lowerer: Lowerer) -> str:

@@ -1,0 +1,253 @@
+"""`ttng.tc_gen5_mma` on `tcgen05.mma`: one thread starts a product of factors in shared memory into tensor memory.
+
+ttng.tc_gen5_mma %a, %b, %d, %use, %p, %barrier[%q]
+
+    bar.sync 0;                                                   all factors are there
+    if warp 0 and %p:
+        elect.sync …, %elected;
+        @%elected tcgen05.mma.cta_group::1.kind::f16 [ $0 + 0 ], $1, $2, $3, $4;      for each part of the sum, and of k
+        @%elected tcgen05.commit.….b64 [$1];                      the barrier is told when all are done
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.buffers import buffer_pointer
+from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory, contiguous_axis, uniform_warp
+from tilewright.backends.nvidia.lower.dot.instructions import WIDTHS, kind_of, sum_kind
+from tilewright.backends.nvidia.lower.dot.matrix_descriptors import OF_TCGEN05, Tile
+from tilewright.backends.nvidia.lower.dot.tensor_access import ROW
+from tilewright.backends.nvidia.lower.dot.tensor_instructions import (
+    FOUR_BITS,
+    KINDS,
+    ScaledKind,
+    instruction_bits,
+    scaled_kind,
+)
+from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout, tensor_type
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, keyword
+from tilewright.ir.core import Op, Value
+from tilewright.ir.operands import operand_groups
+from tilewright.ir.types import FloatType, MemDescType
+from tilewright.layouts.encodings import TensorMemory
+from tilewright.layouts.tensor_memory import allocated
+
+TENSOR_MEMORY = "#ttng.tensor_memory"
+WORD = 32
+BITS_OF_A_STEP = 256
+"""How much of each row of a factor one instruction takes."""
+FEWEST_SCALE_COLUMNS = 2
+ALWAYS = "true"
+
+
+def lower_product(lowerer: Lowerer, op: Op) -> None:
+    """Write a `ttng.tc_gen5_mma`."""
+    groups = operand_groups(op)
+    a, b, d = (groups[name][0] for name in ("a", "b", "d"))
+    kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), sum_kind(d.type.scalar)
+    product = _Product(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], (a.type.shape or ())[1])
+
+    def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
+        bits = instruction_bits(*kinds, product.rows, product.columns, across=product.across)
+        _write(lowerer, KINDS[kinds[0]], operands, [("r", ("i32", str(bits)))], use)
+
+    product.write(write)
+
+
+def lower_scaled_product(lowerer: Lowerer, op: Op) -> None:
+    """Write a `ttng.tc_gen5_mma_scaled`."""
+    groups = operand_groups(op)
+    a, b, a_scale, b_scale = (groups[name][0] for name in ("a", "b", "a_scale", "b_scale"))
+    kinds = keyword(op, "a_type"), keyword(op, "b_type")
+    exponents = not all(isinstance(scale.type.scalar, FloatType) for scale in (a_scale, b_scale))
+    kind = scaled_kind(*kinds, exponents=exponents, across=_is_across(a, 0) or _is_across(b, 1))
+    packing = [2 if name == FOUR_BITS else 1 for name in kinds]
+    product = _Product(lowerer, op, kind.k, (a.type.shape or ())[1] * packing[0], packing)
+    scales = _Scales(lowerer, kind, product, (a_scale, b_scale))
+
+    def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
+        bits = kind.bits(*kinds, product.rows, product.columns, step, across=product.across)
+        _write(lowerer, kind.name, operands, [("r", ("i32", str(bits))), *scales.at(at, step)], use)
+
+    product.write(write)
+
+
+Write = Callable[[tuple[int, int], int, str, "Sequence[tuple[str, Typed]]"], None]
+"""Writes an instruction: which part of the sum, which step along k, whether to add, and where sum and factors are."""
+
+
+class _Product:
+    """A product into tensor memory.
+
+    Attributes:
+        rows, columns: of the sum of one instruction.
+        across: per factor, whether its elements follow each other across what is summed over.
+    """
+
+    def __init__(self, lowerer: Lowerer, op: Op, depth: int, k: int, packing: Sequence[int] = (1, 1)) -> None:
+        """See the class.
+
+        Args:
+            lowerer: where code goes.
+            op: the product.
+            depth: how much one instruction sums over.
+            k: how much all do.
+            packing: how many elements of each factor are in one of its buffer's.
+        """
+        self.lowerer, self.op = lowerer, op
+        groups = operand_groups(op)
+        (self.a,), (self.b,), (self.d,) = groups["a"], groups["b"], groups["d"]
+        type = tensor_type(self.d)
+        layout = tensor_layout(type)
+        assert isinstance(layout, TensorMemory), "a sum has the layout of sums"
+        self.shape = type.shape[-2:]
+        self.rows, self.columns = layout.block_m, min(layout.block_n, self.shape[1])
+        self.steps, self._depth = max(k // depth, 1), depth
+        self._packing = packing
+        self._places = memory_of(type).pseudo_invert()
+        self._bits = type.element.bits
+        self.across = _is_across(self.a, 0), _is_across(self.b, 1)
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Where in the sum each instruction begins."""
+        rows, columns = range(0, self.shape[0], self.rows), range(0, self.shape[1], self.columns)
+        return [(m, n) for m in rows for n in columns]
+
+    def write(self, write: Write) -> None:
+        """All instructions, by one thread."""
+        groups, lowerer = operand_groups(self.op), self.lowerer
+        predicate, flag = lowerer.scalar(groups["pred"][0]), lowerer.scalar(groups["useD"][0])
+        if groups["barriers"]:
+            lowerer.barrier()
+        with one_thread(lowerer, predicate) as elected:
+            a, b = self._left(), self._right()
+            for at in self.parts:
+                use = flag
+                for step in range(self.steps):
+                    sum = self._address(lowerer.buffer(self.d).address, at)
+                    operands = [sum, a(at[0], step), b(at[1], step)]
+                    write(at, step, use, [("b", ("i1", elected)), *operands])
+                    use = ALWAYS
+            for barrier, chosen in zip(groups["barriers"], groups["barrier_preds"], strict=True):
+                commit(lowerer, barrier, elected, lowerer.scalar(chosen))
+
+    def _address(self, base: str, at: tuple[int, int]) -> tuple[str, Typed]:
+        """The address of a part of the sum."""
+        row, column, *_ = self._places.apply(**dict(zip(self._places.ins, at, strict=True)))
+        return _moved(self.lowerer, base, row << ROW | column * self._bits // WORD)
+
+    def _left(self) -> Callable[[int, int], tuple[str, Typed]]:
+        depth = self._depth // self._packing[0]
+        type = self.a.type
+        assert isinstance(type, MemDescType), "a factor is a buffer"
+        if type.space == TENSOR_MEMORY:
+            places, base = memory_of(type).pseudo_invert(), self.lowerer.buffer(self.a).address
+
+            def at(row: int, step: int) -> tuple[str, Typed]:
+                first, column, *_ = places.apply(**dict(zip(places.ins, (row, step * depth), strict=True)))
+                return _moved(self.lowerer, base, first << ROW | column * type.element.bits // WORD)
+
+            return at
+        left = FactorInMemory(self.lowerer, self.a, Tile(0, self.rows, depth), fixed=OF_TCGEN05)
+        return lambda row, step: ("l", ("i64", left.at(row, step * depth)))
+
+    def _right(self) -> Callable[[int, int], tuple[str, Typed]]:
+        depth = self._depth // self._packing[1]
+        right = FactorInMemory(self.lowerer, self.b, Tile(1, self.columns, depth), fixed=OF_TCGEN05)
+        return lambda column, step: ("l", ("i64", right.at(column, step * depth)))
+
+
+def _moved(lowerer: Lowerer, base: str, distance: int) -> tuple[str, Typed]:
+    """An address in tensor memory as an operand."""
+    address = lowerer.w.emit(f"add i32 {base}, {distance}") if distance else base
+    return "r", ("i32", address)
+
+
+def _write(
+    lowerer: Lowerer,
+    kind: str,
+    operands: Sequence[tuple[str, Typed]],
+    extra: Sequence[tuple[str, Typed]],
+    use: str,
+) -> None:
+    """One instruction: predicate, sum and factors, then what it is told of them, and whether to add to the sum."""
+    left = operands[2]
+    given = [*operands, *extra, ("b", ("i1", use))]
+    places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left[0] == "r" else "$2", "$3", "$4"]
+    places += [f"[ ${5 + index} + 0 ]" for index in range(len(extra) - 1)]
+    text = f"@$0 tcgen05.mma.cta_group::1.kind::{kind} {', '.join([*places, f'${len(given) - 1}'])};"
+    constraints = ",".join(constraint for constraint, _ in given)
+    lowerer.assembly("void", text, constraints, [value for _, value in given])
+
+
+@contextmanager
+def one_thread(lowerer: Lowerer, predicate: str) -> Iterator[str]:
+    """Code for one thread of the first warp, if `predicate` holds; yields an i1 that only that thread has set."""
+    w = lowerer.w
+    first = w.emit(f"icmp eq i32 {uniform_warp(lowerer)}, 0")
+    if predicate not in (ALWAYS, "1"):
+        first = w.emit(f"and i1 {first}, {predicate}")
+    with w.branch(first) as branch, branch.then():
+        chosen = w.call("{ i32, i1 }", "llvm.nvvm.elect.sync", [("i32", "-1")])
+        yield w.emit(f"extractvalue {{ i32, i1 }} {chosen}, 1")
+
+
+def commit(lowerer: Lowerer, barrier: Value, elected: str, predicate: str) -> None:
+    """`barrier` is told when all that this thread has started is done."""
+    w = lowerer.w
+    chosen = elected if predicate in (ALWAYS, "1") else w.emit(f"and i1 {elected}, {predicate}")
+    address = w.emit(f"ptrtoint {SHARED_POINTER} {buffer_pointer(lowerer, barrier)} to i32")
+    text = "@$0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$1];"
+    lowerer.assembly("void", text, "b,r", [("i1", chosen), ("i32", address)])
+
+
+def lower_commit(lowerer: Lowerer, op: Op) -> None:
+    """Write a `ttng.tc_gen5_commit`."""
+    groups = operand_groups(op)
+    predicate = lowerer.scalar(groups["pred"][0]) if groups["pred"] else ALWAYS
+    with one_thread(lowerer, predicate) as elected:
+        commit(lowerer, groups["barrier"][0], elected, ALWAYS)
+
+
+def _is_across(factor: Value, axis: int) -> bool:
+    """Whether elements follow each other across what is summed over: then the right factor is turned."""
+    type = factor.type
+    assert isinstance(type, MemDescType), "a factor is a buffer"
+    if type.space == TENSOR_MEMORY:
+        return False
+    return contiguous_axis(type) == axis
+
+
+class _Scales:
+    """Where the scales of each instruction are."""
+
+    def __init__(self, lowerer: Lowerer, kind: ScaledKind, product: _Product, scales: Sequence[Value]) -> None:
+        self.lowerer, self.kind = lowerer, kind
+        self._bases = [lowerer.buffer(scale).address for scale in scales]
+        self._product = product
+        words = -(-product.steps // kind.instructions_per_word)
+        rows, columns = product.shape[0] // product.rows, product.shape[1] // product.columns
+        self._repeats = rows, columns
+        sizes = [allocated(tensor_layout(tensor_type(scale)), tensor_type(scale).shape, 8)[1] for scale in scales]
+        self._columns = [-(-size // (count * words)) for size, count in zip(sizes, self._repeats, strict=True)]
+        self._columns[1] = max(self._columns[1], FEWEST_SCALE_COLUMNS)
+
+    def at(self, at: tuple[int, int], step: int) -> list[tuple[str, Typed]]:
+        """The addresses of both scales."""
+        word = step // self.kind.instructions_per_word
+        indices = at[0] // self._product.rows, at[1] // self._product.columns
+        found = []
+        for base, index, repeats, columns in zip(self._bases, indices, self._repeats, self._columns, strict=True):
+            found.append(_moved(self.lowerer, base, (index + word * repeats) * columns))
+        return found
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttng.tc_gen5_commit": lower_commit,
+    "ttng.tc_gen5_mma": lower_product,
+    "ttng.tc_gen5_mma_scaled": lower_scaled_product,
+}

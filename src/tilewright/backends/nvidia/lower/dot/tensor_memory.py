@@ -1,0 +1,237 @@
+"""Buffers in the tensor memory of sm_100: `ttng.tmem_alloc`, `ttng.tmem_load`, `ttng.tmem_store` and views.
+
+    %m = ttng.tmem_alloc {tensor_memory_col_offset = 0}      the program's columns, got on entry, and their number
+    %x = ttng.tmem_load %m                                   tcgen05.ld.sync.aligned.32x32b.x64.b32 {$0, …}, [$64 + 0];
+                                                             tcgen05.wait::ld.sync.aligned;
+
+A buffer is an address, row << 16 | column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits, uniform_warp
+from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
+from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, struct
+from tilewright.backends.nvidia.lower.words import Words
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.operands import operand_groups
+from tilewright.ir.types import MemDescType, TensorType
+from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
+from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.tensor_memory import allocated, linear_memory
+
+WORD = 32
+WARPS_OF_A_GROUP = 4
+
+
+class TensorBuffer:
+    """A buffer in tensor memory.
+
+    Attributes:
+        address: of its first row and column, an i32.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def parts(self) -> list[Typed]:
+        """The values that loops and branches hand on."""
+        return [("i32", self.address)]
+
+    def with_parts(self, values: Sequence[str]) -> TensorBuffer:
+        """The same kind of buffer, at another address."""
+        return TensorBuffer(values[0])
+
+    def viewed(self, lowerer: Lowerer, op: Op) -> TensorBuffer:
+        """The buffer that a view gives."""
+        if op.name != "ttg.memdesc_index":
+            return self
+        w, type = lowerer.w, tensor_type(op.results[0])
+        _, columns = allocated(tensor_layout(type), type.shape, type.element.bits)
+        distance = w.emit(f"mul i32 {lowerer.scalar(op.operands[1])}, {columns}")
+        return TensorBuffer(w.emit(f"add i32 {self.address}, {distance}"))
+
+
+def tensor_type(value: Value) -> MemDescType:
+    """The type of a buffer in tensor memory."""
+    assert isinstance(value.type, MemDescType), "a buffer"
+    return value.type
+
+
+def tensor_layout(type: MemDescType) -> TensorMemory | TensorMemoryScales:
+    """Its layout."""
+    layout = encoding(type.encoding)
+    assert isinstance(layout, TensorMemory | TensorMemoryScales), "a buffer in tensor memory"
+    return layout
+
+
+def memory_of(type: MemDescType) -> LinearLayout:
+    """From row, col (in elements) and block to the tile."""
+    return linear_memory(tensor_layout(type), type.shape[-2:], type.element.bits)
+
+
+# The program's columns
+
+
+def base_address(lowerer: Lowerer) -> str:
+    """The address of the first column that the program has; it gets them on entry and gives them back at the end."""
+    return lowerer.once("tensor memory", lambda: _get_columns(lowerer))
+
+
+def _get_columns(lowerer: Lowerer) -> str:
+    w, count = lowerer.w, _columns_of(lowerer)
+    first = w.emit(f"icmp ult i32 {lowerer.thread()}, 32")
+    shared = w.emit(f"ptrtoint {SHARED_POINTER} {SHARED} to i32")
+    text = f"@$0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$1], {count};"
+    lowerer.assembly("void", text, "b,r", [("i1", first), ("i32", shared)])
+    lowerer.barrier()
+    address = w.emit(f"load i32, {SHARED_POINTER} {SHARED}, align 4")
+    lowerer.barrier()
+    text = "@$0 tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+    lowerer.assembly("void", text, "b", [("i1", first)])
+
+    def give_back() -> None:
+        lowerer.barrier()
+        text = f"@$0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 $1, {count};"
+        lowerer.assembly("void", text, "b,r", [("i1", first), ("i32", address)])
+
+    lowerer.at_exit.append(give_back)
+    return address
+
+
+def _columns_of(lowerer: Lowerer) -> int:
+    module = lowerer.function.parent
+    assert module is not None, "a function is in a module"
+    size = module.attributes["ttg.tensor_memory_size"]
+    assert isinstance(size, Number), "tensor memory was allocated"
+    return int(size.value)
+
+
+# Ops
+
+
+def _alloc(lowerer: Lowerer, op: Op) -> None:
+    at = op.attributes["tensor_memory_col_offset"]
+    assert isinstance(at, Number), "a buffer begins at a column"
+    w, base = lowerer.w, base_address(lowerer)
+    address = w.emit(f"add i32 {base}, {int(at.value)}") if at.value else base
+    lowerer.bind_buffer(op.results[0], TensorBuffer(address))
+    source = operand_groups(op)["src"]
+    if source:
+        _store_tile(lowerer, source[0], op.results[0], "true")
+
+
+def _store(lowerer: Lowerer, op: Op) -> None:
+    groups = operand_groups(op)
+    _store_tile(lowerer, groups["src"][0], groups["dst"][0], lowerer.scalar(groups["pred"][0]))
+
+
+def _load(lowerer: Lowerer, op: Op) -> None:
+    source, result = operand_groups(op)["src"][0], op.results[0]
+    plan = _plan(lowerer, result, source)
+    address = _address(lowerer, plan, source)
+    words = [word for message in plan.messages for word in _load_message(lowerer, plan, message, address)]
+    words = _after_wait(lowerer, words)
+    order = [registers for message in plan.messages for registers in message.registers]
+    element, bits = lowerer.element(result.type), result.type.bits
+    found: dict[int, str] = {}
+    for registers, word in zip(order, words, strict=True):
+        found.update(zip(registers, _elements(lowerer, element, bits, word, len(registers)), strict=True))
+    lowerer.bind(result, [found[register] for register in plan.first])
+
+
+def _subslice(lowerer: Lowerer, op: Op) -> None:
+    type, result = tensor_type(op.operands[0]), tensor_type(op.results[0])
+    start, dim = op.attributes["N"], op.attributes.get("dim")
+    assert isinstance(start, Number), "a part begins at a column"
+    along = int(dim.value) if isinstance(dim, Number) else 1
+    places = linear_memory(tensor_layout(type), type.alloc_shape[-2:], type.element.bits).pseudo_invert()
+    coordinates = {name: int(start.value) if axis == along else 0 for axis, name in enumerate(places.ins)}
+    row, column, *_ = places.apply(**coordinates)
+    distance = row << ROW | column * result.element.bits // WORD
+    address = lowerer.buffer(op.operands[0]).address
+    moved = lowerer.w.emit(f"add i32 {address}, {distance}") if distance else address
+    lowerer.bind_buffer(op.results[0], TensorBuffer(moved))
+
+
+def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) -> None:
+    plan = _plan(lowerer, tile, buffer)
+    address, registers = _address(lowerer, plan, buffer), lowerer.registers(tile)
+    held = {first: registers[register] for register, first in enumerate(plan.first)}
+    element, bits = lowerer.element(tile.type), tile.type.bits
+    suffix = ".unpack::16b" if plan.spread else ""
+    for message in plan.messages:
+        words = [_word(lowerer, element, bits, [held[one] for one in own]) for own in message.registers]
+        names = ", ".join(f"${2 + index}" for index in range(len(words)))
+        place = f"[$1 + {message.offset}]{_distance(plan)}"
+        text = f"@$0 tcgen05.st.sync.aligned.{plan.shape.name}.x{plan.repeats}{suffix}.b32 {place}, {{{names}}};"
+        operands = [("i1", predicate), ("i32", address), *(("i32", word) for word in words)]
+        lowerer.assembly("void", text, ",".join(["b", "r", *["r"] * len(words)]), operands)
+    lowerer.assembly("void", "tcgen05.wait::st.sync.aligned;", "", [])
+
+
+def _plan(lowerer: Lowerer, tile: Value, buffer: Value) -> Plan:
+    type = tensor_type(buffer)
+    assert isinstance(tile.type, TensorType), "a tile is moved"
+    found = plan_access(lowerer.layout(tile), memory_of(type), type.element.bits)
+    assert found is not None, f"{tile.type} can be moved to and from {type}"
+    return found
+
+
+def _address(lowerer: Lowerer, plan: Plan, buffer: Value) -> str:
+    """The address that this warp uses: it has its own rows."""
+    w, base = lowerer.w, lowerer.buffer(buffer).address
+    warp = w.emit(f"and i32 {uniform_warp(lowerer)}, {WARPS_OF_A_GROUP - 1}")
+    rows = w.emit(f"shl i32 {warp}, {ROW + ROWS_OF_A_WARP.bit_length() - 1}")
+    address = w.emit(f"add i32 {base}, {rows}")
+    if any(plan.warps):
+        address = w.emit(f"add i32 {address}, {uniform_bits(lowerer, plan.warps)}")
+    return address
+
+
+def _distance(plan: Plan) -> str:
+    return f", {plan.distance}" if plan.shape.halves else ""
+
+
+def _load_message(lowerer: Lowerer, plan: Plan, message: Message, address: str) -> list[str]:
+    count = len(message.registers)
+    names = ", ".join(f"${index}" for index in range(count))
+    suffix = ".pack::16b" if plan.spread else ""
+    place = f"[${count} + {message.offset}]{_distance(plan)}"
+    text = f"tcgen05.ld.sync.aligned.{plan.shape.name}.x{plan.repeats}{suffix}.b32 {{{names}}}, {place};"
+    type = struct(["i32"] * count)
+    found = lowerer.assembly(type, text, ",".join([*["=r"] * count, "r"]), [("i32", address)])
+    return lowerer.extract(type, found, count)
+
+
+def _after_wait(lowerer: Lowerer, words: Sequence[str]) -> list[str]:
+    """The words once they have arrived: nothing that reads them can come before."""
+    count = len(words)
+    constraints = ",".join([*["=r"] * count, *map(str, range(count))])
+    type = struct(["i32"] * count)
+    done = lowerer.assembly(type, "tcgen05.wait::ld.sync.aligned;", constraints, [("i32", word) for word in words])
+    return lowerer.extract(type, done, count)
+
+
+def _word(lowerer: Lowerer, element: str, bits: int, values: Sequence[str]) -> str:
+    """Elements in a word; one that is shorter is in its lowest bits."""
+    words = Words.of(bits, len(values))
+    (word,) = words.pack(lowerer.w, element, values)
+    return lowerer.w.convert("zext", word, words.type, "i32")
+
+
+def _elements(lowerer: Lowerer, element: str, bits: int, word: str, count: int) -> list[str]:
+    words = Words.of(bits, count)
+    return words.unpack(lowerer.w, element, [lowerer.w.convert("trunc", word, "i32", words.type)])
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttng.tmem_alloc": _alloc,
+    "ttng.tmem_load": _load,
+    "ttng.tmem_store": _store,
+    "ttng.tmem_subslice": _subslice,
+}
