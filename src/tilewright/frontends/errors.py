@@ -81,6 +81,10 @@ class BranchTypeMismatch(Diagnostic):
     orelse: str
 
 
+class ChoiceTypeMismatch(BranchTypeMismatch):
+    """The two values of an `if` expression on a run-time condition have different types."""
+
+
 class ReturnTypeMismatch(Diagnostic):
     """Two `return`s that are chosen between at run time give different types."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.language import operations, shaping
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.errors import BadArgument, ScaleFactorsDiffer
 from tilewright.semantics.types import bfloat16, float8e4nv, float8e5, float16, float32, int16, uint8
 from tilewright.support.diagnostics import SemanticError
 
@@ -65,15 +65,17 @@ def dot_scaled(
 def _check_scales(lhs: Shape, lhs_scale: Any, rhs: Shape, rhs_scale: Any) -> None:
     """Raise unless each scale has the rows of its side and stands for as many elements along K as the other's."""
     sides = (("lhs_scale", lhs, lhs_scale), ("rhs_scale", rhs, rhs_scale))
-    groups = None
+    factors = []
     for name, (rows, extent), scale in sides:
         if scale is None:
             continue
         shape = scale.type.shape
-        groups = groups or shape[-1:]
-        if shape[:1] != (rows,) or shape[1:] != groups or extent % shape[1]:
-            expected = f"shape ({rows}, {extent} / n), with the n of the other side, which divides {extent}"
+        if len(shape) != 2 or shape[0] != rows or extent % shape[1]:
+            expected = f"shape ({rows}, {extent} / n), with an n that divides {extent}"
             raise SemanticError(BadArgument("dot_scaled", name, shape, expected))
+        factors.append(extent // shape[1])
+    if len(set(factors)) > 1:
+        raise SemanticError(ScaleFactorsDiffer(*factors))
 
 
 def _widened(tile: Any, format: str, axis: int, wide: Any) -> Any:

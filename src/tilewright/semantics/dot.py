@@ -12,7 +12,13 @@ from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.types import i32
 from tilewright.semantics.active import context
 from tilewright.semantics.casting import cast
-from tilewright.semantics.errors import BadArgument, DotShapesDiffer, ShapesDiffer, WrongOperandType
+from tilewright.semantics.errors import (
+    BadArgument,
+    DotShapesDiffer,
+    ShapesDiffer,
+    TooManyImpreciseSums,
+    WrongOperandType,
+)
 from tilewright.semantics.shapes import reshape
 from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import block_type, dtype, float16, float32, float64, int8, int32
@@ -54,6 +60,8 @@ def dot(
     wanted = precision or context().dot_precision
     if wanted not in PRECISIONS:
         raise SemanticError(BadArgument("dot", "input_precision", wanted, ", ".join(PRECISIONS)))
+    if imprecise_acc is not None and imprecise_acc > lhs.type.shape[-1]:
+        raise SemanticError(TooManyImpreciseSums(imprecise_acc, lhs.type.shape[-1]))
     attributes: dict[str, Attribute] = {
         "inputPrecision": Keyword(wanted),
         "maxNumImpreciseAcc": Number(imprecise_acc or 0, i32),

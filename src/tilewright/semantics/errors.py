@@ -26,6 +26,20 @@ class ExtentNotPowerOfTwo(Diagnostic):
     extent: int
 
 
+class RangeNotPowerOfTwo(Diagnostic):
+    """A range whose length is not a power of two."""
+
+    title = "the length of a range must be a power of two"
+    label = "{start} to {end} are {extent} numbers"
+    help = "take triton.next_power_of_2({extent}) numbers and mask those beyond {extent}"
+    start: int
+    end: int
+
+    @property
+    def extent(self) -> int:
+        return self.end - self.start
+
+
 class TileTooLarge(Diagnostic):
     """More elements than a tile may have."""
 
@@ -336,6 +350,25 @@ class DotShapesDiffer(Diagnostic):
     help = "the last extent of the left one must be the last but one of the right one"
     left: tuple[int, ...]
     right: tuple[int, ...]
+
+
+class ScaleFactorsDiffer(Diagnostic):
+    """The scales of the two sides of a scaled product stand for different numbers of elements."""
+
+    title = "the scales of both sides must stand for as many elements"
+    label = "each scale of the left side stands for {left}, of the right side for {right}"
+    help = "give both sides one scale per 16 or per 32 elements along K"
+    left: int
+    right: int
+
+
+class TooManyImpreciseSums(Diagnostic):
+    """More sums with low precision than a product has."""
+
+    title = "max_num_imprecise_acc ({given}) must be <= K ({depth})"
+    help = "take at most {depth}, or leave it to the target"
+    given: int
+    depth: int
 
 
 class CombineChangesType(Diagnostic):

@@ -25,6 +25,7 @@ from tilewright.semantics.errors import (
     BadPermutation,
     MustBeConstant,
     NumelDiffers,
+    RangeNotPowerOfTwo,
     ShapesDiffer,
 )
 from tilewright.semantics.numbers import number_as
@@ -90,6 +91,8 @@ def arange(start: Any, end: Any) -> Tile:
     first, last = constant_int(start, "start"), constant_int(end, "end")
     if not 0 <= first < last <= 2**31:
         raise SemanticError(BadArgument("arange", "start, end", f"({first}, {last})", "0 <= start < end <= 2**31"))
+    if last - first & last - first - 1:
+        raise SemanticError(RangeNotPowerOfTwo(first, last))
     attributes: dict[str, Attribute] = {"start": Number(first, i32), "end": Number(last, i32)}
     return build("tt.make_range", [], block_type(int32, (last - first,)), attributes)
 

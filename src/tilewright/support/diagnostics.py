@@ -27,9 +27,11 @@ Semantics do not know where the user's program is: the evaluator catches the `Se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
+from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.source import Span, display_width, source_line, source_text
 
 
@@ -158,8 +160,26 @@ class SemanticError(TilewrightError):
         return self.diagnostic.headline
 
 
+class Wording(NamedTuple):
+    """An error in other words than ours.
+
+    Attributes:
+        message: what is wrong, in one line.
+        text: the whole text.
+    """
+
+    message: str
+    text: str
+
+
 class CompilationError(TilewrightError):
-    """The user's program is wrong; the text shows where, why and what to do."""
+    """The user's program is wrong; the text shows where, why and what to do.
+
+    Attributes:
+        wording: what to say instead of `render`.
+    """
+
+    wording: Wording | None = None
 
     def __init__(self, diagnostic: Diagnostic, span: Span | None = None) -> None:
         super().__init__(diagnostic, span)
@@ -167,12 +187,12 @@ class CompilationError(TilewrightError):
         self.span = span
 
     def __str__(self) -> str:
-        return render(self.diagnostic, self.span)
+        return render(self.diagnostic, self.span) if self.wording is None else self.wording.text
 
     @property
     def error_message(self) -> str:
         """What is wrong, in one line and without the place."""
-        return self.diagnostic.headline
+        return self.diagnostic.headline if self.wording is None else self.wording.message
 
     @property
     def message(self) -> str:
@@ -233,6 +253,20 @@ class InternalError(TilewrightError):
             lines.append(f"everything needed to repeat this is in {self.artifact}")
         lines.append("help: this is a bug in Tilewright, not in your program; please report it with this text")
         return "\n".join(lines)
+
+
+Presentation: TypeAlias = Callable[[CompilationError], CompilationError]
+_presentations: list[Presentation] = []
+
+
+def present_errors(by: Presentation | None) -> None:
+    """From now on, the compiler raises what `by` makes of its errors; None: the errors themselves."""
+    _presentations[:] = [] if by is None else [by]
+
+
+def presented(error: CompilationError) -> CompilationError:
+    """The error as it leaves the compiler."""
+    return _presentations[0](error) if _presentations else error
 
 
 def located(diagnostic: Diagnostic, span: Span | None) -> CompilationError:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadCondition, BranchTypeMismatch, ReturnTypeMismatch
+from tilewright.frontends.errors import BadCondition, BranchTypeMismatch, ChoiceTypeMismatch, ReturnTypeMismatch
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Region, Value
@@ -81,7 +81,7 @@ def choose(frame: Frame, step: hir.Choose) -> None:
     orelse = _side(frame, step.orelse, step.else_value)
     stored = dict.fromkeys((*step.then.stores, *step.orelse.stores))
     merge = _Merge(frame, then, orelse, step.location)
-    merge.add(then.value, orelse.value, partial(BranchTypeMismatch, "… if … else …"))
+    merge.add(then.value, orelse.value, partial(ChoiceTypeMismatch, "… if … else …"))
     places = [name for name in stored if merge.differs(name)]
     for name in places:
         merge.add(then.names[name], orelse.names[name], partial(BranchTypeMismatch, name))

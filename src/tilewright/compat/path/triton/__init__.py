@@ -28,13 +28,16 @@ from tilewright import (
     set_allocator,
 )
 from tilewright import TilewrightError as TritonError
+from tilewright.compat.compile_errors import as_triton
 from tilewright.language.callable import must_use_result
+from tilewright.support.diagnostics import present_errors
 
 from triton import _C, backends, compiler, errors, knobs, language, runtime, testing, tools
 
 __version__ = "3.5.1"
 
 knobs.cache.state_folder = ".triton"
+present_errors(by=as_triton)
 
 __all__ = [
     "AsyncCompileMode",

@@ -1,0 +1,130 @@
+"""Compile errors as programs written for Triton expect them: positions within the function, and a chain of causes.
+
+    --> kernel.py:8:5
+    at 2:4:                             line and column in the function, which begins with `def` in line 1
+    def kernel():
+        0 + "a"
+        ^
+    TypeError: unsupported operand …
+
+Where one function calls another, there is one error per function: the caller's is raised, and its `__cause__` is the
+callee's. The last cause is the exception of the operation that refused, with the sentence alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from itertools import pairwise
+
+from tilewright.frontends.errors import BranchTypeMismatch, ChoiceTypeMismatch, ReturnTypeMismatch
+from tilewright.semantics.errors import (
+    ExtentNotPowerOfTwo,
+    MixedSigns,
+    RangeNotPowerOfTwo,
+    ResultUnused,
+    ScaleFactorsDiffer,
+    StoreToConst,
+    TooManyImpreciseSums,
+    WrongOperandType,
+)
+from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording
+from tilewright.support.source import Span, source_line, source_text
+
+SENTENCES: dict[type[Diagnostic], str] = {
+    BranchTypeMismatch: "Mismatched type for {name}: {then} if the condition holds, {orelse} otherwise",
+    ChoiceTypeMismatch: "Ternary expression with dynamic condition has inconsistent types: {then} and {orelse}",
+    ExtentNotPowerOfTwo: "Shape element {axis} must be a power of 2",
+    MixedSigns: "Cannot use / or % on {left} and {right} because they have different signedness",
+    RangeNotPowerOfTwo: "arange's range must be a power of 2",
+    ResultUnused: "The result of {function} is not being used. {advice}",
+    ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
+    ScaleFactorsDiffer: "Operands must have the same scale factor; (lhs: {left} vs rhs: {right})",
+    StoreToConst: "Cannot store to a constant pointer",
+    TooManyImpreciseSums: TooManyImpreciseSums.title,
+    WrongOperandType: "invalid operands of type {type} for {operation}: expected {expected}",
+}
+"""Diagnostics for which programs look for certain words."""
+OF_WHOLE_FUNCTIONS = (ReturnTypeMismatch,)
+"""What is wrong with a function as a whole: the place is its beginning."""
+
+
+def as_triton(error: CompilationError) -> CompilationError:
+    """The error of the outermost function, whose causes are those of the functions that it calls."""
+    sentence = sentence_of(error.diagnostic)
+    explained = "\n".join([sentence, *_advice(error.diagnostic)])
+    cause = _refusal(error, sentence)
+    if error.span is None:
+        return _reworded(error, None, sentence, f"error: {explained}", cause)
+    frames = list(error.span.chain())
+    whole = isinstance(error.diagnostic, OF_WHOLE_FUNCTIONS)
+    shown = _reworded(error, frames[0], sentence, place_text(frames[0], whole=whole) + "\n" + explained, cause)
+    for _, caller in pairwise(frames):
+        shown = _reworded(error, caller, sentence, place_text(caller), shown)
+    return shown
+
+
+def sentence_of(diagnostic: Diagnostic) -> str:
+    """What is wrong, as a sentence."""
+    template = SENTENCES.get(type(diagnostic))
+    if template is not None:
+        return diagnostic.fill(template)
+    headline = diagnostic.headline
+    return headline[:1].upper() + headline[1:]
+
+
+def _advice(diagnostic: Diagnostic) -> list[str]:
+    """What to do, unless programs look for the sentence at the end."""
+    return (
+        [f"help: {diagnostic.fill(diagnostic.help)}"] if diagnostic.help and type(diagnostic) not in SENTENCES else []
+    )
+
+
+def place_text(span: Span, *, whole: bool = False) -> str:
+    """The place in the file and in the function around it, the function as far as there, and a mark.
+
+    Args:
+        span: the place in the file.
+        whole: the function itself is meant.
+    """
+    start, indent = function_around(span)
+    line, column = (start, indent) if whole else (span.line, span.col_offset)
+    lines = [source_line(span.file, number)[indent:] for number in range(start, line + 1)]
+    column = max(0, column - indent)
+    return "\n".join(
+        [f"--> {span.file}:{span.line}:{span.column}", f"at {line - start + 1}:{column}:", *lines, " " * column + "^"]
+    )
+
+
+def function_around(span: Span) -> tuple[int, int]:
+    """Line and indentation of the innermost `def` around a place; of the place itself where there is none."""
+    around = [found for found in _functions(span.file) if found[0] <= span.line <= found[1]]
+    start, _, indent = max(around, default=(span.line, span.line, 0))
+    return start, indent
+
+
+@lru_cache(maxsize=32)
+def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
+    """First line, last line and indentation of every function of a file."""
+    try:
+        tree = ast.parse(source_text(file))
+    except SyntaxError:
+        return ()
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return tuple((node.lineno, node.end_lineno or node.lineno, node.col_offset) for node in found)
+
+
+def _refusal(error: CompilationError, sentence: str) -> Exception | None:
+    """What the operation raised; None where the language itself is at fault."""
+    if isinstance(error.__cause__, SemanticError) and type(error) is CompilationError:
+        return ValueError(sentence).with_traceback(error.__cause__.__traceback__)
+    return None
+
+
+def _reworded(
+    error: CompilationError, span: Span | None, sentence: str, text: str, cause: Exception | None
+) -> CompilationError:
+    made = type(error)(error.diagnostic, span)
+    made.wording = Wording(sentence, text)
+    made.__cause__ = cause
+    return made
