@@ -10,7 +10,7 @@ A register is one array over all lanes; arrays are never changed in place, so `m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -93,18 +93,18 @@ class Machine:
         self.polled = False
         self.changes = 0
         self._in_vain = 0
-        self._families: dict[type, Any] = {}
+        self._families: dict[Any, Any] = {}
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
 
     # ---- what instruction families use
 
-    def family(self, kind: type[_State]) -> _State:
+    def family(self, kind: Callable[[Machine], _State]) -> _State:
         """The state that a family of instructions keeps for this machine: `kind(machine)`, made when first asked."""
         found = self._families.get(kind)
         if found is None:
             found = self._families[kind] = kind(self)
-        return found  # type: ignore[no-any-return]
+        return cast("_State", found)
 
     def active_lanes(self, active: Mask) -> Array:
         """The indices of the lanes of a mask."""

@@ -22,7 +22,10 @@ WINDOW_BITS = 24
 """Addresses of shared::cluster: bits below count bytes, bits from here on the rank of the CTA plus one."""
 ALIGNMENT = 1024
 """Every CTA's memory starts at a multiple of this, as the swizzles of tensor copies want it."""
-_WARP_BITS = 8
+_WARP_BITS = 12
+_WARP = (1 << 11) - 1
+_ATOMIC = 1 << 11
+"""What a write is known by: the warp, whether it was atomic, and above _WARP_BITS its time."""
 
 
 class SharedMemory:
@@ -55,7 +58,6 @@ class SharedMemory:
         self.in_use = np.zeros(total, np.int32)
         self.unfenced = np.zeros(total, bool)
         self._any_pending = self._any_in_use = 0
-        # The warp of the last write below, its time above bit _WARP_BITS.
         self._written = np.zeros(total, np.int64)
         self._read_time = np.zeros(total, np.int64)
         self._readers = np.zeros(total, np.uint64)
@@ -98,7 +100,7 @@ class SharedMemory:
             return None
         conflict = self._unordered_writes(index, warps)
         if conflict is not None:
-            writer = int(self._written[index[conflict]]) & ((1 << _WARP_BITS) - 1)
+            writer = int(self._written[index[conflict]]) & _WARP
             text = f"read of shared memory that warp {writer} has stored, with no barrier between"
             return Fault("race", text, conflict)
         self.note_read(index, warps)
@@ -134,10 +136,25 @@ class SharedMemory:
         self._readers[index] = 0
         self._read_time[index] = 0
 
+    def atomic(self, index: Array, warps: Array) -> Fault | None:
+        """Warps are about to change bytes atomically, which conflicts with plain stores only."""
+        if not self.initialised[index].all():
+            return self._fault("uninitialised memory", "atomic operation on memory nothing has stored", index, "unset")
+        if self._any_pending and self.pending[index].any():
+            text = "atomic operation on shared memory that an asynchronous copy is writing"
+            return self._fault("race", text, index, "pending")
+        if self.checks:
+            plain = np.flatnonzero(self._written[index] & _ATOMIC == 0)
+            conflict = self._unordered_writes(index[plain], warps[plain])
+            if conflict is not None:
+                return Fault("race", "atomic operation on what another warp has just stored", int(plain[conflict]))
+        self._written[index] = (self.clocks.time << _WARP_BITS) | _ATOMIC | (warps % self.clocks.peers)
+        return None
+
     def _write_conflict(self, index: Array, warps: Array) -> Fault | None:
         conflict = self._unordered_writes(index, warps)
         if conflict is not None:
-            writer = int(self._written[index[conflict]]) & ((1 << _WARP_BITS) - 1)
+            writer = int(self._written[index[conflict]]) & _WARP
             text = f"store to shared memory that warp {writer} has stored, with no barrier between"
             return Fault("race", text, conflict)
         conflict = self._unordered_reads(index, warps)
@@ -155,7 +172,7 @@ class SharedMemory:
         open_ = times > self.clocks.floor[warps]
         if not open_.any():
             return None
-        writers = written & ((1 << _WARP_BITS) - 1)
+        writers = written & _WARP
         open_ &= (writers != warps % self.clocks.peers) & (times > self.clocks.known[warps, writers])
         return int(open_.argmax()) if open_.any() else None
 
@@ -214,7 +231,7 @@ class SharedMemory:
         for warp in warps:
             conflict = self._unordered_writes(index, np.full(len(index), warp))
             if conflict is not None:
-                writer = int(self._written[index[conflict]]) & ((1 << _WARP_BITS) - 1)
+                writer = int(self._written[index[conflict]]) & _WARP
                 text = f"an asynchronous instruction of warp {warp} reads shared memory that warp {writer} has stored"
                 return Fault("race", f"{text}, with no barrier between", conflict)
         if self.unfenced[index].any():

@@ -1,0 +1,316 @@
+"""Float arithmetic, to the bit.
+
+    add.rz.ftz.f32 %f3, %f1, %f2;      fma.rn.relu.bf16x2 %r4, %r1, %r2, %r3;      min.NaN.f16 %h3, %h1, %h2;
+
+Every operation rounds once. Results that are NaN are the one NaN of their type (0x7FFFFFFF, 0x7FFF), except that of
+f64. `Lens` says how a type's bits become numbers and back; packed types have two columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.backends.ptxsim import exact
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers
+from tilewright.backends.ptxsim.elementwise import applied
+from tilewright.backends.ptxsim.formats import FORMATS, canonical, narrow, narrow_nearest, widen
+from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.backends.ptxsim.value_types import TYPES, Array
+
+MODES = ("rn", "rz", "rm", "rp")
+LEAST_NORMAL = {
+    "f32": np.float32(2.0**-126),
+    "f16": np.float32(2.0**-14),
+    "f64": 2.0**-1022,
+    "bf16": np.float32(2.0**-126),
+}
+"""The least normal number, per format."""
+
+
+@dataclass(frozen=True)
+class Lens:
+    """How an instruction sees its operands.
+
+    Attributes:
+        format: `f16` for both f16 and f16x2.
+        packed: two numbers in one register.
+        mode: of rounding.
+        flush: subnormal numbers count as zeros.
+        saturate: results are brought into 0 … 1.
+        relu: negative results and NaN-free clamping at zero.
+    """
+
+    format: str
+    packed: bool
+    mode: str
+    flush: bool
+    saturate: bool
+    relu: bool
+
+    def numbers(self, bits: Array) -> Array:
+        """Operands as float32 (float64 for f64)."""
+        if self.packed:
+            bits = np.ascontiguousarray(bits).view(FORMATS[self.format].storage).reshape(-1, 2)
+        values = widen(bits, self.format)
+        return self.flushed(values) if self.flush else values
+
+    def flushed(self, values: Array) -> Array:
+        tiny = np.abs(values) < LEAST_NORMAL[self.format]
+        return np.where(tiny, np.copysign(values.dtype.type(0), values), values) if tiny.any() else values
+
+    def bits(self, values: Array) -> Array:
+        """Results that were rounded to nearest in float32, or are still exact there, as the type's bits."""
+        return self.stored(narrow_nearest(values, self.format))
+
+    def rounded(self, values: Array) -> Array:
+        """Results that are exact or rounded to odd in float64, as the type's bits."""
+        if self.mode == "rn" and self.format in ("f32", "f16"):
+            return self.stored(narrow_nearest(values, self.format))
+        return self.stored(narrow(values, FORMATS[self.format], self.mode))
+
+    def stored(self, bits: Array) -> Array:
+        """Bits of results, after `.ftz`, `.sat` and `.relu`, packed."""
+        if self.flush or self.saturate or self.relu:
+            values = widen(bits, self.format)
+            values = self.flushed(values) if self.flush else values
+            if self.saturate:
+                values = np.where(values > 0, np.minimum(values, values.dtype.type(1)), values.dtype.type(0))
+            if self.relu:
+                values = np.where(values > 0, values, np.where(values != values, values, values.dtype.type(0)))
+            bits = narrow_nearest(values, self.format)
+        if not self.packed:
+            return bits
+        whole = np.dtype(f"u{2 * bits.dtype.itemsize}")
+        return np.ascontiguousarray(bits).view(whole)[:, 0]
+
+
+def lens_of(instruction: Instruction) -> Lens:
+    """How this instruction sees operands of the type it ends with."""
+    name = instruction.type
+    mode = next((part for part in instruction.parts if part in MODES), "rn")
+    flags = (instruction.has(flag) for flag in ("ftz", "sat", "relu"))
+    flush, saturate, relu = flags
+    return Lens(name.removesuffix("x2"), name.endswith("x2"), mode, flush, saturate, relu)
+
+
+Arithmetic: TypeAlias = Callable[[Lens], Callable[..., Array]]
+"""For a lens: numbers → bits."""
+
+
+def floating(make: Arithmetic) -> Decode:
+    """An instruction on floats: reads numbers, and writes the bits that `make(lens)` gives."""
+
+    def decode(instruction: Instruction, code: Decoder) -> Run:
+        lens = lens_of(instruction)
+        meaning = make(lens)
+        kind = f"b{TYPES[instruction.type].bits}"
+        reads = code.sources(instruction, kind)
+
+        def on_bits(*operands: Array) -> Array:
+            return meaning(*[lens.numbers(bits) for bits in operands])
+
+        return applied(instruction, code, on_bits, reads, kind)
+
+    return decode
+
+
+Residual: TypeAlias = Callable[..., tuple[Array, Array]]
+"""Operands of float64 → the result rounded to nearest, and what is missing from the exact one."""
+
+
+def _rounding(native: Callable[..., Array], odd: Callable[..., Array], f64: Residual) -> Arithmetic:
+    """An operation: its NumPy form, its form that rounds to odd in float64, and (values, missing) of float64."""
+
+    def make(lens: Lens) -> Callable[..., Array]:
+        if lens.format == "f64":
+            return lambda *v: lens.stored(exact.directed(*f64(*v), lens.mode).view(np.uint64))
+        if lens.mode == "rn":
+            return lambda *v: lens.bits(native(*v))
+        return lambda *v: lens.rounded(odd(*[x.astype(np.float64) for x in v]))
+
+    return make
+
+
+def _missing_quotient(a: Array, b: Array) -> tuple[Array, Array]:
+    quotient = a / b
+    product, error = exact.two_product(quotient, b)
+    return quotient, ((a - product) - error) * np.sign(b)
+
+
+def _missing_root(a: Array) -> tuple[Array, Array]:
+    root = np.sqrt(a)
+    square, error = exact.two_product(root, root)
+    return root, (a - square) - error
+
+
+def _fused_for(lens: Lens) -> Callable[..., Array]:
+    if lens.format == "f64":
+        # Directed roundings of f64 need what is missing from the fused sum; compilers do not ask for them.
+        assert lens.mode == "rn", "fma of f64 rounds to nearest"
+        return lambda a, b, c: lens.stored(exact.fused(a, b, c).view(np.uint64))
+
+    def fused(a: Array, b: Array, c: Array) -> Array:
+        return lens.rounded(exact.odd_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)))
+
+    return fused
+
+
+def _add(a: Array, b: Array) -> Array:
+    return a + b
+
+
+def _subtract(a: Array, b: Array) -> Array:
+    return a - b
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    return a * b
+
+
+def _divide(a: Array, b: Array) -> Array:
+    return a / b
+
+
+def _reciprocal(a: Array) -> Array:
+    return a.dtype.type(1) / a
+
+
+ADD = _rounding(_add, exact.odd_sum, exact.two_sum)
+SUBTRACT = _rounding(_subtract, lambda a, b: exact.odd_sum(a, -b), lambda a, b: exact.two_sum(a, -b))
+MULTIPLY = _rounding(_multiply, _multiply, exact.two_product)
+DIVIDE = _rounding(_divide, exact.odd_quotient, _missing_quotient)
+ROOT = _rounding(np.sqrt, exact.odd_root, _missing_root)
+RECIPROCAL = _rounding(
+    _reciprocal,
+    lambda a: exact.odd_quotient(np.ones(1), a),
+    lambda a: _missing_quotient(np.ones(1), a),
+)
+
+
+def _on_signs(change: Callable[[Array, Array], Array]) -> Decode:
+    """abs and neg touch only the sign, of NaNs as well."""
+
+    def decode(instruction: Instruction, code: Decoder) -> Run:
+        lens, bits = lens_of(instruction), TYPES[instruction.type].bits
+        sign = 1 << (FORMATS[lens.format].bits - 1)
+        mask = np.dtype(f"u{bits // 8}").type(sign << (bits // 2) | sign if lens.packed else sign)
+
+        def meaning(value: Array) -> Array:
+            changed = change(value, mask)
+            return lens.stored(lens_bits(lens, changed)) if lens.flush else changed
+
+        return applied(instruction, code, meaning, code.sources(instruction, f"b{bits}"), f"b{bits}")
+
+    return decode
+
+
+def lens_bits(lens: Lens, bits: Array) -> Array:
+    """The bits of single numbers, in two columns for packed types."""
+    if not lens.packed:
+        return bits
+    return np.ascontiguousarray(bits).view(FORMATS[lens.format].storage).reshape(-1, 2)
+
+
+def decode_extremum(instruction: Instruction, code: Decoder) -> Run:
+    """min and max of two or three: a NaN loses, or with `.NaN` wins; -0 is less than +0."""
+    lens, kind = lens_of(instruction), f"b{TYPES[instruction.type].bits}"
+    least, keeps_nan, by_size = instruction.opcode == "min", instruction.has("NaN"), instruction.has("abs")
+
+    def pick(a: Array, b: Array) -> Array:
+        sign = np.signbit(a) ^ np.signbit(b)
+        if by_size:
+            a, b = np.abs(a), np.abs(b)
+        found = np.fmin(a, b) if least else np.fmax(a, b)
+        # Equal numbers differ at most as zeros do, in the sign: one negative is enough for min, for max both.
+        negative = np.signbit(a) | np.signbit(b) if least else np.signbit(a) & np.signbit(b)
+        found = np.where((a == b) & (a == 0), np.where(negative, -np.abs(found), np.abs(found)), found)
+        if keeps_nan:
+            found = np.where((a != a) | (b != b), found.dtype.type(np.nan), found)
+        return np.copysign(found, np.where(sign, found.dtype.type(-1), found.dtype.type(1))) if by_size else found
+
+    def meaning(*operands: Array) -> Array:
+        first, *others = (lens.numbers(bits) for bits in operands)
+        for other in others:
+            first = pick(first, other)
+        return lens.bits(first) if lens.format != "f64" else lens.stored(canonical(first, "f64").view(np.uint64))
+
+    return applied(instruction, code, meaning, code.sources(instruction, kind), kind)
+
+
+APPROXIMATIONS: dict[str, Callable[[Array], Array]] = {
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "rcp": _reciprocal,
+    "rsqrt": lambda a: 1.0 / np.sqrt(a),
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+}
+
+
+def decode_approximation(instruction: Instruction, code: Decoder) -> Run:
+    """An `.approx` instruction gives here what rounding the exact result once gives."""
+    function = APPROXIMATIONS[instruction.opcode]
+    if instruction.type == "f64":
+        return _decode_upper_half(instruction, code, function)
+
+    def make(lens: Lens) -> Callable[..., Array]:
+        def approximate(value: Array) -> Array:
+            found = function(value.astype(np.float64))
+            # exp2 of one's own denormal range rounds once on its way to the format.
+            return lens.stored(narrow(found, FORMATS[lens.format]))
+
+        return approximate
+
+    return floating(make)(instruction, code)
+
+
+def _decode_upper_half(instruction: Instruction, code: Decoder, function: Callable[[Array], Array]) -> Run:
+    """rcp and rsqrt.approx.ftz.f64 read and write only the upper halves of numbers."""
+    upper = np.uint64(0xFFFFFFFF00000000)
+
+    def meaning(bits: Array) -> Array:
+        values = (bits & upper).view(np.float64)
+        tiny = np.abs(values) < LEAST_NORMAL["f64"]
+        found = function(np.where(tiny, np.copysign(0.0, values), values))
+        return found.view(np.uint64) & upper
+
+    return applied(instruction, code, meaning, code.sources(instruction, "b64"), "b64")
+
+
+def _exact_or_approximate(make: Arithmetic) -> Decode:
+    precise = floating(make)
+
+    def decode(instruction: Instruction, code: Decoder) -> Run:
+        chosen = decode_approximation if instruction.has("approx") else precise
+        return chosen(instruction, code)
+
+    return decode
+
+
+HANDLERS: Handlers = {
+    "abs": _on_signs(lambda value, sign: value & ~sign),
+    "add": floating(ADD),
+    "cos": decode_approximation,
+    "div": floating(DIVIDE),
+    "ex2": decode_approximation,
+    "fma": floating(_fused_for),
+    "lg2": decode_approximation,
+    "mad": floating(_fused_for),
+    "max": decode_extremum,
+    "min": decode_extremum,
+    "mul": floating(MULTIPLY),
+    "neg": _on_signs(lambda value, sign: value ^ sign),
+    "rcp": _exact_or_approximate(RECIPROCAL),
+    "rsqrt": decode_approximation,
+    "sin": decode_approximation,
+    "sqrt": _exact_or_approximate(ROOT),
+    "sub": floating(SUBTRACT),
+    "tanh": decode_approximation,
+}
