@@ -1,0 +1,271 @@
+"""Matrix products of sm_100: operands from shared and tensor memory, sums in tensor memory.
+
+    @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r1 + 0], %rd1, %rd2, %r2, %p2;
+    @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p2;
+    @%p1 tcgen05.cp.cta_group::1.warpx4.32x128b [%r3], %rd3;
+    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];
+
+One thread issues them, and they run one after the other. Results are computed at once; until the mbarrier of a later
+commit is looked at, sums are pending, and operands in use. Not simulated: pairs of CTAs, sparse products, `.ws`, and
+masks of output rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.backends.ptxsim.bulk_operands import one
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers
+from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
+from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.matrix_descriptors import TENSOR_MEMORY_SWIZZLES, byte_addresses, read_descriptor
+from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
+from tilewright.backends.ptxsim.product_descriptors import BLOCKS, STEP_BYTES, ProductForm, product_form
+from tilewright.backends.ptxsim.products import finish, multiply, scaled
+from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
+from tilewright.backends.ptxsim.syntax import Address, Instruction, Vector
+from tilewright.backends.ptxsim.tensor_memory import TensorMemory, split_address
+from tilewright.backends.ptxsim.value_types import Array, Mask
+
+Words: TypeAlias = tuple[int, Array, Array]
+"""Words of tensor memory: CTA, rows and columns."""
+QUARTER = 32
+
+
+@dataclass
+class InFlight:
+    """An instruction that has not ended: the bytes and words that it reads, and the words that it writes."""
+
+    lane: int
+    shared: list[Array] = field(default_factory=list)
+    reads: list[Words] = field(default_factory=list)
+    writes: list[Words] = field(default_factory=list)
+
+
+class TensorCore:
+    """What the tensor cores of all CTAs have in flight, in order of issue."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.flying: list[InFlight] = []
+
+    def end(self, instructions: list[InFlight]) -> None:
+        """Instructions have ended."""
+        memory = self.machine.family(TensorMemory)
+        for instruction in instructions:
+            if instruction not in self.flying:
+                continue
+            self.flying.remove(instruction)
+            warps = np.array([self.machine.warp[instruction.lane]])
+            for index in instruction.shared:
+                engine_has_read(self.machine, index, warps)
+            for cta, rows, columns in instruction.reads:
+                memory.in_use[cta, rows, columns] -= 1
+            for cta, rows, columns in instruction.writes:
+                memory.pending[cta, rows, columns] -= 1
+
+    def read_words(self, words: Words, flight: InFlight) -> Array:
+        """Words that an instruction reads; those of instructions before it are there for it."""
+        memory, (cta, rows, columns) = self.machine.family(TensorMemory), words
+        self._own(words, flight, -1)
+        memory.check(cta, rows, columns, flight.lane, reads=True)
+        self._own(words, flight, 1)
+        memory.in_use[cta, rows, columns] += 1
+        flight.reads.append(words)
+        found: Array = memory.words[cta, rows, columns]
+        return found
+
+    def write_words(self, words: Words, values: Array, flight: InFlight) -> None:
+        """Words that an instruction writes."""
+        memory, (cta, rows, columns) = self.machine.family(TensorMemory), words
+        self._own(words, flight, -1)
+        memory.check(cta, rows, columns, flight.lane, reads=False)
+        self._own(words, flight, 1)
+        memory.words[cta, rows, columns] = values
+        memory.initialised[cta, rows, columns] = True
+        memory.pending[cta, rows, columns] += 1
+        flight.writes.append(words)
+
+    def _own(self, words: Words, flight: InFlight, sign: int) -> None:
+        """Leave out, or count again, what instructions of the same CTA have in flight: the tensor core orders them."""
+        memory, cta = self.machine.family(TensorMemory), words[0]
+        for other in self.flying:
+            for counts, spans in ((memory.pending, other.writes), (memory.in_use, other.reads)):
+                for owner, rows, columns in spans:
+                    if owner == cta:
+                        counts[owner, rows, columns] += sign
+
+    def read_shared(self, index: Array, flight: InFlight) -> Array:
+        """Bytes of shared memory that an instruction reads."""
+        held = index.ravel()
+        engine_reads(self.machine, held, np.array([self.machine.warp[flight.lane]]), flight.lane)
+        flight.shared.append(held)
+        found: Array = self.machine.shared.data[index]
+        return found
+
+
+def matrix_bytes(
+    core: TensorCore, bits: int, flight: InFlight, *, rows: int, depth: int, size: int, transposed: bool
+) -> Array:
+    """The bytes of a matrix in shared memory: (row, depth * size)."""
+    machine, lane = core.machine, flight.lane
+    descriptor = read_descriptor(bits, TENSOR_MEMORY_SWIZZLES)
+    if descriptor is None:
+        machine.fail("unsupported", f"the matrix descriptor {bits:#x} is not simulated", lane)
+    addresses = byte_addresses(descriptor, rows=rows, depth=depth, size=size, transposed=transposed)
+    if int(addresses.max()) >= machine.shared.size:
+        machine.fail("out of bounds", "the matrix reaches out of the CTA's shared memory", lane)
+    return core.read_shared(addresses + machine.shared.base(int(machine.cta[lane])), flight)
+
+
+def operand_bytes(
+    core: TensorCore, bits: int, form: ProductForm, flight: InFlight, *, rows: int, transposed: bool
+) -> Array:
+    """The bytes of an operand in shared memory: (row, bytes of the depth)."""
+    depth = STEP_BYTES // form.size
+    return matrix_bytes(core, bits, flight, rows=rows, depth=depth, size=form.size, transposed=transposed)
+
+
+def rows_of(count: int) -> Array:
+    """The rows of tensor memory that hold the rows of a matrix: 64 rows leave each second sixteen free."""
+    row = np.arange(count)
+    return row if count > 64 else row // 16 * 32 + row % 16
+
+
+def decode_product(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.mma… [sums], a or [a], b, form{, [scales], [scales]}, goes on."""
+    if instruction.has("cta_group::2") or instruction.has("sp") or instruction.has("ws"):
+        raise SimulationError("unsupported", "pairs of CTAs, sparse products and .ws are not simulated")
+    kind = next(part.removeprefix("kind::") for part in instruction.parts if part.startswith("kind::"))
+    sums, first, second, form, *rest = instruction.operands
+    if any(isinstance(operand, Vector) for operand in rest):
+        raise SimulationError("unsupported", "masks of output rows are not simulated")
+    to, descriptor, shape = code.address(sums), code.source(second, "b64"), code.source(form, "b32")
+    in_tensor_memory = isinstance(first, Address)
+    left = code.address(first) if in_tensor_memory else code.source(first, "b64")
+    scales = [code.address(operand) for operand in rest if isinstance(operand, Address)]
+    goes_on = code.source(next(operand for operand in rest if not isinstance(operand, Address)), "pred")
+    block = next((BLOCKS[part] for part in instruction.parts if part in BLOCKS), None)
+
+    def run(machine: Machine, active: Mask) -> None:
+        core = machine.family(TensorCore)
+        for lane in machine.active_lanes(active).tolist():
+            found = product_form(kind, one(machine, shape, lane))
+            if found is None:
+                machine.fail("unsupported", f"the product {one(machine, shape, lane):#x} is not simulated", lane)
+            flight = InFlight(lane)
+            read = _first_in_tensor_memory if in_tensor_memory else _first_in_shared_memory
+            a = read(core, one(machine, left, lane), found, flight)
+            b = _second(core, one(machine, descriptor, lane), found, flight)
+            if scales:
+                places = [one(machine, address, lane) for address in scales]
+                a, b = _scaled(core, a, b, places, found, flight, block)
+            _accumulate(core, a, b, one(machine, to, lane), found, flight, adds=bool(one(machine, goes_on, lane)))
+            core.flying.append(flight)
+
+    return run
+
+
+def _first_in_shared_memory(core: TensorCore, bits: int, form: ProductForm, flight: InFlight) -> Array:
+    raw = operand_bytes(core, bits, form, flight, rows=form.rows, transposed=form.across[0])
+    return form.values(raw, form.first) * form.signs[0]
+
+
+def _second(core: TensorCore, bits: int, form: ProductForm, flight: InFlight) -> Array:
+    raw = operand_bytes(core, bits, form, flight, rows=form.columns, transposed=form.across[1])
+    return form.values(raw, form.second) * form.signs[1]
+
+
+def _first_in_tensor_memory(core: TensorCore, address: int, form: ProductForm, flight: InFlight) -> Array:
+    row, column = split_address(address)
+    rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(STEP_BYTES // 4)
+    columns = column + np.arange(STEP_BYTES // 4) + 0 * rows
+    words = core.read_words((int(core.machine.cta[flight.lane]), rows, columns), flight)
+    return form.values(np.ascontiguousarray(words).view(np.uint8), form.first) * form.signs[0]
+
+
+def _scaled(
+    core: TensorCore, a: Array, b: Array, places: list[int], form: ProductForm, flight: InFlight, block: int | None
+) -> tuple[Array, Array]:
+    count = form.depth // (block or form.block)
+    of_rows = _scales(core, places[0], form.rows, form.scale_places[0], count, form.scale, flight)
+    of_columns = _scales(core, places[1], form.columns, form.scale_places[1], count, form.scale, flight)
+    return scaled(a, of_rows, 1), scaled(b, of_columns, 1)
+
+
+def _scales(
+    core: TensorCore, address: int, lines: int, first: int, count: int, element: str, flight: InFlight
+) -> Array:
+    """Scales of each row: row i is in row i % 32, word i // 32; `count` bytes of it from `first` on."""
+    row, column = split_address(address)
+    line = np.arange(lines)
+    words = core.read_words(
+        (int(core.machine.cta[flight.lane]), row + line % QUARTER, column + line // QUARTER), flight
+    )
+    raw = np.ascontiguousarray(words).view(np.uint8).reshape(lines, 4)
+    return read_elements(raw[:, first : first + count], element)
+
+
+def _accumulate(
+    core: TensorCore, a: Array, b: Array, address: int, form: ProductForm, flight: InFlight, *, adds: bool
+) -> None:
+    row, column = split_address(address)
+    rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(form.columns)
+    columns = column + np.arange(form.columns) + 0 * rows
+    words = int(core.machine.cta[flight.lane]), rows, columns
+    total = multiply(a, b.T)
+    if adds:
+        held = np.ascontiguousarray(core.read_words(words, flight)).view(np.uint8)
+        flight.reads.pop()
+        core.machine.family(TensorMemory).in_use[words] -= 1
+        width = WIDTHS[form.result] // 8
+        total = total + read_elements(held.reshape(form.rows, form.columns, 4)[..., :width], form.result)[..., 0]
+    raw = finish(total, form.result, saturate=form.saturate).reshape(form.rows, form.columns, -1)
+    padded = np.zeros((form.rows, form.columns, 4), np.uint8)
+    padded[..., : raw.shape[-1]] = raw
+    core.write_words(words, padded.view(np.uint32)[..., 0], flight)
+
+
+def decode_copy(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.cp…32x128b.warpx4 [words], descriptor: 32 rows of 16 bytes, once for each of four warps."""
+    if not (instruction.has("32x128b") and instruction.has("warpx4")) or instruction.has("cta_group::2"):
+        raise SimulationError("unsupported", "this copy to tensor memory is not simulated")
+    to, source = code.address(instruction.operands[0]), code.source(instruction.operands[1], "b64")
+
+    def run(machine: Machine, active: Mask) -> None:
+        core = machine.family(TensorCore)
+        for lane in machine.active_lanes(active).tolist():
+            flight = InFlight(lane)
+            bits = one(machine, source, lane)
+            raw = matrix_bytes(core, bits, flight, rows=QUARTER, depth=16, size=1, transposed=False)
+            words = np.tile(np.ascontiguousarray(raw).view(np.uint32), (4, 1))
+            row, column = split_address(one(machine, to, lane))
+            rows = row + np.arange(4 * QUARTER)[:, None] + 0 * np.arange(4)
+            core.write_words((int(machine.cta[lane]), rows, column + np.arange(4) + 0 * rows), words, flight)
+            core.flying.append(flight)
+
+    return run
+
+
+def decode_commit(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.commit… [mbarrier]: it is told when everything that the thread has issued has ended."""
+    if instruction.has("cta_group::2") or instruction.has("multicast::cluster"):
+        raise SimulationError("unsupported", "commits of pairs of CTAs are not simulated")
+    address = code.address(instruction.operands[0])
+
+    def run(machine: Machine, active: Mask) -> None:
+        core, lanes = machine.family(TensorCore), machine.active_lanes(active)
+        for lane, key in zip(lanes.tolist(), located_barriers(machine, address(machine), lanes), strict=True):
+            mine = [flight for flight in core.flying if flight.lane == lane]
+            machine.family(MBarriers).arrive_later(key, lane, partial(core.end, mine))
+
+    return run
+
+
+HANDLERS: Handlers = {"tcgen05.mma": decode_product, "tcgen05.cp": decode_copy, "tcgen05.commit": decode_commit}

@@ -1,0 +1,307 @@
+"""The tensor memory of sm_100: 128 rows of 512 words for every CTA, and what threads do with it.
+
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 128;
+    tcgen05.st.sync.aligned.32x32b.x4.b32 [%r2 + 0], {%r3, %r4, %r5, %r6};      tcgen05.wait::st.sync.aligned;
+    tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r3, %r4, %r5, %r6}, [%r2 + 0];     tcgen05.wait::ld.sync.aligned;
+
+An address has the row in its upper half and the column in its lower one. Warp i of each four reaches rows 32i to
+32i + 31. Loads and stores end when they are waited for: until then the registers of a load hold a pattern that means
+nothing, and the words of a store are pending, as are those that products (`tcgen05.py`) will write. Not simulated:
+the order of accesses of different warps beyond that, `tcgen05.shift`, and loads that reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tilewright.backends.ptxsim.accesses import nothing, store
+from tilewright.backends.ptxsim.bulk_operands import one
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, items_of
+from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.machine import WARP, Machine
+from tilewright.backends.ptxsim.spaces import WINDOWS
+from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.backends.ptxsim.warp_registers import read_warps
+
+ROWS, COLUMNS = 128, 512
+SMALLEST = 32
+"""Columns of the smallest allocation; others are powers of two."""
+MEANINGLESS = np.uint32(0x7FDEAD00)
+_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b")
+
+
+@cache
+def places(shape: str, repeats: int) -> tuple[Array, Array]:
+    """Row and column of each word, by lane and register, from where the address points.
+
+    `32x32b`: a lane has a row. `16x256b`: as accumulators of `mma.sync`, two words side by side. `16x128b`: one word.
+    `16x64b`: the lowest bit of the lane is the upper half of the rows, the next one the column.
+    """
+    lane, unit = np.ogrid[:WARP, :repeats]
+    if shape == "32x32b":
+        return lane + 0 * unit, unit + 0 * lane
+    if shape == "16x64b":
+        return lane // 4 + lane % 2 * 8 + 0 * unit, unit * 2 + lane // 2 % 2
+    words = 2 if shape == "16x256b" else 1
+    lane, register = np.ogrid[:WARP, : repeats * words * 2]
+    within = register % (words * 2)
+    row = lane // 4 + within // words * 8
+    column = register // (words * 2) * 4 * words + lane % 4 * words + within % words
+    return row, column
+
+
+@dataclass
+class Load:
+    """A load whose registers are not there yet: the lanes that did it, the registers, and what they will hold."""
+
+    lanes: Array
+    writes: Sequence[Write]
+    words: Array
+
+
+class TensorMemory:
+    """The tensor memory of all CTAs of a machine.
+
+    Attributes:
+        words: (CTA, row, column).
+        pending: instructions that will still write a word.
+        in_use: instructions that still read a word.
+        owner: the allocation of each column, 0 for none: (CTA, column).
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        ctas = len(machine.ctas)
+        self.words = np.zeros((ctas, ROWS, COLUMNS), np.uint32)
+        self.initialised = np.zeros((ctas, ROWS, COLUMNS), bool)
+        self.pending = np.zeros((ctas, ROWS, COLUMNS), np.int32)
+        self.in_use = np.zeros((ctas, ROWS, COLUMNS), np.int32)
+        self.owner = np.zeros((ctas, COLUMNS), np.int32)
+        self.relinquished = np.zeros(ctas, bool)
+        self.loads: dict[int, list[Load]] = {}
+        self.stores: dict[int, list[tuple[Array, Array]]] = {}
+        self._made = 0
+        machine.at_end.append(self._check_freed)
+
+    def allocate(self, cta: int, columns: int, lane: int) -> int:
+        """The first column of so many new ones."""
+        machine = self.machine
+        if columns < SMALLEST or columns > COLUMNS or columns & (columns - 1):
+            machine.fail("tensor memory", f"allocations have 32, 64, 128, 256 or 512 columns, not {columns}", lane)
+        if self.relinquished[cta]:
+            machine.fail("tensor memory", "the CTA has relinquished its right to allocate", lane)
+        free = [start for start in range(0, COLUMNS, columns) if not self.owner[cta, start : start + columns].any()]
+        if not free:
+            machine.fail("deadlock", f"no {columns} columns of tensor memory are free, and nobody frees some", lane)
+        self._made += 1
+        self.owner[cta, free[0] : free[0] + columns] = self._made
+        self.initialised[cta, :, free[0] : free[0] + columns] = False
+        return free[0]
+
+    def free(self, cta: int, start: int, columns: int, lane: int) -> None:
+        """The columns of an allocation are free again."""
+        owners = self.owner[cta, start : start + columns]
+        if not owners.all() or (owners != owners[0]).any() or (self.owner[cta] == owners[0]).sum() != columns:
+            self.machine.fail("tensor memory", f"columns {start} to {start + columns - 1} are no allocation", lane)
+        if (self.pending[cta, :, start : start + columns] > 0).any():
+            self.machine.fail("race", "columns are freed that an instruction in flight will write", lane)
+        self.owner[cta, start : start + columns] = 0
+
+    def check(self, cta: int, rows: Array, columns: Array, lane: int, *, reads: bool) -> None:
+        """Are words allocated, and does nothing in flight use them?
+
+        Raises:
+            SimulationError: no.
+        """
+        machine = self.machine
+        if int(rows.max()) >= ROWS or int(columns.max()) >= COLUMNS or not self.owner[cta, columns].all():
+            machine.fail("out of bounds", "the tensor memory there is not allocated", lane)
+        if self.pending[cta, rows, columns].any():
+            what = "read" if reads else "written"
+            machine.fail("race", f"tensor memory is {what} that an instruction in flight will write", lane)
+        if reads and not self.initialised[cta, rows, columns].all():
+            machine.fail("uninitialised memory", "read of tensor memory that nothing has stored", lane)
+        if not reads and self.in_use[cta, rows, columns].any():
+            machine.fail("race", "tensor memory is written that an instruction in flight still reads", lane)
+
+    def _check_freed(self) -> None:
+        if self.owner.any():
+            cta = int(self.owner.any(axis=1).argmax())
+            lane = cta * self.machine.padded
+            self.machine.fail("tensor memory", "the CTA ends and has not freed its tensor memory", lane)
+
+
+def split_address(address: int) -> tuple[int, int]:
+    """Row and column."""
+    return address >> 16, address & 0xFFFF
+
+
+def decode_allocate(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.alloc… [where the address goes], columns."""
+    address, columns = code.address(instruction.operands[0]), code.source(instruction.operands[1], "u32")
+    _one_cta(instruction)
+
+    def run(machine: Machine, active: Mask) -> None:
+        memory = machine.family(TensorMemory)
+        for warp in machine.whole_warps(active):
+            lane = int(warp) * WARP
+            start = memory.allocate(int(machine.cta[lane]), one(machine, columns, lane), lane)
+            place = one(machine, address, lane)
+            place -= WINDOWS["shared"] if place >= WINDOWS["shared"] else 0
+            store(machine, "shared", np.array([place]), np.array([lane]), 4, [np.array([start], np.uint32)])
+
+    return run
+
+
+def _one_cta(instruction: Instruction) -> None:
+    if instruction.has("cta_group::2"):
+        raise SimulationError("unsupported", "tensor memory of pairs of CTAs is not simulated")
+
+
+def decode_free(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.dealloc… address, columns."""
+    address, columns = (code.source(operand, "u32") for operand in instruction.operands)
+    _one_cta(instruction)
+
+    def run(machine: Machine, active: Mask) -> None:
+        for warp in machine.whole_warps(active):
+            lane = int(warp) * WARP
+            _, start = split_address(one(machine, address, lane))
+            machine.family(TensorMemory).free(int(machine.cta[lane]), start, one(machine, columns, lane), lane)
+
+    return run
+
+
+def decode_relinquish(_: Instruction, code: Decoder) -> Run:
+    def run(machine: Machine, active: Mask) -> None:
+        machine.family(TensorMemory).relinquished[np.unique(machine.cta[machine.active_lanes(active)])] = True
+
+    return run
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which words a load or store moves: rows and columns by lane and register; and whether two share a register."""
+
+    rows: Array
+    columns: Array
+    packed: bool
+
+    def at(self, machine: Machine, address: int, warp: int) -> tuple[Array, Array]:
+        """Rows and columns from an address on.
+
+        Raises:
+            SimulationError: the warp does not reach those rows.
+        """
+        row, column = split_address(address)
+        rows, columns = self.rows + row, self.columns + column
+        first = warp % machine.warps_per_cta % 4 * WARP
+        if int(rows.min()) < first or int(rows.max()) >= first + WARP:
+            text = f"rows {int(rows.min())} to {int(rows.max())}; this warp reaches {first} to {first + WARP - 1}"
+            machine.fail("out of bounds", f"tensor memory: {text}", warp * WARP)
+        return rows, columns
+
+
+def _form(instruction: Instruction, registers: int) -> Form:
+    shape = next((part for part in instruction.parts if part in _SHAPES), None)
+    if shape is None or instruction.has("red"):
+        raise SimulationError("unsupported", "this access to tensor memory is not simulated")
+    packed = instruction.has("pack::16b") or instruction.has("unpack::16b")
+    repeats = int(next(part for part in instruction.parts if part[0] == "x" and part[1:].isdigit())[1:])
+    rows, columns = places(shape, repeats * (2 if packed else 1))
+    if rows.shape[1] != registers * (2 if packed else 1):
+        raise SimulationError("syntax", f"{registers} registers do not fit {shape} {repeats} times")
+    return Form(rows, columns, packed)
+
+
+def decode_load(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.ld… {registers}, [address]."""
+    writes = code.targets(instruction.operands[0], "b32")
+    address = code.address(instruction.operands[1])
+    form = _form(instruction, len(writes))
+
+    def run(machine: Machine, active: Mask) -> None:
+        memory = machine.family(TensorMemory)
+        for warp in machine.whole_warps(active).tolist():
+            lane = warp * WARP
+            cta = int(machine.cta[lane])
+            rows, columns = form.at(machine, one(machine, address, lane), warp)
+            memory.check(cta, rows, columns, lane, reads=True)
+            words = memory.words[cta, rows, columns]
+            if form.packed:
+                words = (words[:, 0::2] & 0xFFFF) | (words[:, 1::2] << 16)
+            lanes = np.arange(lane, lane + WARP)
+            _write(machine, lanes, writes, np.full(words.shape, MEANINGLESS))
+            memory.loads.setdefault(warp, []).append(Load(lanes, writes, words))
+
+    return run
+
+
+def _write(machine: Machine, lanes: Array, writes: Sequence[Write], words: Array) -> None:
+    active = np.zeros(machine.lanes, bool)
+    active[lanes] = True
+    for number, write in enumerate(writes):
+        write(machine, active, machine.spread(np.ascontiguousarray(words[:, number]), lanes))
+
+
+def decode_store(instruction: Instruction, code: Decoder) -> Run:
+    """tcgen05.st… [address], {registers}."""
+    address = code.address(instruction.operands[0])
+    reads = [code.source(item, "b32") for item in items_of(instruction.operands[1])]
+    form = _form(instruction, len(reads))
+
+    def run(machine: Machine, active: Mask) -> None:
+        memory = machine.family(TensorMemory)
+        for warp in machine.whole_warps(active).tolist():
+            lane = warp * WARP
+            cta = int(machine.cta[lane])
+            rows, columns = form.at(machine, one(machine, address, lane), warp)
+            memory.check(cta, rows, columns, lane, reads=False)
+            words = read_warps(machine, reads, np.array([warp]))[0]
+            if form.packed:
+                words = np.stack([words & 0xFFFF, words >> 16], axis=-1).reshape(WARP, -1)
+            memory.words[cta, rows, columns] = words
+            memory.initialised[cta, rows, columns] = True
+            memory.pending[cta, rows, columns] += 1
+            memory.stores.setdefault(warp, []).append((rows, columns))
+
+    return run
+
+
+def decode_wait_loads(_: Instruction, code: Decoder) -> Run:
+    def run(machine: Machine, active: Mask) -> None:
+        memory = machine.family(TensorMemory)
+        for warp in machine.whole_warps(active).tolist():
+            for load in memory.loads.pop(warp, []):
+                _write(machine, load.lanes, load.writes, load.words)
+
+    return run
+
+
+def decode_wait_stores(_: Instruction, code: Decoder) -> Run:
+    def run(machine: Machine, active: Mask) -> None:
+        memory = machine.family(TensorMemory)
+        for warp in machine.whole_warps(active).tolist():
+            for rows, columns in memory.stores.pop(warp, []):
+                memory.pending[int(machine.cta[warp * WARP]), rows, columns] -= 1
+
+    return run
+
+
+HANDLERS: Handlers = {
+    "tcgen05.alloc": decode_allocate,
+    "tcgen05.dealloc": decode_free,
+    "tcgen05.relinquish_alloc_permit": decode_relinquish,
+    "tcgen05.ld": decode_load,
+    "tcgen05.st": decode_store,
+    "tcgen05.wait::ld": decode_wait_loads,
+    "tcgen05.wait::st": decode_wait_stores,
+    "tcgen05.fence::before_thread_sync": nothing,
+    "tcgen05.fence::after_thread_sync": nothing,
+}
