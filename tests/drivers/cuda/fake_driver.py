@@ -87,16 +87,24 @@ class FakeDriver:
     """The library, and what tests see and change of it.
 
     Attributes:
+        folder: where it is.
         state: its memory.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         path = folder / "libcuda.so.1"
         write_library(code(), path)
         self._library = ctypes.CDLL(str(path))
         self._library.fake_state.restype = ctypes.c_void_p
         self.state = State.from_address(self._library.fake_state())
-        self.state.device_count = 2
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget calls and failures; two H100s without a current context."""
+        self.forget()
+        self.state.failures = (c_int32 * len(NAMES))()
+        self.state.device_count, self.state.context, self.state.parameter_count = 2, 0, 0
         for number, value in ATTRIBUTES.items():
             self.state.device_facts[number] = value
         for number, value in KERNEL_FACTS.items():

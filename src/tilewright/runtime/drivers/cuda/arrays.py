@@ -11,8 +11,6 @@ Copies and launches are ordered by the current stream. Memory is freed with its 
 from __future__ import annotations
 
 import operator
-import sys
-from ctypes import c_uint64
 from math import prod
 from typing import Any
 
@@ -23,6 +21,7 @@ from tilewright.runtime.drivers.cpu.launcher import know_arrays
 from tilewright.runtime.drivers.cpu.native.structs import WORD_ARRAY, WORD_GPU
 from tilewright.runtime.drivers.cuda import streams
 from tilewright.runtime.drivers.cuda.device import CudaDevice, cuda_device, device_of
+from tilewright.runtime.drivers.cuda.gpu import Block
 from tilewright.runtime.errors import ArgumentError
 
 Shape = int | tuple[int, ...] | list[int]
@@ -37,24 +36,17 @@ class DeviceArray:
         gpu: where it is; `device` is its name.
     """
 
-    __slots__ = ("__weakref__", "_address", "_place", "dtype", "gpu", "shape")
+    __slots__ = ("__weakref__", "_address", "_block", "_place", "dtype", "gpu", "shape")
 
     def __init__(self, shape: Shape, dtype: Any, gpu: CudaDevice) -> None:
-        self._address = 0
         self.shape = tuple(map(operator.index, (shape,) if isinstance(shape, int) else shape))
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.gpu = gpu
         self._place = WORD_ARRAY | WORD_GPU * (gpu.ordinal + 1)
         if any(extent < 0 for extent in self.shape):
             raise ValueError(f"an extent of {self.shape} is negative")
-        if self.nbytes:
-            with gpu.current() as driver:
-                self._address = driver.get("cuMemAlloc_v2", c_uint64, self.nbytes)
-
-    def __del__(self) -> None:
-        if getattr(self, "_address", 0) and not sys.is_finalizing():
-            with self.gpu.current() as driver:
-                driver.function("cuMemFree_v2")(self._address)
+        self._block = Block(gpu, self.nbytes)
+        self._address = self._block.address
 
     def __repr__(self) -> str:
         return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, device={self.device!r})"

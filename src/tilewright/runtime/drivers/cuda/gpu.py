@@ -9,9 +9,10 @@ with gpu.current() as driver:
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import c_int, c_size_t, c_void_p
+from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from functools import cached_property
 
 from tilewright.runtime.arrays import CUDA_MEMORY
@@ -96,3 +97,34 @@ class Gpu:
         """
         with self.current() as driver:
             driver.call("cuCtxSynchronize")
+
+
+class Block:
+    """Memory of a GPU, at a multiple of 256, freed when nobody has it any more and its work is done.
+
+    Attributes:
+        address: 0 for no bytes.
+    """
+
+    __slots__ = ("_gpu", "address")
+
+    def __init__(self, gpu: Gpu, size: int) -> None:
+        self.address = 0
+        self._gpu = gpu
+        if size:
+            with gpu.current() as driver:
+                self.address = driver.get("cuMemAlloc_v2", c_uint64, size)
+
+    @classmethod
+    def of(cls, gpu: Gpu, size: int, alignment: int, stream: int | None) -> Block:
+        """Memory as Triton's allocators give it; what is freed is waited for, whatever the stream."""
+        return cls(gpu, size)
+
+    def data_ptr(self) -> int:
+        """The address."""
+        return self.address
+
+    def __del__(self) -> None:
+        if getattr(self, "address", 0) and not sys.is_finalizing():
+            with self._gpu.current() as driver:
+                driver.function("cuMemFree_v2")(self.address)

@@ -13,15 +13,16 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_void_p
+from functools import partial
 from typing import Any, Protocol
 
-from tilewright.runtime.allocation import Buffer, allocator
+from tilewright.runtime.allocation import Buffer, NullAllocator, allocator
 from tilewright.runtime.arrays import CUDA_MEMORY, ArrayView
 from tilewright.runtime.devices import Figures
 from tilewright.runtime.drivers.cpu.launcher import Specialization, own_stream_function, packed
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cuda import streams, structs
-from tilewright.runtime.drivers.cuda.gpu import Gpu
+from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.support.named_tuple import NamedTuple
 
 _SCRATCH_POINTERS = 2
@@ -113,7 +114,7 @@ def launch(
     function = kernel.loaded_on(gpu).function
     shape = Shape.of(kernel.metadata)
     handle = streams.current(gpu.ordinal) if stream is None else stream
-    scratch = _scratch(kernel.metadata, grid[0] * grid[1] * grid[2], handle)
+    scratch = _scratch(gpu, kernel.metadata, grid[0] * grid[1] * grid[2], handle)
     addresses = [0 if buffer is None else buffer.data_ptr() for buffer in scratch]
     storage = b"".join(map(_slot, values, kernel.types)) + struct.pack(f"<{_SCRATCH_POINTERS}Q", *addresses)
     memory = ctypes.create_string_buffer(storage, len(storage))
@@ -143,13 +144,15 @@ def _bfloat_bits(value: float) -> int:
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
-def _scratch(metadata: Any, programs: int, stream: int) -> list[Buffer | None]:
-    """The memory behind the two last arguments; none where the kernel wants none."""
+def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer | None]:
+    """The memory behind the two last arguments; none where the kernel wants none. It is ours if nobody gives any."""
     sizes = (
         (metadata.global_scratch_size, metadata.global_scratch_align),
         (metadata.profile_scratch_size, metadata.profile_scratch_align),
     )
     give = allocator.get()
+    if isinstance(give, NullAllocator):
+        give = partial(Block.of, gpu)
     return [give(size * programs * metadata.num_ctas, align, stream) if size else None for size, align in sizes]
 
 
