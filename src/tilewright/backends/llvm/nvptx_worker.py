@@ -91,5 +91,6 @@ if __name__ == "__main__":
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.set_option("tilewright", "--nvptx-short-ptr")  # 32 bits for addresses of shared memory
+    llvm.set_option("tilewright", "--nvptx-mad-wide-opt")  # offsets are multiplied and added at once
     serve()
     os._exit(0)  # LLVM's own clearing up takes a while
