@@ -63,10 +63,14 @@ _MODULES = {
     "heuristics": "runtime.tuning.heuristics",
     "initialized": "runtime.unwritten",
     "set_allocator": "runtime.allocation",
+    "simulate": "runtime.drivers.simulated.gpu",
     "uninitialized": "runtime.unwritten",
     "vectorize": "vectorizing.function",
 }
 """Where names are that many programs do without; their modules are imported when they are asked for."""
+
+_WHOLE_MODULES = ("cuda",)
+"""Modules that are attributes, imported likewise."""
 
 _late: dict[str, Any] = {}
 """Those that were, as they were given."""
@@ -112,12 +116,15 @@ __all__ = [
     "next_power_of_2",
     "reinterpret",
     "set_allocator",
+    "simulate",
     "uninitialized",
     "vectorize",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _WHOLE_MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = _late[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
@@ -125,4 +132,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULES, *_WHOLE_MODULES})

@@ -66,13 +66,13 @@ class DeviceMemory:
         self.capacity, self._top = capacity, GAP
         self._allocations: list[Allocation] = []
 
-    def allocate(self, size: int, *, name: str = "", align: int = 256) -> int:
-        """The address of `size` new bytes without values.
+    def allocate(self, size: int, *, name: str = "", align: int = 256, phase: int = 0) -> int:
+        """The address of `size` new bytes without values; it is `phase` modulo `align`.
 
         Raises:
             MemoryError: the heap is full.
         """
-        start = -(-self._top // align) * align
+        start = -(-self._top // align) * align + phase
         self._top = start + size + GAP
         if self._top > self.capacity:
             raise MemoryError(f"the simulated device has no {size} bytes left")

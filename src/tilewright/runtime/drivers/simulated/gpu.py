@@ -1,0 +1,141 @@
+"""GPUs that are simulated: kernels take the road to PTX, and PTX is interpreted.
+
+with simulate("cuda:90"):
+    add[grid](x, y, out, n, BLOCK=128)        # NumPy arrays, and torch tensors of the CPU
+
+A launch copies the arrays to the device's memory, runs to its end, and copies what it stored back. What hardware
+would let pass is an error: see `backends/ptxsim`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import GPUTarget
+from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
+from tilewright.backends.ptxsim.formats import FORMATS, narrow
+from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
+from tilewright.runtime.devices import Device, Figures, using
+from tilewright.runtime.drivers.simulated.regions import Regions
+from tilewright.support.diagnostics import DeviceAssertError
+
+WARP = 32
+MAX_THREADS = 1024
+
+
+class SimulatedGpu(Device):
+    """An NVIDIA GPU of some compute capability that exists in this process only.
+
+    Attributes:
+        checks: watch for races.
+    """
+
+    remedy = "pass a copy of it in CPU memory"
+
+    def __init__(self, capability: int, *, checks: bool = True) -> None:
+        self.target = GPUTarget("cuda", capability, WARP)
+        self.name = f"the simulated cuda:{capability}"
+        self.checks = checks
+
+    def can_use(self, view: ArrayView) -> bool:
+        """Memory of the CPU, which launches copy."""
+        return view.memory == CPU_MEMORY
+
+    def load(self, kernel: Any) -> Figures:
+        """Decode a kernel's PTX.
+
+        Raises:
+            SimulationError: it has instructions that the simulator does not know.
+        """
+        load(kernel.asm["ptx"]).kernel(kernel.name)
+        return Figures(0, 0, 0, 0, MAX_THREADS)
+
+    def launch(
+        self, kernel: Any, grid: tuple[int, int, int], values: Sequence[int | float | ArrayView], stream: int | None
+    ) -> None:
+        """Copy the arrays in, run the kernel to its end, and copy back what it stored.
+
+        Raises:
+            SimulationError: the kernel did something wrong; what it stored until then is copied back.
+            DeviceAssertError: an assertion of the kernel does not hold.
+        """
+        memory = DeviceMemory()
+        named = zip(kernel.names, values, strict=True)
+        regions = Regions(memory, [(name, value) for name, value in named if isinstance(value, ArrayView)])
+        arguments = [_argument(value, kind, regions) for value, kind in zip(values, kernel.types, strict=True)]
+        facts, clusters = kernel.metadata, kernel.metadata.num_ctas
+        arguments += _scratch(memory, facts, grid[0] * grid[1] * grid[2] * clusters)
+        launch = Launch(
+            load(kernel.asm["ptx"]),
+            kernel.name,
+            grid=(grid[0] * clusters, grid[1], grid[2]),
+            threads=WARP * facts.num_warps,
+            shared=facts.shared,
+            cluster=(clusters, 1, 1),
+            checks=self.checks,
+            output=_write,
+        )
+        try:
+            launch.run(memory, arguments)
+        except SimulationError as error:
+            if error.kind != "assertion":
+                raise
+            x, y, z = error.cta or (0, 0, 0)
+            raise DeviceAssertError(error.text, (x // clusters, y, z)) from error
+        finally:
+            regions.copy_back()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _argument(value: int | float | ArrayView, kind: str, regions: Regions) -> Any:
+    """A value as the simulator takes it: a number, or bytes."""
+    if isinstance(value, ArrayView):
+        return regions.address_of(value)
+    if kind == "bf16":
+        return narrow(np.array([value], np.float64), FORMATS["bf16"]).tobytes()
+    return float(value) if kind in ("fp16", "fp32", "fp64") else value
+
+
+def _scratch(memory: DeviceMemory, facts: Any, programs: int) -> list[int]:
+    """The addresses behind the two last arguments: scratch memory of the whole grid, and of a profiler."""
+    found = []
+    for size, align in (
+        (facts.global_scratch_size, facts.global_scratch_align),
+        (facts.profile_scratch_size, facts.profile_scratch_align),
+    ):
+        found.append(memory.allocate(size * programs, name="scratch memory", align=max(align, 256)) if size else 0)
+    return found
+
+
+@cache
+def simulated_gpu(capability: int, *, checks: bool = True) -> SimulatedGpu:
+    """The simulated GPU of a compute capability."""
+    return SimulatedGpu(capability, checks=checks)
+
+
+@contextmanager
+def simulate(target: str | int = "cuda:90", *, checks: bool = True) -> Iterator[SimulatedGpu]:
+    """Until the end of the `with`, kernels run on a simulated GPU, over arrays in the memory of the CPU.
+
+    Args:
+        target: `cuda:` and a compute capability, such as `cuda:80`, `cuda:90`, `cuda:100` or `cuda:120`.
+        checks: watch for races.
+
+    Raises:
+        ValueError: there is no such target.
+    """
+    kind, _, number = str(target).rpartition(":")
+    if kind not in ("", "cuda") or not number.isdecimal():
+        raise ValueError(f"a simulated target is `cuda:` and a compute capability, such as 'cuda:90'; got {target!r}")
+    device = simulated_gpu(int(number), checks=checks)
+    with using(device):
+        yield device

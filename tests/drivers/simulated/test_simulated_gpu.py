@@ -1,0 +1,84 @@
+"""Launches on a simulated GPU: what is copied, what aliases, and what is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.ptxsim import DeviceMemory, SimulationError
+from tilewright.runtime.arrays import view_of
+from tilewright.runtime.drivers.simulated.regions import Regions
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+@pytest.fixture
+def gpu() -> Iterator[Any]:
+    with tw.simulate("cuda:90") as device:
+        yield device
+
+
+@tw.jit
+def shift(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) + 1, mask=offsets < n)
+
+
+def test_only_what_the_kernel_stores_is_copied_back(gpu: Any) -> None:
+    x, out = np.arange(100, dtype=np.float32), np.full(100, -1, np.float32)
+    shift[(1,)](x, out, 70, BLOCK=128)
+    assert out.tolist() == [*range(1, 71), *[-1] * 30]
+
+
+def test_arrays_that_overlap_do_so_on_the_device(gpu: Any) -> None:
+    base = np.arange(64, dtype=np.float32)
+    shift[(1,)](base, base, 64, BLOCK=64)
+    assert base.tolist() == list(range(1, 65))
+    shift[(1,)](base[:32], base[16:48], 16, BLOCK=16)
+    assert base[16:32].tolist() == [n + 2 for n in range(16)]
+    assert base[32:].tolist() == list(range(33, 65))
+
+
+@pytest.mark.slow
+def test_tensors_of_the_cpu_are_copied_as_arrays_are(gpu: Any) -> None:
+    torch = pytest.importorskip("torch")
+    x, out = torch.arange(32, dtype=torch.float32), torch.zeros(32)
+    shift[(1,)](x, out, 32, BLOCK=32)
+    assert out.tolist() == list(range(1, 33))
+
+
+def test_an_access_outside_of_an_array_names_array_line_and_thread(gpu: Any) -> None:
+    with pytest.raises(SimulationError) as caught:
+        shift[(1,)](np.zeros(40, np.float32), np.zeros(64, np.float32), 64, BLOCK=64)
+    error = caught.value
+    assert error.kind == "out of bounds"
+    assert "`x_ptr`, which has 160 bytes" in error.text
+    assert error.cta == (0, 0, 0)
+    assert error.source is not None
+    assert error.source.file == __file__
+    assert error.source.line == shift.fn.__code__.co_firstlineno + 3
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda:sm90", "hip:90"])
+def test_other_targets_are_refused(target: str) -> None:
+    with pytest.raises(ValueError, match="a simulated target is"), tw.simulate(target):
+        pass
+
+
+def test_pieces_keep_distances_and_alignment() -> None:
+    base = np.zeros((8, 10), np.int16)
+    other = np.zeros(4, np.int64)
+    views = {"rows": view_of(base[::2]), "columns": view_of(base[:, 3:]), "other": view_of(other)}
+    regions = Regions(DeviceMemory(), list(views.items()))
+    places = {name: regions.address_of(view) for name, view in views.items()}
+    assert len(regions.regions) == 2
+    assert places["columns"] - places["rows"] == 6
+    assert all(places[name] % 256 == view.address % 256 for name, view in views.items())
