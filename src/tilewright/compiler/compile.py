@@ -98,12 +98,14 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         "debug": False,
         "sanitize_overflow": True,
         "default_dot_input_precision": "tf32",
+        "max_num_imprecise_acc_default": 0,
         **options_facts(options),
     }
     front_end = EvaluateOptions(
         debug=given["debug"],
         sanitize_overflow=given["sanitize_overflow"],
         dot_precision=given["default_dot_input_precision"],
+        imprecise_sums=given["max_num_imprecise_acc_default"],
         capability=getattr(options, "capability", 0),
     )
     parameters = front_end_parameters(signature)

@@ -73,6 +73,7 @@ def trace_kernel(
         call=_call,
         debug=options.debug,
         dot_precision=options.dot_precision,
+        imprecise_sums=options.imprecise_sums,
         checks_overflow=options.debug and options.sanitize_overflow,
         in_python=True,
         capability=options.capability,

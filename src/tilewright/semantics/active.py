@@ -29,12 +29,22 @@ class Context:
             function on the tiles.
         debug: whether `device_assert` checks anything.
         dot_precision: how `dot` rounds fp32 operands when the program does not say.
+        imprecise_sums: how many fp8 products `dot` may add with low precision when the program does not say.
         checks_overflow: whether sums, differences and products of integers assert that they fit.
         in_python: Python runs the functions of the kernel.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
     """
 
-    __slots__ = ("call", "capability", "checks_overflow", "debug", "dot_precision", "emitter", "in_python")
+    __slots__ = (
+        "call",
+        "capability",
+        "checks_overflow",
+        "debug",
+        "dot_precision",
+        "emitter",
+        "imprecise_sums",
+        "in_python",
+    )
 
     def __init__(
         self,
@@ -43,6 +53,7 @@ class Context:
         *,
         debug: bool,
         dot_precision: str,
+        imprecise_sums: int,
         checks_overflow: bool,
         in_python: bool,
         capability: int,
@@ -51,6 +62,7 @@ class Context:
         self.call = call
         self.debug = debug
         self.dot_precision = dot_precision
+        self.imprecise_sums = imprecise_sums
         self.checks_overflow = checks_overflow
         self.in_python = in_python
         self.capability = capability
@@ -66,6 +78,7 @@ def emitting_into(
     call: Caller | None = None,
     debug: bool = False,
     dot_precision: str = "tf32",
+    imprecise_sums: int = 0,
     checks_overflow: bool = False,
     in_python: bool = False,
     capability: int = 0,
@@ -77,6 +90,7 @@ def emitting_into(
             call,
             debug=debug,
             dot_precision=dot_precision,
+            imprecise_sums=imprecise_sums,
             checks_overflow=checks_overflow,
             in_python=in_python or call is None,
             capability=capability,

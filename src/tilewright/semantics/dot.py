@@ -60,11 +60,9 @@ def dot(
     wanted = precision or context().dot_precision
     if wanted not in PRECISIONS:
         raise SemanticError(BadArgument("dot", "input_precision", wanted, ", ".join(PRECISIONS)))
-    if imprecise_acc is not None and imprecise_acc > lhs.type.shape[-1]:
-        raise SemanticError(TooManyImpreciseSums(imprecise_acc, lhs.type.shape[-1]))
     attributes: dict[str, Attribute] = {
         "inputPrecision": Keyword(wanted),
-        "maxNumImpreciseAcc": Number(imprecise_acc or 0, i32),
+        "maxNumImpreciseAcc": Number(_imprecise_sums(lhs, rhs, imprecise_acc), i32),
     }
     return build("tt.dot", [lhs.handle, rhs.handle, acc.handle], result, attributes)
 
@@ -73,6 +71,15 @@ def _operand(tile: Any) -> Tile:
     if not isinstance(tile, Tile) or len(tile.type.shape) < 2:
         raise SemanticError(WrongOperandType("dot", getattr(tile, "type", type(tile)), "tiles of rank 2 or more"))
     return cast(tile, float16) if tile.type.scalar.is_fp8e4b15() else tile
+
+
+def _imprecise_sums(lhs: Tile, rhs: Tile, wanted: int | None) -> int:
+    """How many products may be added with low precision; only of fp8 a target adds some so without being asked."""
+    if wanted is None:
+        return context().imprecise_sums if lhs.type.scalar.is_fp8() and rhs.type.scalar.is_fp8() else 0
+    if wanted > lhs.type.shape[-1]:
+        raise SemanticError(TooManyImpreciseSums(wanted, lhs.type.shape[-1]))
+    return wanted
 
 
 def _result_shape(lhs: Tile, rhs: Tile) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ class EvaluateOptions:
         debug: device_assert and `assert` check something.
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers check that they do not overflow.
         dot_precision: how `tl.dot` rounds fp32 operands when the program does not say.
+        imprecise_sums: how many fp8 products `tl.dot` may add with low precision when the program does not say.
         allow_globals: ordinary globals may be read; later changes of them go unnoticed.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
     """
@@ -35,6 +36,7 @@ class EvaluateOptions:
     debug: bool = False
     sanitize_overflow: bool = True
     dot_precision: str = "tf32"
+    imprecise_sums: int = 0
     allow_globals: bool = False
     capability: int = 0
 

@@ -218,6 +218,7 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
         call=call,
         debug=options.debug,
         dot_precision=options.dot_precision,
+        imprecise_sums=options.imprecise_sums,
         checks_overflow=options.debug and options.sanitize_overflow,
         capability=options.capability,
     ):
