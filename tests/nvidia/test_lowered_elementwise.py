@@ -1,0 +1,235 @@
+"""Elementwise ops on a GPU compute what they mean, or what the hardware says where that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from element_ops import FP8, INTEGERS, WIDE, Array, Case, case, results_of, samples
+
+from tilewright.dialects.arithmetic_meaning import MEANINGS
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64
+
+CAPABILITIES = [pytest.param(c, marks=pytest.mark.slow) for c in (75, 80, 89, 90, 100, 120)]
+"""Of each family of devices one; 8.9 is the first with conversions of 8-bit floats."""
+WITH_FAST = [90, *(each for each in CAPABILITIES if each.values != (90,))]
+"""For tests of which one case runs always."""
+PREDICATES = {
+    "i": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
+    "f": ("oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno"),
+}
+
+
+def inputs_of(cases: Sequence[Case]) -> dict[tuple[Type, int], Array]:
+    keys = {(type, position) for each in cases for position, type in enumerate(each.operands)}
+    return {key: samples(*key) for key in sorted(keys, key=lambda key: (key[0].text, key[1]))}
+
+
+def check(
+    cases: Sequence[Case], capability: int, *, units: int = 0, inputs: dict[tuple[Type, int], Array] | None = None
+) -> None:
+    """All cases give what they mean, up to `units` in the last place."""
+    given = inputs or inputs_of(cases)
+    for each, found in zip(cases, results_of(cases, given, capability), strict=True):
+        arrays = [given[type, position] for position, type in enumerate(each.operands)]
+        with np.errstate(all="ignore"):
+            expected = np.asarray(MEANINGS[each.name](each.alone(), *arrays)).astype(found.dtype)
+        wrong = ~same(found, expected, units)
+        shown = [(*(a[i] for a in arrays), found[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+        assert not wrong.any(), (each, shown)
+
+
+def same(found: Array, expected: Array, units: int = 0) -> Any:
+    if found.dtype.kind in "biu":
+        return found == expected
+    with np.errstate(all="ignore"):
+        a, b = found.astype(np.float64), expected.astype(np.float64)
+        close = np.abs(a - b) <= units * np.abs(b) * float(_epsilon(found))
+    return (a == b) | (np.isnan(a) & np.isnan(b)) | close
+
+
+def _epsilon(array: Array) -> float:
+    return {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}.get(array.dtype.name, 2.0**-52)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_integers(capability: int) -> None:
+    names = ("addi", "subi", "muli", "andi", "ori", "xori", "minsi", "maxsi", "minui", "maxui")
+    shifts = ("shli", "shrsi", "shrui")
+    cases = [case(f"arith.{name}", [type, type], type) for type in INTEGERS for name in (*names, *shifts)]
+    cases += [case("arith.cmpi", [t, t], i1, predicate=p) for t in INTEGERS for p in PREDICATES["i"]]
+    cases += [case("math.absi", [type], type) for type in INTEGERS[1:]]
+    check(cases, capability)
+
+
+@pytest.mark.parametrize("capability", WITH_FAST)
+def test_division(capability: int) -> None:
+    """Divisors are not 0, and not -1 for the smallest integer: there the hardware may give anything."""
+    names = ("divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi")
+    cases = [case(f"arith.{name}", [type, type], type) for type in INTEGERS[1:] for name in names]
+    inputs = inputs_of(cases)
+    for (type, position), array in inputs.items():
+        if position:
+            array[array == 0] = 5
+            array[(inputs[type, 0] == np.iinfo(array.dtype).min) & (array == -1)] = 3
+    check(cases, capability, inputs=inputs)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_upper_half_of_products(capability: int) -> None:
+    types = INTEGERS[1:]
+    cases = [case("tt.mulhiui", [type, type], type) for type in types]
+    inputs = inputs_of(cases)
+    for type, found in zip(types, results_of(cases, inputs, capability), strict=True):
+        mask = 2**type.bits - 1
+        pairs = zip(inputs[type, 0].tolist(), inputs[type, 1].tolist(), strict=True)
+        assert [x & mask for x in found.tolist()] == [(a & mask) * (b & mask) >> type.bits for a, b in pairs]
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_floats(capability: int) -> None:
+    names = ("addf", "subf", "mulf", "maximumf", "minimumf")
+    cases = [case(f"arith.{name}", [type, type], type) for type in WIDE for name in names]
+    cases += [case("arith.cmpf", [t, t], i1, predicate=p) for t in WIDE for p in PREDICATES["f"]]
+    cases += [case(name, [type], type) for type in WIDE for name in ("arith.negf", "math.absf")]
+    cases += [case(name, [type], type) for type in WIDE for name in ("math.floor", "math.ceil")]
+    cases += [case("arith.divf", [type, type], type) for type in (f16, f64)]
+    cases += [case("arith.select", [i1, type, type], type) for type in (*WIDE, *INTEGERS, *FP8)]
+    check(cases, capability)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_extremes_prefer_numbers(capability: int) -> None:
+    cases = [case(f"arith.{name}", [type, type], type) for type in WIDE for name in ("maxnumf", "minnumf")]
+    inputs = inputs_of(cases)
+    for array in inputs.values():  # a signalling NaN may stay one
+        array[np.isnan(array.astype(np.float64))] = np.nan
+    check(cases, capability, inputs=inputs)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_functions(capability: int) -> None:
+    """By instructions of limited accuracy in f32, and as elsewhere in f64; numbers that are not too large."""
+    names = ("exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh", "sqrt", "rsqrt")
+    for type, units in ((f32, 12), (f64, 4), (f16, 1), (bf16, 1)):
+        cases = [case(f"math.{name}", [type], type) for name in names]
+        values = (np.random.default_rng(3).standard_normal(512) * 4).astype(numpy_dtype(type))
+        check(cases, capability, units=units, inputs={(type, 0): np.abs(values) + values.dtype.type(0.5)})
+    check([case("arith.divf", [f32, f32], f32)], capability, units=2)
+
+
+@pytest.mark.parametrize("capability", WITH_FAST)
+def test_precise_functions(capability: int) -> None:
+    cases = [case("tt.precise_divf", [f32, f32], f32), case("tt.precise_sqrt", [f32], f32)]
+    inputs = inputs_of(cases)
+    a, b = inputs[f32, 0], inputs[f32, 1]
+    quotient, root = results_of(cases, inputs, capability)
+    with np.errstate(all="ignore"):
+        assert same(quotient, a / b).all()
+        assert same(root, np.sqrt(a)).all()
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_conversions_of_integers(capability: int) -> None:
+    cases = []
+    for source in INTEGERS:
+        for target in INTEGERS:
+            names = ("trunci",) if source.bits > target.bits else ("extsi", "extui") if source is not target else ()
+            cases += [case(f"arith.{name}", [source], target) for name in names]
+        exact = (f16, f32, f64) if source.bits <= 32 else (f64,)
+        cases += [case(f"arith.{name}", [source], target) for target in exact for name in ("sitofp", "uitofp")]
+    check(cases, capability)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_floats_to_integers_saturate(capability: int) -> None:
+    targets = (i8, i16, i32, i64)
+    cases = [case(f"arith.fpto{s}i", [source], target) for source in WIDE for target in targets for s in "su"]
+    inputs = inputs_of(cases)
+    for each, found in zip(cases, results_of(cases, inputs, capability), strict=True):
+        bits, (source,) = each.result.bits, each.operands
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if each.name == "arith.fptosi" else (0, 2**bits - 1)
+        for value, got in zip(inputs[source, 0].astype(np.float64).tolist(), found.tolist(), strict=True):
+            if np.isnan(value) and (bits == 64 or source is f64):
+                continue
+            expected = 0 if np.isnan(value) else low if value < low else high if value > high else int(value)
+            assert got % 2**bits == expected % 2**bits, (each, value, got)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_conversions_of_floats(capability: int) -> None:
+    cases = []
+    for source in (*WIDE, *FP8):
+        for target in (*WIDE, *FP8):
+            if source.bits < target.bits:
+                cases.append(case("arith.extf", [source], target))
+            elif source.bits > target.bits > 8:
+                cases.append(case("arith.truncf", [source], target))
+    check(cases, capability)
+
+
+@pytest.mark.parametrize("capability", WITH_FAST)
+def test_conversions_to_eight_bits(capability: int) -> None:
+    """Devices that can convert give the largest number where others give infinity or NaN."""
+    sources = (f16, bf16, f32)
+    cases = [case("tt.fp_to_fp", [source], target, rounding="rtne") for source in sources for target in FP8]
+    inputs = inputs_of(cases)
+    for each, found in zip(cases, results_of(cases, inputs, capability), strict=True):
+        with np.errstate(all="ignore"):
+            wide = inputs[each.operands[0], 0].astype(np.float32)
+            if capability >= 89 and each.result is not FP8[2]:
+                most = {"f8E4M3FN": 448.0, "f8E5M2": 57344.0}[each.result.text]
+                wide = np.where(np.isnan(wide), wide, np.clip(wide, -most, most))
+            expected = wide.astype(found.dtype)
+        wrong = ~same(found, expected)
+        assert not wrong.any(), (each, [(wide[i], found[i], expected[i]) for i in np.flatnonzero(wrong)[:5]])
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_conversions_from_eight_bits(capability: int) -> None:
+    cases = [case("tt.fp_to_fp", [source], target) for source in FP8 for target in (f16, bf16, f32)]
+    inputs = {(type, 0): np.resize(np.arange(256, dtype=np.uint8), 512).view(numpy_dtype(type)) for type in FP8}
+    for each, found in zip(cases, results_of(cases, inputs, capability), strict=True):
+        assert same(found, inputs[each.operands[0], 0].astype(np.float32).astype(found.dtype)).all(), each
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_rounding_towards_zero(capability: int) -> None:
+    cases = [case("tt.fp_to_fp", [f32], target, rounding="rtz") for target in (f16, bf16, *FP8[:2])]
+    rng = np.random.default_rng(5)
+    values = (rng.standard_normal(512) * 2.0 ** rng.integers(-20, 12, 512)).astype(np.float32)
+    for each, found in zip(cases, results_of(cases, {(f32, 0): values}, capability), strict=True):
+        wide, nearest = found.astype(np.float64), values.astype(found.dtype).astype(np.float64)
+        assert (np.abs(wide) <= np.abs(values)).all(), each
+        finite = np.isfinite(nearest)
+        assert (np.abs(nearest - values)[finite] <= np.abs(wide - values)[finite]).all(), each
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_bits(capability: int) -> None:
+    pairs = ((f32, i32), (i32, f32), (f16, i16), (i16, bf16), (i64, f64), (FP8[0], i8))
+    cases = [case("tt.bitcast", [source], target) for source, target in pairs]
+    inputs = inputs_of(cases)
+    for each, found in zip(cases, results_of(cases, inputs, capability), strict=True):
+        assert found.tobytes() == inputs[each.operands[0], 0].tobytes(), each
+
+
+def _finite(values: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(values.astype(np.float64)), values, values.dtype.type(2.0))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_clamp(capability: int) -> None:
+    cases = [case("tt.clampf", [type] * 3, type, propagateNan=mode) for type in WIDE for mode in ("none", "all")]
+    inputs = inputs_of(cases)
+    for type in WIDE:
+        a, b = (_finite(inputs[type, place]) for place in (1, 2))
+        inputs[type, 1], inputs[type, 2] = np.where(a < b, a, b), np.where(a < b, b, a)
+    for each, found in zip(cases, results_of(cases, inputs, capability), strict=True):
+        x, low, high = (inputs[each.operands[0], place].astype(np.float64) for place in range(3))
+        start = np.maximum(x, low) if dict(each.keywords)["propagateNan"] == "all" else np.fmax(x, low)
+        assert same(found, np.minimum(start, high).astype(found.dtype)).all(), each
