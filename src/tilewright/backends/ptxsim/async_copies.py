@@ -61,21 +61,22 @@ class AsyncCopies:
         """What lanes have issued since the last commit is a group."""
         self.open_group[lanes] += 1
 
-    def land(self, lanes: Array, first_kept: Array) -> None:
+    def land(self, lanes: Array, first_kept: Array, time: int | None = None) -> None:
         """Land the copies of lanes whose group is below `first_kept`, a number for each lane of the machine."""
         waiting = np.zeros(self.machine.lanes, bool)
         waiting[lanes] = True
         for copy in self.flying:
             done = waiting[copy.lanes] & (copy.group < first_kept[copy.lanes]) & ~copy.landed
             if done.any():
-                self._store(copy, done)
+                self._store(copy, done, time)
         self.flying = [copy for copy in self.flying if not copy.landed.all()]
 
-    def _store(self, copy: Copy, done: Array) -> None:
+    def _store(self, copy: Copy, done: Array, time: int | None) -> None:
         machine, index = self.machine, copy.index[done]
         machine.shared.end_write(index.ravel())
         machine.shared.data[index] = copy.content[done]
-        machine.shared.note_write(index.ravel(), np.repeat(machine.warp[copy.lanes[done]], index.shape[1]))
+        warps = np.repeat(machine.warp[copy.lanes[done]], index.shape[1])
+        machine.shared.note_write(index.ravel(), warps, time)
         machine.changes += 1
         copy.landed |= done
 

@@ -245,9 +245,9 @@ def _decode_between_ctas(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-def _land_between(machine: Machine, index: Array, target: Array, content: Array, lane: int) -> None:
-    engine_has_read(machine, index, np.array([machine.warp[lane]]))
-    engine_has_written(machine, target, content, lane)
+def _land_between(machine: Machine, index: Array, target: Array, content: Array, lane: int, time: int) -> None:
+    engine_has_read(machine, index, np.array([machine.warp[lane]]), time)
+    engine_has_written(machine, target, content, lane, time)
 
 
 def decode_commit(_: Instruction, code: Decoder) -> Run:

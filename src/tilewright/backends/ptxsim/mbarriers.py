@@ -26,6 +26,8 @@ from tilewright.backends.ptxsim.value_types import Array, Mask
 
 WIDTH = 8
 LARGEST_COUNT = (1 << 20) - 1
+Landing: TypeAlias = Callable[[int], None]
+"""What an asynchronous instruction still has to do; whoever waits for it knows its warp's accesses up to the time."""
 Key: TypeAlias = int
 """The index of the barrier's first byte among all bytes of shared memory."""
 
@@ -96,29 +98,34 @@ class MBarriers:
         """A lane arrives, `count` times."""
         self._arrive(key, lane, count, self.machine.clocks.publish([self.machine.warp[lane]]))
 
-    def arrive_later(self, key: Key, lane: int, land: Callable[[], None]) -> None:
+    def arrive_later(self, key: Key, lane: int, land: Landing) -> None:
         """An asynchronous instruction of a lane will do something, and arrive then."""
-        known = self.machine.clocks.publish([self.machine.warp[lane]])
+        known, time = self._publish(lane)
 
         def finish() -> None:
-            land()
+            land(time)
             self._arrive(key, lane, 1, known)
 
         self.at(key, lane).landings.append(finish)
 
-    def bytes_later(self, key: Key, lane: int, size: int, land: Callable[[], None]) -> None:
+    def bytes_later(self, key: Key, lane: int, size: int, land: Landing) -> None:
         """An asynchronous copy of a lane will do something, and bring so many bytes then."""
-        self.at(key, lane)
+        known, time = self._publish(lane)
 
         def finish() -> None:
+            land(time)
             barrier = self.at(key, lane)
-            land()
             barrier.bytes -= size
-            # The copy's stores count as the lane's own, which have just happened.
-            barrier.seen = np.maximum(barrier.seen, self.machine.clocks.publish([self.machine.warp[lane]]))
+            barrier.seen = np.maximum(barrier.seen, known)
             self._complete(barrier)
 
         self.at(key, lane).landings.append(finish)
+
+    def _publish(self, lane: int) -> tuple[Array, int]:
+        """What those know who wait for what the lane has done so far, and the time of that."""
+        clocks, warp = self.machine.clocks, int(self.machine.warp[lane])
+        known = clocks.publish([warp])
+        return known, int(known[warp % clocks.peers])
 
     def _arrive(self, key: Key, lane: int, count: int, known: Array) -> None:
         barrier = self.at(key, lane)

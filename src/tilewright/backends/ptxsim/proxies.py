@@ -29,10 +29,10 @@ def engine_reads(machine: Machine, index: Array, warps: Array, lane: int) -> Non
     machine.shared.hold_for_read(index)
 
 
-def engine_has_read(machine: Machine, index: Array, warps: Array) -> None:
-    """Warps have waited until the engine has read the bytes."""
+def engine_has_read(machine: Machine, index: Array, warps: Array, time: int | None = None) -> None:
+    """The engine has read the bytes, and warps have waited for it: now, or who waits knows them up to this time."""
     machine.shared.end_read(index)
-    machine.shared.note_read_by_all(index, warps)
+    machine.shared.note_read_by_all(index, warps, time)
 
 
 def engine_writes(machine: Machine, index: Array, lane: int) -> None:
@@ -45,12 +45,12 @@ def engine_writes(machine: Machine, index: Array, lane: int) -> None:
     machine.shared.hold_for_write(index)
 
 
-def engine_has_written(machine: Machine, index: Array, content: Array, lane: int) -> None:
-    """The bytes have landed; whoever waits for them waits for the lane's warp."""
+def engine_has_written(machine: Machine, index: Array, content: Array, lane: int, time: int) -> None:
+    """The bytes have landed; whoever waits for them knows what the lane's warp did up to this time."""
     shared = machine.shared
     shared.end_write(index)
     shared.data[index] = content
-    shared.note_write(index, np.full(len(index), machine.warp[lane]))
+    shared.note_write(index, np.full(len(index), machine.warp[lane]), time)
     shared.unfenced[index] = False
 
 

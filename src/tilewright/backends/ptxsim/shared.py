@@ -129,10 +129,11 @@ class SharedMemory:
         self.note_write(index, warps)
         return None
 
-    def note_write(self, index: Array, warps: Array) -> None:
-        """Remember that warps have stored bytes."""
+    def note_write(self, index: Array, warps: Array, time: int | None = None) -> None:
+        """Remember that warps have stored bytes: now, or at a time that has been."""
         self.initialised[index] = self.unfenced[index] = True
-        self._written[index] = (self.clocks.time << _WARP_BITS) | (warps % self.clocks.peers)
+        time = self.clocks.time if time is None else time
+        self._written[index] = (time << _WARP_BITS) | (warps % self.clocks.peers)
         self._readers[index] = 0
         self._read_time[index] = 0
 
@@ -239,19 +240,20 @@ class SharedMemory:
             return Fault("race", text, int(self.unfenced[index].argmax()))
         return None
 
-    def note_read_by_all(self, index: Array, warps: Array) -> None:
-        """As `note_read`, for bytes that every one of the warps has read."""
+    def note_read_by_all(self, index: Array, warps: Array, time: int | None = None) -> None:
+        """As `note_read`, for bytes that every one of the warps has read: now, or at a time that has been."""
         bits = np.bitwise_or.reduce(np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64))
+        time = self.clocks.time if time is None else time
         times, ordered = self._read_time[index], self.clocks.floor[warps].min()
-        fresh = (times <= ordered) & (times != self.clocks.time)
+        fresh = (times <= ordered) & (times < time)
         self._readers[index] = np.where(fresh, bits, self._readers[index] | bits)
-        self._read_time[index] = self.clocks.time
+        self._read_time[index] = np.maximum(times, time)
 
     def fence(self, warps: Array) -> None:
         """Asynchronous engines see from now on what these warps have stored, and what they know to be stored."""
         open_ = np.flatnonzero(self.unfenced)
         written = self._written[open_]
-        writers, times = written & ((1 << _WARP_BITS) - 1), written >> _WARP_BITS
+        writers, times = written & _WARP, written >> _WARP_BITS
         cluster = open_ // self.stride // self.cluster
         for warp in warps:
             mine = (warp // self.clocks.peers == cluster) & (

@@ -55,8 +55,8 @@ class TensorCore:
         self.machine = machine
         self.flying: list[InFlight] = []
 
-    def end(self, instructions: list[InFlight]) -> None:
-        """Instructions have ended."""
+    def end(self, instructions: list[InFlight], time: int) -> None:
+        """Instructions have ended; who waits for that knows the accesses of their warp up to this time."""
         memory = self.machine.family(TensorMemory)
         for instruction in instructions:
             if instruction not in self.flying:
@@ -64,7 +64,7 @@ class TensorCore:
             self.flying.remove(instruction)
             warps = np.array([self.machine.warp[instruction.lane]])
             for index in instruction.shared:
-                engine_has_read(self.machine, index, warps)
+                engine_has_read(self.machine, index, warps, time)
             for cta, rows, columns in instruction.reads:
                 memory.in_use[cta, rows, columns] -= 1
             for cta, rows, columns in instruction.writes:

@@ -5,9 +5,11 @@
     tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r3, %r4, %r5, %r6}, [%r2 + 0];     tcgen05.wait::ld.sync.aligned;
 
 An address has the row in its upper half and the column in its lower one. Warp i of each four reaches rows 32i to
-32i + 31. Loads and stores end when they are waited for: until then the registers of a load hold a pattern that means
-nothing, and the words of a store are pending, as are those that products (`tcgen05.py`) will write. Not simulated:
-the order of accesses of different warps beyond that, `tcgen05.shift`, and loads that reduce.
+32i + 31. Loads and stores end when they are waited for: until then the words of a load are in use, and those of a
+store pending, as are those that products (`tcgen05.py`) will write. The registers of a load are there at once, although
+PTX promises them only behind the wait: ptxas orders their uses, and code of LLVM relies on that, which may move uses in
+front of the wait. Not simulated: the order of accesses of different warps beyond that, `tcgen05.shift`, and loads that
+reduce.
 """
 
 from __future__ import annotations
@@ -25,27 +27,29 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, items_o
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.spaces import WINDOWS
-from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.backends.ptxsim.syntax import Immediate, Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import read_warps
 
 ROWS, COLUMNS = 128, 512
 SMALLEST = 32
 """Columns of the smallest allocation; others are powers of two."""
-MEANINGLESS = np.uint32(0x7FDEAD00)
-_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b")
+_SHAPES = ("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b")
 
 
 @cache
-def places(shape: str, repeats: int) -> tuple[Array, Array]:
+def places(shape: str, repeats: int, split: int) -> tuple[Array, Array]:
     """Row and column of each word, by lane and register, from where the address points.
 
-    `32x32b`: a lane has a row. `16x256b`: as accumulators of `mma.sync`, two words side by side. `16x128b`: one word.
+    `32x32b`: a lane has a row. `16x32bx2`: sixteen lanes have sixteen rows, the others the same rows `split` columns
+    further. `16x256b`: as accumulators of `mma.sync`, two words side by side. `16x128b`: one word.
     `16x64b`: the lowest bit of the lane is the upper half of the rows, the next one the column.
     """
     lane, unit = np.ogrid[:WARP, :repeats]
     if shape == "32x32b":
         return lane + 0 * unit, unit + 0 * lane
+    if shape == "16x32bx2":
+        return lane % 16 + 0 * unit, unit + lane // 16 * split
     if shape == "16x64b":
         return lane // 4 + lane % 2 * 8 + 0 * unit, unit * 2 + lane // 2 % 2
     words = 2 if shape == "16x256b" else 1
@@ -54,15 +58,6 @@ def places(shape: str, repeats: int) -> tuple[Array, Array]:
     row = lane // 4 + within // words * 8
     column = register // (words * 2) * 4 * words + lane % 4 * words + within % words
     return row, column
-
-
-@dataclass
-class Load:
-    """A load whose registers are not there yet: the lanes that did it, the registers, and what they will hold."""
-
-    lanes: Array
-    writes: Sequence[Write]
-    words: Array
 
 
 class TensorMemory:
@@ -84,7 +79,7 @@ class TensorMemory:
         self.in_use = np.zeros((ctas, ROWS, COLUMNS), np.int32)
         self.owner = np.zeros((ctas, COLUMNS), np.int32)
         self.relinquished = np.zeros(ctas, bool)
-        self.loads: dict[int, list[Load]] = {}
+        self.loads: dict[int, list[tuple[Array, Array]]] = {}
         self.stores: dict[int, list[tuple[Array, Array]]] = {}
         self._made = 0
         machine.at_end.append(self._check_freed)
@@ -109,8 +104,9 @@ class TensorMemory:
         owners = self.owner[cta, start : start + columns]
         if not owners.all() or (owners != owners[0]).any() or (self.owner[cta] == owners[0]).sum() != columns:
             self.machine.fail("tensor memory", f"columns {start} to {start + columns - 1} are no allocation", lane)
-        if (self.pending[cta, :, start : start + columns] > 0).any():
-            self.machine.fail("race", "columns are freed that an instruction in flight will write", lane)
+        flying = self.pending[cta, :, start : start + columns] + self.in_use[cta, :, start : start + columns]
+        if flying.any():
+            self.machine.fail("race", "columns are freed that an instruction in flight still uses", lane)
         self.owner[cta, start : start + columns] = 0
 
     def check(self, cta: int, rows: Array, columns: Array, lane: int, *, reads: bool) -> None:
@@ -214,7 +210,8 @@ def _form(instruction: Instruction, registers: int) -> Form:
         raise SimulationError("unsupported", "this access to tensor memory is not simulated")
     packed = instruction.has("pack::16b") or instruction.has("unpack::16b")
     repeats = int(next(part for part in instruction.parts if part[0] == "x" and part[1:].isdigit())[1:])
-    rows, columns = places(shape, repeats * (2 if packed else 1))
+    numbers = [int(operand.text, 0) for operand in instruction.operands if isinstance(operand, Immediate)]
+    rows, columns = places(shape, repeats * (2 if packed else 1), numbers[0] if numbers else 0)
     if rows.shape[1] != registers * (2 if packed else 1):
         raise SimulationError("syntax", f"{registers} registers do not fit {shape} {repeats} times")
     return Form(rows, columns, packed)
@@ -236,9 +233,9 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
             words = memory.words[cta, rows, columns]
             if form.packed:
                 words = (words[:, 0::2] & 0xFFFF) | (words[:, 1::2] << 16)
-            lanes = np.arange(lane, lane + WARP)
-            _write(machine, lanes, writes, np.full(words.shape, MEANINGLESS))
-            memory.loads.setdefault(warp, []).append(Load(lanes, writes, words))
+            _write(machine, np.arange(lane, lane + WARP), writes, words)
+            memory.in_use[cta, rows, columns] += 1
+            memory.loads.setdefault(warp, []).append((rows, columns))
 
     return run
 
@@ -253,7 +250,7 @@ def _write(machine: Machine, lanes: Array, writes: Sequence[Write], words: Array
 def decode_store(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.st… [address], {registers}."""
     address = code.address(instruction.operands[0])
-    reads = [code.source(item, "b32") for item in items_of(instruction.operands[1])]
+    reads = [code.source(item, "b32") for item in items_of(instruction.operands[-1])]
     form = _form(instruction, len(reads))
 
     def run(machine: Machine, active: Mask) -> None:
@@ -278,8 +275,8 @@ def decode_wait_loads(_: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         memory = machine.family(TensorMemory)
         for warp in machine.whole_warps(active).tolist():
-            for load in memory.loads.pop(warp, []):
-                _write(machine, load.lanes, load.writes, load.words)
+            for rows, columns in memory.loads.pop(warp, []):
+                memory.in_use[int(machine.cta[warp * WARP]), rows, columns] -= 1
 
     return run
 
