@@ -212,7 +212,7 @@ def buffer_plan(
     layout, bits = shared_layout(type), memory_bits(lowerer.element(type))
     units: tuple[Unit, ...] = (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR) if matrices else (Unit.VECTOR,)
     if isinstance(layout, PaddedShared):
-        units, most = (Unit.VECTOR,), min(most or MOST, *(interval for interval, _ in layout.pads))
+        units, most = (Unit.VECTOR,), min(most or MOST, *(size for pad in layout.pads for size in pad))
     offsets = lowerer.layout(tile).invert_and_compose(buffer_layout(type))
     return plan_of(offsets, bits, units=units, most=most, in_order=in_order)
 

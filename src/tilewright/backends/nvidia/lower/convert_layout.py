@@ -99,7 +99,7 @@ class Shuffles:
         for group, rounds in plan.taken:
             key = group // size, *rounds
             if key not in chosen:
-                chosen[key] = self._elements(self._taken(received[key[0]], rounds))
+                chosen[key] = self._taken(received[key[0]], rounds)
             found.append(chosen[key][group % size])
         return found
 
@@ -113,19 +113,26 @@ class Shuffles:
         """The words that arrive."""
         round = self.plan.rounds[number]
         even, odd = ([values[group ^ register] for group in groups] for register in round.registers)
+        if self.words.width > WORD:  # one choice of 64 bits, not two
+            even = [self._choose(self.odd_sender, a, b, self.element) for a, b in zip(even, odd, strict=True)]
+            odd = even
         sent = self._words(even)
         if even != odd:
             sent = [self._choose(self.odd_sender, a, b) for a, b in zip(sent, self._words(odd), strict=True)]
         return sent if self.plan.stays(number) else [self._shuffle(word, round.lane) for word in sent]
 
     def _taken(self, received: Sequence[Sequence[str]], rounds: tuple[int, int]) -> list[str]:
+        """The elements that a group brings to registers that get them in these rounds."""
         even, odd = (received[round] for round in rounds)
-        return [self._choose(self.odd_receiver, a, b) for a, b in zip(even, odd, strict=True)]
+        if even != odd and self.words.width > WORD:
+            pairs = zip(self._elements(even), self._elements(odd), strict=True)
+            return [self._choose(self.odd_receiver, a, b, self.element) for a, b in pairs]
+        return self._elements([self._choose(self.odd_receiver, a, b) for a, b in zip(even, odd, strict=True)])
 
-    def _choose(self, odd: str, if_even: str, if_odd: str) -> str:
+    def _choose(self, odd: str, if_even: str, if_odd: str, type: str = "i32") -> str:
         if if_even == if_odd:
             return if_even
-        return self.lowerer.w.emit(f"select i1 {odd}, i32 {if_odd}, i32 {if_even}")
+        return self.lowerer.w.emit(f"select i1 {odd}, {type} {if_odd}, {type} {if_even}")
 
     def _shuffle(self, word: str, lane: int) -> str:
         w, asked = self.lowerer.w, self.plan.asked

@@ -11,13 +11,12 @@ of its two registers that lane wants. So there are a choice, a shuffle, and a ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from tilewright.backends.nvidia.lower.access_plan import WORD, combinations
 from tilewright.layouts.linear_layout import Columns, LinearLayout, Span
-
 
 BITS = 5
 """Of the number of a lane; that of a warp has no more."""
@@ -113,6 +112,12 @@ class _Exchange(NamedTuple):
     rounds: tuple[Round, ...]
     rounds_of: tuple[tuple[int, int], tuple[int, int]]
 
+    def cost(self, moves_warps: bool) -> tuple[int, bool, int]:
+        """Shuffles, whether they need the number of a lane, and choices; per group."""
+        own = self.lanes == tuple(1 << bit for bit in range(len(self.lanes))) and not moves_warps
+        shuffles = len(self.rounds) - (own and any(not round.lane for round in self.rounds))
+        return shuffles, not own, bool(self.sender) + bool(self.receiver)
+
 
 @cache
 def shuffle_plan(before: LinearLayout, after: LinearLayout, bits: int) -> ShufflePlan:
@@ -125,7 +130,7 @@ def shuffle_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Shuffl
     """
     sources = _sources(before, after)
     moving = next((pair for pair in sources.registers if pair[1]), (0, 0))
-    exchange = _exchange(sources, moving)
+    exchange = min(_exchanges(sources, moving), key=lambda found: found.cost(any(sources.warps)))
     groups: dict[int, int] = {}
     taken = []
     for register in range(after.in_size("register")):
@@ -165,28 +170,78 @@ def _sources(before: LinearLayout, after: LinearLayout) -> _Sources:
     return _Sources(pairs(after.columns["register"]), pairs(after.columns["lane"]), lanes_of_warps, alike)
 
 
-def _exchange(sources: _Sources, moving: tuple[int, int]) -> _Exchange:
-    """What lanes do; `moving` is the source of the register bit that comes from a lane."""
+def _exchanges(sources: _Sources, moving: tuple[int, int]) -> Iterator[_Exchange]:
+    """Ways for lanes to exchange registers; `moving` is the source of the register bit that comes from a lane."""
     lanes = [lane for _, lane in sources.lanes]
+    # Where lanes have copies, a lane had better ask itself.
+    alike = Span(sources.alike)
+    nearer = [1 << bit if alike.spans(lane ^ 1 << bit) else lane for bit, lane in enumerate(lanes)]
     chosen = next((bit for bit, (register, _) in enumerate(sources.lanes) if register), None)
+    for asked in (nearer, lanes):
+        if chosen is None:
+            yield _without_choice(asked, moving)
+            yield from _with_own(asked, moving, alike)
+        else:
+            other = sources.lanes[chosen][0]
+            yield from _traded(asked, moving, chosen, other)
+            yield from _chosen_by_sender(asked, moving, chosen, other, sources.alike)
+            yield _chosen_by_receiver(asked, moving, chosen, other)
+
+
+def _without_choice(lanes: Sequence[int], moving: tuple[int, int]) -> _Exchange:
+    """Each round brings the same registers to all lanes."""
     register, lane = moving
     count = 2 if lane else 1
-    if chosen is None:
-        rounds = tuple(Round(q * lane, (q * register, q * register)) for q in range(count))
-        return _Exchange(tuple(lanes), 0, 0, rounds, ((0, 0), (count - 1, count - 1)))
-    other = sources.lanes[chosen][0]
-    others = [lane for bit, lane in enumerate(lanes) if bit != chosen]
+    rounds = tuple(Round(q * lane, (q * register, q * register)) for q in range(count))
+    return _Exchange(tuple(lanes), 0, 0, rounds, ((0, 0), (count - 1, count - 1)))
+
+
+def _with_own(lanes: Sequence[int], moving: tuple[int, int], alike: Span) -> Iterator[_Exchange]:
+    """Each lane needs two registers, and has one of them itself: which one is a parity of its number."""
+    register, lane = moving
+    own = [1 << bit for bit in range(len(lanes))]
+    rests = [alike.reduce(asked ^ itself)[0] for asked, itself in zip(lanes, own, strict=True)]
+    wanted = alike.reduce(lane)[0]
+    if not wanted or any(rest not in (0, wanted) for rest in rests):
+        return
+    mask = sum(itself for rest, itself in zip(rests, own, strict=True) if rest)
+    if not mask:
+        return
+    if (mask & lane).bit_count() & 1:
+        rounds = Round(0, (0, register)), Round(lane, (0, register))
+    else:
+        rounds = Round(0, (0, register)), Round(lane, (register, 0))
+    yield _Exchange(tuple(own), mask if register else 0, mask, rounds, ((0, 1), (1, 0)))
+
+
+def _traded(lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: int) -> Iterator[_Exchange]:
+    """A bit of the register and one of the lane trade places; see the head of this file."""
+    register, lane = moving
     if lane and (mask := _functional(len(lanes), zeros=lanes, ones=[lane])):
         asked = (*lanes[:chosen], lanes[chosen] ^ lane, *lanes[chosen + 1 :])
         rounds = (Round(0, (0, other ^ register)), Round(lane, (other, register)))
-        return _Exchange(asked, mask, 1 << chosen, rounds, ((0, 1), (1, 0)))
-    for same in combinations(sources.alike):
-        mask = _functional(len(lanes), zeros=[*others, *([lane] if lane else [])], ones=[lanes[chosen] ^ same])
+        yield _Exchange(asked, mask, 1 << chosen, rounds, ((0, 1), (1, 0)))
+
+
+def _chosen_by_sender(
+    lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: int, alike: Sequence[int]
+) -> Iterator[_Exchange]:
+    """Lanes that want different registers ask different lanes."""
+    register, lane = moving
+    count = 2 if lane else 1
+    others = [*lanes[:chosen], *lanes[chosen + 1 :], *([lane] if lane else [])]
+    for same in combinations(alike):
+        mask = _functional(len(lanes), zeros=others, ones=[lanes[chosen] ^ same])
         if mask:
             asked = (*lanes[:chosen], lanes[chosen] ^ same, *lanes[chosen + 1 :])
             rounds = tuple(Round(q * lane, (q * register, q * register ^ other)) for q in range(count))
-            return _Exchange(asked, mask, 0, rounds, ((0, 0), (count - 1, count - 1)))
-    # One lane is asked for both registers: it sends both, and who asked chooses.
+            yield _Exchange(asked, mask, 0, rounds, ((0, 0), (count - 1, count - 1)))
+
+
+def _chosen_by_receiver(lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: int) -> _Exchange:
+    """One lane is asked for both registers: it sends both, and who asked chooses."""
+    register, lane = moving
+    count = 2 if lane else 1
     sums = [(q * lane, q * register ^ t * other) for q in range(count) for t in range(2)]
     rounds = tuple(Round(asked, (sent, sent)) for asked, sent in sums)
     last = 2 * (count - 1)
