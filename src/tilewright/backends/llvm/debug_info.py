@@ -40,6 +40,7 @@ class DebugInfo:
         self._numbers: dict[str, str] = {}
         self._unit = self._scope = self._file = ""
         self._variables: dict[Value, str] = {}
+        self._places: dict[Location, str] = {}
 
     def subprogram(self, function: Op, name: str) -> str:
         """Begin the function of the program that is written as `name`; the node that describes it."""
@@ -54,6 +55,7 @@ class DebugInfo:
             f"distinct !DISubprogram(name: {_quoted(name)}, scope: {self._file}, file: {self._file}, "
             f"line: {place.line}, type: {kind}, unit: {self._unit}, spFlags: DISPFlagDefinition, retainedNodes: {kept})"
         )
+        self._places = {}  # of another scope now
         self._variables = self._variables_of(function) if self._has_variables else {}
         self._nodes[int(kept[1:]) - FIRST_NODE] = f"!{{{', '.join(dict.fromkeys(self._variables.values()))}}}"
         self.suffix = f", !dbg {self._place(function.location)}"
@@ -102,6 +104,12 @@ class DebugInfo:
         return self._node(f"!DIBasicType(name: {_quoted(type.text)}, size: {size}, encoding: DW_ATE_{encoding})")
 
     def _place(self, location: Location) -> str:
+        found = self._places.get(location)
+        if found is None:
+            found = self._places[location] = self._new_place(location)
+        return found
+
+    def _new_place(self, location: Location) -> str:
         span = span_of(location)
         if not span.file:
             return self._node(f"!DILocation(line: 0, scope: {self._scope})")
