@@ -98,6 +98,7 @@ def _to_wgmma(dot: Op) -> None:
     any_order = _reads_any_order(element)
     a, b, c = dot.operands
     ops = TileOps(dot)
+    sum = ops.converted(c, mma)  # before a factor is in registers
     if comes_from_load(a):
         first = in_shared_memory(a, 0, any_order=any_order)
     else:
@@ -111,7 +112,7 @@ def _to_wgmma(dot: Op) -> None:
         "isAsync": False,
     }
     type = with_layout(dot.results[0].type, mma)
-    ops.finish("ttng.warp_group_dot", (first, second, ops.converted(c, mma)), type, attributes)
+    ops.finish("ttng.warp_group_dot", (first, second, sum), type, attributes)
 
 
 def _reads_any_order(element: Type) -> bool:

@@ -84,8 +84,8 @@ def _multiply(dot: Op, mma: NvidiaMma, bits: int, scales: list[Value], attribute
     """`dot` with the result in `mma`; from memory its factors come `bits` wide."""
     ops = TileOps(dot)
     width = max(WORD // bits, 1)
+    c = ops.converted(dot.operands[2], mma)  # before the factors are in registers
     a, b = (ops.converted(value, DotOperand(index, mma, width)) for index, value in enumerate(dot.operands[:2]))
-    c = ops.converted(dot.operands[2], mma)
     ops.finish(dot.name, (a, b, c, *scales), with_layout(dot.results[0].type, mma), attributes)
 
 
