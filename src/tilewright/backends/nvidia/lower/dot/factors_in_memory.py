@@ -22,7 +22,7 @@ from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer
 from tilewright.ir.core import Value
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared, encoding
-from tilewright.layouts.linear_layout import log2
+from tilewright.layouts.linear_layout import LinearLayout, log2
 
 ALL_LANES = "-1"
 WHOLE_WARP = "31"
@@ -37,7 +37,14 @@ class FactorInMemory:
     """
 
     def __init__(
-        self, lowerer: Lowerer, value: Value, tile: Tile, *, groups: Sequence[int] = (), fixed: int = 0
+        self,
+        lowerer: Lowerer,
+        value: Value,
+        tile: Tile,
+        *,
+        groups: Sequence[int] = (),
+        fixed: int = 0,
+        places: LinearLayout | None = None,
     ) -> None:
         """See the class.
 
@@ -47,10 +54,11 @@ class FactorInMemory:
             tile: what one instruction takes.
             groups: how many rows further each bit of the warp begins; 0 for warps that work together.
             fixed: bits that all descriptors of this kind of instruction have.
+            places: from other coordinates than those of the tile to the buffer.
         """
         type = memdesc(value)
         self.lowerer, self.tile = lowerer, tile
-        self.descriptor = descriptor_of(type, tile)
+        self.descriptor = descriptor_of(type, tile, places)
         where = lowerer.buffer(value).bytes(type)
         self._within, self._span, self._fixed = where.within, where.span, fixed | self.descriptor.fixed
         self._base = self._start(where.base, [self._row_offset(rows) for rows in groups])
@@ -91,11 +99,11 @@ class FactorInMemory:
         return w.emit(f"add i64 {w.emit(f'zext i32 {units} to i64')}, {signed}")
 
 
-def descriptor_of(type: MemDescType, tile: Tile) -> MatrixDescriptor:
-    """How an instruction finds its part of a buffer of this type."""
+def descriptor_of(type: MemDescType, tile: Tile, places: LinearLayout | None) -> MatrixDescriptor:
+    """How an instruction finds its part of a buffer of this type, whose places may have other coordinates."""
     layout = encoding(type.encoding)
     padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
-    places = buffer_layout(type).pseudo_invert()
+    places = places or buffer_layout(type).pseudo_invert()
     found = describe(places, tile, max(type.element.bits, BYTE), padded=padded)
     assert found is not None, f"{type} is laid out for matrix instructions"
     return found

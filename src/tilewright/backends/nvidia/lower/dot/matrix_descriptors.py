@@ -83,7 +83,7 @@ class MatrixDescriptor:
 
     def offset(self, *coordinates: int) -> int:
         """Where the part that begins at these coordinates lies in the buffer, in bytes."""
-        offset, *_ = self.places.apply(**dict(zip(self.places.ins, coordinates, strict=True)))
+        offset, *_ = self.places.apply(**dict(zip(self.places.ins, coordinates, strict=False)))
         return offset * self.bits // BYTE
 
 
@@ -114,7 +114,7 @@ def describe(places: LinearLayout, tile: Tile, bits: int, *, padded: bool = Fals
 
 def _byte_steps(places: LinearLayout, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Per dimension how far each bit of the coordinate moves in memory."""
-    first, second = (tuple(row[0] * bits // BYTE for row in rows) for rows in places.bases.values())
+    first, second, *_ = (tuple(row[0] * bits // BYTE for row in rows) for rows in places.bases.values())
     return first, second
 
 

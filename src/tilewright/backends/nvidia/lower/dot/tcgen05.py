@@ -137,7 +137,7 @@ class _Product:
 
     def _address(self, base: str, at: tuple[int, int]) -> tuple[str, Typed]:
         """The address of a part of the sum."""
-        row, column, *_ = self._places.apply(**dict(zip(self._places.ins, at, strict=True)))
+        row, column, *_ = self._places.apply(**dict(zip(self._places.ins, at, strict=False)))
         return _moved(self.lowerer, base, row << ROW | column * self._bits // WORD)
 
     def _left(self) -> Callable[[int, int], tuple[str, Typed]]:
