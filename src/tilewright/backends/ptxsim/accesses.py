@@ -146,7 +146,7 @@ def store(machine: Machine, space: str, addresses: Array, lanes: Array, element:
     Raises:
         SimulationError: an address is wrong, or two threads store different values there at once.
     """
-    machine.changes += 1
+    machine.changes += space != "local"
     if space:
         STORES[space](machine, addresses, lanes, element, values)
         return

@@ -24,8 +24,8 @@ from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
 WARP = 32
 PATIENCE = 4
 """How often a group may poll in vain before others run."""
-STALLED = 20_000
-"""How often groups may poll in vain, all together, before that is a deadlock."""
+STALLED = 50
+"""How often every group may poll in vain, on average, before that is a deadlock: nothing else changes memory."""
 Extents = tuple[int, int, int]
 _State = TypeVar("_State")
 
@@ -283,7 +283,7 @@ class Machine:
             self.changes = self._in_vain = 0
             return
         self._in_vain += 1
-        if self._in_vain > STALLED:
+        if self._in_vain > STALLED * len(self.groups):
             self.fail("deadlock", "threads poll memory that nobody changes any more", self._somebody())
 
     def _somebody(self) -> int | None:

@@ -1,0 +1,136 @@
+"""What the simulator refuses: each mistake by its kind, its line, its thread and its source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ptx_programs import kernel_text, run
+
+from tilewright.backends.ptxsim import SimulationError
+
+SHARED = ".shared .align 16 .b8 tile[1024];"
+STORE_OWN = "shl.b32 %r1, %r0, 2; mov.u32 %r2, tile; add.u32 %r3, %r2, %r1; st.shared.b32 [%r3], %r0;"
+"""Every thread stores its number to a word of its own."""
+LOAD_OTHER = "xor.b32 %r4, %r1, 128; add.u32 %r4, %r4, %r2; ld.shared.b32 %r5, [%r4];"
+"""Every thread loads the word of a thread of the neighbouring warp."""
+
+
+def mistake(body: str, *arrays: Any, threads: int = 64, head: str = SHARED, **options: Any) -> SimulationError:
+    """The error that a kernel makes."""
+    arrays = arrays or (np.zeros(64, np.uint32),)
+    with pytest.raises(SimulationError) as caught:
+        run(kernel_text(body, len(arrays), head=head, threads=threads), *arrays, **options)
+    return caught.value
+
+
+def fine(body: str, *arrays: Any, threads: int = 64, head: str = SHARED, **options: Any) -> list[Any]:
+    """What a kernel without mistakes leaves in its arrays."""
+    arrays = arrays or (np.zeros(64, np.uint32),)
+    return run(kernel_text(body, len(arrays), head=head, threads=threads), *arrays, **options)
+
+
+def test_the_place_of_a_mistake() -> None:
+    body = """.file 1 "kernel.py"
+    .loc 1 12 5
+    mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0;
+    .loc 1 13 9
+    st.global.b32 [%d1], %r0;"""
+    error = mistake(body, np.zeros(40, np.uint32))
+    assert (error.kind, error.thread, error.cta) == ("out of bounds", (40, 0, 0), (0, 0, 0))
+    assert error.instruction == "st.global.b32 [%d1], %r0"
+    assert str(error.source) == "kernel.py:13:9"
+    assert error.text == "store of 4 bytes at 0x10000400a0, byte 160 of `a0`, which has 160 bytes"
+
+
+def test_places_of_inlined_calls_name_the_caller() -> None:
+    body = '.file 1 "k.py"\n.loc 1 3 0, function_name $L__info0, inlined_at 1 20 4\ntrap;'
+    assert str(mistake(body).source) == "k.py:3, called from k.py:20:4"
+
+
+def test_misaligned_and_unwritten_global_memory() -> None:
+    assert mistake("ld.global.b32 %r1, [%d0+2];").kind == "misaligned address"
+    assert mistake("st.shared.v2.b32 [tile+4], {%r0, %r0};").kind == "misaligned address"
+    assert mistake("ld.shared.b32 %r1, [tile+1024];").kind == "out of bounds"
+
+
+def test_reads_of_shared_memory_that_nobody_stored() -> None:
+    error = mistake("ld.shared.b32 %r1, [tile];")
+    assert error.kind == "uninitialised memory"
+
+
+def test_a_missing_barrier_is_a_race() -> None:
+    error = mistake(STORE_OWN + LOAD_OTHER)
+    assert error.kind == "race"
+    assert error.text == "read of shared memory that warp 1 has stored, with no barrier between"
+    assert error.thread == (0, 0, 0)
+    fine(STORE_OWN + "bar.sync 0;" + LOAD_OTHER)
+
+
+def test_a_store_after_a_read_needs_a_barrier_too() -> None:
+    body = STORE_OWN + "bar.sync 0;" + LOAD_OTHER
+    error = mistake(body + "st.shared.b32 [%r3], %r5;")
+    assert error.text == "store to shared memory that warp 0 has read, with no barrier between"
+    fine(body + "bar.sync 0; st.shared.b32 [%r3], %r5;")
+
+
+def test_a_warp_may_read_and_overwrite_what_is_its_own() -> None:
+    fine(STORE_OWN + "ld.shared.b32 %r5, [%r3]; st.shared.b32 [%r3], %r5;")
+    fine(STORE_OWN + "bar.sync 0;" + LOAD_OTHER + "bar.sync 0; ld.shared.b32 %r5, [%r3]; st.shared.b32 [%r3], %r5;")
+
+
+def test_a_barrier_of_some_warps_orders_those_only() -> None:
+    """Warps 0 and 1 meet at barrier 1; warp 2 reads what warp 0 stored without having met it."""
+    meet = "setp.lt.u32 %p1, %r0, 64; @%p1 bar.sync 1, 64;"
+    two = STORE_OWN + meet + "@%p1 xor.b32 %r4, %r1, 128; @%p1 add.u32 %r4, %r4, %r2; @%p1 ld.shared.b32 %r5, [%r4];"
+    fine(two, threads=96)
+    error = mistake(two + "setp.ge.u32 %p2, %r0, 64; @%p2 ld.shared.b32 %r5, [tile];", threads=96)
+    assert (error.kind, error.thread) == ("race", (64, 0, 0))
+
+
+def test_threads_that_store_different_values_at_once_race() -> None:
+    assert mistake("st.global.b32 [%d0], %r0;").kind == "race"
+    assert mistake("st.shared.b32 [tile], %r0;", threads=32).kind == "race"
+    fine("mov.u32 %r1, 7; st.global.b32 [%d0], %r1;")
+
+
+def test_atomic_operations_on_shared_memory_do_not_race_with_each_other() -> None:
+    start = "setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.b32 [tile], %r0; bar.sync 0; red.shared.add.u32 [tile], %r0;"
+    end = "ld.shared.b32 %r5, [tile]; @%p1 st.global.b32 [%d0], %r5;"
+    assert fine(start + "bar.sync 0;" + end)[0][0] == sum(range(64))
+    assert mistake(start + end).kind == "race"
+
+
+def test_barriers_that_threads_reach_apart() -> None:
+    assert mistake("setp.lt.u32 %p1, %r0, 16; @%p1 bar.sync 0;").kind == "divergent warp"
+    error = mistake("setp.lt.u32 %p1, %r0, 32; @%p1 bar.sync 0; @!%p1 bar.sync 1;")
+    assert error.kind == "deadlock"
+    assert fine("setp.ge.u32 %p1, %r0, 32; @%p1 ret; bar.sync 0; mov.u32 %r1, 1; st.global.b32 [%d0], %r1;")[0][0] == 1
+
+
+def test_a_lock_that_is_never_released_is_a_deadlock() -> None:
+    lock = "$spin: atom.global.cas.b32 %r1, [%d0], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra $spin;"
+    assert mistake(lock, threads=32).kind == "deadlock"
+    released = lock + "ld.global.b32 %r2, [%d0+4]; add.u32 %r2, %r2, 1; st.global.b32 [%d0+4], %r2;"
+    assert fine(released + "atom.global.exch.b32 %r3, [%d0], 0;", threads=32)[0][1] == 32
+
+
+def test_shuffles_read_lanes_that_are_there() -> None:
+    error = mistake("setp.lt.u32 %p1, %r0, 16; @%p1 shfl.sync.bfly.b32 %r1, %r0, 16, 31, 0xffff;", threads=32)
+    assert error.kind == "divergent warp"
+    assert "reads lane 16" in error.text
+    error = mistake("setp.lt.u32 %p1, %r0, 16; @%p1 shfl.sync.bfly.b32 %r1, %r0, 8, 31, -1;", threads=32)
+    assert "names this thread as a member" in error.text
+
+
+def test_unknown_instructions_and_functions() -> None:
+    error = mistake("frobnicate.b32 %r1, %r2;")
+    assert (error.kind, error.instruction) == ("unsupported", "frobnicate.b32 %r1, %r2")
+    assert error.line > 0
+
+
+def test_launches_that_do_not_fit() -> None:
+    assert mistake("", threads=64, cluster=(2, 1, 1)).kind == "launch"
+    with pytest.raises(SimulationError, match="takes 2 arguments, not 1"):
+        run(kernel_text("", 2), np.zeros(1))
