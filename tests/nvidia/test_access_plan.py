@@ -36,6 +36,15 @@ def start(plan: Plan, register: int, lane: int, warp: int) -> int:
     return found
 
 
+WORDS = {
+    Unit.MATRIX: lambda word, inside, lane, bits: (word, lane // 4, lane % 4 * 4 + inside * bits // 8),
+    Unit.TRANSPOSED: lambda word, inside, lane, bits: (word, lane % 4 * 2 + inside, lane // 4 * 2),
+    Unit.LOADED_BYTES: lambda word, inside, lane, bits: (word // 2, lane % 4 * 4 + inside, lane // 4 + word % 2 * 8),
+    Unit.STORED_BYTES: lambda word, inside, lane, bits: (word, lane % 4 * 2 + inside % 2, lane // 4 + inside // 2 * 8),
+}
+"""Per unit: matrix, row and byte of an element of a lane's word, as the hardware has it."""
+
+
 def held(plan: Plan, bits: int, lane: int, warp: int) -> dict[int, int]:
     """Per register the byte of shared memory that an instruction moves to or from it, as the hardware does."""
     found = {}
@@ -45,11 +54,9 @@ def held(plan: Plan, bits: int, lane: int, warp: int) -> dict[int, int]:
                 found[register] = start(plan, move.start, lane, warp) + index * bits // 8
                 continue
             word, inside = divmod(index, 32 // bits)
-            if plan.unit is Unit.MATRIX:
-                row, column = lane // 4, lane % 4 * 4 + inside * bits // 8
-            else:
-                row, column = lane % 4 * 2 + inside, lane // 4 * 2
-            found[register] = start(plan, move.start, 8 * word + row, warp) + column
+            matrix, row, column = WORDS[plan.unit](word, inside, lane, bits)
+            height = 16 if plan.unit is Unit.LOADED_BYTES else 8
+            found[register] = start(plan, move.start, height * matrix + row, warp) + column
     return found
 
 
@@ -108,6 +115,17 @@ def test_operands_of_products_are_matrices(order: str, unit: Unit) -> None:
     assert plan.unit is unit
     assert [len(move.registers) for move in plan.moves] == [8] * 4  # four matrices each
     check(plan, offsets, 16)
+
+
+@pytest.mark.parametrize("unit", [Unit.LOADED_BYTES, Unit.STORED_BYTES])
+def test_bytes_are_transposed(unit: Unit) -> None:
+    operand = linear(f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 4}}>", (64, 64))
+    memory = linear("#ttg.swizzled_shared<{vec = 16, perPhase = 2, maxPhase = 4, order = [0, 1]}>", (64, 64))
+    offsets = operand.invert_and_compose(memory)
+    plan = plan_of(offsets, 8, units=(Unit.MATRIX, Unit.TRANSPOSED, unit, Unit.VECTOR))
+    assert plan.unit is unit
+    assert [len(move.registers) for move in plan.moves] == [16] * 4
+    check(plan, offsets, 8)
 
 
 def test_conversions_through_memory_arrive() -> None:

@@ -86,6 +86,27 @@ def test_a_transposed_view_is_read_by_transposing_loads() -> None:
     assert ptx_of(text, capability=80)[0].count("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16") == 4
 
 
+def test_bytes_are_transposed_by_instructions_for_matrices() -> None:
+    turned = "#ttg.swizzled_shared<{vec = 16, perPhase = 2, maxPhase = 4, order = [0, 1]}>"
+    operand, shape = LEFT.replace("kWidth = 2", "kWidth = 4"), (64, 64)
+    tile, buffer = tensor(shape, "i8", operand), memdesc(shape, "i8", turned)
+    lines = [
+        *pointers("%p0", operand, shape, "i8", "from"),
+        *pointers("%p1", operand, shape, "i8", "to"),
+        f"%x = tt.load %from : {tensor(shape, '!tt.ptr<i8>', operand)}",
+        f"%a = ttg.local_alloc %x : ({tile}) -> {buffer}",
+        f"%y = ttg.local_load %a : {buffer} -> {tile}",
+        f"tt.store %to, %y : {tensor(shape, '!tt.ptr<i8>', operand)}",
+    ]
+    text = program(lines, elements=["i8", "i8"])
+    ptx, _ = ptx_of(text, capability=100)
+    names = ("stmatrix.sync.aligned.m16n8.x4.trans.shared.b8", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8")
+    assert [ptx.count(name) for name in names] == [4, 4]
+    x = np.random.default_rng(0).integers(-128, 127, shape).astype(np.int8)
+    _, y = run(text, [x, np.zeros_like(x)], capability=100)
+    assert (x == y).all()
+
+
 def test_a_reshaped_view() -> None:
     layout = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
     flat = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"

@@ -3,11 +3,13 @@
     ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];
     ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%r1, %r2, %r3, %r4}, [%r5];
     stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r5], {%r1, %r2};
+    stmatrix.sync.aligned.m16n8.x2.trans.shared.b8 [%r5], {%r1, %r2};
     movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;
 
 Lane i gives the address of row i, 16 bytes, of all matrices one after the other. In registers a matrix of 8 rows of
 b16 has row l // 4 and two neighbouring columns in lane l; one of 16 rows of b8, which only exists transposed, has
-four neighbouring rows of column l // 4 in its first register, and of column l // 4 + 8 in its second.
+four neighbouring rows of column l // 4 in its first register, and of column l // 4 + 8 in its second. When bytes are
+stored there are 8 rows: a register has two neighbouring rows of column l // 4, then of column l // 4 + 8.
 """
 
 from __future__ import annotations
@@ -57,6 +59,15 @@ def registers_of_wide_rows(rows: Array) -> Array:
     return _words(halves)
 
 
+def rows_of_byte_registers(words: Array) -> Array:
+    """Rows of b8, transposed, from words of a warp: (…, lane, matrix) -> (…, matrix, 8, 16 bytes)."""
+    matrices = np.ascontiguousarray(np.moveaxis(words, -1, -2)).view(np.uint8)
+    # Lanes have a column and two rows; bytes another column and one more row.
+    parts = matrices.reshape(*words.shape[:-2], words.shape[-1], 8, 4, 2, 2)
+    rows = np.moveaxis(parts, (-3, -1, -2, -4), (-4, -3, -2, -1))
+    return np.ascontiguousarray(rows).reshape(*words.shape[:-2], words.shape[-1], 8, ROW)
+
+
 def _words(matrices: Array) -> Array:
     """(…, matrix, 8, 16 bytes) -> (…, lane, matrix): a word for each lane."""
     words = np.ascontiguousarray(matrices).view(np.uint32)
@@ -90,7 +101,7 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
 
 
 def decode_store(instruction: Instruction, code: Decoder) -> Run:
-    _expect(instruction, "m8n8")
+    of_bytes = _expect(instruction, "m8n8", "m16n8") == "m16n8"
     reads = [code.source(item, "b32") for item in items_of(instruction.operands[1])]
     address = code.address(instruction.operands[0])
     transposed = instruction.has("trans")
@@ -99,7 +110,8 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
         warps = machine.whole_warps(active)
         lanes = lanes_of(warps, 8 * len(reads))
         addresses = by_warp(machine, address(machine), warps)[:, : 8 * len(reads)]
-        rows = rows_of_registers(read_warps(machine, reads, warps), transposed=transposed)
+        words = read_warps(machine, reads, warps)
+        rows = rows_of_byte_registers(words) if of_bytes else rows_of_registers(words, transposed=transposed)
         write_rows(machine, addresses.ravel(), lanes, rows.reshape(-1, ROW))
 
     return run

@@ -36,7 +36,14 @@ class Unit(Enum):
     MATRIX = auto()
     """8x8 matrices whose rows are 16 bytes; a word of a lane is a part of a row."""
     TRANSPOSED = auto()
-    """The same matrices; a word of a lane is a part of a column."""
+    """The same matrices of 16-bit elements; a word of a lane is two neighbours of a column."""
+    LOADED_BYTES = auto()
+    """16x16 matrices of bytes; a word of a lane is four neighbours of a column, and a second one of another column."""
+    STORED_BYTES = auto()
+    """8 rows of 16 bytes; a word of a lane is two neighbours of a column, and two of another one."""
+
+
+UNIT_BITS = {Unit.TRANSPOSED: 16, Unit.LOADED_BYTES: 8, Unit.STORED_BYTES: 8}
 
 
 class Move(NamedTuple):
@@ -131,55 +138,91 @@ def _vectors(steps: LinearLayout, bits: int, most: int | None, in_order: bool) -
 
 def _matrices(steps: LinearLayout, bits: int, unit: Unit) -> Plan | None:
     """The plan with matrices; None if the layout does not allow it."""
-    if bits > WORD or bits < 8 or (unit is Unit.TRANSPOSED and bits != WORD // 2):
+    if bits > WORD or bits < 8 or bits != UNIT_BITS.get(unit, bits):
         return None
-    found = _rows(steps, bits) if unit is Unit.MATRIX else _columns(steps)
-    if found is None:
+    tile = _FORMS[unit](steps, bits)
+    if tile is None or any(column * bits // 8 % ROW for column in _outside(steps, unit, tile)):
         return None
-    inside, row_lanes, used = found
-    if any(column * bits // 8 % ROW for column in _outside(steps, unit, inside)):
-        return None
-    count = min(log2(MOST_WORDS), len(used))
-    matrices, rest = used[:count], used[count:]
-    lane = (*row_lanes, *(steps.columns["register"][bit] for bit in matrices))
+    count = min(log2(MOST_WORDS) - len(tile.halves), len(tile.others))
+    matrices, rest = tile.others[:count], tile.others[count:]
+    lane = (*tile.rows, *(steps.columns["register"][bit] for bit in matrices))
     lane += (0,) * (len(steps.columns["lane"]) - len(lane))
-    words = combinations([1 << bit for bit in matrices])
-    word = combinations([1 << bit for bit in inside])
+    words = combinations([1 << bit for bit in (*tile.halves, *matrices)])
+    word = combinations([1 << bit for bit in tile.inside])
     moves = tuple(
-        Move(tuple(start ^ matrix ^ register for matrix in words for register in word), start)
+        Move(tuple(start ^ place ^ register for place in words for register in word), start)
         for start in combinations([1 << bit for bit in rest])
     )
     return Plan(unit, _bytes(steps, bits, lane=lane), moves, copies(steps))
 
 
-_Found = tuple[list[int], Columns, list[int]]
-"""The bits of the register inside a word, what the lanes that give addresses of rows add, the other bits."""
+class _Form(NamedTuple):
+    """One matrix.
+
+    Attributes:
+        inside: the bits of the register inside a word.
+        halves: bits of the register between words of one matrix.
+        rows: by how much each bit of a row's number moves its address.
+        others: the other bits of the register.
+    """
+
+    inside: list[int]
+    halves: list[int]
+    rows: Columns
+    others: list[int]
 
 
-def _rows(steps: LinearLayout, bits: int) -> _Found | None:
+def _rows(steps: LinearLayout, bits: int) -> _Form | None:
     columns, lanes = steps.columns["register"], steps.columns["lane"]
     wanted = [1 << bit for bit in range(log2(ROW * 8 // bits))]
     packed = log2(WORD // bits)
     if list(lanes[:2]) != wanted[packed:] or not all(step in columns for step in wanted[:packed]):
         return None
     inside = [columns.index(step) for step in wanted[:packed]]
-    return inside, lanes[2:5], [bit for bit in _used_bits(steps) if bit not in inside]
+    return _Form(inside, [], lanes[2:5], [bit for bit in _used_bits(steps) if bit not in inside])
 
 
-def _columns(steps: LinearLayout) -> _Found | None:
+def _pairs(steps: LinearLayout, bits: int) -> _Form | None:
     lanes, used = steps.columns["lane"], _used_bits(steps)
     if lanes[2:5] != (1, 2, 4) or not used:
         return None
     # A word holds two neighbours of a column. Any bit of the register may tell them apart, as each row has its address.
-    pair = used[0]
-    return [pair], (steps.columns["register"][pair], *lanes[:2]), used[1:]
+    return _Form(used[:1], [], (steps.columns["register"][used[0]], *lanes[:2]), used[1:])
 
 
-def _outside(steps: LinearLayout, unit: Unit, inside: Sequence[int]) -> list[int]:
+def _loaded_bytes(steps: LinearLayout, bits: int) -> _Form | None:
+    columns, lanes, used = steps.columns["register"], steps.columns["lane"], _used_bits(steps)
+    if lanes[2:5] != (1, 2, 4) or 8 not in columns or len(used) < 3:
+        return None
+    half = columns.index(8)
+    first, second, *others = (bit for bit in used if bit != half)
+    return _Form([first, second], [half], (columns[first], columns[second], *lanes[:2]), others)
+
+
+def _stored_bytes(steps: LinearLayout, bits: int) -> _Form | None:
+    columns, lanes, used = steps.columns["register"], steps.columns["lane"], _used_bits(steps)
+    if lanes[2:5] != (1, 2, 4) or 8 not in columns or len(used) < 2:
+        return None
+    half = columns.index(8)
+    first, *others = (bit for bit in used if bit != half)
+    return _Form([first, half], [], (columns[first], *lanes[:2]), others)
+
+
+_FORMS = {
+    Unit.MATRIX: _rows,
+    Unit.TRANSPOSED: _pairs,
+    Unit.LOADED_BYTES: _loaded_bytes,
+    Unit.STORED_BYTES: _stored_bytes,
+}
+
+
+def _outside(steps: LinearLayout, unit: Unit, form: _Form) -> list[int]:
     """The steps that must lead to other rows."""
-    lanes = steps.columns["lane"]
-    others = list(steps.columns["warp"])
+    lanes, columns = steps.columns["lane"], steps.columns["register"]
     if unit is Unit.MATRIX:
-        others += [column for bit, column in enumerate(steps.columns["register"]) if bit not in inside]
-        return others + list(lanes[2:])
-    return others + list(steps.columns["register"]) + list(lanes[:2])
+        others = [column for bit, column in enumerate(columns) if bit not in form.inside] + list(lanes[2:])
+    else:
+        # Where a row has 16 bytes, one bit of the register is the last one inside it.
+        last = columns.index(8) if unit is not Unit.TRANSPOSED else None
+        others = [column for bit, column in enumerate(columns) if bit != last] + list(lanes[:2])
+    return others + list(steps.columns["warp"])

@@ -35,10 +35,14 @@ from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Shared, encoding
 from tilewright.layouts.linear_layout import LinearLayout, log2
+from tilewright.layouts.memory_access import MOST_BITS
 from tilewright.layouts.shared import PaddedShared, PartitionedShared
 from tilewright.layouts.shared_sizes import stored_shape
 from tilewright.layouts.walk import dimension_names
 from tilewright.support.diagnostics import NotSupported, located
+
+BYTE_MATRICES_SINCE = 100
+"""The first capability whose instructions for matrices transpose bytes."""
 
 
 class Viewed(Protocol):
@@ -185,40 +189,43 @@ def _store(lowerer: Lowerer, op: Op) -> None:
 
 def _put(lowerer: Lowerer, tile: Value, buffer: Value) -> None:
     element, type = lowerer.element(tile.type), memdesc(buffer)
-    plan = buffer_plan(lowerer, tile, type, matrices=lowerer.target.capability >= STMATRIX_SINCE)
+    plan = buffer_plan(lowerer, tile, type, stored_units(lowerer.target.capability))
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
 
 
 def _load(lowerer: Lowerer, op: Op) -> None:
     type = memdesc(op.operands[0])
-    plan = buffer_plan(lowerer, op.result, type, matrices=lowerer.target.capability >= LDMATRIX_SINCE)
+    plan = buffer_plan(lowerer, op.result, type, loaded_units(lowerer.target.capability))
     where = lowerer.buffer(op.operands[0]).bytes(type)
     lowerer.bind(op.result, load_tile(lowerer, lowerer.element(op.result.type), plan, where))
 
 
-def buffer_plan(
-    lowerer: Lowerer, tile: Value, type: MemDescType, *, matrices: bool, most: int | None = None, in_order: bool = False
-) -> Plan:
+def loaded_units(capability: int) -> tuple[Unit, ...]:
+    """What a device can load from shared memory at once, the best first."""
+    bytes_too = (Unit.LOADED_BYTES,) if capability >= BYTE_MATRICES_SINCE else ()
+    return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= LDMATRIX_SINCE else (Unit.VECTOR,)
+
+
+def stored_units(capability: int) -> tuple[Unit, ...]:
+    """What a device can store to shared memory at once, the best first."""
+    bytes_too = (Unit.STORED_BYTES,) if capability >= BYTE_MATRICES_SINCE else ()
+    return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= STMATRIX_SINCE else (Unit.VECTOR,)
+
+
+def buffer_plan(lowerer: Lowerer, tile: Value, type: MemDescType, units: tuple[Unit, ...]) -> Plan:
     """How a tile moves between its registers and a buffer.
 
     Args:
         lowerer: knows the layout of the tile.
         tile: the tile.
         type: of the buffer.
-        matrices: the device has the instruction for matrices.
-        most: elements that may move at once.
-        in_order: registers that move at once must be neighbours as they are.
+        units: what the device can move at once, the best first.
     """
-    layout, bits = shared_layout(type), memory_bits(lowerer.element(type))
-    units: tuple[Unit, ...] = (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR) if matrices else (Unit.VECTOR,)
+    layout, bits, most = shared_layout(type), memory_bits(lowerer.element(type)), None
     if isinstance(layout, PaddedShared):
-        units, most = (Unit.VECTOR,), min(most or MOST, *(size for pad in layout.pads for size in pad))
+        units, most = (Unit.VECTOR,), min(size for pad in layout.pads for size in pad)
     offsets = lowerer.layout(tile).invert_and_compose(buffer_layout(type))
-    return plan_of(offsets, bits, units=units, most=most, in_order=in_order)
-
-
-MOST = 16
-"""Elements of the widest access."""
+    return plan_of(offsets, bits, units=units, most=most and min(most, MOST_BITS // bits))
 
 
 def _view(lowerer: Lowerer, op: Op) -> None:

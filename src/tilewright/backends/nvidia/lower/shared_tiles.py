@@ -150,10 +150,19 @@ def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer
     return words.unpack(w, element, [w.convert("zext", part, words.type, words.register) for part in parts])
 
 
+SHAPES = {
+    Unit.MATRIX: ("m8n8", "b16"),
+    Unit.TRANSPOSED: ("m8n8", "trans.b16"),
+    Unit.LOADED_BYTES: ("m16n16", "trans.b8"),
+    Unit.STORED_BYTES: ("m16n8", "trans.b8"),
+}
+
+
 def _instruction(name: str, words: int, plan: Plan) -> str:
-    assert words <= MOST_WORDS, "an instruction moves four matrices at most"
-    turned = ".trans" if plan.unit is Unit.TRANSPOSED else ""
-    return f"llvm.nvvm.{name}.sync.aligned.m8n8.x{words}{turned}.b16.p3"
+    assert words <= MOST_WORDS, "an instruction moves four words at most"
+    shape, kind = SHAPES[plan.unit]
+    matrices = words // 2 if plan.unit is Unit.LOADED_BYTES else words
+    return f"llvm.nvvm.{name}.sync.aligned.{shape}.x{matrices}.{kind}.p3"
 
 
 def _matrix_words(element: str, count: int) -> Words:
