@@ -11,10 +11,11 @@ import pytest
 import tilewright
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
+from tilewright.backends.llvm.machine import LlvmError
 from tilewright.backends.nvidia.backend import NvidiaBackend
 from tilewright.backends.nvidia.options import CudaOptions
 from tilewright.backends.nvidia.targets import DEVICES, UnknownDeviceError
-from tilewright.backends.nvidia.tools import MissingToolError, find_ptxas
+from tilewright.backends.nvidia.tools import MissingToolError, find_libdevice, find_ptxas
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, compile
 from tilewright.runtime.kernel import CompiledKernel
@@ -191,3 +192,59 @@ def test_machine_code_without_disassembler(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TRITON_NVDISASM_PATH", "/nowhere/nvdisasm")
     with pytest.raises(MissingToolError, match="TRITON_NVDISASM_PATH is '/nowhere/nvdisasm'"):
         assert compiled().asm["sass"]
+
+
+LIBRARY_CALL = """
+define ptx_kernel void @exponential(ptr addrspace(1) %x, ptr addrspace(1) %0, ptr addrspace(1) %1) {
+  %value = load float, ptr addrspace(1) %x
+  %found = call float @__nv_expf(float %value)
+  store float %found, ptr addrspace(1) %x
+  ret void
+}
+declare float @__nv_expf(float)
+"""
+
+
+def llir_of(tmp_path: Path, text: str) -> Path:
+    facts = '; launch: {"entry": "exponential", "arguments": ["*fp32"], "shared": 0}'
+    path = tmp_path / "exponential.llir"
+    path.write_text(f"{facts}\n{text}")
+    return path
+
+
+def test_libdevice_is_linked_where_it_is_called(tmp_path: Path) -> None:
+    try:
+        find_libdevice(90)
+    except MissingToolError:
+        pytest.skip("libdevice is not installed")
+    path = llir_of(tmp_path, LIBRARY_CALL)
+    flushing, exact = (str(compile(path, HOPPER, {"enable_reflect_ftz": f}).asm["ptx"]) for f in (True, False))
+    assert ("ex2.approx.ftz" in flushing, "call.uni" in flushing) == (True, False)
+    assert ("fma.rn.ftz" in flushing, "fma.rn.ftz" in exact) == (True, False)
+
+
+def test_missing_libdevice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_LIBDEVICE_PATH", "/nowhere/libdevice.10.bc")
+    with pytest.raises(MissingToolError, match="TRITON_LIBDEVICE_PATH is '/nowhere/libdevice"):
+        compile(llir_of(tmp_path, LIBRARY_CALL.replace("expf", "sinf")), target=HOPPER)
+
+
+def test_code_that_llvm_cannot_compile_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LlvmError, match="no libcall available for flog2"):
+        compile(llir_of(tmp_path, LIBRARY_CALL.replace("__nv_expf", "llvm.log2.f32")), target=HOPPER)
+
+
+@pytest.mark.parametrize("stage", ["ttgir", "llir", "ptx"])
+def test_text_says_how_many_warps(stage: str, tmp_path: Path) -> None:
+    path = tmp_path / f"add.{stage}"
+    path.write_text(str(compiled(num_warps=8).asm[stage]))
+    again = compile(path, target=HOPPER)
+    assert again.metadata.num_warps == 8
+    assert ".reqntid 256" in str(again.asm["ptx"])
+
+
+def test_text_for_another_device(tmp_path: Path) -> None:
+    path = tmp_path / "add.ttgir"
+    path.write_text(str(compiled().asm["ttgir"]))
+    with pytest.raises(ValueError, match="the module is for cuda:90, and the target is cuda:80"):
+        compile(path, target=GPUTarget("cuda", 80, 32))

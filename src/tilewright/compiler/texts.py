@@ -16,6 +16,7 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import FloatType, PointerType, Type
 
+_WORKERS = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
 _FLOATS = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64"}
 
 
@@ -26,11 +27,13 @@ class Described(NamedTuple):
         name: its symbol.
         specs: its arguments.
         signature: their types by number, as MLIR spells them.
+        options: what the text says of how it was compiled: `num_warps` and `num_ctas` of TTGIR.
     """
 
     name: str
     specs: tuple[ArgumentSpec, ...]
     signature: dict[int, str]
+    options: dict[str, int]
 
 
 def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Described:
@@ -58,7 +61,8 @@ def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Descri
         raise ValueError(f"{file}: the text does not say what arguments its kernel takes; begin with an earlier stage")
     types = list(facts["arguments"])
     specs = tuple(ArgumentSpec(f"arg{i}", kind) for i, kind in enumerate(types))
-    return Described(facts["entry"], specs, dict(enumerate(types)))
+    options = {name: int(facts[name]) for name in _WORKERS if name in facts}
+    return Described(facts["entry"], specs, dict(enumerate(types)), options)
 
 
 def _in_module(module: Op, file: str) -> Described:
@@ -77,7 +81,9 @@ def _in_module(module: Op, file: str) -> Described:
         for number, argument in enumerate(arguments)
     ]
     signature = {number: _spelled(argument.type) for number, argument in enumerate(arguments)}
-    return Described(str(kernel.attributes["sym_name"]), tuple(specs), signature)
+    workers = {name: module.attributes.get(attribute) for name, attribute in _WORKERS.items()}
+    options = {name: int(value.value) for name, value in workers.items() if isinstance(value, Number)}
+    return Described(str(kernel.attributes["sym_name"]), tuple(specs), signature, options)
 
 
 def _divisibility(attributes: object) -> int:

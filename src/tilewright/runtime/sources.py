@@ -160,6 +160,7 @@ class IRSource:
         self.src: str | bytes = content if self.ext == backend.binary_ext else content.decode()
         found = late.describe_text(backend, self.ext, self.src, path)
         self.symbol, self.specs, self.signature = found.name, found.specs, found.signature
+        self.options = found.options
         self.name = f"@{self.symbol}"
 
     @property
@@ -182,7 +183,7 @@ class IRSource:
 
     def parse_options(self) -> dict[str, Any]:
         """The options that the text names: none at the stages of a CPU."""
-        return {}
+        return dict(self.options)
 
 
 Source = ASTSource | IRSource

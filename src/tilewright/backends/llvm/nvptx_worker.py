@@ -5,7 +5,7 @@
 LLVM ends the process it is in when it meets what it cannot compile, so that is never the user's. The process reads
 requests from its standard input and writes answers to its standard output, both in Python's marshal format:
 
-    (text, cpu, features, library, fold_ftz)     →    (True, PTX) or (False, message)
+    (text, cpu, features, libraries)     →    (True, PTX) or (False, message)
 
 It ends with its input, so it never outlives who started it.
 """
@@ -30,21 +30,33 @@ def machine_for(cpu: str, features: str):  # type: ignore[no-untyped-def]
 
 
 @cache
-def library_at(path: str):  # type: ignore[no-untyped-def]
-    """A library of bitcode, such as libdevice; parsed once, and cloned for each use."""
+def part_of_library(path: str, names: frozenset[str], cpu: str, features: str) -> bytes:
+    """The functions of these names, and what they need, of a library of bitcode, such as libdevice."""
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib takes a while to import
-        return llvm.parse_bitcode(file.read())
-
-
-def link(module, path: str) -> None:  # type: ignore[no-untyped-def]
-    """Add the functions of a library; those that are not called go again at once."""
-    own = {function.name for function in module.functions if not function.is_declaration}
-    library = library_at(path).clone()
-    library.triple, library.data_layout = module.triple, module.data_layout
-    module.link_in(library)
+        module = llvm.parse_bitcode(file.read())
     for function in module.functions:
-        if not function.is_declaration and function.name not in own:
+        if not function.is_declaration and function.name not in names:
             function.linkage = "internal"
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.run(module, pass_builder(cpu, features))
+    return module.as_bitcode()
+
+
+def link(module, path: str, cpu: str, features: str) -> None:  # type: ignore[no-untyped-def]
+    """Add the functions of a library that the module calls."""
+    called = frozenset(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+    part = llvm.parse_bitcode(part_of_library(path, called, cpu, features))
+    part.triple, part.data_layout = module.triple, module.data_layout
+    module.link_in(part)
+    for function in module.functions:
+        if function.name in called and not function.is_declaration:
+            function.linkage = "internal"
+
+
+def pass_builder(cpu: str, features: str):  # type: ignore[no-untyped-def]
+    """LLVM's pipelines for a device."""
+    return llvm.create_pass_builder(machine_for(cpu, features), llvm.create_pipeline_tuning_options(speed_level=3))
 
 
 def emit(text: str, cpu: str, features: str, libraries: list[str]) -> str:
@@ -53,21 +65,11 @@ def emit(text: str, cpu: str, features: str, libraries: list[str]) -> str:
     machine = machine_for(cpu, features)
     module.triple, module.data_layout = TRIPLE, str(machine.target_data)
     for path in libraries:
-        link(module, path)
+        link(module, path, cpu, features)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    passes = llvm.create_pass_builder(machine, options)
-    if libraries:
-        drop_unused(module, passes)
+    passes = pass_builder(cpu, features)
     passes.getModulePassManager().run(module, passes)
     return str(machine.emit_assembly(module))
-
-
-def drop_unused(module, passes) -> None:  # type: ignore[no-untyped-def]
-    """Remove functions that nothing calls, before work is put into them."""
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_global_dead_code_eliminate_pass()
-    manager.run(module, passes)
 
 
 def serve() -> None:

@@ -17,7 +17,8 @@ from tilewright.backends.nvidia import ptx_text
 _MARK = " launch: "
 _COMMENTS = {"llir": ";", "ptx": "//"}
 _NAMES = (
-    *("entry", "arguments", "stored", "reports", "shared", "num_warps", "num_ctas", "tmem_size", "tensordesc_meta"),
+    *("entry", "arguments", "stored", "reports", "shared", "num_warps", "num_ctas", "cluster_dims", "tmem_size"),
+    "tensordesc_meta",
     *("global_scratch_size", "global_scratch_align", "profile_scratch_size", "profile_scratch_align"),
 )
 

@@ -26,19 +26,27 @@ from tilewright.backends.nvidia.targets import Device
 from tilewright.backends.nvidia.tools import find_libdevice
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.ir.pass_manager import Pass, run_passes, verify_after
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import i32
 from tilewright.support import knobs
 from tilewright.support.device_errors import OutOfResources
+from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_scratch
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
+from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.workers import target_of
 from tilewright.transforms.pipeline import device_passes
 from tilewright.transforms.structure_control_flow import structure_control_flow
 
 BYTES_PER_REGISTER = 4
 LIBDEVICE_PREFIX = "@__nv_"
+FLUSHES_DENORMALS = """
+!llvm.module.flags = !{!9000000}
+!9000000 = !{i32 4, !"nvvm-reflect-ftz", i32 1}
+"""
+"""Functions of libdevice ask for this flag; LLVM adds it to those that the module has."""
 
 
 def make_ttir(module: Op, facts: dict[str, Any], device: Device) -> Op:
@@ -62,9 +70,11 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     """The stage `llir`: TTGIR → LLVM IR, which begins with what a launch has to know; the module is consumed.
 
     Raises:
+        ValueError: the module, which was given as text, is for another device.
         Unsupported: an op has no lowering.
         OutOfResources: a program needs more shared memory than the device gives it.
     """
+    _check_target(module, device)
     _run(module, _placing(device.capability), facts)
     target = Target(
         capability=device.capability,
@@ -77,9 +87,22 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     facts.update(lowered.facts)
     facts["entry"] = facts["name"]
     facts["shared"] = max(facts["shared"], options.min_shared_mem or 0)
+    facts["tmem_size"] = _number(module, "ttg.tensor_memory_size")
+    facts["cluster_dims"] = [options.num_ctas, 1, 1]
     if facts["shared"] > device.shared_limit:
         raise OutOfResources(facts["shared"], device.shared_limit, "shared memory")
     return launch_facts.text_of("llir", facts) + lowered.text
+
+
+def _check_target(module: Op, device: Device) -> None:
+    given = target_of(module)
+    if given != f"cuda:{device.capability}":
+        raise ValueError(f"the module is for {given or 'no device'}, and the target is cuda:{device.capability}")
+
+
+def _number(module: Op, name: str) -> int:
+    value = module.attributes.get(name)
+    return int(value.value) if isinstance(value, Number) else 0
 
 
 def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Device) -> str:
@@ -93,6 +116,7 @@ def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Dev
     libraries = [path for name, path in options.extern_libs if name != "libdevice"]
     if LIBDEVICE_PREFIX in text:
         libraries.append(dict(options.extern_libs).get("libdevice") or find_libdevice(device.capability))
+        text += FLUSHES_DENORMALS if options.enable_reflect_ftz else ""
     features = f"+ptx{_ptx_version(options, device)}"
     raw = nvptx.emit_ptx(text, device.llvm_cpu, features, libraries=libraries)
     ptx = ptx_text.finish(raw, keeps_debugging=options.debug_info == "variables")
@@ -135,14 +159,22 @@ def _placing(capability: int) -> tuple[Pass, ...]:
     """What gives shared memory its places; barriers depend on which buffers lie in one place."""
     scratch = scratch_bytes_on(capability)
     return (
+        Pass("allocate_global_scratch", allocate_global_scratch),
         Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
+        Pass("allocate_tensor_memory", allocate_tensor_memory),
         Pass("membar", partial(membar, scratch=scratch)),
     )
 
 
 def _run(module: Op, passes: Sequence[Pass], facts: dict[str, Any]) -> None:
-    """Run passes, and print the module after each one where a knob asks for it."""
-    run_passes(module, passes, dump=_dump if knobs.tilewright.ir_dump in ("1", facts.get("name")) else None)
+    """Run passes, and print the module after each one where a knob asks for it.
+
+    Then the module is verified after each pass, too; otherwise once, since that is a fifth of the work.
+    """
+    shows = knobs.tilewright.ir_dump in ("1", facts.get("name"))
+    run_passes(module, passes, verify=shows, dump=_dump if shows else None)
+    if not shows:
+        verify_after(module, f"one up to {passes[-1].name} (MLIR_ENABLE_DUMP=1 tells which)")
 
 
 def _dump(name: str, module: Op) -> None:
