@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -161,6 +162,29 @@ def launching() -> Iterator[dict[str, Any]]:
         yield from launch_row("launch, 4 arguments, torch tensors", functions, 0.5e-6)
 
 
+def on_fake_gpu() -> Iterator[dict[str, Any]]:
+    """A launch on a GPU by a driver that does nothing: that of the tests."""
+    sys.path.insert(0, str(EXAMPLES.parent / "tests" / "drivers" / "cuda"))
+    fake_driver = importlib.import_module("fake_driver")
+    with tempfile.TemporaryDirectory() as folder:
+        fake = fake_driver.FakeDriver(Path(folder))
+        os.environ["TRITON_LIBCUDA_PATH"] = folder
+        from tilewright import cuda
+
+        x = cuda.empty(1024)
+        scope = {"eight": eight, "x": x}
+        launch = "eight[(1,)](x, x, x, 1000, 77, 3, 0.5, 2.0)"
+        exec(launch, scope)
+        assert len(fake.launches()) == 1, "the launch goes to the fake driver"
+        fake.state.quiet = 1
+        yield from launch_row("launch, 8 arguments, fake GPU", {"ours": repeated(launch, scope)}, 0.5e-6)
+
+
+@tw.jit
+def eight(a, b, c, n, m, k, scale, bias):
+    tl.store(a, tl.load(b) * scale + tl.load(c) * bias + n * m + k)
+
+
 @tw.jit
 def wide(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s):  # noqa: E741 - 19 names
     tl.store(a, g)
@@ -221,6 +245,7 @@ def rows() -> Iterator[tuple[str, Callable[[], Iterator[dict[str, Any]]]]]:
         yield f"compile {name}, front end and passes", lambda name=name: compiling(name)  # type: ignore[misc]
     yield "first launch from the disk cache", loading
     yield "launch, arguments", launching
+    yield "launch, fake GPU", on_fake_gpu
     yield "launch, beside Triton", beside_triton
 
 

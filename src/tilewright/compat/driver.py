@@ -1,85 +1,34 @@
 """`triton.runtime.driver`: the machine that kernels run on, as programs for Triton ask for it.
 
-    driver.active.get_active_torch_device()        # device(type='cpu')
+    driver.active.get_active_torch_device()        # device(type='cpu'), or 'cuda:0' where torch has GPUs
     driver.active.get_current_target()             # GPUTarget(backend='cpu', arch='x86_64', warp_size=0)
 
-Nothing in Tilewright goes through here. Where a program divides by a figure that only GPUs have, it is not zero.
+Launches do not go through here: they run where their arguments are. Where a program divides by a figure that only GPUs
+have, it is not zero.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.backends.nvidia.backend import NvidiaBackend
+from tilewright.compat.cuda_driver import CudaDriver
+from tilewright.compat.driver_base import Benchmarker, DriverBase
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.unavailable import unavailable
+from tilewright.runtime import devices
 from tilewright.runtime.testing.measure import do_bench
-
-Benchmarker = Callable[..., Any]
-"""A function that measures a call."""
+from tilewright.support import knobs
 
 BENCHMARK_CACHE_BYTES = 256 << 20
 """Writing this much leaves nothing else in the caches."""
 REGISTERS = 65536
 LEAST_TILE_BYTES = 256 << 10
-
-
-class DriverBase(ABC):
-    """What a program may ask of a machine."""
-
-    @classmethod
-    @abstractmethod
-    def is_active(cls) -> bool:
-        """Whether there is such a machine."""
-
-    @abstractmethod
-    def map_python_to_cpp_type(self, ty: str) -> str:
-        """The C type of an argument whose type in signatures is `ty`."""
-
-    @abstractmethod
-    def get_current_target(self) -> Any:
-        """What kernels are compiled for."""
-
-    @abstractmethod
-    def get_active_torch_device(self) -> Any:
-        """Where torch should put tensors."""
-
-    @abstractmethod
-    def get_benchmarker(self) -> Benchmarker:
-        """The function that measures a call."""
-
-
-class GPUDriver(DriverBase):
-    """A GPU, for back ends that other packages bring along."""
-
-    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int | None) -> Any:
-        """Zeroed memory that a profiler inside kernels writes to, ordered behind the work of a stream.
-
-        Args:
-            size: bytes.
-            alignment: torch's memory is aligned well enough.
-            stream: the handle of the stream, 0 for the default one; None: no order is needed.
-        """
-        library, device = torch(), self.get_active_torch_device()
-        if stream is None:
-            return library.zeros(size, dtype=library.int8, device=device)
-        streams = self.get_device_interface()
-        chosen = streams.ExternalStream(stream, device=device) if stream else streams.default_stream(device)
-        with streams.stream(chosen):
-            scratch = library.zeros(size, dtype=library.int8, device=device)
-        if stream:
-            scratch.record_stream(chosen)
-        return scratch
-
-    def get_device_interface(self) -> Any:
-        """torch's module for this kind of device."""
-        return torch().cuda
 
 
 class CpuUtilities:
@@ -164,7 +113,7 @@ class Backend:
     driver: type[DriverBase]
 
 
-INSTALLED = {"cpu": Backend("cpu", CpuBackend, CpuDriver)}
+INSTALLED = {"cpu": Backend("cpu", CpuBackend, CpuDriver), "nvidia": Backend("nvidia", NvidiaBackend, CudaDriver)}
 """The back ends that are always there, by name."""
 
 
@@ -177,9 +126,14 @@ class DriverConfig:
 
     @property
     def default(self) -> DriverBase:
-        """The driver of this machine."""
+        """The driver of this machine.
+
+        Raises:
+            RuntimeError: TRITON_DEFAULT_BACKEND names no driver, or one that is not active.
+        """
         if self._default is None:
-            self._default = CpuDriver()
+            named = knobs.tilewright.default_backend
+            self._default = _driver(named) if named else CudaDriver() if CudaDriver.is_active() else CpuDriver()
         return self._default
 
     @property
@@ -190,33 +144,46 @@ class DriverConfig:
         return self._active
 
     def set_active(self, driver: DriverBase) -> None:
-        """Show programs another driver; kernels run on the CPU all the same."""
+        """Show programs another driver; kernels run where their arguments are all the same."""
         self._active = driver
 
     def reset_active(self) -> None:
-        """Back to the default."""
+        """Back to the default; kernels run where their arguments are."""
+        devices.choose(devices.BY_ARGUMENTS)
         self._active = self.default
 
     def set_active_to_cpu(self) -> None:
-        """Back to the CPU."""
+        """The CPU; kernels run there, and refuse arrays on GPUs."""
+        devices.choose(devices.CPU)
         self._active = CpuDriver()
 
     def set_active_to_gpu(self) -> str:
-        """There is none.
+        """The GPU; kernels run there, and refuse arrays on the CPU. Gives its kind, `cuda`.
 
         Raises:
-            RuntimeError: always.
+            RuntimeError: there is none.
         """
-        raise RuntimeError("there is no active GPU driver")
+        self._active = _driver("cuda")
+        devices.choose(devices.GPU)
+        return "cuda"
 
     def get_active_gpus(self) -> list[str]:
-        """None."""
-        return []
+        """The kinds of GPUs that there are."""
+        return ["cuda"] if CudaDriver.is_active() else []
+
+
+def _driver(name: str) -> DriverBase:
+    """An active driver, by its name."""
+    found = {"cpu": CpuDriver, "cuda": CudaDriver}.get(name)
+    if found is None or not found.is_active():
+        raise RuntimeError(f"there is no active driver for {name!r}")
+    return found()
 
 
 def get_device_key() -> str:
-    """What stands for the CPU in `JITFunction.device_caches`."""
-    return "cpu:0"
+    """What stands for the current device in `JITFunction.device_caches`."""
+    device = devices.chosen_device()
+    return "cpu:0" if device is None else device.name
 
 
 def _cores() -> int:

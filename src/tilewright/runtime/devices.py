@@ -3,7 +3,7 @@
     add[grid](numpy_array, …)                           this CPU
     add[grid](cuda_tensor, …)                           the GPU that the tensor is on
     with using(device): add[grid](numpy_array, …)       that device, for example a simulated GPU
-    choose(device), choose(CPU), choose(BY_ARGUMENTS)   from now on, in the whole process
+    choose(GPU), choose(CPU), choose(BY_ARGUMENTS)      from now on, in the whole process
 
 A `Device` is a machine other than this CPU; who wants to add a kind of them writes a subclass. The CPU is None
 everywhere, so that its launches do not come here at all once their kernel is known.
@@ -105,6 +105,8 @@ class _Rule:
 
 BY_ARGUMENTS: Final = _Rule("BY_ARGUMENTS")
 CPU: Final = _Rule("CPU")
+GPU: Final = _Rule("GPU")
+"""The GPU that arrays are on, the current one where there are none; arrays on the CPU are refused."""
 Choice = Device | _Rule
 
 
@@ -160,9 +162,21 @@ def chosen() -> Choice:
 
 
 def chosen_device() -> Device | None:
-    """The device that the program said, if it said one."""
+    """The device that the program said, if it said one.
+
+    Raises:
+        CudaError: it said GPU, and there is none.
+    """
     choice = chosen()
+    if choice is GPU:
+        return _gpu()
     return choice if isinstance(choice, Device) else None
+
+
+def _gpu(view: ArrayView | None = None) -> Device:
+    """The GPU that an array is on, or the current one."""
+    found: Device = late.cuda_device() if view is None else late.cuda_device_of(view)
+    return found
 
 
 def device_for(arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
@@ -177,11 +191,14 @@ def device_for(arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
     """
     arrays = tuple(arrays)
     choice, reason = chosen(), ""
-    if choice is BY_ARGUMENTS:
+    if choice in (BY_ARGUMENTS, GPU):
         on_gpu = next((named for named in arrays if named[1].memory.startswith(CUDA_MEMORY)), None)
-        if on_gpu is None:
+        if on_gpu is not None:
+            choice, reason = _gpu(on_gpu[1]), f", where argument {on_gpu[0]!r} is"
+        elif choice is BY_ARGUMENTS:
             return None
-        choice, reason = late.cuda_device_of(on_gpu[1]), f", where argument {on_gpu[0]!r} is"
+        else:
+            choice = _gpu()
     if not isinstance(choice, Device):
         check_on_cpu(arrays)
         return None
@@ -199,7 +216,7 @@ def device_of(target: GPUTarget, arrays: Iterable[tuple[str, ArrayView]]) -> Dev
     device = choice if isinstance(choice, Device) and choice.target.backend == target.backend else None
     if device is None and target.backend == CUDA_MEMORY:
         on_gpu = next((view for _, view in arrays if view.memory.startswith(CUDA_MEMORY)), None)
-        device = late.cuda_device() if on_gpu is None else late.cuda_device_of(on_gpu)
+        device = _gpu(on_gpu)
     if device is not None:
         check(device, arrays, "")
     return device

@@ -5,7 +5,8 @@ A process whose kernels all come from the disk cache, and neither print nor asse
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -61,6 +62,21 @@ def cuda_device_of(view: ArrayView) -> Any:
     from tilewright.runtime.drivers.cuda.device import device_of
 
     return device_of(view)
+
+
+def busy_gpu() -> Any:
+    """The current GPU, if this process has used one: see `drivers.cuda.device.is_in_use`; else None."""
+    ours, torch = sys.modules.get(f"{__package__}.drivers.cuda.device"), sys.modules.get("torch")
+    if (ours is not None and ours.is_in_use()) or (torch is not None and torch.cuda.is_initialized()):
+        return cuda_device()
+    return None
+
+
+def gpu_times(gpu: Any, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
+    """How long runs take on a GPU; see `drivers.cuda.timing.milliseconds`."""
+    from tilewright.runtime.drivers.cuda.timing import milliseconds
+
+    return milliseconds(gpu, fn, count, before)
 
 
 def cuda_error(function: str, code: int) -> Exception:

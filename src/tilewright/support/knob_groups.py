@@ -249,6 +249,11 @@ class tilewright_knobs(base_knobs):
         "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
     )
     cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
+    default_backend = env_str(
+        "TRITON_DEFAULT_BACKEND",
+        "",
+        "`cpu` or `cuda`: what `driver.active` is; by default a GPU where torch has one, else the CPU",
+    )
     sanitize = env_str(
         "TILEWRIGHT_SANITIZE", "", "what kernels check while they run: `bounds,races,uninit`, or some of them"
     )

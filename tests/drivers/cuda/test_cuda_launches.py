@@ -132,11 +132,11 @@ def test_each_gpu_has_its_own_context_and_code(fake: FakeDriver) -> None:
 
 
 def test_large_shared_memory_is_asked_for_once(fake: FakeDriver) -> None:
-    a = cuda.zeros((4, 128, 128), np.float16)
-    out = cuda.zeros((128, 128))
+    a = cuda.zeros((4, 64, 64), np.float16)
+    out = cuda.zeros((64, 64))
     kernel = None
     for _ in range(2):
-        kernel = product[(1,)](a, a, out, 4, SIZE=128, num_warps=8, num_stages=3)
+        kernel = product[(1,)](a, a, out, 4, SIZE=64, num_stages=5)
     assert kernel is not None
     assert kernel.metadata.shared > structs.UNLIMITED_SHARED
     handle = kernel.function

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
+from tilewright.runtime import late
+
 _NS_PER_MS = 1_000_000
 _FIRST_RUNS = 5
 """Runs from which the duration of one is estimated."""
@@ -35,8 +37,8 @@ def do_bench(
 ) -> Any:
     """How long `fn` takes on this machine, in milliseconds.
 
-    Caches are not flushed between the runs: arrays that fit into them are found there, as in NumPy's and PyTorch's own
-    benchmarks on CPUs.
+    On a CPU, caches are not flushed between the runs: arrays that fit into them are found there, as in NumPy's and
+    PyTorch's own benchmarks. In a process that uses a GPU, the GPU's clock counts, and its caches are flushed.
 
     Args:
         fn: what to measure.
@@ -53,23 +55,36 @@ def do_bench(
     if return_mode not in SUMMARIES:
         raise ValueError(f"return_mode is one of {', '.join(SUMMARIES)}, not {return_mode!r}")
     fn()
-    estimate = max(min(timed(fn) for _ in range(_FIRST_RUNS)), 1e-4)
     tensors = list(grad_to_none or ())
-    for _ in range(max(1, int(warmup / estimate))):
-        fn()
-    times = []
-    for _ in range(max(1, int(rep / estimate))):
+
+    def drop_gradients() -> None:
         for tensor in tensors:
             tensor.grad = None
-        times.append(timed(fn))
+
+    estimate = max(min(times_of(fn, _FIRST_RUNS)), 1e-4)
+    for _ in range(max(1, int(warmup / estimate))):
+        fn()
+    times = times_of(fn, max(1, int(rep / estimate)), drop_gradients)
     return summary(times, quantiles, return_mode)
+
+
+def times_of(fn: Callable[[], Any], count: int, before: Callable[[], None] = lambda: None) -> list[float]:
+    """Milliseconds of so many runs; `before` is called before each, and not measured."""
+    gpu = late.busy_gpu()
+    if gpu is not None:
+        return late.gpu_times(gpu, fn, count, before)
+    times = []
+    for _ in range(count):
+        before()
+        start = perf_counter_ns()
+        fn()
+        times.append((perf_counter_ns() - start) / _NS_PER_MS)
+    return times
 
 
 def timed(fn: Callable[[], Any]) -> float:
     """Milliseconds of one run."""
-    start = perf_counter_ns()
-    fn()
-    return (perf_counter_ns() - start) / _NS_PER_MS
+    return times_of(fn, 1)[0]
 
 
 def summary(times: Sequence[float], quantiles: Sequence[float] | None, return_mode: str = "mean") -> Any:

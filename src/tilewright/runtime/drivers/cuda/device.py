@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from ctypes import c_int, c_uint64
-from functools import cache
 from typing import Any
 
 from tilewright.backends.base import GPUTarget
@@ -19,7 +18,7 @@ from tilewright.runtime.devices import Device, Figures
 from tilewright.runtime.drivers.cpu.launcher import Specialization
 from tilewright.runtime.drivers.cuda import launching, streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Gpu
-from tilewright.runtime.drivers.cuda.library import CudaDriver, cuda_driver
+from tilewright.runtime.drivers.cuda.library import CudaDriver, cuda_driver, open_driver
 from tilewright.runtime.drivers.cuda.loading import load
 
 
@@ -75,9 +74,13 @@ def device_count() -> int:
     return cuda_driver().get("cuDeviceGetCount", c_int)
 
 
-@cache
-def _device(driver: CudaDriver, ordinal: int) -> CudaDevice:
-    return CudaDevice(driver, ordinal)
+_devices: dict[tuple[CudaDriver, int], CudaDevice] = {}
+
+
+def is_in_use() -> bool:
+    """Has this process used the memory of a GPU or launched there, apart from what torch does?"""
+    driver = open_driver()
+    return any(device.is_in_use() for (opened, _), device in _devices.items() if opened is driver)
 
 
 def cuda_device(ordinal: int | None = None) -> CudaDevice:
@@ -86,7 +89,9 @@ def cuda_device(ordinal: int | None = None) -> CudaDevice:
     Raises:
         CudaError: there is no driver, or no such GPU.
     """
-    return _device(cuda_driver(), streams.current_device() if ordinal is None else ordinal)
+    key = cuda_driver(), streams.current_device() if ordinal is None else ordinal
+    found = _devices.get(key)
+    return _devices.setdefault(key, CudaDevice(*key)) if found is None else found
 
 
 def device_of(view: ArrayView) -> CudaDevice:

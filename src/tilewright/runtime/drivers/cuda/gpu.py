@@ -63,6 +63,10 @@ class Gpu:
         """Its primary context, held from the first use to the end of the process."""
         return self.driver.get("cuDevicePrimaryCtxRetain", c_void_p, self.handle)
 
+    def is_in_use(self) -> bool:
+        """Has this process its context?"""
+        return "context" in vars(self)
+
     def attribute(self, number: int) -> int:
         """A fact that `CUdevice_attribute` numbers."""
         return self.driver.get("cuDeviceGetAttribute", c_int, number, self.handle)
@@ -128,3 +132,41 @@ class Block:
         if getattr(self, "address", 0) and not sys.is_finalizing():
             with self._gpu.current() as driver:
                 driver.function("cuMemFree_v2")(self.address)
+
+
+def set_printf_memory(gpu: Gpu, size: int) -> None:
+    """How many bytes kernels may print before somebody waits for them.
+
+    Raises:
+        ValueError: it is negative.
+        CudaError: kernels have printed already, and it is another size.
+    """
+    if size < 0:
+        raise ValueError(f"{size} is less than no bytes")
+    with gpu.current() as driver:
+        if driver.get("cuCtxGetLimit", c_size_t, structs.PRINTF_FIFO) != size:
+            driver.call("cuCtxSetLimit", structs.PRINTF_FIFO, size)
+
+
+def maximal_clusters(gpu: Gpu, function: int, shared: int, programs: int) -> int:
+    """How many clusters of programs run at a time.
+
+    Args:
+        gpu: where.
+        function: the handle of a loaded kernel, whose programs have 128 threads.
+        shared: bytes of dynamic shared memory of each program.
+        programs: in a cluster.
+    """
+    attribute = structs.LaunchAttribute(id=structs.ATTRIBUTE_CLUSTER)
+    attribute.value[:3] = programs, 1, 1
+    config = structs.LaunchConfig(
+        grid=(programs, 1, 1),
+        block=(4 * structs.WARP, 1, 1),
+        shared=shared,
+        attributes=ctypes.addressof(attribute),
+        attribute_count=1,
+    )
+    with gpu.current() as driver:
+        driver.call("cuFuncSetAttribute", function, structs.DYNAMIC_SHARED, shared)
+        driver.call("cuFuncSetAttribute", function, structs.LARGE_CLUSTERS, 1)
+        return driver.get("cuOccupancyMaxActiveClusters", c_int, function, ctypes.addressof(config))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,15 @@ class CudaDriver:
         return CudaError(name, code, *words)
 
 
-@cache
+_drivers: dict[str | None, CudaDriver] = {}
+"""Those that were opened, by what TRITON_LIBCUDA_PATH said."""
+
+
+def open_driver() -> CudaDriver | None:
+    """The driver, if this process has used it."""
+    return _drivers.get(knobs.nvidia.libcuda_path)
+
+
 def _opened(folder: str | None) -> CudaDriver:
     tried = list(_places(folder))
     for place in tried:
@@ -159,7 +166,11 @@ def cuda_driver() -> CudaDriver:
         MissingDriverError: it is not installed.
         CudaError: it finds no GPU, or does not work.
     """
-    return _opened(knobs.nvidia.libcuda_path)
+    driver = open_driver()
+    if driver is None:
+        folder = knobs.nvidia.libcuda_path
+        driver = _drivers.setdefault(folder, _opened(folder))
+    return driver
 
 
 def _places(folder: str | None) -> Iterator[str]:

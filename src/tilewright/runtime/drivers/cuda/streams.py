@@ -28,11 +28,16 @@ class _Thread(local):
 _thread = _Thread()
 
 
-def torch_with_gpus() -> Any:
-    """The module torch, if the program has imported it and it has GPUs; else None."""
+def imported_torch() -> Any:
+    """The module torch, if the program has imported it; else None."""
     torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    return torch if cuda is not None and cuda.is_available() else None
+    return torch if hasattr(torch, "cuda") else None
+
+
+def torch_with_gpus() -> Any:
+    """The module torch, if the program has imported it and it has GPUs of NVIDIA; else None."""
+    torch = imported_torch()
+    return torch if torch is not None and torch.cuda.is_available() and torch.version.hip is None else None
 
 
 def current_device() -> int:
