@@ -248,3 +248,33 @@ def test_text_for_another_device(tmp_path: Path) -> None:
     path.write_text(str(compiled().asm["ttgir"]))
     with pytest.raises(ValueError, match="the module is for cuda:90, and the target is cuda:80"):
         compile(path, target=GPUTarget("cuda", 80, 32))
+
+
+def test_text_in_the_place_of_a_stage(tmp_path: Path) -> None:
+    path = tmp_path / "add.ptx"
+    path.write_text(str(compiled().asm["ptx"]).replace("add.f32", "sub.f32"))
+    kernel = compiled(ir_override=os.fspath(path))
+    assert "sub.f32" in str(kernel.asm["ptx"])
+    assert "fadd" in str(kernel.asm["llir"])
+
+
+@needs_ptxas
+def test_knobs_of_the_assembler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    before = compiled()
+    monkeypatch.setenv("DISABLE_PTXAS_OPT", "1")
+    monkeypatch.setenv("TRITON_DUMP_PTXAS_LOG", "1")
+    monkeypatch.setenv("NVPTX_ENABLE_DUMP", "1")
+    after = compiled()
+    assert len(after.kernel) > len(before.kernel)
+    printed = capsys.readouterr().out
+    assert "NVPTX Dump" in printed
+    assert "registers" in printed
+
+
+def test_passes_are_printed_on_request(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MLIR_ENABLE_DUMP", "add")
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    compiled()
+    printed = capfd.readouterr().err
+    for name in ("combine", "coalesce", "membar"):
+        assert f"IR Dump After {name} //" in printed

@@ -40,7 +40,7 @@ def part_of_library(path: str, names: frozenset[str], cpu: str, features: str) -
     manager = llvm.create_new_module_pass_manager()
     manager.add_global_dead_code_eliminate_pass()
     manager.run(module, pass_builder(cpu, features))
-    return module.as_bitcode()
+    return bytes(module.as_bitcode())
 
 
 def link(module, path: str, cpu: str, features: str) -> None:  # type: ignore[no-untyped-def]

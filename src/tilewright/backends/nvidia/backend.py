@@ -59,8 +59,9 @@ class NvidiaBackend(BaseBackend):
         return target.backend == "cuda"
 
     def hash(self) -> str:
-        """The device, and which assembler there is."""
-        return f"cuda:{self.device.capability}/{_file_identity(self.ptxas)}"
+        """The device, which assembler there is, and whether it may optimise."""
+        optimizes = "" if knobs.nvidia.disable_ptxas_opt else "/optimized"
+        return f"cuda:{self.device.capability}/{_file_identity(self.ptxas)}{optimizes}"
 
     def parse_options(self, options: Mapping[str, Any]) -> CudaOptions:
         """See `options.parse_options`."""
