@@ -19,10 +19,15 @@ from itertools import pairwise
 
 from tilewright.frontends.errors import BranchTypeMismatch, ChoiceTypeMismatch, ReturnTypeMismatch
 from tilewright.semantics.errors import (
+    AxisOutOfRange,
+    BadIndex,
+    BlockTooNarrow,
     ExtentNotPowerOfTwo,
     MixedSigns,
+    NoSuchProgramAxis,
     RangeNotPowerOfTwo,
     ResultUnused,
+    SameAxisTwice,
     ScaleFactorsDiffer,
     StoreToConst,
     TooManyImpreciseSums,
@@ -32,13 +37,18 @@ from tilewright.support.diagnostics import CompilationError, Diagnostic, Semanti
 from tilewright.support.source import Span, source_line, source_text
 
 SENTENCES: dict[type[Diagnostic], str] = {
+    AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
+    BadIndex: "unsupported tensor index: {index}",
+    BlockTooNarrow: "Descriptor block shape must have at least {least} bytes in the last dimension, and has {size}",
     BranchTypeMismatch: "Mismatched type for {name}: {then} if the condition holds, {orelse} otherwise",
     ChoiceTypeMismatch: "Ternary expression with dynamic condition has inconsistent types: {then} and {orelse}",
     ExtentNotPowerOfTwo: "Shape element {axis} must be a power of 2",
     MixedSigns: "Cannot use / or % on {left} and {right} because they have different signedness",
+    NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",
     RangeNotPowerOfTwo: "arange's range must be a power of 2",
     ResultUnused: "The result of {function} is not being used. {advice}",
     ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
+    SameAxisTwice: "duplicate axes, normalized axes = {positions}",
     ScaleFactorsDiffer: "Operands must have the same scale factor; (lhs: {left} vs rhs: {right})",
     StoreToConst: "Cannot store to a constant pointer",
     TooManyImpreciseSums: TooManyImpreciseSums.title,

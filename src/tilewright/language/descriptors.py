@@ -14,12 +14,15 @@ from typing import Any
 from tilewright.language import memory, operations, shaping
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import unwrap, unwrap_all
-from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.errors import BadArgument, BlockTooNarrow
 from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tensor_descriptors import engine_moves, load_block, make_descriptor, store_block
 from tilewright.semantics.types import block_type, dtype, int64
 from tilewright.support.diagnostics import SemanticError
+
+LEAST_ROW = 16
+"""Bytes that a row of a descriptor's block has at least, on every target: so kernels stay portable."""
 
 
 class tensor_descriptor:  # noqa: N801 - Triton's name
@@ -158,7 +161,11 @@ def make_tensor_descriptor(
         raise SemanticError(
             BadArgument("make_tensor_descriptor", "padding_option", padding, ", ".join(map(repr, PADDINGS)))
         )
-    return _descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
+    made = _descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
+    extent, width = made.block_shape[-1], made.dtype.primitive_bitwidth
+    if extent * width < 8 * LEAST_ROW:
+        raise SemanticError(BlockTooNarrow(LEAST_ROW, extent, made.dtype, extent * width // 8))
+    return made
 
 
 def _descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding: str) -> tensor_descriptor:

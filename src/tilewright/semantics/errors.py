@@ -218,6 +218,34 @@ class BadArgument(Diagnostic):
     expected: str
 
 
+class SameAxisTwice(Diagnostic):
+    """Positions for new axes that do not differ."""
+
+    title = "an axis cannot be inserted twice at one position"
+    label = "the positions are {positions}"
+    positions: list[int]
+
+
+class NoSuchProgramAxis(Diagnostic):
+    """An axis that grids do not have."""
+
+    title = "a grid has no axis {axis}"
+    label = "expected 0, 1 or 2"
+    axis: int
+
+
+class BlockTooNarrow(Diagnostic):
+    """A descriptor whose blocks have too few bytes in a row."""
+
+    title = "rows of a descriptor's block must have at least {least} bytes"
+    label = "{extent} elements of {dtype} have {size}"
+    help = "make the last extent of the block larger"
+    least: int
+    extent: int
+    dtype: Any
+    size: int
+
+
 class AxisOutOfRange(Diagnostic):
     """An axis that the tile does not have."""
 

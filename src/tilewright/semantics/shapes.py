@@ -24,8 +24,10 @@ from tilewright.semantics.errors import (
     BadIndex,
     BadPermutation,
     MustBeConstant,
+    NoSuchProgramAxis,
     NumelDiffers,
     RangeNotPowerOfTwo,
+    SameAxisTwice,
     ShapesDiffer,
 )
 from tilewright.semantics.numbers import number_as
@@ -82,7 +84,7 @@ def num_programs(axis: Any) -> Tile:
 def _grid_axis(axis: Any) -> Keyword:
     position = constant_int(axis, "axis")
     if not 0 <= position <= 2:
-        raise SemanticError(BadArgument("program_id", "axis", position, "0, 1 or 2"))
+        raise SemanticError(NoSuchProgramAxis(position))
     return AXES[position]
 
 
@@ -140,7 +142,7 @@ def expand(value: Any, axis: Any) -> Tile:
     rank = len(tile.type.shape) + len(places)
     positions = sorted(checked_axis(place, rank) for place in places)
     if len(set(positions)) != len(positions):
-        raise SemanticError(BadArgument("expand_dims", "axis", places, "positions that differ"))
+        raise SemanticError(SameAxisTwice(positions))
     for position in positions:
         tile = expand_dims(tile, position)
     return tile
@@ -229,7 +231,7 @@ def gather(source: Tile, index: Tile, axis: Any) -> Tile:
 
 
 def index_tile(tile: Tile, keys: Any) -> Tile:
-    """`tile[keys]`, where every key is `:` or None."""
+    """`tile[keys]`, where every key is `:` or None; as in Triton, a `:` for which there is no axis changes nothing."""
     items: Sequence[Any] = keys if isinstance(keys, tuple) else (keys,)
     for axis, key in enumerate(items):
         item = unwrap(key)
@@ -237,6 +239,4 @@ def index_tile(tile: Tile, keys: Any) -> Tile:
             tile = expand_dims(tile, axis)
         elif not (isinstance(item, slice) and item == slice(None)):
             raise SemanticError(BadIndex(str(item)))
-        elif axis >= len(tile.type.shape):
-            raise SemanticError(AxisOutOfRange(axis, len(tile.type.shape)))
     return tile
