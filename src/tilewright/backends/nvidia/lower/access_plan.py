@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from tilewright.backends.nvidia.lower.address import Place
+from tilewright.backends.nvidia.lower.address import Place, place_of
 from tilewright.layouts.linear_layout import Columns, LinearLayout, log2
 from tilewright.layouts.memory_access import vector_at
 
@@ -66,12 +66,14 @@ class Plan(NamedTuple):
         place: in bytes, where each thread's address is.
         moves: the instructions.
         same: per register the one that has its element and is moved.
+        block: in which block of the cluster the address is; None: in each thread's own one.
     """
 
     unit: Unit
     place: Place
     moves: tuple[Move, ...]
     same: tuple[int, ...]
+    block: Place | None = None
 
 
 @cache
@@ -86,7 +88,7 @@ def plan_of(
     """The first of `units` that can move the tile; vectors always can.
 
     Args:
-        offsets: from register, lane and warp to the offset in the buffer, in elements.
+        offsets: from register, lane, warp and block to the offset in the buffer, in elements, and perhaps its block.
         bits: of one element in memory.
         units: what may be used, the best first.
         most: elements of a vector.
@@ -94,11 +96,19 @@ def plan_of(
     """
     moved = LinearLayout({name: offsets.columns.get(name, ()) for name in ("register", *THREAD)}, offsets.outs)
     steps = moved.sublayout(moved.ins, ("offset",))
+    if crosses_blocks(moved):
+        block = place_of(moved, moved.out_names.index("block"))
+        return _vectors(moved, bits, most, in_order)._replace(block=block)
     for unit in units:
         found = _vectors(steps, bits, most, in_order) if unit is Unit.VECTOR else _matrices(steps, bits, unit)
         if found is not None:
             return found
     return _vectors(steps, bits, most, in_order)
+
+
+def crosses_blocks(offsets: LinearLayout) -> bool:
+    """Whether a block finds elements in the memory of another one."""
+    return "block" in offsets.out_names and not offsets.is_trivial_over(("block",))
 
 
 def copies(steps: LinearLayout) -> tuple[int, ...]:
@@ -114,6 +124,7 @@ def _used_bits(steps: LinearLayout) -> list[int]:
 
 
 def _bytes(steps: LinearLayout, bits: int, **others: Sequence[int]) -> Place:
+    steps = steps.sublayout(steps.ins, ("offset",))
     columns = {**steps.columns, **{name: tuple(own) for name, own in others.items()}}
     return Place({name: tuple(column * bits // 8 for column in own) for name, own in columns.items()})
 

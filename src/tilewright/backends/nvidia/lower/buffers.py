@@ -22,6 +22,7 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     BYTE,
     Bytes,
     address,
+    cluster_barrier,
     load_tile,
     memory_bits,
     offset,
@@ -180,16 +181,18 @@ def _alloc(lowerer: Lowerer, op: Op) -> None:
         raise located(NotSupported("a buffer in several pieces", "only AMD's devices need them"), span_of(op.location))
     lowerer.bind_buffer(op.result, SharedBuffer(str(int(at.value))))
     if op.operands:
-        _put(lowerer, op.operands[0], op.result)
+        _put(lowerer, op, op.operands[0], op.result)
 
 
 def _store(lowerer: Lowerer, op: Op) -> None:
-    _put(lowerer, *op.operands)
+    _put(lowerer, op, *op.operands)
 
 
-def _put(lowerer: Lowerer, tile: Value, buffer: Value) -> None:
+def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
     element, type = lowerer.element(tile.type), memdesc(buffer)
     plan = buffer_plan(lowerer, tile, type, stored_units(lowerer.target.capability))
+    if plan.block is not None or has_other_copies(lowerer, tile, type):
+        raise located(NotSupported("a store to shared memory of another block", ""), span_of(op.location))
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
 
 
@@ -197,7 +200,17 @@ def _load(lowerer: Lowerer, op: Op) -> None:
     type = memdesc(op.operands[0])
     plan = buffer_plan(lowerer, op.result, type, loaded_units(lowerer.target.capability))
     where = lowerer.buffer(op.operands[0]).bytes(type)
+    if plan.block is not None:
+        cluster_barrier(lowerer)  # the other blocks have written
     lowerer.bind(op.result, load_tile(lowerer, lowerer.element(op.result.type), plan, where))
+    if plan.block is not None:
+        cluster_barrier(lowerer)  # and may write again
+
+
+def has_other_copies(lowerer: Lowerer, tile: Value, type: MemDescType) -> bool:
+    """Whether other blocks have memory for elements that only this one has in registers."""
+    memory, registers = buffer_layout(type).columns["block"], lowerer.layout(tile).columns["block"]
+    return len(memory) == len(registers) and any(not mine and own for mine, own in zip(memory, registers, strict=True))
 
 
 def loaded_units(capability: int) -> tuple[Unit, ...]:

@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.nvidia.lower.access_plan import WORD, Plan, Unit, plan_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
-from tilewright.backends.nvidia.lower.shared_tiles import Bytes, load_tile, memory_bits, store_tile
+from tilewright.backends.nvidia.lower.shared_tiles import Bytes, cluster_barrier, load_tile, memory_bits, store_tile
 from tilewright.backends.nvidia.lower.shuffle_plan import Parity, ShufflePlan, shuffle_plan
 from tilewright.backends.nvidia.lower.words import Words
 from tilewright.ir.attributes import Number
@@ -273,21 +273,25 @@ def _through_memory(lowerer: Lowerer, op: Op, source: Distributed, result: Distr
     where = Bytes(str(int(at.value)))
     values = lowerer.registers(op.operands[0])
     found: dict[int, str] = {}
+    wait = _wait_for(lowerer, op, plan)
     for index, part in enumerate(plan.parts):
         if index:
-            _wait(lowerer, op)
+            wait()
         store_tile(lowerer, [values[register] for register in part.stored], element, plan.store, where)
-        _wait(lowerer, op)
+        wait()
         found.update(zip(part.loaded, load_tile(lowerer, element, plan.load, where), strict=True))
+    if plan.load.block is not None:
+        wait()  # what follows may write, or end the block
     return [found[register] for register in range(len(found))]
 
 
-def _wait(lowerer: Lowerer, op: Op) -> None:
-    """Until the others have written, or read."""
+def _wait_for(lowerer: Lowerer, op: Op, plan: Conversion) -> Callable[[], None]:
+    """What waits until the others have written, or read."""
+    if plan.load.block is not None:
+        return lambda: cluster_barrier(lowerer)
     if stays_in_warp(op):
-        lowerer.w.call_void("llvm.nvvm.bar.warp.sync", [("i32", ALL_LANES)])
-    else:
-        lowerer.barrier()
+        return lambda: lowerer.w.call_void("llvm.nvvm.bar.warp.sync", [("i32", ALL_LANES)])
+    return lowerer.barrier
 
 
 LOWERINGS: dict[str, Lowering] = {"ttg.convert_layout": convert_layout}

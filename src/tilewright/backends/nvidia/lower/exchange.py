@@ -8,13 +8,20 @@ All operands are written before the one barrier, each to a place of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 from tilewright.analysis.reduction_scratch import exchange_buffer, exchange_elements, in_one_dimension
 from tilewright.backends.nvidia.lower.combine import Row
 from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, store_tile
+from tilewright.backends.nvidia.lower.shared_tiles import (
+    BYTE,
+    Bytes,
+    cluster_barrier,
+    load_tile,
+    memory_bits,
+    store_tile,
+)
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.layouts.linear_layout import LinearLayout
@@ -58,17 +65,21 @@ def exchange(
     columns = list(zip(*rows, strict=True))
     found: list[dict[int, str]] = [{} for _ in elements]
     turns = max(len(plan.parts) for plan in plans)
+    between_blocks = any(plan.load.block is not None for plan in plans)
+    wait = partial(cluster_barrier, lowerer) if between_blocks else lowerer.barrier
     for turn in range(turns):
         if turn:
-            lowerer.barrier()
+            wait()
         active = [index for index, plan in enumerate(plans) if turn < len(plan.parts)]
         for index in active:
             values = [columns[index][register] for register in plans[index].parts[turn].stored]
             store_tile(lowerer, values, elements[index], plans[index].store, places[index])
-        lowerer.barrier()
+        wait()
         for index in active:
             values = load_tile(lowerer, elements[index], plans[index].load, places[index])
             found[index].update(zip(plans[index].parts[turn].loaded, values, strict=True))
+    if between_blocks:
+        wait()  # what follows may write, or end the block
     return [[column[register] for column in found] for register in range(after.in_size("register"))]
 
 

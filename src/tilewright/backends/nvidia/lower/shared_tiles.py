@@ -17,6 +17,7 @@ from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, st
 from tilewright.backends.nvidia.lower.words import Words
 
 BYTE = 8
+CLUSTER_POINTER = "ptr addrspace(7)"
 
 
 class Bytes(NamedTuple):
@@ -93,15 +94,29 @@ def _is_number(value: str) -> bool:
 
 
 def pointer_to(lowerer: Lowerer, plan: Plan, move: Move, where: Bytes) -> str:
-    """The address of one move."""
-    return offset(lowerer, *address(lowerer, plan, move.start, where))
+    """The address of one move; of memory of the cluster if the plan leads to other blocks."""
+    pointer, added = address(lowerer, plan, move.start, where)
+    if plan.block is None:
+        return offset(lowerer, pointer, added)
+    rank, more = lowerer.placed(plan.block, move.start)
+    if more:
+        rank = str(more) if rank == "0" else lowerer.w.emit(f"or disjoint i32 {rank}, {more}")
+    operands = [(SHARED_POINTER, pointer), ("i32", rank)]
+    mapped = lowerer.w.call(CLUSTER_POINTER, "llvm.nvvm.mapa.shared.cluster", operands)
+    return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
+
+
+def cluster_barrier(lowerer: Lowerer) -> None:
+    """All threads of the cluster wait for each other, and see what the others wrote."""
+    for step in ("arrive", "wait"):
+        lowerer.w.call_void(f"llvm.nvvm.barrier.cluster.{step}.aligned", [])
 
 
 # Tiles
 
 
 def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, where: Bytes) -> None:
-    """Write registers to shared memory.
+    """Write registers to shared memory of the own block.
 
     Args:
         lowerer: where code goes.
@@ -110,6 +125,7 @@ def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan
         plan: how.
         where: the buffer.
     """
+    assert plan.block is None, "every block writes its own memory"
     store = _store_vector if plan.unit is Unit.VECTOR else _store_matrices
     for move in plan.moves:
         store(
@@ -145,7 +161,8 @@ def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: P
 def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer: str) -> list[str]:
     w, words = lowerer.w, Words.of(memory_bits(element), count)
     type = vector(words.type, words.number)
-    value = w.emit(f"load {type}, {SHARED_POINTER} {pointer}, align {words.number * words.width // BYTE}")
+    space = SHARED_POINTER if plan.block is None else CLUSTER_POINTER
+    value = w.emit(f"load {type}, {space} {pointer}, align {words.number * words.width // BYTE}")
     parts = [w.extract(type, value, place) for place in range(words.number)] if words.number > 1 else [value]
     return words.unpack(w, element, [w.convert("zext", part, words.type, words.register) for part in parts])
 
