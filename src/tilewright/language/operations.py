@@ -11,8 +11,9 @@ from tilewright.language.tuples import tuple
 from tilewright.semantics import arithmetic, casting, comparison, math, reductions
 from tilewright.semantics import dot as products
 from tilewright.semantics import shapes as shape_semantics
-from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import BadArgument, NotOnThisTarget
+from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.inline_assembly import inline_assembly
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
 
@@ -140,16 +141,27 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
 
 
 def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any) -> Any:
-    """Refused: the assembly text belongs to one GPU.
+    """PTX for each element, or for `pack` at a time; refused where the kernel is not compiled for a GPU.
 
-    Raises:
-        SemanticError: always.
+    Args:
+        asm: the text, with `$0`, `$1`, … for results and operands.
+        constraints: the kinds of registers, as LLVM spells them: `=r,r`.
+        args: tiles and numbers, which broadcast. Elements narrower than 32 bits share registers.
+        dtype: the element type of the result, or a tuple for several.
+        is_pure: the text does nothing but compute its results.
+        pack: how many elements the text takes.
     """
-    raise SemanticError(
-        NotOnThisTarget(
-            "inline_asm_elementwise", "its text is assembly of one machine", "write the operation with tl functions"
-        )
+    kinds = unwrap_all(dtype)
+    several = isinstance(kinds, (builtins.tuple, list))
+    results = inline_assembly(
+        unwrap(asm),
+        unwrap(constraints),
+        unwrap(args),
+        kinds if several else [kinds],
+        pure=bool(unwrap(is_pure)),
+        packed=unwrap(pack),
     )
+    return tuple(results) if several else results[0]
 
 
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:

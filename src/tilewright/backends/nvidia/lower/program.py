@@ -6,9 +6,13 @@ from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, keyword
 from tilewright.ir.core import Op
 
 
+def program_id(lowerer: Lowerer, axis: str) -> str:
+    """The place of this program in the grid along `axis`; the blocks of a cluster are one program."""
+    return lowerer.special(f"{'ctaid' if lowerer.target.num_ctas == 1 else 'clusterid'}.{axis}")
+
+
 def _program_id(lowerer: Lowerer, op: Op) -> None:
-    kind = "ctaid" if lowerer.target.num_ctas == 1 else "clusterid"
-    lowerer.bind(op.result, [lowerer.special(f"{kind}.{keyword(op, 'axis')}")])
+    lowerer.bind(op.result, [program_id(lowerer, keyword(op, "axis"))])
 
 
 def _num_programs(lowerer: Lowerer, op: Op) -> None:
@@ -28,10 +32,6 @@ def _barrier(lowerer: Lowerer, op: Op) -> None:
 
 def _assume(lowerer: Lowerer, op: Op) -> None:
     lowerer.w.call_void("llvm.assume", [("i1", lowerer.scalar(op.operands[0]))])
-
-
-def _nothing(lowerer: Lowerer, op: Op) -> None:
-    """No instruction says this."""
 
 
 LOWERINGS: dict[str, Lowering] = {

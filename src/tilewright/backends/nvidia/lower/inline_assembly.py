@@ -1,0 +1,103 @@
+"""PTX that a program brings along.
+
+    %y = tt.elementwise_inline_asm "add.f16x2 $0, $1, $2;" {constraints = "=r,r,r", packed_element = 2 : i32, …} %a, %b
+
+    %v = call <2 x half> asm "add.f16x2 $0, $1, $2;", "=r,r,r"(<2 x half> %a01, <2 x half> %b01)
+
+`packed_element` elements are computed at once. Those narrower than 32 bits share registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.spelling import vector
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
+from tilewright.backends.nvidia.lower.tiles import registers_of
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
+from tilewright.ir.types import PointerType, Type
+
+REGISTER = 32
+"""Bits of a register that narrower elements share."""
+
+
+def _elementwise(lowerer: Lowerer, op: Op) -> None:
+    number = op.attributes["packed_element"]
+    assert isinstance(number, Number), "packed_element is a number"
+    packed = int(number.value)
+    count = registers_of(lowerer, op.results[0].type)
+    given = [_padded(_spread(lowerer.registers(value), count), packed) for value in op.operands]
+    found: list[list[str]] = [[] for _ in op.results]
+    for first in range(0, count, packed):
+        blocks = [own[first : first + packed] for own in given]
+        for own, values in zip(found, _block(lowerer, op, blocks, packed), strict=True):
+            own += values
+    for result, values in zip(op.results, found, strict=True):
+        lowerer.bind(result, values[:count])
+
+
+def _spread(registers: Sequence[str], count: int) -> list[str]:
+    """A scalar beside tiles is there for every register."""
+    return list(registers) * count if len(registers) == 1 else list(registers)
+
+
+def _padded(registers: list[str], packed: int) -> list[str]:
+    return registers + ["poison"] * (-len(registers) % packed)
+
+
+def _block(lowerer: Lowerer, op: Op, blocks: Sequence[Sequence[str]], packed: int) -> list[list[str]]:
+    """One piece of assembly: per operand its elements; returns those of each result."""
+    operands: list[Typed] = []
+    for value, elements in zip(op.operands, blocks, strict=True):
+        operands += _shared(lowerer, value.type, elements)
+    sizes = [min(max(REGISTER // _bits(result.type), 1), packed) for result in op.results]
+    types = [vector(lowerer.element(result.type), size) for result, size in zip(op.results, sizes, strict=True)]
+    all_types = [type for type, size in zip(types, sizes, strict=True) for _ in range(packed // size)]
+    text, constraints = str(op.attributes["asm_string"]), str(op.attributes["constraints"])
+    effects = op.attributes.get("pure") is not True
+    whole = lowerer.assembly(struct(all_types), text, constraints, operands, effects=effects)
+    parts = iter(lowerer.extract(struct(all_types), whole, len(all_types)))
+    return [
+        [element for _ in range(packed // size) for element in _elements(lowerer, type, next(parts), size)]
+        for type, size in zip(types, sizes, strict=True)
+    ]
+
+
+def _shared(lowerer: Lowerer, type: Type, elements: Sequence[str]) -> list[Typed]:
+    """The elements, as many to a register as fit."""
+    w, element = lowerer.w, lowerer.element(type)
+    size = min(max(REGISTER // _bits(type), 1), len(elements))
+    found = []
+    for first in range(0, len(elements), size):
+        part = elements[first : first + size]
+        packed = part[0]
+        if size > 1:
+            packed = "poison"
+            for index, value in enumerate(part):
+                packed = w.insert(vector(element, size), packed, element, value, index)
+        found.append((vector(element, size), packed))
+    return found
+
+
+def _elements(lowerer: Lowerer, type: str, value: str, size: int) -> list[str]:
+    return [value] if size == 1 else [lowerer.w.extract(type, value, index) for index in range(size)]
+
+
+def _bits(type: Type) -> int:
+    return 64 if isinstance(type.scalar, PointerType) else type.scalar.bits
+
+
+def _scalar(lowerer: Lowerer, op: Op) -> None:
+    types = [lowerer.element(result.type) for result in op.results]
+    operands = [(lowerer.element(value.type), lowerer.scalar(value)) for value in op.operands]
+    text, constraints = str(op.attributes["asm_string"]), str(op.attributes["constraints"])
+    effects = op.attributes.get("pure") is not True
+    whole = lowerer.assembly(struct(types), text, constraints, operands, effects=effects)
+    if types:
+        for result, value in zip(op.results, lowerer.extract(struct(types), whole, len(types)), strict=True):
+            lowerer.bind(result, [value])
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.elementwise_inline_asm": _elementwise, "ttg.inline_asm": _scalar}
