@@ -94,3 +94,11 @@ def test_through_views_loops_and_branches() -> None:
 
 def test_buffers_of_which_nothing_is_known() -> None:
     assert order(fenced(f"%d = {DOT('%u', '%u')}", f", %u: {B}")) == ["fence", "dot"]
+
+
+def test_asynchronous_copies_of_threads_are_stores() -> None:
+    copy = f"ttg.async_copy_global_to_local %p, %v : tensor<64x64x!tt.ptr<f16>, #blocked> -> {B}"
+    view = f"%v = ttg.memdesc_index %a[%one] : {STAGES} -> {B}"
+    body = f"%a = ttg.local_alloc : () -> {STAGES}\n{view}\n%t = {copy}\n%d = {DOT('%v', '%v')}"
+    found = fenced(body, ", %p: tensor<64x64x!tt.ptr<f16>, #blocked>")
+    assert order(found) == ["fence", "dot"]

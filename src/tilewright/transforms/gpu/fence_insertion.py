@@ -20,6 +20,8 @@ from tilewright.ir.types import MemDescType
 
 DOTS = frozenset(("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"))
 FENCE = "ttng.fence_async_shared"
+STORES = frozenset(("ttg.local_store", "ttg.async_copy_global_to_local"))
+"""How threads write to a buffer that was allocated before; also what `cp.async` copies counts as theirs."""
 LOOPS = ("scf.for", "scf.while")
 FIRST_CAPABILITY = 90
 
@@ -106,7 +108,7 @@ def _writers(buffer: Value) -> Iterator[Op]:
 
 def _stores(buffer: Value) -> Iterator[Op]:
     for user in buffer.uses:
-        if user.name == "ttg.local_store":
+        if user.name in STORES:
             yield user
         elif user.name in VIEWS:
             yield from _stores(user.result)
