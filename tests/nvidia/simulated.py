@@ -1,6 +1,6 @@
 """Kernels compiled for NVIDIA's GPUs and run by the simulator of PTX, with all its checks.
 
-    x, out = run(double, (4,), np.arange(512, dtype=np.float32), np.zeros(512, np.float32), 512, capability=90, BLOCK=128)
+    x, out = run(double, (4,), np.arange(512, dtype=np.float32), np.zeros(512, np.float32), 512, BLOCK=128)
 
 Arrays are pointers to copies of them; what is there afterwards is returned, in order. Where NVIDIA's assembler is
 installed it has to accept the code, too.
@@ -89,8 +89,14 @@ def launch(
         shared=made.metadata.shared,
         cluster=(cluster, 1, 1),
         **settings,
-    ).run(memory, [*given, 0, 0])
+    ).run(memory, [*given, _scratch(memory, made, x * cluster * y * z), 0])
     return [memory.copy_out(place, array.shape, array.dtype) for place, array in zip(places, arrays, strict=True)]
+
+
+def _scratch(memory: DeviceMemory, made: CompiledKernel, programs: int) -> int:
+    """Memory for what programs leave there, of which nothing is known; 0 where they want none."""
+    size = made.metadata.global_scratch_size * programs
+    return memory.allocate(size) if size else 0
 
 
 def run_module(module: Op, arrays: Sequence[np.ndarray[Any, Any]], *, capability: int = 80) -> None:

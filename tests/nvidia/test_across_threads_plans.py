@@ -75,7 +75,7 @@ def test_totals_of_a_scan_fit_into_the_scratch_memory_and_have_a_place_each(axis
     below = [mask for run in runs[:level] for mask in run.masks if run.name == "register"]
     rows = [1 << bit for bit in range(len(linear.columns["register"])) if 1 << bit not in below]
     lanes = sum(mask for run in runs[:level] for mask in run.masks if run.name == "lane")
-    memory = ScanMemory(linear, runs[level], lanes, rows)
+    memory = ScanMemory(linear, runs[level], rows, lanes=lanes)
     assert 4 * memory.size <= scan_bytes(layout, shape, axis, [32])
     assert memory.store.is_surjective
     # What is loaded as part w is what warp w has stored.

@@ -91,7 +91,9 @@ def ptx_of(text: str, *, capability: int, warps: int = 4) -> tuple[str, int]:
     """PTX, and the bytes of shared memory."""
     facts: dict[str, Any] = {}
     options, device = parse_options({"num_warps": warps, "debug_info": ""}, capability), find(capability)
-    llir = make_llir(parse_module(text), facts, options, device)
+    module = parse_module(text)
+    module.attributes["ttg.target"] = f"cuda:{capability}"
+    llir = make_llir(module, facts, options, device)
     return make_ptx(llir, facts, options, device), facts["shared"]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.control import write_blocks
+from tilewright.backends.nvidia.lower.global_scratch import scratch_of
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
     SHARED_POINTER,
@@ -82,7 +83,8 @@ def _call(lowerer: Lowerer, op: Op) -> None:
     w, name = lowerer.w, lowerer.module.functions[callee_of(op)]
     shared = lowerer.scratch(op) if "allocation.offset" in op.attributes else lowerer.shared(0)
     given = [part for value in op.operands for part in lowerer.parts(value)]
-    arguments = [(SHARED_POINTER, shared), *SCRATCH, *given]
+    scratch = [(GLOBAL_POINTER, scratch_of(lowerer, op)), *SCRATCH[1:]]
+    arguments = [(SHARED_POINTER, shared), *scratch, *given]
     types = _types(lowerer, [result.type for result in op.results])
     text = f"call {struct(types)} @{name}({', '.join(f'{type} {value}' for type, value in arguments)})"
     if not types:

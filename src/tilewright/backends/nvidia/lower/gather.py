@@ -16,10 +16,10 @@ from tilewright.analysis.gather_distance import distance_of, step_of
 from tilewright.analysis.reduction_scratch import stays_in_warps
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
-from tilewright.backends.nvidia.lower.address import diagonals, place_of
+from tilewright.backends.nvidia.lower.address import place_of
 from tilewright.backends.nvidia.lower.combine import axis_of
 from tilewright.backends.nvidia.lower.exchange import scratch_offset
-from tilewright.backends.nvidia.lower.lanes import shuffled
+from tilewright.backends.nvidia.lower.lanes import added, mapped, shuffled
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, offset, store_tile
 from tilewright.backends.nvidia.lower.words import Words
@@ -133,11 +133,11 @@ def _by_shuffles(lowerer: Lowerer, op: Op) -> list[str]:
         key = owner.column(register), value
         if key not in known:
             number = index_of(lowerer, indices, value)
-            lane = _sum(lowerer, lowerer.linear(owner.lanes), _mapped(lowerer, number, owner.lane_steps))
+            lane = added(lowerer, lowerer.linear(owner.lanes), mapped(lowerer, number, owner.lane_steps))
             asked = {key[0] ^ step: "" for step in combinations([step for step in owner.register_steps if step])}
             for held in asked:
                 asked[held] = shuffled(lowerer, "idx", element, values[held], lane)
-            known[key] = _chosen(lowerer, element, asked, key[0], _mapped(lowerer, number, owner.register_steps))
+            known[key] = _chosen(lowerer, element, asked, key[0], mapped(lowerer, number, owner.register_steps))
     return [known[owner.column(register), value] for register, value in enumerate(lowerer.registers(indices))]
 
 
@@ -176,23 +176,6 @@ def owners(source: LinearLayout, indices: LinearLayout, axis: int) -> Owners:
         tuple(lane for lane, _ in steps),
         tuple(register for _, register in steps),
     )
-
-
-def _mapped(lowerer: Lowerer, number: str, steps: Sequence[int]) -> str:
-    """The XOR of the steps whose bit is set in `number`."""
-    w, found = lowerer.w, "0"
-    for shift, mask in diagonals(steps):
-        part = w.emit(f"and i32 {number}, {mask}")
-        if shift:
-            part = w.emit(f"{'shl' if shift > 0 else 'lshr'} i32 {part}, {abs(shift)}")
-        found = _sum(lowerer, found, part)
-    return found
-
-
-def _sum(lowerer: Lowerer, first: str, second: str) -> str:
-    if "0" in (first, second):
-        return second if first == "0" else first
-    return lowerer.w.emit(f"xor i32 {first}, {second}")
 
 
 def _chosen(lowerer: Lowerer, element: str, asked: Mapping[int, str], column: int, register: str) -> str:

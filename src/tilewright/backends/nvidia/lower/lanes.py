@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.spelling import bits_of
+from tilewright.backends.nvidia.lower.address import diagonals
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.words import WORD, as_integer, from_integer
 
@@ -63,3 +64,21 @@ def from_words(lowerer: Lowerer, element: str, words: Sequence[str]) -> str:
         return from_integer(w, element, w.convert("trunc", words[0], "i32", f"i{width}"))
     halves = w.insert(HALVES, w.insert(HALVES, "poison", "i32", words[0], 0), "i32", words[1], 1)
     return from_integer(w, element, w.emit(f"bitcast {HALVES} {halves} to i64"))
+
+
+def mapped(lowerer: Lowerer, number: str, steps: Sequence[int]) -> str:
+    """The XOR of the steps whose bit is set in `number`, an i32."""
+    found = "0"
+    for shift, mask in diagonals(steps):
+        part = lowerer.w.emit(f"and i32 {number}, {mask}")
+        if shift:
+            part = lowerer.w.emit(f"{'shl' if shift > 0 else 'lshr'} i32 {part}, {abs(shift)}")
+        found = added(lowerer, found, part)
+    return found
+
+
+def added(lowerer: Lowerer, first: str, second: str) -> str:
+    """The XOR of two i32."""
+    if "0" in (first, second):
+        return second if first == "0" else first
+    return lowerer.w.emit(f"xor i32 {first}, {second}")

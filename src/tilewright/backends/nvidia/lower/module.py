@@ -27,6 +27,7 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.gpu.allocate_global_scratch import ALIGNMENT, SIZE
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -52,7 +53,8 @@ class Lowered:
 
     Attributes:
         text: the module.
-        facts: `name` of the kernel; `shared`, bytes of shared memory that it needs.
+        facts: `name` of the kernel; `shared`, bytes of shared memory that it needs; `global_scratch_size` and
+            `global_scratch_align` of each program, if it has scratch memory in global memory.
     """
 
     text: str
@@ -81,7 +83,15 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
         write_function(Lowerer(state, function), _kernel_attributes(options))
     kernel = next((symbol_name(f) for f in functions if is_public(f)), "")
     header = f'target triple = "{TRIPLE}"\n'
-    return Lowered(header + w.render(), {"name": kernel, "shared": bytes_of_shared})
+    return Lowered(header + w.render(), {"name": kernel, "shared": bytes_of_shared, **_global_scratch(module)})
+
+
+def _global_scratch(module: Op) -> dict[str, int]:
+    """What a launch has to know of the scratch memory of programs, where they have some."""
+    size, alignment = (module.attributes.get(name) for name in (SIZE, ALIGNMENT))
+    if not isinstance(size, Number) or not isinstance(alignment, Number) or not size.value:
+        return {}
+    return {"global_scratch_size": int(size.value), "global_scratch_align": int(alignment.value)}
 
 
 def _writer(options: LowerOptions, *, has_lines: bool) -> LlvmWriter:

@@ -18,7 +18,7 @@ from tilewright.analysis.reduction_scratch import Run, axis_runs
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
 from tilewright.backends.nvidia.lower.combine import Combination, Row, axis_of
 from tilewright.backends.nvidia.lower.exchange import scratch_offset
-from tilewright.backends.nvidia.lower.lanes import shuffled
+from tilewright.backends.nvidia.lower.lanes import mapped, shuffled
 from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.backends.nvidia.lower.reshapes import elements_of, first_registers
@@ -82,8 +82,8 @@ class Scan:
         self.combine = Combination(lowerer, op)
         self.is_reverse = bool(op.attributes["reverse"])
         self.runs = axis_runs(layout, axis_of(op))
-        assert [run.name for run in self.runs].count("warp") < 2, "the scratch memory is for one round"
         self._conditions: dict[tuple[Run, int], str] = {}
+        self._has_exchanged = False
 
     def through(self, level: int, rows: Rows) -> Rows:
         """Per register everything up to the end of it; `level` is the run whose elements the rows are."""
@@ -180,8 +180,11 @@ class Scan:
     def _neighbour(self, run: Run, row: Row, distance: int) -> Row:
         """The row of the lane that comes so many places before; anything where there is none."""
         stride = run.masks[0]
-        assert run.masks == tuple(stride << bit for bit in range(len(run.masks))), "lanes are numbered in order"
-        return self._from(row, "down" if self.is_reverse else "up", distance * stride)
+        if run.masks == tuple(stride << bit for bit in range(len(run.masks))):
+            return self._from(row, "down" if self.is_reverse else "up", distance * stride)
+        place = self.w.emit(f"{'add' if self.is_reverse else 'sub'} i32 {self._place(run)}, {distance}")
+        others = self.w.emit(f"and i32 {self.lowerer.lane()}, {WARP - 1 - sum(run.masks)}")
+        return self._from(row, "idx", self.w.emit(f"or i32 {others}, {mapped(self.lowerer, place, run.masks)}"))
 
     def _has_neighbour(self, run: Run, distance: int) -> str:
         """Whether so many come before this lane or warp."""
@@ -222,13 +225,16 @@ class Scan:
 
     def _exchanged(self, level: int, rows: Rows) -> dict[int, list[Row]]:
         """Per register the rows of all warps, in order."""
-        lanes = sum(mask for run in self.runs[:level] if run.name == "lane" for mask in run.masks)
+        lanes, seen = self._below(level, "lane"), self._below(level, "warp")
         registers = list(rows)
         bits = [register for register in registers if register.bit_count() == 1]
-        memory = ScanMemory(self.layout, self.runs[level], lanes, bits)
+        memory = ScanMemory(self.layout, self.runs[level], bits, lanes=lanes, warps=seen)
         in_order = [rows[register] for register in combinations(bits)]
         places = self._places(memory.size)
-        self._store(memory, in_order, lanes, places)
+        if self._has_exchanged:
+            self.lowerer.barrier()
+        self._has_exchanged = True
+        self._store(memory, in_order, self._holds_total(lanes, seen), places)
         self.lowerer.barrier()
         columns = [
             load_tile(self.lowerer, element, plan_of(memory.load, memory_bits(element)), place)
@@ -244,9 +250,11 @@ class Scan:
     def _warp_order(self, parts: list[Row]) -> list[Row]:
         return parts[::-1] if self.is_reverse else parts
 
-    def _store(self, memory: ScanMemory, rows: Sequence[Row], lanes: int, places: Sequence[Bytes]) -> None:
-        """Leave the totals; the last lanes have them, and of copies one is enough."""
-        condition = self._holds_total(lanes)
+    def _below(self, level: int, name: str) -> int:
+        """The bits of lanes or warps that share a total."""
+        return sum(mask for run in self.runs[:level] if run.name == name for mask in run.masks)
+
+    def _store(self, memory: ScanMemory, rows: Sequence[Row], condition: str | None, places: Sequence[Bytes]) -> None:
         if condition is None:
             self._store_all(memory, rows, places)
             return
@@ -257,13 +265,13 @@ class Scan:
         for element, values, place in zip(self.combine.elements, zip(*rows, strict=True), places, strict=True):
             store_tile(self.lowerer, values, element, plan_of(memory.store, memory_bits(element)), place)
 
-    def _holds_total(self, lanes: int) -> str | None:
+    def _holds_total(self, lanes: int, warps: int) -> str | None:
+        """Whether to leave this thread's totals: the last lanes have them, and of copies one is enough."""
         free = self.layout.free_masks()
-        wanted = 0 if self.is_reverse else lanes
-        looked_at = (lanes | free["lane"]) & (WARP - 1)
+        looked_at, wanted = lanes | free["lane"], 0 if self.is_reverse else lanes
         condition = self._equals(self.lowerer.lane(), looked_at, wanted) if looked_at else None
-        if free["warp"]:
-            condition = both(self.lowerer, condition, self._equals(self.lowerer.warp(), free["warp"], 0))
+        if warps | free["warp"]:
+            condition = both(self.lowerer, condition, self._equals(self.lowerer.warp(), warps | free["warp"], 0))
         return condition
 
     def _equals(self, value: str, mask: int, wanted: int) -> str:

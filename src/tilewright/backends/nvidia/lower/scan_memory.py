@@ -18,8 +18,8 @@ class ScanMemory:
     Args:
         layout: of the tile.
         run: the bits of the warp along the axis.
-        axis_lanes: the bits of the lane along the axis; lanes that differ in them share a row.
         registers: masks of the bits of the register that number this thread's rows.
+        lanes, warps: bits of lanes and warps that share a row.
 
     Attributes:
         store: from register (of a row), lane and warp to the offset of its total.
@@ -27,24 +27,25 @@ class ScanMemory:
         size: how many elements there are.
     """
 
-    def __init__(self, layout: LinearLayout, run: Run, axis_lanes: int, registers: Sequence[int]) -> None:
+    def __init__(
+        self, layout: LinearLayout, run: Run, registers: Sequence[int], *, lanes: int = 0, warps: int = 0
+    ) -> None:
         places = _places(len(run.masks))
         own = tuple(1 << bit for bit in range(len(run.masks)))
-        lanes = [
-            next(places) if column and not axis_lanes >> bit & 1 else 0
-            for bit, column in enumerate(layout.columns["lane"])
-        ]
-        warps = [
-            0 if 1 << bit in run.masks else next(places) if column else 0
-            for bit, column in enumerate(layout.columns["warp"])
-        ]
+        lane_places = self._numbered(layout.columns["lane"], lanes, places)
+        warp_places = self._numbered(layout.columns["warp"], warps | sum(run.masks), places)
         rows = tuple(next(places) for _ in registers)
         self.size = next(places)
-        stored = list(warps)
+        stored = list(warp_places)
         for place, mask in zip(own, run.masks, strict=True):
             stored[mask.bit_length() - 1] = place
-        self.store = self._offsets(rows, lanes, stored)
-        self.load = self._offsets((*own, *rows), lanes, warps)
+        self.store = self._offsets(rows, lane_places, stored)
+        self.load = self._offsets((*own, *rows), lane_places, warp_places)
+
+    @staticmethod
+    def _numbered(columns: Sequence[int], shared: int, places: Iterator[int]) -> list[int]:
+        """A place for each bit that leads to other rows."""
+        return [next(places) if column and not shared >> bit & 1 else 0 for bit, column in enumerate(columns)]
 
     def _offsets(self, registers: Sequence[int], lanes: Sequence[int], warps: Sequence[int]) -> LinearLayout:
         columns = {"register": tuple(registers), "lane": tuple(lanes), "warp": tuple(warps), "block": ()}

@@ -1,0 +1,153 @@
+"""Barriers in shared memory that count arrivals and bytes, and barriers of clusters.
+
+ttng.barrier_expect %b, 8192, %p            bar.sync 0;  @%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [ %b ], 8192;
+ttng.wait_barrier %b, %phase                mbarrier.try_wait.parity in a loop, by every thread
+
+One thread sets up, arrives and invalidates.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.nvidia.lower.buffers import buffer_pointer
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.memory import both
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.operands import operand_group
+from tilewright.ir.spans import span_of
+from tilewright.support.diagnostics import NotSupported, located
+
+ELECTS_SINCE = 90
+"""The first compute capability that can choose one thread of a warp, and wait for barriers without polling."""
+TRUE = ("true", "1")
+WAIT = """{
+	.reg .pred complete;
+	waitLoop:
+	mbarrier.%s.parity.shared::cta.b64 complete, [ $0 ], $1;%s
+	@!complete bra.uni waitLoop;
+}"""
+POLLING = "\n\t@!complete nanosleep.u32 20;"
+
+
+def elected(lowerer: Lowerer, warps: int = 1) -> str:
+    """An i1 that holds in one thread of each of the first `warps` warps; the assembler sees that it is one."""
+    w = lowerer.w
+
+    def chosen() -> str:
+        if lowerer.target.capability < ELECTS_SINCE:
+            return w.emit(f"icmp eq i32 {lowerer.lane()}, 0")
+        found = w.call("{ i32, i1 }", "llvm.nvvm.elect.sync", [("i32", "-1")])
+        return w.emit(f"extractvalue {{ i32, i1 }} {found}, 1")
+
+    one = lowerer.once("elected", chosen)
+    if warps >= lowerer.target.num_warps:
+        return one
+    within = lowerer.once(("warps", warps), lambda: w.emit(f"icmp ult i32 {lowerer.thread()}, {WARP * warps}"))
+    return lowerer.once(("elected", warps), lambda: w.emit(f"and i1 {one}, {within}"))
+
+
+def first_thread(lowerer: Lowerer) -> str:
+    """An i1 that holds in the first thread of the block."""
+    return lowerer.once("first", lambda: lowerer.w.emit(f"icmp eq i32 {lowerer.thread()}, 0"))
+
+
+def on_condition(lowerer: Lowerer, condition: str, given: list[Value]) -> str:
+    """Both `condition` and the op's own predicate, if it has one."""
+    own = lowerer.scalar(given[0]) if given else "true"
+    return condition if own in TRUE else both(lowerer, condition, own) or condition
+
+
+def barrier_address(lowerer: Lowerer, barrier: Value) -> str:
+    """Where a barrier is."""
+    return buffer_pointer(lowerer, barrier)
+
+
+def _by_one(lowerer: Lowerer, op: Op, condition: str, text: str) -> None:
+    """One thread's instruction on the op's barrier, `$1`."""
+    if lowerer.target.num_ctas > 1:
+        raise located(
+            NotSupported(f"{op.name} of several blocks", "a barrier belongs to one block"), span_of(op.location)
+        )
+    operands = [("i1", condition), (SHARED_POINTER, barrier_address(lowerer, op.operands[0]))]
+    lowerer.assembly("void", f"@$0 {text}", "b,r", operands)
+
+
+def _init(lowerer: Lowerer, op: Op) -> None:
+    _by_one(lowerer, op, elected(lowerer), f"mbarrier.init.shared::cta.b64 [ $1 ], {number(op, 'count')};")
+
+
+def _invalidate(lowerer: Lowerer, op: Op) -> None:
+    _by_one(lowerer, op, elected(lowerer), "mbarrier.inval.shared::cta.b64 [ $1 ];")
+
+
+def _expect(lowerer: Lowerer, op: Op) -> None:
+    """All threads come here first, because what was in the buffer may be overwritten from now on."""
+    lowerer.barrier()
+    condition = on_condition(lowerer, first_thread(lowerer), operand_group(op, "pred"))
+    _by_one(lowerer, op, condition, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [ $1 ], {number(op, 'size')};")
+
+
+def _arrive(lowerer: Lowerer, op: Op) -> None:
+    lowerer.barrier()
+    condition = on_condition(lowerer, first_thread(lowerer), operand_group(op, "pred"))
+    count = number(op, "count")
+    _by_one(lowerer, op, condition, f"mbarrier.arrive.shared::cta.b64 _, [ $1 ]{f', {count}' if count > 1 else ''};")
+
+
+def _wait(lowerer: Lowerer, op: Op) -> None:
+    """Every thread waits until the phase of this parity is complete."""
+    polls = lowerer.target.capability < ELECTS_SINCE
+    text = WAIT % (("test_wait", POLLING) if polls else ("try_wait", ""))
+    (phase,), given = operand_group(op, "phase"), operand_group(op, "pred")
+    operands = [(SHARED_POINTER, barrier_address(lowerer, op.operands[0])), ("i32", lowerer.scalar(phase))]
+    if given and lowerer.scalar(given[0]) not in TRUE:
+        with lowerer.w.branch(lowerer.scalar(given[0])) as branch, branch.then():
+            lowerer.assembly("void", text, "r,r", operands)
+    else:
+        lowerer.assembly("void", text, "r,r", operands)
+
+
+def _arrive_after_copies(lowerer: Lowerer, op: Op) -> None:
+    """Each thread arrives when its asynchronous copies are complete."""
+    kind = ".noinc" if op.attributes.get("noIncrement") is True else ""
+    operands = [(SHARED_POINTER, barrier_address(lowerer, op.operands[0]))]
+    lowerer.assembly("void", f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", "r", operands)
+
+
+def _fence_init(lowerer: Lowerer, op: Op) -> None:
+    lowerer.assembly("void", "@$0 fence.mbarrier_init.release.cluster;", "b", [("i1", first_thread(lowerer))])
+
+
+def _cluster_arrive(lowerer: Lowerer, op: Op) -> None:
+    relaxed = ".relaxed" if op.attributes.get("relaxed") is True else ""
+    lowerer.assembly("void", f"barrier.cluster.arrive{relaxed}.aligned;", "", [])
+
+
+def _cluster_wait(lowerer: Lowerer, op: Op) -> None:
+    lowerer.assembly("void", "barrier.cluster.wait.aligned;", "", [])
+
+
+def _cluster_barrier(lowerer: Lowerer, op: Op) -> None:
+    _cluster_arrive(lowerer, op)
+    _cluster_wait(lowerer, op)
+
+
+def number(op: Op, name: str) -> int:
+    """An attribute that is a number."""
+    attribute = op.attributes[name]
+    assert isinstance(attribute, Number), f"{name} is a number"
+    return int(attribute.value)
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttng.arrive_barrier": _arrive,
+    "ttng.async_copy_mbarrier_arrive": _arrive_after_copies,
+    "ttng.barrier_expect": _expect,
+    "ttng.cluster_arrive": _cluster_arrive,
+    "ttng.cluster_barrier": _cluster_barrier,
+    "ttng.cluster_wait": _cluster_wait,
+    "ttng.fence_mbarrier_init_release_cluster": _fence_init,
+    "ttng.init_barrier": _init,
+    "ttng.inval_barrier": _invalidate,
+    "ttng.wait_barrier": _wait,
+}

@@ -1,0 +1,212 @@
+"""Kernels whose threads need each other's elements, on the simulator: reductions, scans, histograms, gathers, sorts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.nvidia.simulated import compiled, launch, run
+
+import tilewright
+import tilewright.language as tl
+
+Array = np.ndarray[Any, Any]
+slow = pytest.mark.slow
+
+
+def draw(shape: Any, dtype: str, seed: int = 0) -> Array:
+    random = np.random.default_rng(seed)
+    if np.dtype(dtype).kind in "iub":
+        return random.integers(0, 100, shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def count(ptx: str, pattern: str) -> int:
+    return len(re.findall(pattern, ptx))
+
+
+@tilewright.jit
+def softmax(out, x, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + i, mask=i < n, other=-float("inf"))
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(out + row * n + i, e / tl.sum(e, 0), mask=i < n)
+
+
+def test_softmax_takes_fewer_instructions_than_tritons() -> None:
+    x = draw((2, 1000), "f4")
+    made = compiled(softmax, [x, x, 1000], BLOCK=1024)
+    found, _ = launch(made, (2,), [np.zeros_like(x), x, 1000])
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-8)
+    ptx = made.asm["ptx"]
+    assert (count(ptx, r"shfl\.sync"), count(ptx, r"bar(rier\.cta)?\.sync")) == (10, 3)  # Triton 3.9: 14 and 3
+
+
+@slow
+@pytest.mark.parametrize("warps", [1, 2, 8, 16, 32])
+def test_softmax_of_any_number_of_warps(warps: int) -> None:
+    x = draw((2, 1000), "f4")
+    found, _ = run(softmax, (2,), np.zeros_like(x), x, 1000, BLOCK=1024, num_warps=warps)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-8)
+
+
+@tilewright.jit
+def folds(total, most, least, where, flags, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    v = tl.load(x + tl.arange(0, BLOCK))
+    tl.store(total, tl.sum(v, 0))
+    tl.store(most, tl.max(v, 0))
+    tl.store(least, tl.min(v, 0))
+    tl.store(where, tl.argmax(v, 0))
+    tl.store(where + 1, tl.argmin(v, 0))
+    tl.store(flags, tl.reduce_or((v > 1).to(tl.int32), 0))
+    tl.store(flags + 1, tl.xor_sum((v > 1).to(tl.int32), 0))
+
+
+@slow
+@pytest.mark.parametrize("capability", [80, 90, 100, 120])
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "bfloat16"])
+def test_folds_of_every_type(dtype: str, capability: int) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    x = np.round(draw(512, "f4", seed=capability) * 4).astype(kind) if "f" in dtype else draw(512, dtype)
+    one, two = np.zeros(1, kind), np.zeros(2, "i4")
+    total, most, least, where, flags, _ = run(folds, (1,), one, one, one, two, two, x, capability=capability, BLOCK=512)
+    assert (most, least) == (x.max(), x.min())
+    assert list(where) == [x.argmax(), x.argmin()]
+    assert list(flags) == [(x > 1).any(), (x > 1).sum() & 1]
+    assert total == x.astype("f8").sum().astype(kind) if "f" in dtype else x.sum(dtype=kind)
+
+
+@tilewright.jit
+def extremes(out, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    v = tl.load(x + tl.arange(0, BLOCK))
+    tl.store(out, tl.max(v, 0))
+    tl.store(out + 1, tl.min(v, 0))
+    tl.store(out + 2, tl.sum(v, 0))
+
+
+@slow
+@pytest.mark.parametrize("capability", [80, 100])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_none(special: float, capability: int) -> None:
+    x = draw(256, "f4")
+    x[77] = special
+    found, _ = run(extremes, (1,), np.zeros(3, "f4"), x, capability=capability, BLOCK=256)
+    np.testing.assert_allclose(found, [np.fmax.reduce(x), np.fmin.reduce(x), x.sum()], rtol=1e-5)
+
+
+@tilewright.jit
+def later_value(a, place_a, b, place_b):  # type: ignore[no-untyped-def]
+    return tl.where(b != 0, b, a), tl.where(b != 0, place_b, place_a)
+
+
+@tilewright.jit
+def fill(out, places, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, BLOCK)
+    v, place = tl.associative_scan((tl.load(x + i), i.to(tl.int64)), 0, later_value)
+    tl.store(out + i, v)
+    tl.store(places + i, place)
+
+
+@pytest.mark.parametrize("warps", [4, pytest.param(1, marks=slow), pytest.param(8, marks=slow)])
+def test_scan_of_two_operands_in_order(warps: int) -> None:
+    x = draw(512, "f4") * (draw(512, "i4", seed=1) > 60)
+    x[0] = 5
+    wanted = np.maximum.accumulate(np.where(x != 0, np.arange(512), 0))
+    found, places, _ = run(fill, (1,), np.zeros_like(x), np.zeros(512, "i8"), x, BLOCK=512, num_warps=warps)
+    np.testing.assert_array_equal(found, x[wanted])
+    np.testing.assert_array_equal(places, wanted)
+
+
+@tilewright.jit
+def bins(out, masked, x, BLOCK: tl.constexpr, COUNT: tl.constexpr):  # type: ignore[no-untyped-def]
+    v = tl.load(x + tl.arange(0, BLOCK))
+    tl.store(out + tl.arange(0, COUNT), tl.histogram(v, COUNT))
+    tl.store(masked + tl.arange(0, COUNT), tl.histogram(v, COUNT, mask=v % 3 == 0))
+
+
+@pytest.mark.parametrize(
+    ("block", "count", "warps"),
+    [
+        (256, 64, 4),
+        *(pytest.param(*case, marks=slow) for case in [(1024, 256, 4), (32, 8, 1), (512, 1024, 2), (64, 16, 8)]),
+    ],
+)
+def test_histogram_counts_copies_once(block: int, count: int, warps: int) -> None:
+    x = np.random.default_rng(0).integers(-3, count + 5, block).astype("i4")
+    none = np.zeros(count, "i4")
+    found, masked, _ = run(bins, (1,), none, none, x, BLOCK=block, COUNT=count, num_warps=warps)
+    inside = x[(x >= 0) & (x < count)]
+    np.testing.assert_array_equal(found, np.bincount(inside, minlength=count))
+    np.testing.assert_array_equal(masked, np.bincount(inside[inside % 3 == 0], minlength=count))
+
+
+@tilewright.jit
+def pick(out, x, indices, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + i, tl.gather(tl.load(x + i), tl.load(indices + i), AXIS))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "warps", "dtype", "index"),
+    [
+        ((16, 32), 1, 4, "f4", "i4"),
+        *(
+            pytest.param(*case, marks=slow)
+            for case in [
+                ((32, 32), 0, 4, "f2", "i4"),
+                ((16, 64), 0, 1, "i8", "i8"),
+                ((8, 128), 1, 2, "f4", "i2"),
+                ((1, 128), 1, 1, "i1", "i4"),
+                ((64, 4), 0, 8, "f8", "i1"),
+            ]
+        ),
+    ],
+)
+def test_gather_within_and_between_warps(shape: tuple[int, int], axis: int, warps: int, dtype: str, index: str) -> None:
+    x = draw(shape, dtype)
+    indices = np.random.default_rng(1).integers(0, shape[axis], shape).astype(index)
+    found, *_ = run(
+        pick, (1,), np.zeros_like(x), x, indices, ROWS=shape[0], COLUMNS=shape[1], AXIS=axis, num_warps=warps
+    )
+    np.testing.assert_array_equal(found, np.take_along_axis(x, indices.astype("i8"), axis))
+
+
+@tilewright.jit
+def order(out, turned, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i)
+    tl.store(out + i, tl.sort(v))
+    tl.store(turned + i, tl.flip(v))
+
+
+@pytest.mark.parametrize(
+    ("block", "warps"), [(64, 2), *(pytest.param(*case, marks=slow) for case in [(256, 4), (1024, 8), (32, 1)])]
+)
+def test_sort_exchanges_by_shuffles(block: int, warps: int) -> None:
+    x = draw(block, "f4")
+    made = compiled(order, [x, x, x], BLOCK=block, num_warps=warps)
+    found, turned, _ = launch(made, (1,), [np.zeros_like(x), np.zeros_like(x), x])
+    np.testing.assert_array_equal(found, np.sort(x))
+    np.testing.assert_array_equal(turned, x[::-1])
+    if warps == 1:
+        assert not count(made.asm["ptx"], r"ld\.shared|bar\.sync")
+
+
+@tilewright.jit
+def halves(out, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, BLOCK)
+    even, odd = tl.split(tl.reshape(tl.load(x + i), (BLOCK // 2, 2)))
+    tl.store(out + i, tl.reshape(tl.trans(tl.join(odd, even)), (BLOCK,)))
+    tl.store(out + BLOCK + i, tl.cat(even, odd, can_reorder=True))
+
+
+def test_rearrangements() -> None:
+    x = draw(256, "i4")
+    found, _ = run(halves, (1,), np.zeros(512, "i4"), x, BLOCK=256)
+    np.testing.assert_array_equal(found[:256], np.concatenate([x[1::2], x[::2]]))
+    np.testing.assert_array_equal(np.sort(found[256:]), np.sort(x))

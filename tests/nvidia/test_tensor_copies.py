@@ -1,0 +1,147 @@
+"""Tensor descriptors that kernels make, and copies through them, on the simulator."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.nvidia.simulated import compiled, launch
+
+import tilewright
+import tilewright.language as tl
+from tilewright.backends.nvidia.options import parse_options
+from tilewright.backends.nvidia.pipeline import make_llir, make_ptx, make_ttgir
+from tilewright.backends.nvidia.targets import find
+from tilewright.backends.ptxsim import DeviceMemory, Launch, load
+from tilewright.ir.parser import parse_module
+
+Array = np.ndarray[Any, Any]
+slow = pytest.mark.slow
+
+
+@tilewright.jit
+def add_one(a, b, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+    source = tl.make_tensor_descriptor(a, [M, N], [N, 1], [BM, BN])
+    target = tl.make_tensor_descriptor(b, [M, N], [N, 1], [BM, BN])
+    i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
+    target.store([i, j], source.load([i, j]) + 1)
+
+
+@pytest.mark.parametrize(
+    ("capability", "shape", "block", "dtype"),
+    [
+        (90, (100, 96), (32, 64), "f4"),
+        *(
+            pytest.param(capability, *case, marks=slow)
+            for capability in (90, 100, 120)
+            for case in [
+                ((64, 64), (64, 64), "f2"),
+                ((128, 512), (64, 256), "f2"),
+                ((40, 32), (16, 16), "i1"),
+                ((17, 64), (8, 32), "f8"),
+            ]
+        ),
+    ],
+)
+def test_blocks_are_moved_and_cut_off_at_the_edges(
+    capability: int, shape: tuple[int, int], block: tuple[int, int], dtype: str
+) -> None:
+    x = (np.arange(np.prod(shape)) % 100).astype(dtype).reshape(shape)
+    given = [x, np.zeros_like(x), *shape]
+    made = compiled(add_one, given, capability=capability, BM=block[0], BN=block[1])
+    _, found = launch(made, tuple(-(-a // b) for a, b in zip(shape, block, strict=True)), given)
+    np.testing.assert_array_equal(found, x + 1)
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d", made.asm["ptx"])) == 2
+
+
+@tilewright.jit
+def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # type: ignore[no-untyped-def]
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        total = tl.dot(left.load([m, k]), right.load([k, n]), total)
+    out.store([m, n], total.to(tl.float16))
+
+
+@slow
+@pytest.mark.parametrize("capability", [90, 100, 120])
+@pytest.mark.parametrize(("block", "warps"), [((128, 128, 64), 8), ((64, 64, 32), 4)])
+def test_pipelined_products(capability: int, block: tuple[int, int, int], warps: int) -> None:
+    m, n, k = 128, 128, 160
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((m, k)).astype("f2"), random.standard_normal((k, n)).astype("f2")
+    given = [a, b, np.zeros((m, n), "f2"), m, n, k]
+    made = compiled(
+        product, given, capability=capability, BM=block[0], BN=block[1], BK=block[2], num_warps=warps, num_stages=3
+    )
+    *_, found = launch(made, (m // block[0], n // block[1]), given)
+    np.testing.assert_allclose(found, a.astype("f4") @ b.astype("f4"), atol=0.03)
+
+
+TTIR = """module {
+  tt.func public @move(%a: !tt.ptr<ELEMENT> ALIGNED, %b: !tt.ptr<ELEMENT> ALIGNED, %n: !tt.ptr<i32> ALIGNED) {
+    %rows = arith.constant 128 : i32
+    %columns = arith.constant 256 : i32
+    %stride = arith.constant 256 : i64
+    %one = arith.constant 1 : i64
+    %zero = arith.constant 0 : i32
+    %start = arith.constant 32 : i32
+    %from = tt.make_tensor_descriptor %a, [%rows, %columns], [%stride, %one] : !tt.ptr<ELEMENT>, DESCRIPTOR
+    %to = tt.make_tensor_descriptor %b, [%rows, %columns], [%stride, %one] : !tt.ptr<ELEMENT>, DESCRIPTOR
+    BODY
+    tt.return
+  }
+}"""
+ROWS = """%r = tt.make_range {end = COUNT : i32, start = 0 : i32} : tensor<COUNTxi32>
+    %np = tt.splat %n : !tt.ptr<i32> -> tensor<COUNTx!tt.ptr<i32>>
+    %nq = tt.addptr %np, %r : tensor<COUNTx!tt.ptr<i32>>, tensor<COUNTxi32>
+    %x = tt.load %nq : tensor<COUNTx!tt.ptr<i32>>
+    %v = tt.descriptor_gather %from[%x, %start] : (DESCRIPTOR, tensor<COUNTxi32>, i32) -> tensor<COUNTxWIDTHxELEMENT>
+    tt.descriptor_scatter %to[%x, %zero], %v : DESCRIPTOR, tensor<COUNTxi32>, i32, tensor<COUNTxWIDTHxELEMENT>"""
+SUMS = """%v = tt.descriptor_load %from[%start, %start] : DESCRIPTOR -> tensor<BLOCKxELEMENT>
+    tt.descriptor_reduce add, %to[%zero, %zero], %v : DESCRIPTOR, tensor<BLOCKxELEMENT>"""
+
+
+def moved(body: str, x: Array, numbers: Array, capability: int, **names: Any) -> tuple[Array, str]:
+    """What a program of TTIR makes of zeros, and its PTX."""
+    text = TTIR.replace("BODY", body)
+    names = {"DESCRIPTOR": "!tt.tensordesc<tensor<BLOCKxELEMENT>>", "ALIGNED": "{tt.divisibility = 16 : i32}", **names}
+    for name, value in names.items():
+        text = text.replace(name, str(value))
+    facts: dict[str, Any] = {}
+    options, device = parse_options({"debug_info": ""}, capability), find(capability)
+    module = make_ttgir(parse_module(text), facts, options, device)
+    ptx = make_ptx(make_llir(module, facts, options, device), facts, options, device)
+    memory = DeviceMemory()
+    places = [memory.copy_in(array) for array in (x, np.zeros_like(x), numbers)]
+    scratch = memory.allocate(facts["global_scratch_size"])
+    Launch(load(ptx), threads=128, shared=facts["shared"]).run(memory, [*places, scratch, 0])
+    return memory.copy_out(places[1], x.shape, x.dtype), ptx
+
+
+@slow
+@pytest.mark.parametrize(("count", "width", "element"), [(32, 64, "f16"), (8, 32, "f32"), (64, 128, "f16")])
+def test_rows_by_number(count: int, width: int, element: str) -> None:
+    x = (np.arange(128 * 256) % 1000).astype({"f16": "f2", "f32": "f4"}[element]).reshape(128, 256)
+    numbers = np.random.default_rng(0).permutation(128)[:count].astype("i4")
+    names = {"COUNT": count, "WIDTH": width, "BLOCK": f"1x{width}", "ELEMENT": element}
+    found, ptx = moved(ROWS, x, numbers, 100, **names)
+    wanted = np.zeros_like(x)
+    wanted[numbers, :width] = x[numbers, 32 : 32 + width]
+    np.testing.assert_array_equal(found, wanted)
+    assert "tile::gather4" in ptx
+    assert "tile::scatter4" in ptx
+
+
+@slow
+@pytest.mark.parametrize("capability", [90, 120])
+def test_sums_in_memory(capability: int) -> None:
+    x = np.arange(128 * 256, dtype="i4").reshape(128, 256)
+    found, ptx = moved(SUMS, x, x, capability, BLOCK="32x64", ELEMENT="i32")
+    np.testing.assert_array_equal(found[:32, :64], x[32:64, 32:96])
+    assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add" in ptx
