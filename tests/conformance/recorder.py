@@ -1,6 +1,6 @@
 """A pytest plugin that writes what becomes of every test to the file that CONFORMANCE_LOG names, as lines of JSON.
 
-With CONFORMANCE_EVERY=8 every eighth test is run. Tests that the file already knows are left out, so a run that crashed
+With CONFORMANCE_EVERY=8 every eighth test is run, with CONFORMANCE_SIMULATE=90 on a simulated GPU of that capability. Tests that the file already knows are left out, so a run that crashed
 goes on after the test that crashed it.
 """
 
@@ -12,9 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.runtime.devices import choose
+from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
+
 LOG = Path(os.environ["CONFORMANCE_LOG"])
 EVERY = int(os.environ.get("CONFORMANCE_EVERY", "1"))
+CAPABILITY = int(os.environ.get("CONFORMANCE_SIMULATE") or "0")
 LONGEST_MESSAGE = 400
+
+
+def pytest_configure() -> None:
+    """Launches are for the simulated GPU, where one is asked for."""
+    if CAPABILITY:
+        choose(simulated_gpu(CAPABILITY))
 
 
 @pytest.hookimpl(trylast=True)  # behind pytest -k

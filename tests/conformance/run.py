@@ -55,12 +55,15 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="files below its folder `unit`; without them, those of reasons.toml")
     parser.add_argument("--kept", type=Path, help="results of earlier runs, for the files that are not run now")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one file")
+    parser.add_argument("--every", type=int, default=0, help="every n-th test; 0: as reasons.toml says")
+    parser.add_argument("--simulate", type=int, default=0, metavar="90", help="on a simulated GPU of this capability")
     parser.add_argument("-k", dest="only", default="", help="only tests that match, as pytest -k")
     options = parser.parse_intermixed_args()
     plan = tomllib.loads((HERE / "reasons.toml").read_text())
     found = kept_results(options.kept)
     for name in options.files or plan["files"]:
-        choice = Choice(options.only or plan["only"].get(name, ""), 1 if options.only else plan["every"].get(name, 1))
+        every = options.every or (1 if options.only else plan["every"].get(name, 1))
+        choice = Choice(options.only or plan["only"].get(name, ""), every, options.simulate)
         found[name] = list(outcomes(options.checkout.resolve(), name, options.timeout, choice))
         print(f"{name}: {summary(found[name])}", flush=True)
         if options.files:
@@ -83,10 +86,14 @@ def kept_results(path: Path | None) -> dict[str, list[Outcome]]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tests of a file are run: those that match `only` as pytest -k has it, and of them every n-th."""
+    """Which tests of a file are run: those that match `only` as pytest -k has it, and of them every n-th.
+
+    `simulate` is the capability of the simulated GPU that they run on; 0: on this CPU.
+    """
 
     only: str
     every: int
+    simulate: int = 0
 
 
 def outcomes(checkout: Path, name: str, timeout: float, choice: Choice) -> Iterator[Outcome]:
@@ -120,6 +127,7 @@ def run_file(checkout: Path, name: str, log: Path, timeout: float, choice: Choic
     with tempfile.TemporaryDirectory() as cache:
         variables = os.environ | {"PYTHONPATH": path, "CONFORMANCE_LOG": str(log), "TRITON_CACHE_DIR": cache}
         variables["CONFORMANCE_EVERY"] = str(choice.every)
+        variables["CONFORMANCE_SIMULATE"] = str(choice.simulate)
         try:
             done = subprocess.run(
                 [*command, f"unit/{name}"],
