@@ -157,6 +157,15 @@ def test_halves_round_once_alone_and_in_pairs(name: str, operation: str) -> None
         assert float(np.uint16(found).view(dtype)) == wanted
 
 
+def test_sums_of_f32_take_halves_as_they_are() -> None:
+    halves = np.array([1.5, -2.0, 65504.0], np.float16)
+    others = np.array([0.1, 2.0, 1e30], np.float32)
+    found = compute("add.rn.f32.f16 %r9, %h1, %r2;", "f4", halves, others)
+    assert found.tolist() == (halves.astype(np.float32) + others).tolist()
+    found = compute("fma.rn.f32.f16 %r9, %h1, %h2, %r3;", "f4", halves, halves, others)
+    assert found.tolist() == (halves.astype(np.float32) ** 2 + others).tolist()
+
+
 def test_fma_of_f64_rounds_once() -> None:
     a = np.concatenate([RNG.standard_normal(200), [1 + 2.0**-52, 1e-200, 2.0**600, 3.0, 1e308]])
     b = np.concatenate([RNG.standard_normal(200), [1 - 2.0**-52, 1e-120, 2.0**500, 1 / 3, 10.0]])

@@ -9,7 +9,7 @@ f64. `Lens` says how a type's bits become numbers and back; packed types have tw
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -106,6 +106,8 @@ def floating(make: Arithmetic) -> Decode:
     """An instruction on floats: reads numbers, and writes the bits that `make(lens)` gives."""
 
     def decode(instruction: Instruction, code: Decoder) -> Run:
+        if instruction.parts[-2] == "f32":
+            return _decode_mixed(instruction, code, make)
         lens = lens_of(instruction)
         meaning = make(lens)
         kind = f"b{TYPES[instruction.type].bits}"
@@ -117,6 +119,21 @@ def floating(make: Arithmetic) -> Decode:
         return applied(instruction, code, on_bits, reads, kind)
 
     return decode
+
+
+def _decode_mixed(instruction: Instruction, code: Decoder, make: Arithmetic) -> Run:
+    """`add.rn.f32.f16`: all operands but the last, which is f32 like the result, are of the narrow type."""
+    narrow = lens_of(instruction)
+    wide = replace(narrow, format="f32")
+    meaning = make(wide)
+    *narrow_operands, last = instruction.operands[1:]
+    reads = [*(code.source(operand, "b16") for operand in narrow_operands), code.source(last, "b32")]
+
+    def on_bits(*operands: Array) -> Array:
+        *first, sum = operands
+        return meaning(*(narrow.numbers(bits) for bits in first), wide.numbers(sum))
+
+    return applied(instruction, code, on_bits, reads, "b32")
 
 
 Residual: TypeAlias = Callable[..., tuple[Array, Array]]
