@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulated import run
+from simulated import compiled, run
 
 import tilewright as tw
 import tilewright.language as tl
@@ -71,3 +71,17 @@ def test_calls(s: int) -> None:
     _, found = run(calls, (1,), x, np.zeros(256, np.float32), s, B=256)
     expected = x + (x + 3).sum() + 6 + x.max() + x.min() if s == 3 else np.full(256, 5.0)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@tw.jit
+def dependent(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, B)
+    tl.extra.cuda.gdc_wait()
+    tl.store(out + i, tl.load(x + i))
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@pytest.mark.parametrize(("capability", "count"), [(80, 0), (90, 2)])
+def test_dependent_launches(capability: int, count: int) -> None:
+    x = np.zeros(128, np.float32)
+    assert compiled(dependent, [x, x], capability=capability, B=128).asm["ptx"].count("griddepcontrol") == count

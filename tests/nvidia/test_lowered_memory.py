@@ -179,3 +179,16 @@ def test_widths_of_atomic_sums() -> None:
     x = np.zeros(1024, np.float16)
     assert "add.noftz.f16x2" in compiled(combined, [x, x, x], OP="add", B=1024).asm["ptx"]
     assert "add.noftz.v8.f16" in compiled(combined, [x, x, x], capability=90, OP="add", B=1024).asm["ptx"]
+
+
+@pytest.mark.slow
+def test_sums_of_clusters() -> None:
+    """Four blocks share each tile, and agree on what was in memory."""
+    start = np.arange(16, dtype=np.int32) * 5
+    _, found, old = run(few, (1,), start, start, start * 0, capability=90, num_ctas=4, B=16)
+    assert (found == 2 * start).all()
+    assert (old == start).all()
+    x = RNG.random(1024, np.float32)
+    _, total, old = run(summed, (1,), x, np.full(1, 2, np.float32), x, capability=90, num_ctas=4, B=1024)
+    np.testing.assert_allclose(total, x.sum() + 2, rtol=1e-6)
+    assert (old == 2).all()

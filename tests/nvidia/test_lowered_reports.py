@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulated import run
+from simulated import compiled, run
 
 import tilewright as tw
 import tilewright.language as tl
@@ -76,3 +76,15 @@ def test_inline_assembly() -> None:
     assert (total == x + y).all()
     assert (down == i >> 3).all()
     assert (up == i << 3).all()
+
+
+@tw.jit
+def asked(out):  # type: ignore[no-untyped-def]
+    start = tl.extra.cuda.globaltimer()
+    tl.store(out, tl.extra.cuda.smid().to(tl.int64))
+    tl.store(out + 1, tl.extra.cuda.globaltimer() - start)
+
+
+def test_clock_and_multiprocessor() -> None:
+    ptx = compiled(asked, [np.zeros(2, np.int64)]).asm["ptx"]
+    assert (ptx.count("%globaltimer"), ptx.count("%smid")) == (2, 1)

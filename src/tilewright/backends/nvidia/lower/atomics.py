@@ -11,6 +11,7 @@ program uses it. Sums of floats that lie together are one access: two f16 everyw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
@@ -32,10 +33,15 @@ from tilewright.backends.nvidia.lower.memory import (
     same_as,
     vector_of,
 )
+from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier
 from tilewright.backends.nvidia.lower.words import Words, as_integer, from_integer
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.ir.types import TensorType, Type
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encoding import encoding
+from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.queries import shape_per_cta
 
 VECTORS_SINCE = 90
 """The first capability whose atomic sums take vectors, and add bf16."""
@@ -229,14 +235,11 @@ def _finish(
 
 
 def _told_to_all(lowerer: Lowerer, op: Op, found: dict[int, str], once: str) -> dict[int, str]:
-    """Through shared memory, where elements lie in row-major order."""
+    """Through shared memory, where the elements of a block lie in row-major order."""
     w, element, scratch = lowerer.w, lowerer.element(op.result.type), lowerer.scratch(op)
     integer = "i8" if element == "i1" else f"i{access_bits(op.operands[0].type)}"
     size = int(integer[1:]) // 8
-    type, place = op.result.type, Place({})
-    if isinstance(type, TensorType):
-        columns = lowerer.layout(type).columns
-        place = Place({name: tuple(size * column for column in own) for name, own in columns.items()})
+    place, owner = _places(op.result.type, size), _owner(lowerer, op.result.type)
     pointers = {}
     for number, value in found.items():
         base, added = lowerer.placed(place, number)
@@ -249,11 +252,42 @@ def _told_to_all(lowerer: Lowerer, op: Op, found: dict[int, str], once: str) -> 
         text = f"@$2 st.shared.b{8 * size} [ $0 + 0 ], $1;"
         operands = [(SHARED_POINTER, pointer), (integer, bits), ("i1", once)]
         lowerer.assembly("void", text, f"r,{letter},b", operands)
-    lowerer.barrier()
-    return {
-        number: from_integer(w, element, w.emit(f"load {integer}, {SHARED_POINTER} {pointer}, align {size}"))
-        for number, pointer in pointers.items()
-    }
+    wait = lowerer.barrier if owner is None else partial(cluster_barrier, lowerer)
+    wait()
+    told = {number: _read(lowerer, integer, pointer, owner) for number, pointer in pointers.items()}
+    if owner is not None:
+        wait()  # what follows may write, or end the block
+    return {number: from_integer(w, element, value) for number, value in told.items()}
+
+
+def _places(type: Type, size: int) -> Place:
+    """Where in the memory of its block each element is, in bytes."""
+    if not isinstance(type, TensorType):
+        return Place({})
+    assert type.encoding is not None, "tiles of TTGIR have layouts"
+    layout = to_linear_layout(encoding(type.encoding), type.shape)
+    shape = shape_per_cta(encoding(type.encoding), type.shape)
+    own = LinearLayout({}, tuple(zip(layout.out_names, shape, strict=True)))
+    columns = {name: layout.columns[name] for name in layout.ins if name != "block"}
+    return Place({name: tuple(size * own.pack(layout.unpack(c)) for c in steps) for name, steps in columns.items()})
+
+
+def _owner(lowerer: Lowerer, type: Type) -> str | None:
+    """The block of the cluster whose threads did the accesses; None: each block did its own."""
+    blocks = lowerer.target.num_ctas
+    copied = lowerer.layout(type).free_masks()["block"] if isinstance(type, TensorType) else blocks - 1
+    if not copied:
+        return None
+    return lowerer.w.emit(f"and i32 {lowerer.block_in_cluster()}, {blocks - 1 & ~copied}")
+
+
+def _read(lowerer: Lowerer, integer: str, pointer: str, owner: str | None) -> str:
+    """A word of shared memory, of block `owner` if that is not None."""
+    w, space, size = lowerer.w, SHARED_POINTER, int(integer[1:]) // 8
+    if owner is not None:
+        space, operands = CLUSTER_POINTER, [(SHARED_POINTER, pointer), ("i32", owner)]
+        pointer = w.call(CLUSTER_POINTER, "llvm.nvvm.mapa.shared.cluster", operands)
+    return w.emit(f"load {integer}, {space} {pointer}, align {size}")
 
 
 LOWERINGS: dict[str, Lowering] = {"tt.atomic_cas": _cas, "tt.atomic_rmw": _rmw}

@@ -167,11 +167,18 @@ def _pointer_cast(opcode: str) -> Rule:
     return rule
 
 
+def _unsigned_index(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    opcode = "zext" if bits_of(source) < bits_of(target) else "trunc"
+    return lowerer.w.convert(opcode, operands[0], source, target)
+
+
 RULES: dict[str, Rule] = {
     "arith.bitcast": _bitcast,
     "arith.extf": _float_cast,
     "arith.fptosi": _to_integer(signed=True),
     "arith.fptoui": _to_integer(signed=False),
+    "arith.index_castui": _unsigned_index,
     "arith.sitofp": _from_integer("sitofp"),
     "arith.truncf": _float_cast,
     "arith.uitofp": _from_integer("uitofp"),

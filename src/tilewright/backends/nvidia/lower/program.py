@@ -5,6 +5,9 @@ from __future__ import annotations
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, keyword
 from tilewright.ir.core import Op
 
+DEPENDENT_LAUNCHES_SINCE = 90
+"""The first capability on which a kernel may begin before the one in front of it has ended."""
+
 
 def program_id(lowerer: Lowerer, axis: str) -> str:
     """The place of this program in the grid along `axis`; the blocks of a cluster are one program."""
@@ -34,11 +37,28 @@ def _assume(lowerer: Lowerer, op: Op) -> None:
     lowerer.w.call_void("llvm.assume", [("i1", lowerer.scalar(op.operands[0]))])
 
 
+def _cluster_place(lowerer: Lowerer, op: Op) -> None:
+    lowerer.bind(op.result, [lowerer.block_in_cluster()])
+
+
+def _dependency(instruction: str) -> Lowering:
+    """What a kernel says to the one before it or behind it in its stream; older devices run them one by one."""
+
+    def lower(lowerer: Lowerer, op: Op) -> None:
+        if lowerer.target.capability >= DEPENDENT_LAUNCHES_SINCE:
+            lowerer.w.call_void(f"llvm.nvvm.griddepcontrol.{instruction}", [])
+
+    return lower
+
+
 LOWERINGS: dict[str, Lowering] = {
     "gpu.barrier": _barrier,
     "llvm.intr.assume": _assume,
     "tt.get_num_programs": _num_programs,
     "tt.get_program_id": _program_id,
+    "tt.grid_dependency_launch_dependents": _dependency("launch.dependents"),
+    "tt.grid_dependency_wait": _dependency("wait"),
     "ttg.barrier": _barrier,
     "ttg.warp_id": _warp_id,
+    "tti.experimental_cluster_cta_id": _cluster_place,
 }

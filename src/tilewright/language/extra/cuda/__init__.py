@@ -1,7 +1,37 @@
-"""Triton's path for NVIDIA's library; the functions are the same on every target."""
+"""Triton's path for what only NVIDIA's GPUs have; the functions of `libdevice` are the same on every target."""
+
+from __future__ import annotations
 
 from tilewright.language.extra import libdevice
+from tilewright.semantics.active import active
+from tilewright.semantics.inline_assembly import inline_assembly
+from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import int32, int64
 
 __all__ = [
+    "gdc_launch_dependents",
+    "gdc_wait",
+    "globaltimer",
     "libdevice",
+    "smid",
 ]
+
+
+def gdc_wait() -> None:
+    """Wait until the kernels in front of this one have ended, and see what they wrote."""
+    active().emit("tt.grid_dependency_wait", [], ())
+
+
+def gdc_launch_dependents() -> None:
+    """Let kernels behind this one begin, once all programs have come here or ended."""
+    active().emit("tt.grid_dependency_launch_dependents", [], ())
+
+
+def globaltimer() -> Tile:
+    """Nanoseconds, as int64; refused where the kernel is not compiled for a GPU."""
+    return inline_assembly("mov.u64 $0, %globaltimer;", "=l", [], [int64], pure=False, packed=1)[0]
+
+
+def smid() -> Tile:
+    """The number of the multiprocessor that runs the program; refused where the kernel is not compiled for a GPU."""
+    return inline_assembly("mov.u32 $0, %smid;", "=r", [], [int32], pure=True, packed=1)[0]

@@ -2,4 +2,6 @@
 
 from triton.language.extra import libdevice
 
-__all__ = ["libdevice"]
+from tilewright.language.extra.cuda import gdc_launch_dependents, gdc_wait, globaltimer, smid
+
+__all__ = ["gdc_launch_dependents", "gdc_wait", "globaltimer", "libdevice", "smid"]
