@@ -10,6 +10,7 @@ from simulated import compiled, run
 
 import tilewright
 import tilewright.language as tl
+from tilewright.support.diagnostics import Unsupported
 
 N = 64
 
@@ -60,3 +61,31 @@ def test_factors_of_other_blocks() -> None:
     x = numbers()
     _, _, z = run(product, (1,), x, x.T.copy(), np.zeros((N, N), np.float32), N=N, capability=90, num_ctas=2)
     assert (z == x.astype(np.float32) @ x.T.astype(np.float32)).all()
+
+
+@tilewright.jit
+def long_product(x, y, z, K, N: tl.constexpr, M: tl.constexpr, cast: tl.constexpr):
+    i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, 32)
+    sum = tl.zeros((M, N), tl.float32)
+    for start in range(0, K, 32):
+        left = tl.load(x + i[:, None] * K + start + k[None, :])
+        right = tl.load(y + (start + k)[:, None] * N + j[None, :])
+        if cast:
+            right = right + right
+        sum = tl.dot(left, right, sum)
+    tl.store(z + i[:, None] * N + j[None, :], sum)
+
+
+@pytest.mark.parametrize("capability", [90, 120])
+def test_every_block_copies_the_factors_that_it_needs(capability: int) -> None:
+    x = np.random.default_rng(0).integers(-3, 4, (128, 64)).astype(np.float16)
+    y = np.random.default_rng(1).integers(-3, 4, (64, 64)).astype(np.float16)
+    out = np.zeros((128, 64), np.float32)
+    *_, z = run(long_product, (1,), x, y, out, 64, N=64, M=128, cast=False, capability=capability, num_ctas=2)
+    assert (z == x.astype(np.float32) @ y.astype(np.float32)).all()
+
+
+def test_factors_that_other_blocks_have_are_refused() -> None:
+    x, y, out = np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float16), np.zeros((128, 64), np.float32)
+    with pytest.raises(Unsupported, match="factors that other blocks have"):
+        compiled(long_product, (x, y, out, 64), N=64, M=128, cast=True, capability=90, num_ctas=2)

@@ -14,6 +14,7 @@ from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
+from tilewright.transforms.gpu.assign_cga_layouts import assign_cga_layouts
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
@@ -97,6 +98,9 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
         Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
         Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions())),  # products in several parts, if asked for
+        *(
+            [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
+        ),  # who loads what of factors
         Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("optimize_thread_locality", optimize_thread_locality),  # sums within threads first
         Pass("accelerate_matmul", accelerate_matmul),  # matrix instructions; what they need, others adapt to again

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, memdesc
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, has_other_copies, memdesc
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import access_bits, only_once, vector_of
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, address, offset
@@ -32,7 +32,7 @@ def _copy(lowerer: Lowerer, op: Op) -> None:
     where = lowerer.buffer(buffer).bytes(memdesc(buffer))
     sources = lowerer.registers(pointers)
     conditions = lowerer.registers(masks[0]) if masks else None
-    once = only_once(lowerer, pointers.type)
+    once = only_once(lowerer, pointers.type, per_block=True)  # each block copies what it has in its memory
     for move in plan.moves:
         pointer, added = address(lowerer, plan, move.start, where)
         wanted = conditions[move.registers[0]] if conditions is not None else None
@@ -46,6 +46,8 @@ def _plan(lowerer: Lowerer, op: Op, pointers: Value, buffer: Value, mask: Value 
     known = max(vector_of(lowerer, pointers, mask), int(hint.value) if isinstance(hint, Number) else 1)
     offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(memdesc(buffer)))
     plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MOST * BYTE // bits), in_order=True)
+    if plan.block is not None or has_other_copies(lowerer, pointers, memdesc(buffer)):
+        raise located(NotSupported("an asynchronous copy to another block", ""), span_of(op.location))
     size = len(plan.moves[0].registers) * bits // BYTE
     if size < LEAST:
         reason = f"one copy moves {LEAST} bytes or more, and here {size}"

@@ -117,12 +117,20 @@ def access_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> Access:
     return Access(groups, Words.of(bits, len(groups[0])), same_as(layout))
 
 
-def only_once(lowerer: Lowerer, pointers: Type) -> str | None:
-    """A condition that holds for one of all threads that have the same elements; None: all threads differ."""
+def only_once(lowerer: Lowerer, pointers: Type, *, per_block: bool = False) -> str | None:
+    """A condition that holds for one of all threads that have the same elements; None: all threads differ.
+
+    Args:
+        lowerer: where code goes.
+        pointers: a tile, or a scalar that all threads have.
+        per_block: in each block of a cluster there is to be one.
+    """
     if isinstance(pointers, TensorType):
         masks = lowerer.layout(pointers).free_masks()
     else:
         masks = {"lane": WARP - 1, "warp": lowerer.target.num_warps - 1, "block": lowerer.target.num_ctas - 1}
+    if per_block:
+        masks = {**masks, "block": 0}
     sources = {"lane": lowerer.lane, "warp": lowerer.warp, "block": lowerer.block_in_cluster}
     if masks.get("lane") == WARP - 1 and masks.get("warp") == lowerer.target.num_warps - 1 and not masks.get("block"):
         return lowerer.once("first", lambda: lowerer.w.emit(f"icmp eq i32 {lowerer.thread()}, 0"))

@@ -28,8 +28,11 @@ from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.operands import operand_groups
+from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType, TensorType, Type
 from tilewright.layouts.encodings import NvidiaMma, encoding
+from tilewright.layouts.queries import cga_layout
+from tilewright.support.diagnostics import NotSupported, located
 
 ROWS_OF_A_WARP, WARPS = 16, 4
 WARPS_OF_A_GROUP = 2
@@ -42,12 +45,25 @@ WORD = 32
 
 def lower_warp_group_dot(lowerer: Lowerer, op: Op) -> None:
     """Write a `ttng.warp_group_dot`."""
+    _demand_own_factors(op)
     product = _Product(lowerer, op)
     product.start()
     product.multiply()
     if op.attributes.get("isAsync") is not True:
         product.wait()
     lowerer.bind(op.result, product.elements())
+
+
+def _demand_own_factors(op: Op) -> None:
+    """Each block of a cluster must have the factors of its part of the product: the instruction reads no others."""
+    result = op.result.type
+    assert isinstance(result, TensorType), "a product is a tile"
+    parts = cga_layout(encoding(result.encoding or ""))
+    for index, factor in enumerate(op.operands[:2]):
+        if isinstance(factor.type, MemDescType):
+            wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
+            if cga_layout(encoding(factor.type.encoding)) != wanted:
+                raise located(NotSupported("a product of factors that other blocks have", ""), span_of(op.location))
 
 
 def lower_wait(lowerer: Lowerer, op: Op) -> None:

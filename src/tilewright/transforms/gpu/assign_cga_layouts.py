@@ -1,0 +1,69 @@
+"""Blocks of a cluster load the factors of their own part of a product, so that none reads the memory of another one.
+
+    %b = tt.load %p : tensor<32x64x…, #blocked>                   #blocked: each block has half of the rows
+    %f = ttg.convert_layout %b : … -> tensor<32x64xf16, #ttg.dot_op<{opIdx = 1, …}>>
+
+    %q = ttg.convert_layout %p : … -> tensor<32x64x…, #blocked1>  #blocked1: every block has all rows
+    %b = tt.load %q : tensor<32x64x…, #blocked1>
+    %f = ttg.convert_layout %b : …
+
+Blocks that have rows of the result need all columns of the right factor, and the other way round.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+from tilewright.layouts.encodings import Blocked, DotOperand
+from tilewright.layouts.keys import Bases
+from tilewright.layouts.queries import cga_layout, num_ctas
+from tilewright.transforms.gpu.relayout import convert_operand, layout_of, with_layout
+from tilewright.transforms.gpu.tile_ops import TileOps
+from tilewright.transforms.matching import has_one_use
+
+
+def assign_cga_layouts(module: Op) -> bool:
+    """Let the loads of factors in `module` have what each block multiplies.
+
+    Args:
+        module: TTGIR in which products have blocked layouts.
+
+    Returns:
+        whether a load changed.
+    """
+    changed = False
+    for dot in [op for op in module.walk() if op.name == "tt.dot"]:
+        if num_ctas(layout_of(dot.result)) > 1:
+            for index in range(2):
+                changed |= _assign(dot, index)
+    return changed
+
+
+def _assign(dot: Op, index: int) -> bool:
+    factor = layout_of(dot.operands[index])
+    load = _load_behind(dot.operands[index])
+    if load is None or not isinstance(factor, DotOperand):
+        return False
+    layout, wanted = layout_of(load.result), cga_layout(factor)
+    if not isinstance(layout, Blocked) or layout.cga == wanted:
+        return False
+    _move(load, layout, wanted)
+    dot.set_operand(index, TileOps(dot).converted(load.result, factor))
+    return True
+
+
+def _load_behind(value: Value) -> Op | None:
+    """The load that gives a factor, if nothing but conversions is between them, and nobody else uses it."""
+    op = value.op
+    while op is not None and op.name == "ttg.convert_layout" and has_one_use(op.result):
+        op = op.operands[0].op
+    return op if op is not None and op.name == "tt.load" and has_one_use(op.result) else None
+
+
+def _move(load: Op, layout: Blocked, cga: Bases) -> None:
+    """Give a load another way to share its tile; its users are not changed."""
+    new = Blocked(layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order, cga)
+    for index, value in enumerate(load.operands):
+        if isinstance(value.type, TensorType):
+            convert_operand(load, index, new)
+    load.result.type = with_layout(load.result.type, new)

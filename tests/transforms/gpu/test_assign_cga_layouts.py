@@ -1,0 +1,69 @@
+"""Blocks of a cluster load the factors of their own part of a product."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilewright.dialects
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.verifier import verify
+from tilewright.layouts.encodings import Blocked, encoding
+from tilewright.transforms.gpu.assign_cga_layouts import assign_cga_layouts
+
+assert tilewright.dialects.__all__
+
+BLOCKED = (
+    "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]"
+    ", CGALayout = [[1, 0]]}>"
+)
+
+
+def program(between: str = "%f = ttg.convert_layout %b : {tile} -> {right}", extra: str = "") -> Op:
+    tile, sum = f"tensor<64x64xf16, {BLOCKED}>", f"tensor<64x64xf32, {BLOCKED}>"
+    left, right = (f"tensor<64x64xf16, #ttg.dot_op<{{opIdx = {side}, parent = {BLOCKED}}}>>" for side in (0, 1))
+    names = {"tile": tile, "right": right}
+    return parse_module(
+        f"""
+        module attributes {{"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
+          tt.func public @f(%a: {left}, %c: {sum}, %p: tensor<64x64x!tt.ptr<f16>, {BLOCKED}>) -> {sum} {{
+            %b = tt.load %p : tensor<64x64x!tt.ptr<f16>, {BLOCKED}>
+            {between.format(**names)}
+            {extra.format(**names)}
+            %d = tt.dot %a, %f, %c : {left} * {right} -> {sum}
+            tt.return %d : {sum}
+          }}
+        }}"""
+    )
+
+
+def load_of(module: Op) -> Op:
+    return next(op for op in module.walk() if op.name == "tt.load")
+
+
+def cga_of_load(module: Op) -> tuple[tuple[int, ...], ...]:
+    layout = encoding(load_of(module).result.type.encoding)
+    assert isinstance(layout, Blocked)
+    return layout.cga
+
+
+def test_each_block_loads_all_rows_of_the_right_factor() -> None:
+    module = program()
+    assert assign_cga_layouts(module)
+    verify(module)
+    assert cga_of_load(module) == ((0, 0),)
+    assert not assign_cga_layouts(module)
+
+
+@pytest.mark.parametrize(
+    ("between", "extra"),
+    [
+        ("%s = arith.addf %b, %b : {tile}\n%f = ttg.convert_layout %s : {tile} -> {right}", ""),
+        ("%f = ttg.convert_layout %b : {tile} -> {right}", "%s = arith.addf %b, %b : {tile}"),
+    ],
+    ids=["computed", "used twice"],
+)
+def test_other_factors_stay(between: str, extra: str) -> None:
+    module = program(between, extra)
+    assert not assign_cga_layouts(module)
+    assert cga_of_load(module) == ((1, 0),)
