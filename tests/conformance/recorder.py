@@ -1,7 +1,7 @@
 """A pytest plugin that writes what becomes of every test to the file that CONFORMANCE_LOG names, as lines of JSON.
 
-With CONFORMANCE_EVERY=8 every eighth test is run, with CONFORMANCE_SIMULATE=90 on a simulated GPU of that capability. Tests that the file already knows are left out, so a run that crashed
-goes on after the test that crashed it.
+With CONFORMANCE_EVERY=8 every eighth test is run, with CONFORMANCE_SIMULATE=90 on a simulated GPU of that capability.
+Tests that the file already knows are left out, so a run that crashed goes on after the test that crashed it.
 """
 
 from __future__ import annotations
