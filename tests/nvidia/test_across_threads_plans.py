@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tilewright.analysis.gather_distance import step_of
-from tilewright.analysis.reduction_scratch import Run, axis_runs, reduction_bytes, scan_bytes
-from tilewright.backends.nvidia.lower.exchange import exchange_bytes
+from tilewright.analysis.reduction_plan import Function, reduction_plan
+from tilewright.analysis.reduction_scratch import Run, axis_runs, scan_bytes
 from tilewright.backends.nvidia.lower.gather import owners
-from tilewright.backends.nvidia.lower.reduce import reduction_plan
 from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked
@@ -31,7 +30,7 @@ def blocked(shape: tuple[int, ...], *, registers: int = 4, warps: int = 4, seed:
 
 
 def plan(layout: Blocked, shape: tuple[int, ...], axis: int = 0, cost: int = 1) -> tuple[object, ...]:
-    found = reduction_plan(to_linear_layout(layout, shape), axis, ("float",), cost, 1)
+    found = reduction_plan(to_linear_layout(layout, shape), axis, Function((32,), cost))
     return tuple((fold.registers, fold.lanes) for fold in found.folds)
 
 
@@ -45,21 +44,22 @@ def test_warps_are_folded_by_each_thread_or_by_lanes() -> None:
 
 
 def test_copies_are_not_folded() -> None:
-    found = reduction_plan(to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (16,)), 0, ("i32",), 1, 1)
+    found = reduction_plan(to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (16,)), 0, Function((32,)))
     assert [(fold.registers, fold.lanes) for fold in found.folds] == [((1, 2), (2, 1))]
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("seed", range(12))
-def test_parts_fit_into_the_scratch_memory(axis: int, seed: int) -> None:
-    shape, warps = (64, 32), 1 << seed % 6
-    layout = blocked(shape, warps=warps, seed=seed)
-    found = reduction_plan(to_linear_layout(layout, shape), axis, ("double", "i8"), 3, 3)
-    needed = [
-        exchange_bytes(before, fold.layout, ("double", "i8"))
-        for before, fold in zip(found.results, found.folds[1:], strict=False)
-    ]
-    assert max(needed, default=0) <= reduction_bytes(layout, shape, axis, [64, 8])
+def test_lanes_share_rows() -> None:
+    """Of 32 rows in each lane, every lane folds one in the end: 31 shuffles instead of 160."""
+    rows = to_linear_layout(Blocked((1, 1), (1, 32), (2, 2), (1, 0)), (64, 64))
+    found = reduction_plan(rows, 1, Function((32,)))
+    assert found.folds[0].halves == ((16, 16), (8, 8), (4, 4), (2, 2), (1, 1))
+    assert (found.folds[0].lanes, found.folds[0].is_gathered) == ((), False)
+    assert found.results[0].bases["lane"] == ((2, 0), (4, 0), (8, 0), (16, 0), (32, 0))  # as registers had been
+    alone = reduction_plan(to_linear_layout(Blocked((1, 1), (1, 32), (4, 1), (1, 0)), (16, 64)), 1, Function((32,)))
+    assert alone.folds[0].is_gathered  # nobody else puts the rows together
+    assert alone.results[0].columns["lane"] == (0,) * 5
+    few = reduction_plan(to_linear_layout(Blocked((2, 1), (8, 4), (4, 1), (1, 0)), (64, 64)), 1, Function((32,)))
+    assert few.folds[0].halves == ()  # two rows over four lanes: choices cost more than they save
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -11,6 +11,7 @@ from functools import partial
 from math import prod
 
 from tilewright.analysis.gather_distance import stays_in_warp
+from tilewright.analysis.reduction_plan import planned_bytes
 from tilewright.analysis.reduction_scratch import gather_bytes, reduction_bytes, scan_bytes
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_warp_specialize import partitions_of
@@ -40,6 +41,9 @@ def scratch_bytes(op: Op, capability: int = 0) -> int:
     """
     if op.name == "ttg.convert_layout":
         return _of_conversion(op, stores=capability >= STMATRIX_SINCE, loads=capability >= LDMATRIX_SINCE)
+    if op.name == "tt.reduce" and capability:
+        layout, type = layout_of(op.operands[0])
+        return planned_bytes(op, to_linear_layout(layout, type.shape), _axis(op), capability)
     size = SIZES.get(op.name)
     return size(op) if size is not None else 0
 

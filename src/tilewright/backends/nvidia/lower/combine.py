@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tilewright.backends.nvidia.lower.lanes import words_in
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -23,15 +22,11 @@ class Combination:
 
     Attributes:
         elements: the LLVM types of a row.
-        words: how many words of 32 bits a row takes.
-        cost: how many ops the function has.
     """
 
     def __init__(self, lowerer: Lowerer, op: Op) -> None:
         self.lowerer, self.op = lowerer, op
         self.elements = [lowerer.element(value.type) for value in op.operands]
-        self.words = sum(map(words_in, self.elements))
-        self.cost = sum(1 for _ in op.regions[0].block) - 1
 
     def __call__(self, first: Row, second: Row) -> Row:
         """`first` combined with `second`, in this order."""
@@ -53,15 +48,6 @@ class Combination:
             w.emit(f"select i1 {condition}, {element} {a}, {element} {b}") if a != b else a
             for element, a, b in zip(self.elements, if_true, if_false, strict=True)
         ]
-
-    @property
-    def only(self) -> str:
-        """The name of the op that the function consists of; "" if it is more than one."""
-        block = self.op.regions[0].block
-        ops = list(block)
-        if len(ops) != 2 or set(ops[0].operands) != set(block.args) or ops[1].operands != ops[0].results:
-            return ""
-        return ops[0].name
 
 
 def axis_of(op: Op) -> int:

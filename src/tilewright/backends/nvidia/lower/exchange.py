@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 
-from tilewright.analysis.reduction_scratch import exchange_buffer, exchange_elements, in_one_dimension
+from tilewright.analysis.reduction_plan import exchange_bytes
+from tilewright.analysis.reduction_scratch import exchange_buffer, in_one_dimension
 from tilewright.backends.nvidia.lower.combine import Row
 from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.shared_tiles import (
-    BYTE,
     Bytes,
     cluster_barrier,
     load_tile,
@@ -37,14 +37,6 @@ def exchange_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conve
         bits: of one element in memory.
     """
     return plan_through(in_one_dimension(before), in_one_dimension(after), exchange_buffer(before, after, bits), bits)
-
-
-def exchange_bytes(before: LinearLayout, after: LinearLayout, elements: Sequence[str]) -> int:
-    """The scratch memory that an exchange of one block needs."""
-    return sum(
-        exchange_elements(before, after, bits) // before.in_size("block") * (bits // BYTE)
-        for bits in map(memory_bits, elements)
-    )
 
 
 def exchange(
@@ -88,7 +80,7 @@ def _places(before: LinearLayout, after: LinearLayout, elements: Sequence[str], 
     places = [Bytes("0")] * len(elements)
     for index in sorted(range(len(elements)), key=lambda index: -memory_bits(elements[index])):
         places[index] = Bytes(str(base))
-        base += exchange_bytes(before, after, elements[index : index + 1])
+        base += exchange_bytes(before, after, (memory_bits(elements[index]),))
     return places
 
 

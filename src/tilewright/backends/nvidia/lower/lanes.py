@@ -38,11 +38,6 @@ def _shuffle(lowerer: Lowerer, kind: str, word: str, lane: str | int) -> str:
     return lowerer.w.call("i32", f"llvm.nvvm.shfl.sync.{kind}.i32", operands)
 
 
-def words_in(element: str) -> int:
-    """How many words of 32 bits an element takes."""
-    return max(1, _width(element) // WORD)
-
-
 def _width(element: str) -> int:
     return 64 if element.startswith("ptr") else bits_of(element)
 

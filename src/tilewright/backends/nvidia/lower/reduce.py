@@ -14,120 +14,23 @@ The scratch memory is what `analysis/reduction_scratch.py` reserves. Sums are ad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import NamedTuple
 
-from tilewright.analysis.reduction_scratch import folded, into_lanes, is_split, layout_of, rows_of, without_copies
+from tilewright.analysis.reduction_plan import Fold, Reduction, function_of, reduction_plan
 from tilewright.backends.nvidia.lower.combine import Combination, Row, axis_of
-from tilewright.backends.nvidia.lower.exchange import exchange, exchange_bytes, scratch_offset
+from tilewright.backends.nvidia.lower.exchange import exchange, scratch_offset
 from tilewright.backends.nvidia.lower.lanes import shuffled
-from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.warp_folds import fold_warp, has_warp_fold
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.warp_folds import fold_warp
 from tilewright.ir.core import Op
 from tilewright.ir.types import TensorType
 from tilewright.layouts.linear_layout import LinearLayout
-
-SHUFFLE_COST = 2
-"""What a shuffle costs, where an ordinary instruction costs 1: it has half the throughput."""
-VECTOR_WORDS = 4
-
-
-class Fold(NamedTuple):
-    """One round: what happens to the parts that threads hold.
-
-    Attributes:
-        layout: of the parts.
-        registers: masks of bits of the register to fold, in order.
-        lanes: masks of bits of the lane to fold, in order.
-    """
-
-    layout: LinearLayout
-    registers: tuple[int, ...]
-    lanes: tuple[int, ...]
-
-
-class Reduction(NamedTuple):
-    """A reduction without its function.
-
-    Attributes:
-        kept: the registers of the operands that are no copies of others.
-        folds: one after the other; between two the parts are exchanged.
-        results: per fold the layout that it leaves.
-    """
-
-    kept: tuple[int, ...]
-    folds: tuple[Fold, ...]
-    results: tuple[LinearLayout, ...]
-
-
-@cache
-def reduction_plan(layout: LinearLayout, axis: int, elements: tuple[str, ...], cost: int, words: int) -> Reduction:
-    """How to reduce a tile.
-
-    Args:
-        layout: of the operands.
-        axis: the dimension that is folded.
-        elements: the LLVM types of the operands.
-        cost: instructions of the function.
-        words: how many words of 32 bits the elements take.
-    """
-    rows = rows_of(layout)
-    copies = [bit for bit, row in enumerate(rows["register"]) if not any(row)]
-    kept = tuple(
-        register for register in range(layout.in_size("register")) if not any(register >> bit & 1 for bit in copies)
-    )
-    rows = without_copies(rows)
-    first = Fold(layout_of(rows), _masks(rows, axis, "register"), _masks(rows, axis, "lane")[::-1])
-    rows = folded(folded(rows, axis, "register"), axis, "lane")
-    folds, results = [first], [layout_of(rows)]
-    while is_split(rows, axis):
-        lanes, registers = into_lanes(rows, axis), _into_registers(rows, axis)
-        if len(folds) == 1 and _prefers_registers(rows, axis, elements, cost, words):
-            folds.append(Fold(layout_of(registers), _masks(registers, axis, "register")[::-1], ()))
-            rows = folded(registers, axis, "register")
-        else:
-            folds.append(Fold(layout_of(lanes), (), _masks(lanes, axis, "lane")[::-1]))
-            rows = folded(lanes, axis, "lane")
-        results.append(layout_of(rows))
-    return Reduction(kept, tuple(folds), tuple(results))
-
-
-def _masks(rows: dict[str, list[tuple[int, ...]]], axis: int, name: str) -> tuple[int, ...]:
-    """The bits of an input that move along the axis."""
-    moving = [(bit, row) for bit, row in enumerate(rows[name]) if row[axis]]
-    assert all(not any(row[:axis] + row[axis + 1 :]) for _, row in moving), "steps along the axis move along it alone"
-    return tuple(1 << bit for bit, _ in moving)
-
-
-def _into_registers(rows: dict[str, list[tuple[int, ...]]], axis: int) -> dict[str, list[tuple[int, ...]]]:
-    """The layout in which each thread holds what all warps held along `axis`."""
-    moving = [row for row in rows["warp"] if row[axis]]
-    still = [(0,) * len(row) if row[axis] else row for row in rows["warp"]]
-    return {**rows, "register": [*rows["register"], *moving], "warp": still}
-
-
-def _prefers_registers(
-    rows: dict[str, list[tuple[int, ...]]], axis: int, elements: tuple[str, ...], cost: int, words: int
-) -> bool:
-    """Whether each thread should fold the parts of all warps alone; it must fit into the same scratch memory."""
-    if any(row[axis] for row in rows["block"]):
-        return False
-    bits = sum(bool(row[axis]) for row in rows["warp"])
-    kept, parts = 1 << len(rows["register"]), 1 << bits
-    in_lanes = kept * (bits * (SHUFFLE_COST * words + cost) + len(elements)) + 2
-    in_registers = kept * ((parts - 1) * cost + -(-parts * words // VECTOR_WORDS))
-    if in_registers > in_lanes:
-        return False
-    before = layout_of(rows)
-    sizes = [exchange_bytes(before, layout_of(after(rows, axis)), elements) for after in (_into_registers, into_lanes)]
-    return sizes[0] <= sizes[1]
 
 
 def reduce(lowerer: Lowerer, op: Op) -> None:
     """Fold a tile, or several together, along an axis."""
     combine = Combination(lowerer, op)
     layout, axis = lowerer.layout(op.operands[0]), axis_of(op)
-    plan = reduction_plan(layout, axis, tuple(combine.elements), combine.cost, combine.words)
+    plan = reduction_plan(layout, axis, function_of(op, lowerer.target.capability))
     rows = combine.rows()
     rows = [rows[register] for register in plan.kept]
     for index, fold in enumerate(plan.folds):
@@ -135,7 +38,7 @@ def reduce(lowerer: Lowerer, op: Op) -> None:
             lowerer.barrier()
         if index:
             rows = exchange(lowerer, rows, plan.results[index - 1], fold.layout, combine.elements, scratch_offset(op))
-        rows = _folded_lanes(combine, _folded_registers(combine, rows, fold.registers), fold.lanes)
+        rows = _folded_lanes(combine, _folded_registers(combine, rows, fold.registers), fold)
     _bind(lowerer, op, combine, rows, plan)
 
 
@@ -149,12 +52,50 @@ def _folded_registers(combine: Combination, rows: Sequence[Row], masks: Sequence
     return list(found.values())
 
 
-def _folded_lanes(combine: Combination, rows: list[Row], masks: Sequence[int]) -> list[Row]:
-    if sum(masks) == WARP - 1 and has_warp_fold(combine):
+def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row]:
+    """The same rows, each now folded over lanes."""
+    if fold.folds_warp:
         return [[fold_warp(combine, row[0])] for row in rows]
-    for mask in masks:
-        rows = [combine(row, _from_lane(combine, row, mask)) for row in rows]
-    return rows
+    found = dict(zip(_left(fold.layout, fold.registers), rows, strict=True))
+    for register, lane in fold.halves:
+        found = _halved(combine, found, register, lane)
+    for mask in fold.lanes:
+        found = {place: combine(row, _from_lane(combine, row, mask)) for place, row in found.items()}
+    for register, lane in reversed(fold.halves) if fold.is_gathered else ():
+        found = _gathered(combine, found, register, lane)
+    return [found[place] for place in sorted(found)]
+
+
+def _left(layout: LinearLayout, masks: Sequence[int]) -> list[int]:
+    """The registers that are left when those with one of these bits are folded."""
+    return [register for register in range(layout.in_size("register")) if not register & sum(masks)]
+
+
+def _halved(combine: Combination, rows: dict[int, Row], register: int, lane: int) -> dict[int, Row]:
+    """Lanes with bit `lane` fold the rows of registers with bit `register`, the others the others."""
+    upper, found = _has_bit(combine, lane), {}
+    for place, row in rows.items():
+        if not place & register:
+            other = rows[place | register]
+            received = _from_lane(combine, combine.choose(upper, row, other), lane)
+            found[place] = combine(combine.choose(upper, other, row), received)
+    return found
+
+
+def _gathered(combine: Combination, rows: dict[int, Row], register: int, lane: int) -> dict[int, Row]:
+    """Each lane gets back what the others have done for it."""
+    upper, found = _has_bit(combine, lane), {}
+    for place, row in rows.items():
+        other = _from_lane(combine, row, lane)
+        found[place] = combine.choose(upper, other, row)
+        found[place | register] = combine.choose(upper, row, other)
+    return found
+
+
+def _has_bit(combine: Combination, lane: int) -> str:
+    lowerer = combine.lowerer
+    bit = lowerer.once(("lane", lane), lambda: lowerer.w.emit(f"and i32 {lowerer.lane()}, {lane}"))
+    return lowerer.once(("has", lane), lambda: lowerer.w.emit(f"icmp ne i32 {bit}, 0"))
 
 
 def _from_lane(combine: Combination, row: Row, mask: int) -> Row:

@@ -1,20 +1,17 @@
 """Folds of a whole warp in one instruction: `redux.sync`.
 
 It adds, compares and combines the bits of 32-bit integers; the compute capability 10.0 also compares f32. Sums of
-64 bits are put together from three of 32 bits, so that no carry is lost:
+64 bits are put together from three of 32 bits, so that no carry is lost (`reduction_plan` knows which folds there are):
 
     high 32 bits, bits 16 to 31, bits 0 to 15 of each lane's number → three sums → the sum
 """
 
 from __future__ import annotations
 
+from tilewright.analysis.reduction_plan import only_op
 from tilewright.backends.nvidia.lower.combine import Combination
 from tilewright.backends.nvidia.lower.lanes import ALL_LANES, from_words, words_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-
-SINCE = 80
-FLOATS_ON = 100
-"""The one compute capability whose `redux.sync` knows f32."""
 
 INTEGERS = {
     "arith.addi": ("add", "zext"),
@@ -33,24 +30,11 @@ FLOATS = {
     "arith.minimumf": "fmin.NaN",
     "arith.minnumf": "fmin",
 }
-WIDE = frozenset({"arith.addi", "arith.andi", "arith.ori", "arith.xori"})
-"""What can be done with 64 bits by parts."""
-
-
-def has_warp_fold(combine: Combination) -> bool:
-    """Is there an instruction for this function of one operand?"""
-    capability = combine.lowerer.target.capability
-    if capability < SINCE or len(combine.elements) != 1:
-        return False
-    (element,), name = combine.elements, combine.only
-    if element == "float":
-        return capability == FLOATS_ON and name in FLOATS
-    return name in (WIDE if element == "i64" else INTEGERS if element[0] == "i" else ())
 
 
 def fold_warp(combine: Combination, value: str) -> str:
     """The values of all lanes folded, in every lane."""
-    lowerer, name, (element,) = combine.lowerer, combine.only, combine.elements
+    lowerer, name, (element,) = combine.lowerer, only_op(combine.op), combine.elements
     w = lowerer.w
     if element == "float":
         operands = [("float", value), ("i32", ALL_LANES)]

@@ -1,0 +1,240 @@
+"""What happens to the elements of a reduction on a GPU, as plain data: which bits are folded where, in which order.
+
+    plan = reduction_plan(layout, 0, Function((32,)))
+    plan.folds[0].registers, plan.folds[0].lanes       # (1, 2), (16, 8, 4, 2, 1): neighbours first; far lanes first
+    plan.folds[1].registers                            # (2, 1): each thread folds the parts of four warps
+
+Where each lane holds parts of several rows, lanes share the work: of every two rows, half of the lanes fold one, half
+the other, so that the next step has half as many rows. Rows are put together again at the end, or by the exchange
+between warps.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from tilewright.analysis.reduction_scratch import (
+    Rows,
+    exchange_elements,
+    folded,
+    into_lanes,
+    is_split,
+    layout_of,
+    rows_of,
+    without_copies,
+)
+from tilewright.ir.core import Op
+from tilewright.ir.types import FloatType, IntType
+from tilewright.layouts.linear_layout import LinearLayout
+
+WARP = 32
+WORD = 32
+SHUFFLE = 2
+"""What a shuffle costs, where an ordinary instruction costs 1: it has half the throughput."""
+VECTOR_WORDS = 4
+"""How many words one load brings."""
+
+
+class Function(NamedTuple):
+    """What a plan asks of the function that combines elements.
+
+    Attributes:
+        bits: of each operand's elements in memory.
+        cost: instructions.
+        folds_warps: one instruction folds a whole warp.
+    """
+
+    bits: tuple[int, ...]
+    cost: int = 1
+    folds_warps: bool = False
+
+    @property
+    def words(self) -> int:
+        """How many words of 32 bits an element of all operands takes."""
+        return sum(max(1, width // WORD) for width in self.bits)
+
+
+WARP_FOLDS_SINCE = 80
+"""The first compute capability with `redux.sync`."""
+FLOAT_WARP_FOLDS_ON = 100
+"""The one whose `redux.sync` knows f32."""
+INTEGER_FOLDS = frozenset(
+    f"arith.{name}" for name in ("addi", "andi", "maxsi", "maxui", "minsi", "minui", "ori", "xori")
+)
+FLOAT_FOLDS = frozenset(f"arith.{name}" for name in ("maximumf", "maxnumf", "minimumf", "minnumf"))
+WIDE_FOLDS = frozenset({"arith.addi", "arith.andi", "arith.ori", "arith.xori"})
+"""What can be done with 64 bits by parts."""
+
+
+def function_of(op: Op, capability: int) -> Function:
+    """The function of a `tt.reduce` on a device."""
+    bits = tuple(max(8, value.type.scalar.bits) for value in op.operands)
+    cost = sum(1 for _ in op.regions[0].block) - 1
+    return Function(bits, cost, capability >= WARP_FOLDS_SINCE and _folds_warps(op, capability))
+
+
+def only_op(op: Op) -> str:
+    """The name of the op that the function of a reduction consists of; "" if it is more than one."""
+    block = op.regions[0].block
+    ops = list(block)
+    if len(ops) != 2 or set(ops[0].operands) != set(block.args) or ops[1].operands != ops[0].results:
+        return ""
+    return ops[0].name
+
+
+def _folds_warps(op: Op, capability: int) -> bool:
+    type, name = op.operands[0].type.scalar, only_op(op)
+    if isinstance(type, FloatType):
+        return capability == FLOAT_WARP_FOLDS_ON and type.text == "f32" and name in FLOAT_FOLDS
+    return isinstance(type, IntType) and name in (WIDE_FOLDS if type.bits > WORD else INTEGER_FOLDS)
+
+
+class Fold(NamedTuple):
+    """One round: what happens to the parts that threads hold.
+
+    Attributes:
+        layout: of the parts.
+        registers: masks of bits of the register to fold, in order.
+        halves: then pairs of masks, of a bit of the register and one of the lane: lanes in which the second is set go
+            on with the registers in which the first is set, the others with the others; each gets the other's part.
+        lanes: then masks of bits of the lane to fold, in order.
+        is_gathered: in the end the registers that were given up for `halves` come back from the other lanes.
+        folds_warp: `lanes` are all lanes, and one instruction folds them.
+    """
+
+    layout: LinearLayout
+    registers: tuple[int, ...]
+    lanes: tuple[int, ...]
+    halves: tuple[tuple[int, int], ...] = ()
+    is_gathered: bool = False
+    folds_warp: bool = False
+
+
+class Reduction(NamedTuple):
+    """A reduction without its function.
+
+    Attributes:
+        kept: the registers of the operands that are no copies of others.
+        folds: one after the other; between two the parts are exchanged.
+        results: per fold the layout that it leaves.
+    """
+
+    kept: tuple[int, ...]
+    folds: tuple[Fold, ...]
+    results: tuple[LinearLayout, ...]
+
+
+@cache
+def reduction_plan(layout: LinearLayout, axis: int, function: Function) -> Reduction:
+    """How to reduce a tile.
+
+    Args:
+        layout: of the operands.
+        axis: the dimension that is folded.
+        function: what combines elements.
+    """
+    rows = rows_of(layout)
+    copies = [bit for bit, row in enumerate(rows["register"]) if not any(row)]
+    kept = tuple(
+        register for register in range(layout.in_size("register")) if not any(register >> bit & 1 for bit in copies)
+    )
+    rows = without_copies(rows)
+    first, left = _first_fold(rows, axis, function)
+    rows = folded(folded(rows, axis, "register"), axis, "lane")
+    folds, results = [first], [layout_of(left)]
+    while is_split(rows, axis):
+        lanes, registers = into_lanes(rows, axis), _into_registers(rows, axis)
+        if len(folds) == 1 and _prefers_registers(rows, axis, function):
+            folds.append(Fold(layout_of(registers), _masks(registers, axis, "register")[::-1], ()))
+            rows = folded(registers, axis, "register")
+        else:
+            masks = _masks(lanes, axis, "lane")[::-1]
+            folds_warp = function.folds_warps and sum(masks) == WARP - 1
+            folds.append(Fold(layout_of(lanes), (), masks, folds_warp=folds_warp))
+            rows = folded(lanes, axis, "lane")
+        results.append(layout_of(rows))
+    return Reduction(kept, tuple(folds), tuple(results))
+
+
+def _masks(rows: Rows, axis: int, name: str) -> tuple[int, ...]:
+    """The bits of an input that move along the axis."""
+    moving = [(bit, row) for bit, row in enumerate(rows[name]) if row[axis]]
+    assert all(not any(row[:axis] + row[axis + 1 :]) for _, row in moving), "steps along the axis move along it alone"
+    return tuple(1 << bit for bit, _ in moving)
+
+
+# --- within warps -----------------------------------------------------------------------------------------------
+
+
+def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
+    """What each warp does for itself, and the layout that this leaves."""
+    registers, lanes = _masks(rows, axis, "register"), _masks(rows, axis, "lane")[::-1]
+    plain = folded(folded(rows, axis, "register"), axis, "lane")
+    is_last = not is_split(plain, axis)
+    if function.folds_warps and sum(lanes) == WARP - 1:
+        return Fold(layout_of(rows), registers, lanes, folds_warp=True), plain
+    kept = [bit for bit, row in enumerate(rows["register"]) if not row[axis]]
+    least, count = min(
+        (_lane_cost(len(kept), len(lanes), steps, function, is_gathered=is_last), steps)
+        for steps in range(min(len(kept), len(lanes)) + 1)
+    )
+    # Neighbouring rows go to neighbouring lanes.
+    halves = tuple((1 << bit, lane) for bit, lane in zip(kept[:count][::-1], lanes, strict=False))
+    left = plain if is_last else _shared_out(plain, kept, lanes[:count], count)
+    assert least >= 0, "costs are no gains"
+    return Fold(layout_of(rows), registers, lanes[count:], halves, is_last), left
+
+
+def _lane_cost(rows: int, lanes: int, steps: int, function: Function, *, is_gathered: bool) -> int:
+    """What it costs to fold 2^rows registers over 2^lanes lanes, if the first `steps` steps halve the registers."""
+    moved, choices = SHUFFLE * function.words, 2 * function.words
+    before, after = 1 << rows, 1 << (rows - steps)
+    halving = (before - after) * (moved + choices + function.cost)
+    gathering = (before - after) * (moved + choices) if is_gathered else 0
+    return halving + gathering + after * (lanes - steps) * (moved + function.cost)
+
+
+def _shared_out(rows: Rows, kept: list[int], lanes: tuple[int, ...], steps: int) -> Rows:
+    """The layout `rows`, in which lanes are copies of each other, once lanes have given up rows for each other."""
+    moved = list(rows["lane"])
+    own = rows["register"]
+    for place, lane in zip(range(steps)[::-1], lanes, strict=True):
+        moved[lane.bit_length() - 1] = own[place]
+    return {**rows, "register": own[steps:], "lane": moved}
+
+
+# --- between warps ----------------------------------------------------------------------------------------------
+
+
+def _into_registers(rows: Rows, axis: int) -> Rows:
+    """The layout in which each thread holds what all warps held along `axis`."""
+    moving = [row for row in rows["warp"] if row[axis]]
+    still = [(0,) * len(row) if row[axis] else row for row in rows["warp"]]
+    return {**rows, "register": [*rows["register"], *moving], "warp": still}
+
+
+def _prefers_registers(rows: Rows, axis: int, function: Function) -> bool:
+    """Whether each thread should fold the parts of all warps alone."""
+    if any(row[axis] for row in rows["block"]):
+        return False
+    bits = sum(bool(row[axis]) for row in rows["warp"])
+    kept, parts = 1 << len(rows["register"]), 1 << bits
+    steps = bits * (SHUFFLE * function.words + function.cost)
+    in_lanes = kept * (steps + len(function.bits)) + 2
+    in_registers = kept * ((parts - 1) * function.cost + -(-parts * function.words // VECTOR_WORDS))
+    return in_registers <= in_lanes
+
+
+def planned_bytes(op: Op, layout: LinearLayout, axis: int, capability: int) -> int:
+    """The scratch memory that a `tt.reduce` needs when it is done as `reduction_plan` says."""
+    function = function_of(op, capability)
+    plan = reduction_plan(layout, axis, function)
+    pairs = zip(plan.results, plan.folds[1:], strict=False)
+    return max((exchange_bytes(before, fold.layout, function.bits) for before, fold in pairs), default=0)
+
+
+def exchange_bytes(before: LinearLayout, after: LinearLayout, bits: tuple[int, ...]) -> int:
+    """The bytes that an exchange of one block needs."""
+    blocks = before.in_size("block")
+    return sum(exchange_elements(before, after, width) // blocks * (width // 8) for width in bits)
