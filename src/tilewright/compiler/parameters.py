@@ -1,6 +1,7 @@
 """Type strings of signatures → types of the language.
 
-language_type("*kfp32")      pointer_type(float32, const=True)
+language_type("*kfp32")                     pointer_type(float32, const=True)
+language_type("tensordesc<fp16[64, 64]>")   a descriptor of blocks that a GPU's engine moves
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Any
 from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.frontends.signature import Parameter
 from tilewright.language.descriptors import host_descriptor
-from tilewright.semantics.types import dtype, pointer_type
+from tilewright.semantics.tensor_descriptors import descriptor_type
+from tilewright.semantics.types import block_type, dtype, pointer_type
+
+DESCRIPTOR = "tensordesc<"
 
 
 def front_end_parameters(specs: Sequence[ArgumentSpec]) -> tuple[Parameter, ...]:
@@ -27,6 +31,9 @@ def language_type(text: str) -> dtype:
     Raises:
         ValueError: there is no such type.
     """
+    if text.startswith(DESCRIPTOR):
+        element, _, shape = text.removeprefix(DESCRIPTOR).removesuffix("]>").partition("[")
+        return descriptor_type(block_type(language_type(element), list(map(int, shape.split(",")))))
     if text.startswith("*k"):
         return pointer_type(language_type(text[2:]), const=True)
     if text.startswith("*"):

@@ -120,9 +120,13 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
 class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
     """A descriptor whose blocks an engine moves: `handle` is the descriptor as a value of the kernel."""
 
-    def __init__(self, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero") -> None:
+    def __init__(
+        self, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero", handle: Any = None
+    ) -> None:
         super().__init__(base, shape, strides, block_shape, padding)
-        self.handle = make_descriptor(base, self.shape, self.strides, self.block_type, padding)
+        if handle is None:
+            handle = make_descriptor(base, self.shape, self.strides, self.block_type, padding)
+        self.handle = handle
 
     def load(self, offsets: Any) -> Any:
         """The block at `offsets`; what lies outside the tensor is padding."""
@@ -176,9 +180,16 @@ def _descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding: 
 
 
 def host_descriptor(parts: Any) -> tensor_descriptor:
-    """The descriptor that a host passes: `parts` are its base, shape, strides, block shape and padding."""
-    base, shape, strides, block_shape, padding = parts
-    return _descriptor(base, shape, strides, block_shape, padding)
+    """The descriptor that a host passes.
+
+    Args:
+        parts: its base, shape, strides, block shape and padding; where an engine moves its blocks, the engine's own
+            descriptor too.
+    """
+    base, shape, strides, block_shape, padding, *made = parts
+    if made:
+        return engine_descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding, handle=made[0])
+    return tensor_descriptor(base, shape, strides, block_shape, padding)
 
 
 def load_tensor_descriptor(desc: tensor_descriptor, offsets: Any) -> Any:

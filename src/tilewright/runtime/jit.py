@@ -20,7 +20,7 @@ from weakref import WeakSet
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
-from tilewright.runtime import devices, watching
+from tilewright.runtime import devices, late, watching
 from tilewright.runtime.async_compile import FutureKernel, active_mode
 from tilewright.runtime.build import build, current_backend, current_target
 from tilewright.runtime.captured import CapturedFunction, functions_by_name
@@ -263,6 +263,8 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         stream = devices.stream_handle(options.pop("stream", None))
         arguments = list(map(specialize, values, self.params))
         device = devices.device_for(named_arrays(self.arg_names, arguments))
+        if device is not None:
+            arguments = late.for_target(arguments, device.target)
         sanitize = self.sanitize or knobs.tilewright.sanitize
         if sanitize and device is None:
             options.setdefault("sanitize", sanitize)

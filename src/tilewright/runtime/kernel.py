@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
-from tilewright.compiler.signature import TUPLE, ArgumentSpec
+from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.runtime import devices, late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.devices import Device, Figures
@@ -113,11 +113,12 @@ class CompiledKernel:
         return 1024 if self._image else self._figure("max_threads", "n_max_threads")
 
     def _figure(self, name: str, fact: str) -> int:
-        """What the machine says of the kernel; before it is loaded, what the assembler did, if there was one."""
-        if not self._figures and fact in self.metadata._fields:
+        """What the driver says of the kernel; where none has loaded it, what the assembler did, if there was one."""
+        loaded = next((figures for figures in self._figures.values() if figures.module), None)
+        if loaded is None and fact in self.metadata._fields:
             return int(getattr(self.metadata, fact))
         self._init_handles()
-        return int(getattr(next(iter(self._figures.values())), name))
+        return int(getattr(loaded or next(iter(self._figures.values())), name))
 
     @property
     def entry(self) -> int:
@@ -370,6 +371,7 @@ def _slots(specs: Sequence[ArgumentSpec], path: tuple[int, ...] = ()) -> Iterato
 def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:
     for spec, value in zip(specs, values, strict=True):
         if spec.type == TUPLE:
-            yield from _run_time_values(spec.elements, value)
+            given = late.host_parts(value) if spec.sequence is HostDescriptor else value
+            yield from _run_time_values(spec.elements, given[: len(spec.elements)])
         elif not spec.is_constant:
             yield (view_of(value) or value) if spec.is_pointer else value

@@ -11,7 +11,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from tilewright.backends.base import BaseBackend
+from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.compiler.artifact import Artifact, Stage
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
@@ -48,6 +48,20 @@ def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
     from tilewright.runtime.drivers.cpu.listener import Listener
 
     return Listener(sites)
+
+
+def for_target(arguments: list[Specialized], target: GPUTarget) -> list[Specialized]:
+    """Arguments as kernels for a GPU get them; see `tensor_maps.with_map`."""
+    from tilewright.runtime.tensor_maps import has_engine, with_map
+
+    return list(map(with_map, arguments)) if has_engine(target) else arguments
+
+
+def host_parts(descriptor: Any) -> list[Any]:
+    """The values of a descriptor's parts; see `tensor_maps.host_parts`."""
+    from tilewright.runtime.tensor_maps import host_parts
+
+    return host_parts(descriptor)
 
 
 def cuda_device(ordinal: int | None = None) -> Any:

@@ -58,7 +58,7 @@ class Specialized(NamedTuple):
         if self.type != TUPLE:
             return self.type, self.key
         if self.value.sequence is HostDescriptor:
-            base, *_, block_shape, _ = self.value.parts
+            base, _, _, block_shape, *_ = self.value.parts
             return f"tensordesc<{base.type.lstrip('*k')}{list(block_shape.value)}>", None
         parts = [part.as_triton() for part in self.value.parts]
         return self.value.of([kind for kind, _ in parts]), self.value.of([key for _, key in parts])
@@ -103,10 +103,11 @@ def named_arrays(names: Iterable[str], arguments: Iterable[Specialized]) -> Iter
 
 
 class TupleParts(NamedTuple):
-    """The specialised parts of a tuple argument, and its class; or of a descriptor, and the function that makes one."""
+    """The specialised parts of a tuple argument, and its class; or of a descriptor, which is `source`."""
 
     parts: tuple[Specialized, ...]
     sequence: Any
+    source: Any = None
 
     def of(self, items: Sequence[Any], container: Any = None) -> Any:
         """A tuple of the argument's class, or of what stands for it."""
@@ -145,7 +146,7 @@ def _descriptor(value: Any, param: KernelParam) -> Specialized:
     parts = [_specialize(value.base, param), _tuple(shape, param), _tuple(strides, param)]
     parts += [Specialized(CONSTEXPR, constant_key(constant), constant) for constant in constants]
     key = (HostDescriptor, tuple((part.type, part.key) for part in parts))
-    return Specialized(TUPLE, key, TupleParts(tuple(parts), HostDescriptor))
+    return Specialized(TUPLE, key, TupleParts(tuple(parts), HostDescriptor, value))
 
 
 def _none(value: None, param: KernelParam) -> Specialized:

@@ -24,8 +24,8 @@ from shared_object import object_code, write_library
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
 from tilewright.runtime.drivers.cuda.library import SIGNATURES
 
-CALLS, WORDS, LAUNCHES, LAUNCH_BYTES, HEAP = 4096, 16, 64, 2048, 64 << 20
-MAX_PARAMETERS, PARAMETER_BYTES, MAX_ATTRIBUTES, CONFIG_BYTES, ATTRIBUTE_BYTES = 24, 64, 4, 56, 72
+CALLS, WORDS, LAUNCHES, LAUNCH_BYTES, HEAP = 4096, 16, 64, 4096, 64 << 20
+MAX_PARAMETERS, PARAMETER_BYTES, MAX_ATTRIBUTES, CONFIG_BYTES, ATTRIBUTE_BYTES = 24, 128, 4, 56, 72
 NAMES = sorted(SIGNATURES)
 ERRORS = {
     1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),

@@ -18,6 +18,7 @@ from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.analysis.stored_arguments import stored_arguments
 from tilewright.backends.llvm import nvptx
 from tilewright.backends.nvidia import launch_facts, ptx_text
+from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.backends.nvidia.options import CudaOptions
@@ -63,6 +64,7 @@ def make_ttgir(module: Op, facts: dict[str, Any], options: CudaOptions, device: 
         module.attributes["ttg.maxnreg"] = Number(options.maxnreg, i32)
     shape = TtgirOptions(device.capability, options.num_warps, options.num_ctas, options.num_stages)
     _run(module, ttgir_passes(shape), facts)
+    facts["tensordesc_meta"] = tensor_map_facts(module)
     return module
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_void_p
 from functools import partial
+from itertools import accumulate, islice
 from typing import Any, Protocol
 
 from tilewright.runtime.allocation import Buffer, NullAllocator, allocator
@@ -23,6 +24,8 @@ from tilewright.runtime.drivers.cpu.launcher import Specialization, own_stream_f
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
+from tilewright.runtime.drivers.cuda.tensor_maps import encode
+from tilewright.runtime.tensor_maps import HostMap, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
 _SCRATCH_POINTERS = 2
@@ -37,6 +40,7 @@ class Kernel(Protocol):
     """What launching wants of a `CompiledKernel`."""
 
     name: str
+    names: tuple[str, ...]
     metadata: Any
     types: tuple[str, ...]
 
@@ -116,16 +120,26 @@ def launch(
     handle = streams.current(gpu.ordinal) if stream is None else stream
     scratch = _scratch(gpu, kernel.metadata, grid[0] * grid[1] * grid[2], handle)
     addresses = [0 if buffer is None else buffer.data_ptr() for buffer in scratch]
-    storage = b"".join(map(_slot, values, kernel.types)) + struct.pack(f"<{_SCRATCH_POINTERS}Q", *addresses)
-    memory = ctypes.create_string_buffer(storage, len(storage))
-    first = ctypes.addressof(memory)
-    places = (c_void_p * (len(storage) // 8))(*range(first, first + len(storage), 8))
     config = shape.config(grid, handle)
     with gpu.current() as driver:
+        slots = [*_slots(gpu, kernel, values), *(struct.pack("<Q", address) for address in addresses)]
+        memory = ctypes.create_string_buffer(b"".join(slots))
+        ends = accumulate(map(len, slots), initial=ctypes.addressof(memory))
+        places = (c_void_p * len(slots))(*islice(ends, len(slots)))
         for value in values:
             if isinstance(value, ArrayView):
                 _wait_for_owner(gpu, value, handle)
         driver.call("cuLaunchKernelEx", ctypes.addressof(config), function, places, None)
+
+
+def _slots(gpu: Gpu, kernel: Kernel, values: Sequence[Any]) -> Iterator[bytes]:
+    """The arguments: eight bytes each, 128 for a tensor map."""
+    maps = iter(kernel.metadata.tensordesc_meta)
+    for name, value, kind in zip(kernel.names, values, kernel.types, strict=True):
+        if isinstance(value, HostMap):
+            yield encode(gpu, map_fields(name.rpartition(".")[0], value, next(maps)))
+        else:
+            yield _slot(value, kind)
 
 
 def _slot(value: int | float | ArrayView, kind: str) -> bytes:
@@ -180,9 +194,10 @@ def specialization(
     """
     metadata = kernel.metadata
     is_elsewhere = any(isinstance(value, ArrayView) and not value.memory.startswith(CUDA_MEMORY) for value in values)
+    has_maps = any(isinstance(value, HostMap) for value in values)
     needs_memory = metadata.global_scratch_size or metadata.profile_scratch_size
     get_stream = 0 if stream is not None else _stream_function()
-    if is_elsewhere or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
+    if is_elsewhere or has_maps or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
         return None
     shape = Shape.of(metadata)
     record = DEVICE.pack(

@@ -20,9 +20,11 @@ import numpy as np
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
 from tilewright.backends.ptxsim.formats import FORMATS, narrow
+from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
 from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
 from tilewright.runtime.devices import Device, Figures, using
 from tilewright.runtime.drivers.simulated.regions import Regions
+from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.diagnostics import DeviceAssertError
 
 WARP = 32
@@ -68,7 +70,7 @@ class SimulatedGpu(Device):
         memory = DeviceMemory()
         named = zip(kernel.names, values, strict=True)
         regions = Regions(memory, [(name, value) for name, value in named if isinstance(value, ArrayView)])
-        arguments = [_argument(value, kind, regions) for value, kind in zip(values, kernel.types, strict=True)]
+        arguments = list(_arguments(kernel, values, regions))
         facts, clusters = kernel.metadata, kernel.metadata.num_ctas
         arguments += _scratch(memory, facts, grid[0] * grid[1] * grid[2] * clusters)
         launch = Launch(
@@ -94,6 +96,29 @@ class SimulatedGpu(Device):
 
 def _write(text: str) -> None:
     sys.stdout.write(text)
+
+
+def _arguments(kernel: Any, values: Sequence[Any], regions: Regions) -> Iterator[Any]:
+    maps = iter(kernel.metadata.tensordesc_meta)
+    for name, value, kind in zip(kernel.names, values, kernel.types, strict=True):
+        if isinstance(value, HostMap):
+            yield _map(map_fields(name.rpartition(".")[0], value, next(maps)), regions.address_of(value.base))
+        else:
+            yield _argument(value, kind, regions)
+
+
+def _map(fields: MapFields, address: int) -> bytes:
+    """A tensor map as the simulator has it."""
+    found = TensorMap(
+        address=address,
+        element=ELEMENTS[fields.element],
+        shape=fields.shape,
+        strides=fields.strides,
+        box=fields.box,
+        swizzle=SWIZZLES[fields.swizzle],
+        fill_nan=fields.pads_with_nan,
+    )
+    return found.encode()
 
 
 def _argument(value: int | float | ArrayView, kind: str, regions: Regions) -> Any:

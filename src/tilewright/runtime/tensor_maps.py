@@ -1,0 +1,161 @@
+"""Tensor descriptors of the host as arguments of kernels for GPUs with an engine that moves blocks.
+
+    TensorDescriptor(x, [m, n], [n, 1], [64, 64])       an argument
+    HostMap(view of x, (m, n), (n, 1))                   what a launch passes, beside x, m and n
+    MapFields(address, dimensions (n, m), …)             what a driver makes a tensor map of, 128 bytes
+
+How blocks lie in shared memory is known once the kernel is compiled: `metadata.tensordesc_meta` has it. Kernels for
+other machines get a descriptor's parts only.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from tilewright.backends.base import GPUTarget
+from tilewright.compiler.signature import TUPLE, HostDescriptor
+from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.specialize import Specialized
+from tilewright.support.named_tuple import NamedTuple
+
+FIRST_WITH_ENGINE, MOST_AXES, LEAST_ROW = 90, 5, 16
+"""As `semantics.tensor_descriptors` has them: the first capability; axes; bytes of a block's row."""
+ALIGNMENT = 16
+MOST_PLACES, FARTHEST = 1 << 32, 1 << 40
+"""The longest dimension in elements, and the longest stride in bytes."""
+NARROW = ("i1", "u1")
+DESCRIPTOR = "tensordesc<"
+
+
+class HostMap(NamedTuple):
+    """A tensor that the engine moves blocks of; lengths in elements.
+
+    Attributes:
+        pads_with_nan: what a load gives outside the tensor is NaN, not 0.
+        rounds_to_tf32: elements are rounded to tf32 on their way.
+    """
+
+    base: ArrayView
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads_with_nan: bool
+    rounds_to_tf32: bool
+
+
+class MapFields(NamedTuple):
+    """What a tensor map is made of; dimensions innermost first.
+
+    Attributes:
+        element: the number of the element type, as PTX has it.
+        strides: in bytes, of all dimensions but the innermost.
+        box: elements of one copy.
+        swizzle: the number of the mode.
+    """
+
+    address: int
+    element: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    pads_with_nan: bool
+
+
+_TF32, _TF32_SIZE = 11, 4
+
+
+def has_engine(target: GPUTarget) -> bool:
+    """Does the machine have an engine that moves blocks?"""
+    return target.backend == "cuda" and int(target.arch) >= FIRST_WITH_ENGINE
+
+
+def with_map(argument: Specialized) -> Specialized:
+    """An argument with the tensor maps of all descriptors in it that the engine can move blocks of."""
+    if argument.type != TUPLE:
+        return argument
+    parts = tuple(map(with_map, argument.value.parts))
+    if argument.value.sequence is HostDescriptor:
+        parts += tuple(_map_part(*parts, source=argument.value.source))
+    key = (argument.value.sequence, tuple((part.type, part.key) for part in parts))
+    return Specialized(TUPLE, key, argument.value._replace(parts=parts))
+
+
+def _map_part(
+    base: Specialized,
+    shape: Specialized,
+    strides: Specialized,
+    block: Specialized,
+    padding: Specialized,
+    *,
+    source: Any,
+) -> list[Specialized]:
+    element = base.type.removeprefix("*").removeprefix("k")
+    width = int("".join(takewhile(str.isdigit, element.lstrip("bfipu")))) // 8
+    steps = _numbers(strides)
+    fits = len(steps) <= MOST_AXES and steps[-1] == 1 and element not in NARROW
+    if not fits or block.value[-1] * width < LEAST_ROW:
+        return []
+    tf32 = bool(getattr(source, "round_f32_to_tf32", False))
+    found = HostMap(base.value, _numbers(shape), steps, padding.value == "nan", tf32)
+    return [Specialized(f"{DESCRIPTOR}{element}{list(block.value)}>", None, found)]
+
+
+def _numbers(axes: Specialized) -> tuple[int, ...]:
+    return tuple(part.value for part in axes.value.parts)
+
+
+def host_parts(descriptor: Any) -> list[Any]:
+    """The values of a descriptor's parts, its tensor map last."""
+    shape, strides = (tuple(map(operator.index, axes)) for axes in (descriptor.shape, descriptor.strides))
+    view = view_of(descriptor.base)
+    assert view is not None, "a descriptor has an array"
+    tf32 = bool(getattr(descriptor, "round_f32_to_tf32", False))
+    padding = str(descriptor.padding)
+    tensor = HostMap(view, shape, strides, padding == "nan", tf32)
+    return [descriptor.base, shape, strides, tuple(descriptor.block_shape), padding, tensor]
+
+
+def map_fields(name: str, tensor: HostMap, facts: Mapping[str, Any]) -> MapFields:
+    """What a driver makes the tensor map of.
+
+    Args:
+        name: of the argument, for messages.
+        tensor: where it is.
+        facts: the kernel's `tensordesc_meta` of it.
+
+    Raises:
+        ArgumentError: the engine cannot address such a tensor.
+    """
+    size, shape = facts["elem_size"], list(tensor.shape)
+    if facts["fp4_padded"]:
+        shape[-1] *= 2
+    steps = [stride * size for stride in tensor.strides[:-1]]
+    _check(name, tensor.base.address, shape, steps)
+    rounds = tensor.rounds_to_tf32 and size == _TF32_SIZE
+    return MapFields(
+        address=tensor.base.address,
+        element=_TF32 if rounds else facts["elem_type"],
+        shape=tuple(reversed(shape)),
+        strides=tuple(reversed(steps)),
+        box=tuple(reversed(facts["block_size"])),
+        swizzle=facts["swizzle"],
+        pads_with_nan=tensor.pads_with_nan,
+    )
+
+
+def _check(name: str, address: int, shape: Sequence[int], steps: Sequence[int]) -> None:
+    def refuse(what: str) -> ArgumentError:
+        return ArgumentError(f"argument {name!r}: the tensor of a descriptor for a GPU {what}")
+
+    if address % ALIGNMENT:
+        raise refuse(f"begins at a multiple of {ALIGNMENT} bytes, not at {address:#x}")
+    for axis, step in enumerate(steps):
+        if step % ALIGNMENT or not 0 <= step < FARTHEST:
+            raise refuse(f"has strides of multiples of {ALIGNMENT} bytes below 2**40; that of axis {axis} is {step}")
+    for axis, extent in enumerate(shape):
+        if not 0 < extent <= MOST_PLACES:
+            raise refuse(f"has 1 to 2**32 elements along each axis; axis {axis} has {extent}")

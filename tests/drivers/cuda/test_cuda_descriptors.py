@@ -1,0 +1,175 @@
+"""Tensor descriptors of the host: tensor maps that kernels for GPUs with a copy engine get by value."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fake_driver import FakeDriver
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright import cuda
+from tilewright.runtime.drivers.cuda import device
+
+
+@dataclass
+class Descriptor:
+    """What a kernel asks of a descriptor, whatever its class."""
+
+    base: Any
+    block_shape: tuple[int, ...]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+    strides: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.shape = self.base.shape
+        if not self.strides:
+            steps = getattr(self.base, "strides", None)
+            self.strides = self.base.stride() if steps is None else tuple(s // self.base.itemsize for s in steps)
+
+
+@tw.jit
+def doubled(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row, column = tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS
+    out.store([row, column], x.load([row, column]) * 2)
+
+
+@tw.jit
+def padded(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, x.load([0]))
+
+
+@tw.jit
+def product(a, b, out, K, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    row, column = tl.program_id(0) * M, tl.program_id(1) * N
+    total = tl.zeros((M, N), tl.float32)
+    for k in range(0, K, STEP):
+        total = tl.dot(a.load([row, k]), b.load([k, column]), total)
+    out.store([row, column], total.to(tl.float16))
+
+
+def test_maps_are_parameters(fake: FakeDriver) -> None:
+    content = np.arange(40 * 96, dtype=np.float16).reshape(40, 96)
+    x, out = cuda.copy(content), cuda.empty((40, 96), np.float16)
+    fake.expect(8, 4, 4, 4, 128, 8, 4, 4, 4, 128, 8, 8)
+    for _ in range(2):
+        kernel = doubled[(3, 2)](Descriptor(x, (16, 64)), Descriptor(out, (16, 64), "nan"), 16, 64)
+    first, second = fake.launches()
+    assert first == second
+    base, rows, columns, step, map_of_x, *_ = first.parameters
+    assert struct.unpack("<Qiii", base + rows + columns + step) == (x.data_ptr(), 40, 96, 96)
+    facts = {"swizzle": 3, "elem_size": 2, "elem_type": 6, "block_size": [16, 64], "fp4_padded": False}
+    assert kernel.metadata.tensordesc_meta == [facts, facts]
+    element, rank, interleave, swizzle, promotion, fill = struct.unpack_from("<6i", map_of_x)
+    assert (element, rank, interleave, swizzle, promotion, fill) == (6, 2, 0, 3, 2, 0)
+    assert struct.unpack_from("<Q", map_of_x, 24) == (x.data_ptr(),)
+    assert struct.unpack_from("<2i", map_of_x, 32) == (96, 40)
+    assert struct.unpack_from("<2i", map_of_x, 52) == (64, 16)
+    assert struct.unpack_from("<2i", map_of_x, 72) == (1, 1)
+    assert struct.unpack_from("<i", map_of_x, 92) == (192,)
+    assert struct.unpack_from("<i", first.parameters[9], 20) == (1,)
+    assert kernel.asm["ptx"].count(".param .align 64 .b8") == 2
+
+
+@pytest.mark.parametrize(("dtype", "number"), [(ml_dtypes.bfloat16, 9), (np.float64, 8), (np.int32, 2), (np.uint8, 0)])
+def test_element_types_have_the_numbers_of_the_driver(fake: FakeDriver, dtype: Any, number: int) -> None:
+    x, out = cuda.zeros(64, dtype), cuda.zeros(64, dtype)
+    padded[(1,)](Descriptor(x, (64,)), out, 64)
+    assert [call[2] for call in fake.calls("cuTensorMapEncodeTiled")] == [number]
+
+
+def test_rounding_to_tf32(fake: FakeDriver) -> None:
+    x = cuda.zeros(64)
+    for rounds in (False, True):
+        padded[(1,)](Descriptor(x, (64,), round_f32_to_tf32=rounds), x, 64)
+    assert [call[2] for call in fake.calls("cuTensorMapEncodeTiled")] == [7, 11]
+
+
+def test_what_the_engine_cannot_address(fake: FakeDriver) -> None:
+
+    class Shifted:
+        dtype, device, shape = np.dtype(np.float32), "cuda:0", (64,)
+
+        def __init__(self, shift: int) -> None:
+            self.shift = shift
+
+        def data_ptr(self) -> int:
+            return out.data_ptr() + self.shift
+
+    out = cuda.zeros(1024)
+    with pytest.raises(tw.ArgumentError, match=r"'x': the tensor of a descriptor .* a multiple of 16 bytes, not at 0x"):
+        padded[(1,)](Descriptor(Shifted(4), (64,), strides=(1,)), out, 64)
+    x = cuda.zeros((4, 33))
+    with pytest.raises(tw.ArgumentError, match=r"'x': .* strides of multiples of 16 bytes .*; that of axis 0 is 132"):
+        doubled[(1, 1)](Descriptor(x, (4, 32)), Descriptor(x, (4, 32)), 4, 32)
+    empty = cuda.zeros((0, 32))
+    with pytest.raises(tw.ArgumentError, match=r"'x': .* 1 to 2\*\*32 elements along each axis; axis 0 has 0"):
+        doubled[(1, 1)](Descriptor(empty, (4, 32)), Descriptor(empty, (4, 32)), 4, 32)
+    fake.fail("cuTensorMapEncodeTiled", 1)
+    with pytest.raises(cuda.CudaError, match=r"INVALID_VALUE .* from cuTensorMapEncodeTiled"):
+        padded[(1,)](Descriptor(out, (64,)), out, 64)
+
+
+def test_without_an_engine_a_descriptor_is_its_parts(fake: FakeDriver) -> None:
+    fake.state.device_facts[75] = 8
+    with cuda_driver_anew():
+        x, out = cuda.zeros(64), cuda.zeros(64)
+        kernel = padded[(1,)](Descriptor(x, (64,)), out, 64)
+    assert kernel.metadata.target.arch == 80
+    assert kernel.types == ("*fp32", "i32", "*fp32")
+    assert fake.calls("cuTensorMapEncodeTiled") == []
+
+
+def cuda_driver_anew() -> Any:
+    """Devices whose facts are asked for again."""
+    return patch.object(device, "_devices", {})
+
+
+@pytest.mark.parametrize("rows", [16, 40])
+def test_simulated(rows: int) -> None:
+    x = aligned(np.arange(rows * 96, dtype=np.float32).reshape(rows, 96))
+    out = aligned(np.zeros((rows, 96), np.float32))
+    with tw.simulate("cuda:90"):
+        kernel = doubled[(-(-rows // 16), 3)](Descriptor(x, (16, 32)), Descriptor(out, (16, 32)), 16, 32)
+        np.testing.assert_array_equal(out, 2 * x)
+        out[:] = 0
+        kernel[(-(-rows // 16), 3)](Descriptor(x, (16, 32)), Descriptor(out, (16, 32)), 16, 32)
+    np.testing.assert_array_equal(out, 2 * x)
+
+
+@pytest.mark.parametrize("padding", ["zero", "nan"])
+def test_simulated_padding(padding: str) -> None:
+    out = np.ones(16, np.float32)
+    with tw.simulate("cuda:90"):
+        padded[(1,)](Descriptor(aligned(np.full(5, 3, np.float32)), (16,), padding), out, 16)
+    np.testing.assert_array_equal(out, [3] * 5 + [np.nan if padding == "nan" else 0] * 11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [1, 3])
+def test_simulated_product(stages: int) -> None:
+    random = np.random.default_rng(0)
+    a, b = (aligned(random.standard_normal(shape).astype(np.float16)) for shape in ((96, 128), (128, 96)))
+    out = aligned(np.zeros((96, 96), np.float16))
+    with tw.simulate("cuda:90"):
+        blocks = Descriptor(a, (64, 32)), Descriptor(b, (32, 64)), Descriptor(out, (64, 64))
+        product[(2, 2)](*blocks, 128, 64, 64, 32, num_stages=stages)
+    np.testing.assert_allclose(
+        out.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), rtol=0.01, atol=0.05
+    )
+
+
+def aligned(content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same at a multiple of 64."""
+    memory = np.zeros(content.nbytes + 64, np.uint8)
+    found = memory[-memory.ctypes.data % 64 :][: content.nbytes].view(content.dtype).reshape(content.shape)
+    found[...] = content
+    return found
