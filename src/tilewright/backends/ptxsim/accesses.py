@@ -146,7 +146,6 @@ def store(machine: Machine, space: str, addresses: Array, lanes: Array, element:
     Raises:
         SimulationError: an address is wrong, or two threads store different values there at once.
     """
-    machine.changes += space != "local"
     if space:
         STORES[space](machine, addresses, lanes, element, values)
         return
@@ -160,6 +159,7 @@ def store_global(machine: Machine, addresses: Array, lanes: Array, element: int,
     units, view, state = offsets >> (element.bit_length() - 1), memory.views[element], memory.state[element]
     mark = int.from_bytes(bytes([STORED]) * element, "little")
     for number, value in enumerate(values):
+        _note_change(machine, view, units + number, value)
         view[units + number] = value
         state[units + number] = mark
         _compare_back(machine, view[units + number], value, lanes)
@@ -170,8 +170,15 @@ def store_shared(machine: Machine, addresses: Array, lanes: Array, element: int,
     check_shared(machine, index, lanes, element * len(values), "write")
     units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
     for number, value in enumerate(values):
+        _note_change(machine, view, units + number, value)
         view[units + number] = value
         _compare_back(machine, view[units + number], value, lanes)
+
+
+def _note_change(machine: Machine, view: Array, units: Array, values: Array) -> None:
+    """Tell the scheduler whether a loop that polls has itself changed what others may wait for."""
+    if machine.polled and not machine.changes:
+        machine.changes = int((view[units] != values).any())
 
 
 def _compare_back(machine: Machine, stored: Array, values: Array, lanes: Array) -> None:

@@ -1,8 +1,8 @@
 """The machine: all threads of a batch of CTAs as lanes of NumPy vectors, and the scheduler.
 
 Lanes that stand at the same step run it together. Where they branch apart, the group at the lowest step runs first,
-so that lanes meet again where the program's branches join. A group that only polls memory (a spin lock, an mbarrier)
-while others could run lets them. `bar.sync` parks lanes until the others have come.
+so that lanes meet again where the program's branches join. A group that polls memory in a loop (a spin lock, an
+mbarrier) lets other warps run now and then. `bar.sync` parks lanes until the others have come.
 
 A register is one array over all lanes; arrays are never changed in place, so `mov` may share them.
 """
@@ -23,7 +23,7 @@ from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
 
 WARP = 32
 PATIENCE = 4
-"""How often a group may poll in vain before others run."""
+"""How often a group may poll before others run."""
 STALLED = 50
 """How often every group may poll in vain, on average, before that is a deadlock: nothing else changes memory."""
 Extents = tuple[int, int, int]
@@ -92,7 +92,7 @@ class Machine:
         self.executed = 0
         self.polled = False
         self.changes = 0
-        self._in_vain = 0
+        self._in_vain = self._polls = 0
         self._families: dict[Any, Any] = {}
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
@@ -179,7 +179,6 @@ class Machine:
 
     def release(self, lanes: Array) -> None:
         """Let those of the lanes (a mask) that are parked go on."""
-        self.changes += 1
         for at, mask in list(self.parked.items()):
             free = mask & lanes
             if free.any():
@@ -215,19 +214,35 @@ class Machine:
         """
         with np.errstate(all="ignore"):
             while self.groups:
-                at = self._choose()
-                self._advance(at, self.groups.pop(at))
+                self._advance(*self._choose())
         if self.parked:
             self._deadlock()
         for check in self.at_end:
             check()
 
-    def _choose(self) -> int:
-        """The group to run: the lowest, unless it has polled in vain for long."""
-        if not self._in_vain or len(self.groups) == 1:
-            return min(self.groups)
+    def _choose(self) -> tuple[int, Mask]:
+        """Take out the lanes to run: those at the lowest step, or others once those have polled for long.
+
+        Lanes of the same warp stay behind, so that the warp meets again, unless polling has been in vain.
+        """
+        lowest = min(self.groups)
+        if self._polls < PATIENCE or len(self.groups) == 1:
+            return lowest, self.groups.pop(lowest)
         order = sorted(self.groups)
-        return order[self._in_vain // PATIENCE % len(order)]
+        at = order[self._polls // PATIENCE % len(order)]
+        mask = self.groups[at]
+        if at == lowest or mask is None or self._in_vain >= PATIENCE:
+            return at, self.groups.pop(at)
+        behind = np.zeros(self.warps, bool)
+        for other in order[: order.index(at)]:
+            behind |= np.reshape(self.groups[other], (-1, WARP)).any(axis=1)
+        free = mask & ~np.repeat(behind, WARP)
+        if not free.any():
+            return lowest, self.groups.pop(lowest)
+        if (free == mask).all():
+            return at, self.groups.pop(at)
+        self.groups[at] = mask & ~free
+        return at, free
 
     def _deadlock(self) -> NoReturn:
         self.at = min(self.parked)
@@ -277,8 +292,10 @@ class Machine:
     def _note_loop(self) -> None:
         """A backward branch: has the loop only looked at memory that nobody changes?"""
         if not self.polled:
+            self._polls = 0
             return
         self.polled = False
+        self._polls += 1
         if self.changes:
             self.changes = self._in_vain = 0
             return

@@ -55,7 +55,7 @@ def match_all(values: Array, members: Array) -> tuple[Array, Array]:
 def reduced(values: Array, members: Array, function: Callable[..., Array]) -> Array:
     """By warp and lane: one value for each warp, from its members."""
     rows = [function(row[chosen]) if chosen.any() else row[0] for row, chosen in zip(values, members, strict=True)]
-    return np.repeat(np.array(rows, values.dtype)[:, None], WARP, axis=1)
+    return np.repeat(np.array(rows).astype(values.dtype)[:, None], WARP, axis=1)  # sums wrap
 
 
 def _members(machine: Machine, active: Mask, named: Array) -> Array:
