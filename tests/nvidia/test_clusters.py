@@ -89,3 +89,15 @@ def test_factors_that_other_blocks_have_are_refused() -> None:
     x, y, out = np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float16), np.zeros((128, 64), np.float32)
     with pytest.raises(Unsupported, match="factors that other blocks have"):
         compiled(long_product, (x, y, out, 64), N=64, M=128, cast=True, capability=90, num_ctas=2)
+
+
+@tilewright.jit
+def sums(x, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.cumsum(tl.load(x + i), 0))
+
+
+def test_what_blocks_cannot_do_together_is_refused() -> None:
+    x = np.zeros(N, np.int32)
+    with pytest.raises(Unsupported, match=r"tt\.scan with num_ctas > 1"):
+        compiled(sums, (x, x), N=N, capability=90, num_ctas=2)

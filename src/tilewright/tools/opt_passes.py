@@ -40,6 +40,7 @@ from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul, forced_orders
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
+from tilewright.transforms.gpu.assign_cga_layouts import assign_cga_layouts
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
@@ -150,6 +151,7 @@ PASSES: tuple[Row, ...] = (
     ),
     Row("adopt_libraries", adopt_libraries),
     Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
+    Row("assign_cga_layouts", assign_cga_layouts, level="TTGIR"),
     Row("assign_latencies", assign_latencies, ("tritongpu-assign-latencies",), "TTGIR", StageOptions),
     Row("canonicalize", canonicalize),
     Row("canonicalize_as_triton", canonicalize_as_triton),
