@@ -193,8 +193,20 @@ def test_sort_exchanges_by_shuffles(block: int, warps: int) -> None:
     found, turned, _ = launch(made, (1,), [np.zeros_like(x), np.zeros_like(x), x])
     np.testing.assert_array_equal(found, np.sort(x))
     np.testing.assert_array_equal(turned, x[::-1])
+    ptx = made.asm["ptx"]
     if warps == 1:
-        assert not count(made.asm["ptx"], r"ld\.shared|bar\.sync")
+        assert not count(ptx, r"ld\.shared|bar\.sync")
+    bits = block.bit_length() - 1
+    assert count(ptx, r"setp\.[lg]t\.f32") == bits * (bits + 1) // 2 * block // (32 * warps)  # one for each step
+
+
+@slow
+def test_sorts_know_no_order_of_nan() -> None:
+    x = draw(64, "f4")
+    x[5], x[9] = np.nan, -0.0
+    found, *_ = run(order, (1,), x, x, x, BLOCK=64)
+    assert np.isnan(found).sum() == 1
+    np.testing.assert_array_equal(np.sort(found), np.sort(x))
 
 
 @tilewright.jit

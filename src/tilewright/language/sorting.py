@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language import shaping
+from tilewright.semantics.active import gpu_capability
 from tilewright.semantics.arithmetic import and_, xor
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
@@ -81,8 +82,14 @@ def _exchange(x: Any, axis: int, index: Tile, distance: int, backwards: Any) -> 
     partner = shaping.gather(x, xor(index, distance), axis)
     is_upper = compare("!=", and_(index, distance), 0)
     wants_larger = xor(is_upper, backwards)
-    swap = where(wants_larger, compare("<", x, partner), compare(">", x, partner))
-    return where(swap, partner, x)
+    return where(_swaps(x, partner, wants_larger), partner, x)
+
+
+def _swaps(x: Any, partner: Any, wants_larger: Any) -> Any:
+    """Whether each element takes its partner's value: the larger where that is wanted, otherwise the smaller."""
+    if gpu_capability():  # registers are chosen in one instruction, conditions in three
+        return compare("<", where(wants_larger, x, partner), where(wants_larger, partner, x))
+    return where(wants_larger, compare("<", x, partner), compare(">", x, partner))
 
 
 def _positions(x: Any, axis: int) -> Tile:
