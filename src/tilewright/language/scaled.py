@@ -1,16 +1,19 @@
-"""`dot_scaled`: products of microscaled formats, computed after widening the operands.
+"""`dot_scaled`: products of microscaled formats; one operation for GPUs, elsewhere a product of widened operands.
 
-A scale is an unsigned byte e that means 2 ** (e - 127), one for every 32 elements along K; `e2m1` packs two
-4-bit floats in a byte, the first in the low half.
+A scale is an unsigned byte e that means 2 ** (e - 127), one for every 32 elements along K, or for GPUs an e4m3 for
+every 16; `e2m1` packs two 4-bit floats in a byte, the first in the low half.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.language import operations, shaping
+from tilewright.semantics import dot as products
+from tilewright.semantics.active import context
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import BadArgument, ScaleFactorsDiffer
+from tilewright.semantics.errors import BadArgument, DotShapesDiffer, ScaleFactorsDiffer
 from tilewright.semantics.types import bfloat16, float8e4nv, float8e5, float16, float32, int16, uint8
 from tilewright.support.diagnostics import SemanticError
 
@@ -50,6 +53,10 @@ def dot_scaled(
     if unwrap(out_dtype) is not float32:
         raise SemanticError(BadArgument("dot_scaled", "out_dtype", unwrap(out_dtype), "float32"))
     left_format, right_format = unwrap(lhs_format), unwrap(rhs_format)
+    if context().capability:
+        given = lhs, rhs, unwrap(lhs_scale), unwrap(rhs_scale), unwrap(acc)
+        packing = unwrap(lhs_k_pack), unwrap(rhs_k_pack)
+        return _one_operation(given, (left_format, right_format), packing, fast=unwrap(fast_math))
     # bf16 holds every scaled element exactly, except those of fp16
     wide = float32 if "fp16" in (left_format, right_format) else bfloat16
     left = _widened(lhs, left_format, 1 if unwrap(lhs_k_pack) else 0, wide)
@@ -60,6 +67,31 @@ def dot_scaled(
     if unwrap(rhs_scale) is not None:
         right = right * shaping.trans(_spread(rhs_scale, right.type.shape[0], wide))
     return operations.dot(left, right, acc, input_precision="ieee", out_dtype=float32)
+
+
+def _one_operation(given: Sequence[Any], formats: tuple[str, str], along_k: tuple[bool, bool], *, fast: bool) -> Any:
+    """`tt.dot_scaled`."""
+    lhs, rhs, lhs_scale, rhs_scale, acc = given
+    factors = _of_format(lhs, formats[0]), _of_format(rhs, formats[1])
+    twice = [2 if format == "e2m1" else 1 for format in formats]
+    (rows, depth), (columns, other) = lhs.type.shape[-2:], rhs.type.shape[:-3:-1]
+    left = (rows, depth * twice[0]) if along_k[0] else (rows * twice[0], depth)
+    right = (columns, other * twice[1]) if along_k[1] else (columns * twice[1], other)
+    _check_scales(left, lhs_scale, right, rhs_scale)
+    if left[1] != right[1]:
+        raise SemanticError(DotShapesDiffer(left, right[::-1]))
+    packed = along_k[0] or formats[0] != "e2m1", along_k[1] or formats[1] != "e2m1"
+    scales = lhs_scale, rhs_scale
+    return products.dot_scaled(factors, scales, acc, kinds=formats, along_k=packed, fast=fast)
+
+
+def _of_format(tile: Any, format: str) -> Any:
+    """The tile with elements of this format; of 4 bits two are in a byte."""
+    if format == "e2m1":
+        return tile
+    if format not in FORMATS:
+        raise SemanticError(BadArgument("dot_scaled", "format", format, ", ".join(["e2m1", *FORMATS])))
+    return operations.cast(tile, FORMATS[format], bitcast=True)
 
 
 def _check_scales(lhs: Shape, lhs_scale: Any, rhs: Shape, rhs_scale: Any) -> None:

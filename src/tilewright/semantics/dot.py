@@ -2,6 +2,7 @@
 
 dot(a, b)           tt.dot %a, %b, zeros, inputPrecision = tf32
 dot(a, b, acc)      tt.dot %a, %b, %acc
+dot_scaled(…)       tt.dot_scaled %a scale %s, %b scale %t, %acc lhs = e4m3 rhs = e4m3
 """
 
 from __future__ import annotations
@@ -65,6 +66,45 @@ def dot(
         "maxNumImpreciseAcc": Number(_imprecise_sums(lhs, rhs, imprecise_acc), i32),
     }
     return build("tt.dot", [lhs.handle, rhs.handle, acc.handle], result, attributes)
+
+
+def dot_scaled(
+    factors: tuple[Tile, Tile],
+    scales: tuple[Tile | None, Tile | None],
+    acc: Tile | None,
+    *,
+    kinds: tuple[str, str],
+    along_k: tuple[bool, bool],
+    fast: bool,
+) -> Tile:
+    """The product of factors that are multiplied by their scales, for targets that have it as one operation.
+
+    Args:
+        factors: M x K and K x N; elements of 4 bits stand in pairs in bytes.
+        scales: M x groups and N x groups, or None.
+        acc: what is added; None for nothing.
+        kinds: the formats of the elements: `e2m1`, `e4m3`, `e5m2`, `bf16`, `fp16`.
+        along_k: per factor, whether pairs lie along K.
+        fast: NaNs among the scales do not count.
+    """
+    lhs, rhs = factors
+    rows, columns = lhs.type.shape[-2], rhs.type.shape[-1]
+    rows *= 1 if along_k[0] else 2
+    columns *= 1 if along_k[1] else 2
+    result = block_type(float32, (*lhs.type.shape[:-2], rows, columns))
+    if acc is None:
+        acc = constant(0.0, result)
+    elif acc.type is not result:
+        raise SemanticError(ShapesDiffer("dot_scaled", f"acc of {acc.type}", f"the result {result}"))
+    attributes: dict[str, Attribute] = {
+        "a_elem_type": Keyword(kinds[0]),
+        "b_elem_type": Keyword(kinds[1]),
+        "fastMath": fast,
+        "has_scales": tuple(scale is not None for scale in scales),
+        **{name: False for name, along in zip(("lhs_k_pack", "rhs_k_pack"), along_k, strict=True) if not along},
+    }
+    present = [scale.handle for scale in scales if scale is not None]
+    return build("tt.dot_scaled", [lhs.handle, rhs.handle, acc.handle, *present], result, attributes)
 
 
 def _operand(tile: Any) -> Tile:

@@ -68,6 +68,10 @@ class ProductForm:
         """Bytes that an element has where it can be addressed."""
         return max(1, WIDTHS[self.first] // 8)
 
+    def used_bytes(self, element: str) -> Array:
+        """Which bytes of a row an instruction reads: narrow elements leave the last of each sixteen unused."""
+        return np.arange(STEP_BYTES) % PADDED < 2 * _NARROW_BITS.get(element, PADDED // 2)
+
     def values(self, raw: Array, element: str) -> Array:
         """Numbers from bytes of shared or tensor memory: (row, bytes) -> (row, depth)."""
         bits = _NARROW_BITS.get(element)

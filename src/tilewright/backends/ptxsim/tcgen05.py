@@ -111,9 +111,17 @@ class TensorCore:
 
 
 def matrix_bytes(
-    core: TensorCore, bits: int, flight: InFlight, *, rows: int, depth: int, size: int, transposed: bool
+    core: TensorCore,
+    bits: int,
+    flight: InFlight,
+    *,
+    rows: int,
+    depth: int,
+    size: int,
+    transposed: bool,
+    used: Array | None = None,
 ) -> Array:
-    """The bytes of a matrix in shared memory: (row, depth * size)."""
+    """The bytes of a matrix in shared memory: (row, depth * size); of a row only the `used` ones are read."""
     machine, lane = core.machine, flight.lane
     descriptor = read_descriptor(bits, TENSOR_MEMORY_SWIZZLES)
     if descriptor is None:
@@ -121,15 +129,21 @@ def matrix_bytes(
     addresses = byte_addresses(descriptor, rows=rows, depth=depth, size=size, transposed=transposed)
     if int(addresses.max()) >= machine.shared.size:
         machine.fail("out of bounds", "the matrix reaches out of the CTA's shared memory", lane)
-    return core.read_shared(addresses + machine.shared.base(int(machine.cta[lane])), flight)
+    addresses = addresses + machine.shared.base(int(machine.cta[lane]))
+    if used is None or used.all():
+        return core.read_shared(addresses, flight)
+    found = np.zeros(addresses.shape, np.uint8)
+    found[:, used] = core.read_shared(addresses[:, used], flight)
+    return found
 
 
 def operand_bytes(
-    core: TensorCore, bits: int, form: ProductForm, flight: InFlight, *, rows: int, transposed: bool
+    core: TensorCore, bits: int, form: ProductForm, flight: InFlight, *, rows: int, second: bool = False
 ) -> Array:
     """The bytes of an operand in shared memory: (row, bytes of the depth)."""
-    depth = STEP_BYTES // form.size
-    return matrix_bytes(core, bits, flight, rows=rows, depth=depth, size=form.size, transposed=transposed)
+    depth, used = STEP_BYTES // form.size, form.used_bytes(form.second if second else form.first)
+    turned = form.across[second]
+    return matrix_bytes(core, bits, flight, rows=rows, depth=depth, size=form.size, transposed=turned, used=used)
 
 
 def rows_of(count: int) -> Array:
@@ -173,12 +187,12 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
 
 
 def _first_in_shared_memory(core: TensorCore, bits: int, form: ProductForm, flight: InFlight) -> Array:
-    raw = operand_bytes(core, bits, form, flight, rows=form.rows, transposed=form.across[0])
+    raw = operand_bytes(core, bits, form, flight, rows=form.rows)
     return form.values(raw, form.first) * form.signs[0]
 
 
 def _second(core: TensorCore, bits: int, form: ProductForm, flight: InFlight) -> Array:
-    raw = operand_bytes(core, bits, form, flight, rows=form.columns, transposed=form.across[1])
+    raw = operand_bytes(core, bits, form, flight, rows=form.columns, second=True)
     return form.values(raw, form.second) * form.signs[1]
 
 
