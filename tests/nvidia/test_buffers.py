@@ -219,3 +219,17 @@ def test_many_random_buffers() -> None:
     random = Random(2)
     for _ in range(80):
         there_and_back(random)
+
+
+@pytest.mark.parametrize(("element", "kind"), [("f16", "f16x2"), ("bf16", "bf16x2")])
+def test_sums_become_halves_two_at_a_time(element: str, kind: str) -> None:
+    shape, tile = (32, 32), tensor((32, 32), "f32", ROWS)
+    lines = [
+        *pointers("%p0", ROWS, shape, "f32", "from"),
+        *pointers("%p1", ROWS, shape, element, "to"),
+        f"%x = tt.load %from : {tensor(shape, '!tt.ptr<f32>', ROWS)}",
+        f"%y = arith.truncf %x : {tile} to {tensor(shape, element, ROWS)}",
+        f"tt.store %to, %y : {tensor(shape, f'!tt.ptr<{element}>', ROWS)}",
+    ]
+    ptx, _ = ptx_of(program(lines, elements=["f32", element]), capability=80)
+    assert ptx.count(f"cvt.rn.{kind}.f32") == 4

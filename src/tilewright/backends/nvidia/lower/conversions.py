@@ -68,7 +68,7 @@ def _fp_to_fp(lowerer: Lowerer, op: Op) -> None:
         if source in PTX_FP8 and target in ("bf16", "f16", "f32"):
             _in_pairs(lowerer, op, _from_fp8)
             return
-    per_register(_float_cast)(lowerer, op)
+    _truncate(lowerer, op)
 
 
 def _in_pairs(lowerer: Lowerer, op: Op, convert: PairRule) -> None:
@@ -106,6 +106,22 @@ def _from_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str
         return low, high
     low, high = (w.emit(f"fpext half {value} to float") for value in (low, high))
     return w.convert("fptrunc", low, "float", target), w.convert("fptrunc", high, "float", target)
+
+
+def _truncate(lowerer: Lowerer, op: Op) -> None:
+    """Two elements at a time where there is an instruction for that."""
+    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    halves = target == "half" or (target == "bfloat" and lowerer.target.capability >= BF16_SINCE)
+    if source == "float" and halves and len(lowerer.registers(op.operands[0])) > 1 and keyword(op, "rounding") != "rtz":
+        _in_pairs(lowerer, op, _to_halves)
+    else:
+        per_register(_float_cast)(lowerer, op)
+
+
+def _to_halves(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
+    w, target = lowerer.w, f"<2 x {lowerer.element(op.result.type)}>"
+    both = w.emit(f"fptrunc <2 x float> {_vector(lowerer, 'float', pair)} to {target}")
+    return w.extract(target, both, 0), w.extract(target, both, 1)
 
 
 def _vector(lowerer: Lowerer, element: str, pair: tuple[str, str]) -> str:
@@ -180,10 +196,9 @@ RULES: dict[str, Rule] = {
     "arith.fptoui": _to_integer(signed=False),
     "arith.index_castui": _unsigned_index,
     "arith.sitofp": _from_integer("sitofp"),
-    "arith.truncf": _float_cast,
     "arith.uitofp": _from_integer("uitofp"),
     "tt.bitcast": _bitcast,
     "tt.int_to_ptr": _pointer_cast("inttoptr"),
     "tt.ptr_to_int": _pointer_cast("ptrtoint"),
 }
-LOWERINGS: dict[str, Lowering] = {"tt.fp_to_fp": _fp_to_fp}
+LOWERINGS: dict[str, Lowering] = {"arith.truncf": _truncate, "tt.fp_to_fp": _fp_to_fp}
