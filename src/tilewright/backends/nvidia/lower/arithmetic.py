@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.integers import constant_value
-from tilewright.backends.llvm.lanes import Kind
 from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, keyword
 from tilewright.backends.nvidia.lower.rules import Rule, shared_rule
@@ -82,38 +80,48 @@ def _clamp(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
 
 def _quotient(*, signed: bool) -> Rule:
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        divided = _unchecked(lowerer, op, operands, signed=signed)
-        return shared_rule(lowerer, op, operands) if divided is None else divided
+        if _has_rule(op, operands):
+            return shared_rule(lowerer, op, operands)
+        return _unchecked(lowerer, op, operands, "div", signed=signed)
 
     return rule
 
 
 def _remainder(*, signed: bool) -> Rule:
-    """a - (a / b) * b, so that a quotient that is asked for, too, is computed once."""
+    """a mod b, by a - (a / b) * b where the quotient is asked for, too."""
 
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        quotient = _unchecked(lowerer, op, operands, signed=signed)
-        if quotient is None:
+        if _has_rule(op, operands):
             return shared_rule(lowerer, op, operands)
+        if not _is_divided_too(op):
+            return _unchecked(lowerer, op, operands, "rem", signed=signed)
         w, element = lowerer.w, element_of(op.result.type)
-        product = w.emit(f"mul {element} {quotient}, {operands[1]}")
-        return w.emit(f"sub {element} {operands[0]}, {product}")
+        quotient = _unchecked(lowerer, op, operands, "div", signed=signed)
+        return w.emit(f"sub {element} {operands[0]}, {w.emit(f'mul {element} {quotient}, {operands[1]}')}")
 
     return rule
 
 
-def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], *, signed: bool) -> str | None:
-    """The quotient as the hardware has it; None where LLVM knows better, since the divisor is a constant."""
+def _has_rule(op: Op, operands: Sequence[str]) -> bool:
+    """Constant divisors: LLVM divides by multiplications."""
+    return operands[1].lstrip("-").isdigit() or op.result.type.scalar.bits == 1
+
+
+def _is_divided_too(op: Op) -> bool:
+    name = op.name.replace("rem", "div")
+    return any(user.name == name and user.operands == op.operands for user in op.operands[0].uses)
+
+
+def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], name: str, *, signed: bool) -> str:
+    """`div` or `rem` as the hardware has it."""
     w, element = lowerer.w, element_of(op.result.type)
-    bits, sign = bits_of(element), "s" if signed else "u"
-    if bits == 1 or constant_value(Kind(w, element, 1)(operands[1])) is not None:
-        return None
-    if bits == 64:  # LLVM divides 32 bits where both numbers are small
+    sign = "s" if signed else "u"
+    if element == "i64":  # LLVM divides 32 bits where both numbers are small
         divisor = w.emit(f"select i1 {w.emit(f'icmp eq i64 {operands[1]}, 0')}, i64 1, i64 {operands[1]}")
-        return w.emit(f"{sign}div i64 {operands[0]}, {divisor}")
+        return w.emit(f"{sign}{name} i64 {operands[0]}, {divisor}")
     given = [("i32", w.convert(f"{'s' if signed else 'z'}ext", value, element, "i32")) for value in operands]
-    quotient = lowerer.assembly("i32", f"div.{sign}32 $0, $1, $2;", "=r,r,r", given, effects=False)
-    return w.convert("trunc", quotient, "i32", element)
+    found = lowerer.assembly("i32", f"{name}.{sign}32 $0, $1, $2;", "=r,r,r", given, effects=False)
+    return w.convert("trunc", found, "i32", element)
 
 
 def _multiply_high(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:

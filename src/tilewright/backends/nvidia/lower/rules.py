@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+from tilewright.layouts.linear_layout import LinearLayout
 
 Rule: TypeAlias = Callable[[Lowerer, Op, Sequence[str]], str]
 """From the operands of one element to its result."""
 
 
 def per_register(rule: Rule) -> Lowering:
-    """The lowering that applies `rule` to each register; registers with the same operands share their result."""
+    """The lowering that applies `rule` to each register; registers that must be equal share their result."""
 
     def lower(lowerer: Lowerer, op: Op) -> None:
         known: dict[tuple[str, ...], str] = {}
         found = []
-        for operands in element_operands(lowerer, op):
+        every = element_operands(lowerer, op)
+        for operands in (every[number] for number in equal_registers(lowerer, op.result)):
             if operands not in known:
                 known[operands] = rule(lowerer, op, operands)
             found.append(known[operands])
         lowerer.bind(op.result, found)
 
     return lower
+
+
+def equal_registers(lowerer: Lowerer, value: Value) -> list[int]:
+    """Per register the first one with the same value, as far as axis info knows of runs of equal elements.
+
+    A mask `i < n` with n a multiple of 16 has runs of 16 equal elements, so one comparison serves them all.
+    """
+    info = lowerer.axis_info(value)
+    if not isinstance(value.type, TensorType):
+        return [0]
+    layout = lowerer.layout(value)
+    if info is None or max(info.constancy) == 1:
+        return list(range(layout.in_size("register")))
+    return first_of_runs(layout, tuple(run & -run for run in info.constancy))
+
+
+@cache
+def first_of_runs(layout: LinearLayout, runs: tuple[int, ...]) -> list[int]:
+    """Per register the first one in the same aligned run along every axis; `runs` are powers of two."""
+    first: dict[tuple[int, ...], int] = {}
+    found = []
+    for number in range(layout.in_size("register")):
+        place = tuple(c // run for c, run in zip(layout.apply(register=number), runs, strict=True))
+        found.append(first.setdefault(place, number))
+    return found
 
 
 def element_operands(lowerer: Lowerer, op: Op) -> list[tuple[str, ...]]:
