@@ -14,6 +14,8 @@ from gpu_kernels import add, fill, product, wide
 import tilewright as tw
 from tilewright import cuda
 from tilewright.backends.base import GPUTarget
+from tilewright.backends.nvidia import backend
+from tilewright.backends.registry import make_backend
 from tilewright.runtime import devices
 from tilewright.runtime.allocation import allocator
 from tilewright.runtime.drivers.cuda import structs
@@ -55,6 +57,20 @@ def test_compiled_for_the_gpu(fake: FakeDriver) -> None:
     assert (kernel.n_regs, kernel.n_spills, kernel.n_max_threads) == (40, 16, 1024)
     on_cpu = add[(1,)](*np.ones((3, 1000), np.float32), 1000, BLOCK=128)
     assert on_cpu.metadata.target.backend == "cpu"
+
+
+def test_the_driver_assembles_where_there_is_no_ptxas(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "find_ptxas", lambda capability: None)
+    make_backend.cache_clear()
+    try:
+        x, y, out = arrays()
+        kernel = add[(1,)](x, y, out, 1000, BLOCK=2)
+    finally:
+        make_backend.cache_clear()
+    assert "cubin" not in kernel.asm
+    assert kernel.kernel.lstrip().startswith(b"//")
+    assert (kernel.n_regs, kernel.n_spills) == (40, 16)  # what the fake says of all kernels
+    assert len(fake.launches()) == 1
 
 
 def test_numbers_have_the_size_of_their_types(fake: FakeDriver) -> None:
@@ -272,9 +288,9 @@ def test_scratch_memory_comes_from_the_allocator(fake: FakeDriver) -> None:
     allocator.reset(token)
     assert asked == [(128 * 6 * 2, 64, 0)]
     assert found == [memory, None]
-    (own, _) = _scratch(cuda.device(), Scratch(), 6, 0)  # nobody said where from
-    assert own is not None
-    assert own.data_ptr() % 64 == 0
+    own = [_scratch(cuda.device(), Scratch(), programs, stream)[0] for programs, stream in ((6, 0), (5, 0), (6, 8))]
+    assert own[0] is own[1] is not own[2]  # nobody said where from; each stream has its own
+    assert all(block is not None and block.data_ptr() % 64 == 0 for block in own)
 
 
 def test_the_program_may_say_which_device(fake: FakeDriver) -> None:

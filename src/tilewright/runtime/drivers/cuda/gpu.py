@@ -42,6 +42,7 @@ class Gpu:
         self.name = f"{CUDA_MEMORY}:{ordinal}"
         self.handle = driver.get("cuDeviceGet", c_int, ordinal)
         self.capability = self.attribute(structs.MAJOR), self.attribute(structs.MINOR)
+        self._scratch: dict[tuple[str, int], Block] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.ordinal})"
@@ -62,6 +63,13 @@ class Gpu:
     def context(self) -> int:
         """Its primary context, held from the first use to the end of the process."""
         return self.driver.get("cuDevicePrimaryCtxRetain", c_void_p, self.handle)
+
+    def scratch(self, purpose: str, size: int, stream: int) -> Block:
+        """Memory for one purpose of kernels on a stream: what ran there before is done with it when they begin."""
+        found = self._scratch.get((purpose, stream))
+        if found is None or found.size < size:
+            found = self._scratch[purpose, stream] = Block(self, size)
+        return found
 
     def is_in_use(self) -> bool:
         """Has this process its context?"""
@@ -108,21 +116,17 @@ class Block:
 
     Attributes:
         address: 0 for no bytes.
+        size: in bytes.
     """
 
-    __slots__ = ("_gpu", "address")
+    __slots__ = ("_gpu", "address", "size")
 
     def __init__(self, gpu: Gpu, size: int) -> None:
-        self.address = 0
+        self.address, self.size = 0, size
         self._gpu = gpu
         if size:
             with gpu.current() as driver:
                 self.address = driver.get("cuMemAlloc_v2", c_uint64, size)
-
-    @classmethod
-    def of(cls, gpu: Gpu, size: int, alignment: int, stream: int | None) -> Block:
-        """Memory as Triton's allocators give it; what is freed is waited for, whatever the stream."""
-        return cls(gpu, size)
 
     def data_ptr(self) -> int:
         """The address."""

@@ -13,7 +13,6 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_void_p
-from functools import partial
 from itertools import accumulate, islice
 from typing import Any, Protocol
 
@@ -23,7 +22,7 @@ from tilewright.runtime.devices import Figures
 from tilewright.runtime.drivers.cpu.launcher import Specialization, own_stream_function, packed
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cuda import streams, structs
-from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
+from tilewright.runtime.drivers.cuda.gpu import Gpu
 from tilewright.runtime.drivers.cuda.tensor_maps import encode
 from tilewright.runtime.tensor_maps import HostMap, map_fields
 from tilewright.support.named_tuple import NamedTuple
@@ -160,14 +159,21 @@ def _bfloat_bits(value: float) -> int:
 
 def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer | None]:
     """The memory behind the two last arguments; none where the kernel wants none. It is ours if nobody gives any."""
-    sizes = (
-        (metadata.global_scratch_size, metadata.global_scratch_align),
-        (metadata.profile_scratch_size, metadata.profile_scratch_align),
-    )
+    wanted = {
+        "global": (metadata.global_scratch_size, metadata.global_scratch_align),
+        "profile": (metadata.profile_scratch_size, metadata.profile_scratch_align),
+    }
     give = allocator.get()
-    if isinstance(give, NullAllocator):
-        give = partial(Block.of, gpu)
-    return [give(size * programs * metadata.num_ctas, align, stream) if size else None for size, align in sizes]
+    found: list[Buffer | None] = []
+    for purpose, (size, align) in wanted.items():
+        whole = size * programs * metadata.num_ctas
+        if not whole:
+            found.append(None)
+        elif isinstance(give, NullAllocator):
+            found.append(gpu.scratch(purpose, whole, stream))
+        else:
+            found.append(give(whole, align, stream))
+    return found
 
 
 def _wait_for_owner(gpu: Gpu, view: ArrayView, stream: int) -> None:

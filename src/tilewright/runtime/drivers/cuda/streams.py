@@ -28,6 +28,15 @@ class _Thread(local):
 _thread = _Thread()
 
 
+class _Known:
+    """A torch that was seen to have GPUs: asking it again takes longer than a launch."""
+
+    torch: Any = None
+
+
+_known = _Known()
+
+
 def imported_torch() -> Any:
     """The module torch, if the program has imported it; else None."""
     torch = sys.modules.get("torch")
@@ -37,7 +46,12 @@ def imported_torch() -> Any:
 def torch_with_gpus() -> Any:
     """The module torch, if the program has imported it and it has GPUs of NVIDIA; else None."""
     torch = imported_torch()
-    return torch if torch is not None and torch.cuda.is_available() and torch.version.hip is None else None
+    if torch is None or torch is _known.torch:
+        return torch
+    if not torch.cuda.is_available() or torch.version.hip is not None:
+        return None
+    _known.torch = torch
+    return torch
 
 
 def current_device() -> int:
