@@ -46,6 +46,7 @@ _SYNCHRONIZING = frozenset(
     {
         *("gpu.barrier", "ttng.cluster_barrier", "ttng.cluster_wait", "ttg.warp_specialize.partitions"),
         *("ttng.arrive_barrier", "ttng.barrier_expect", "ttng.tc_gen5_commit"),
+        "ttng.tensormap_fenceproxy_acquire",  # one warp fences, and all wait for it
     }
 )
 WAITS = frozenset({"ttg.async_wait", "ttng.async_tma_store_wait"})

@@ -264,3 +264,13 @@ def test_stages_with_known_numbers_are_apart(first: str, second: str, barriers: 
     module = parse(body, "%n: i32")
     membar(module)
     assert shape_of(module).count("barrier") == barriers
+
+
+@pytest.mark.parametrize(("between", "barriers"), [("", 1), ("ttng.tensormap_fenceproxy_acquire %m : !tt.ptr<i8>", 0)])
+def test_who_has_acquired_a_tensor_map_has_waited(between: str, barriers: int) -> None:
+    types = "(!tt.ptr<i8>, !tt.ptr<f16>, i32, i32, i32, i32, i64, i32, i32) -> ()"
+    form = "elem_type = 6 : i32, fill_mode = 0 : i32, interleave_layout = 0 : i32, swizzle_mode = 3 : i32"
+    create = f"ttng.tensormap_create %m, %p, [%n, %n], [%n, %n], [%w], [%n, %n] {{{form}}} : {types}"
+    module = parse(f"{create}\n{between}\n{create}", "%m: !tt.ptr<i8>, %p: !tt.ptr<f16>, %n: i32, %w: i64")
+    membar(module)
+    assert shape_of(module).count("barrier") == barriers
