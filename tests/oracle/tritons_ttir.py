@@ -3,7 +3,7 @@
 Input, a line for each: a dictionary with `text` (a file), `kernel`, `signature`, `constants`, `capability`; or with
 `module` (TTIR) and `capability`. Output, a line for each: `source` (TTIR of the front end), `ttir` (after the passes),
 `seconds` (of the passes, best of `repeat`), `ttgir` if `gpu` is true (with locations). With `module` alone: `printed`.
-With `compile`: `stages` and `ttgir` of `triton.compile`.
+With `compile`: `stages` and `ttgir` of `triton.compile`. With `ptx`, and `options`: PTX, and what a launch must know.
 Of the file only jitted functions, constants and imports of Triton are executed.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import re
 import sys
 import tempfile
@@ -106,6 +107,15 @@ def compiled(request: dict[str, Any], folder: str) -> dict[str, Any]:
     return {"stages": sorted(kernel.asm), "ttgir": ir.parse_mlir_module(str(path), context).str_nodebug()}
 
 
+def assembled(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """PTX of the kernel, and the facts of its launch."""
+    os.environ["TRITON_CACHE_DIR"] = folder
+    source, target = kernel_source(request, folder), GPUTarget("cuda", request["capability"], 32)
+    kernel = triton.compile(source, target=target, options=request.get("options") or {})
+    facts = ("shared", "num_warps", "global_scratch_size", "tensordesc_meta")
+    return {"ptx": kernel.asm["ptx"], **{name: getattr(kernel.metadata, name, None) for name in facts}}
+
+
 def from_text(request: dict[str, Any], folder: str) -> Any:
     path = Path(folder) / "kernel.ttir"
     path.write_text(request["module"])
@@ -139,10 +149,11 @@ def main() -> None:
         request = json.loads(line)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                answer = optimized(request, folder) if "capability" in request else printed(request, folder)
+                make = assembled if "ptx" in request else optimized if "capability" in request else printed
+                answer = make(request, folder)
             except Exception as error:  # noqa: BLE001 - the test is told
                 answer = {"error": f"{type(error).__name__}: {error}"}
-            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.write(json.dumps(answer, default=str) + "\n")
 
 
 main()

@@ -51,7 +51,9 @@ def test_blocks_without_a_swizzle() -> None:
 
 
 def test_descriptors_that_are_not_modelled() -> None:
-    assert read_descriptor(1 << 49, WGMMA_SWIZZLES) is None
+    assert read_descriptor(1 << 49, WGMMA_SWIZZLES) is not None
+    assert read_descriptor(1 << 62 | 1 << 49, WGMMA_SWIZZLES) is None
+    assert read_descriptor(1 << 52, TENSOR_MEMORY_SWIZZLES) is None
     assert read_descriptor(1 << 61, TENSOR_MEMORY_SWIZZLES) is None
     found = read_descriptor(2 << 61 | 1 << 46, TENSOR_MEMORY_SWIZZLES)
     assert found is not None

@@ -24,7 +24,7 @@ from tilewright.backends.ptxsim.syntax import Immediate, Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
 
 
-@dataclass
+@dataclass(eq=False)
 class Copy:
     """Copies that one instruction has issued.
 

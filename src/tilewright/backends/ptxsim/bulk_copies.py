@@ -57,7 +57,7 @@ DTYPES: dict[str, Any] = {
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class Store:
     """A copy out of shared memory whose source is still in use."""
 

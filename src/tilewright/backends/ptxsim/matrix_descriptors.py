@@ -60,7 +60,8 @@ def read_descriptor(bits: int, swizzles: dict[int, int]) -> MatrixDescriptor | N
     """
     shift = 62 if swizzles is WGMMA_SWIZZLES else 61
     width = swizzles.get(bits >> shift)
-    if width is None or (bits >> 49) & 15:  # a base offset, or a leading distance that is an address
+    # A base offset shifts the pattern of a swizzle; and a leading distance may be an address.
+    if width is None or (width and bits >> 49 & 7) or bits >> 52 & 1:
         return None
     start, leading, stride = (((bits >> low) & 0x3FFF) << 4 for low in (0, 16, 32))
     return MatrixDescriptor(start, leading, stride, width)

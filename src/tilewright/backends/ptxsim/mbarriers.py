@@ -32,7 +32,7 @@ Key: TypeAlias = int
 """The index of the barrier's first byte among all bytes of shared memory."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Barrier:
     """One barrier.
 
@@ -52,7 +52,21 @@ class Barrier:
     ended: Array
     bytes: int = 0
     phase: int = 0
-    landings: list[Callable[[], None]] = field(default_factory=list)
+    landings: list[Pending] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Pending:
+    """Something asynchronous that has still to happen, and to tell its barrier."""
+
+    barrier: Barrier
+    run: Callable[[], None]
+
+    def finish(self) -> None:
+        """Let it happen, unless it has."""
+        if self in self.barrier.landings:
+            self.barrier.landings.remove(self)
+            self.run()
 
 
 class MBarriers:
@@ -98,7 +112,7 @@ class MBarriers:
         """A lane arrives, `count` times."""
         self._arrive(key, lane, count, self.machine.clocks.publish([self.machine.warp[lane]]))
 
-    def arrive_later(self, key: Key, lane: int, land: Landing) -> None:
+    def arrive_later(self, key: Key, lane: int, land: Landing) -> Pending:
         """An asynchronous instruction of a lane will do something, and arrive then."""
         known, time = self._publish(lane)
 
@@ -106,9 +120,9 @@ class MBarriers:
             land(time)
             self._arrive(key, lane, 1, known)
 
-        self.at(key, lane).landings.append(finish)
+        return self._later(key, lane, finish)
 
-    def bytes_later(self, key: Key, lane: int, size: int, land: Landing) -> None:
+    def bytes_later(self, key: Key, lane: int, size: int, land: Landing) -> Pending:
         """An asynchronous copy of a lane will do something, and bring so many bytes then."""
         known, time = self._publish(lane)
 
@@ -119,7 +133,13 @@ class MBarriers:
             barrier.seen = np.maximum(barrier.seen, known)
             self._complete(barrier)
 
-        self.at(key, lane).landings.append(finish)
+        return self._later(key, lane, finish)
+
+    def _later(self, key: Key, lane: int, finish: Callable[[], None]) -> Pending:
+        barrier = self.at(key, lane)
+        pending = Pending(barrier, finish)
+        barrier.landings.append(pending)
+        return pending
 
     def _publish(self, lane: int) -> tuple[Array, int]:
         """What those know who wait for what the lane has done so far, and the time of that."""
@@ -156,7 +176,7 @@ class MBarriers:
     def land(self, barrier: Barrier) -> None:
         """Let all asynchronous instructions that signal this barrier finish."""
         while barrier.landings:
-            barrier.landings.pop(0)()
+            barrier.landings[0].finish()
             self.machine.changes += 1
 
     def land_all(self) -> None:
@@ -206,7 +226,7 @@ def decode_invalidate(instruction: Instruction, code: Decoder) -> Run:
         check_shared(machine, np.array(found), lanes, WIDTH, "write")
         for key, lane in zip(found, lanes, strict=True):
             machine.family(MBarriers).invalidate(key, int(lane))
-            machine.shared.initialised[key : key + WIDTH] = False
+            machine.shared.forget(key + np.arange(WIDTH))
 
     return run
 

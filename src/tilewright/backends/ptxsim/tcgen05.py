@@ -13,7 +13,6 @@ masks of output rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +24,7 @@ from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.matrix_descriptors import TENSOR_MEMORY_SWIZZLES, byte_addresses, read_descriptor
-from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
+from tilewright.backends.ptxsim.mbarriers import Key, MBarriers, Pending, located_barriers
 from tilewright.backends.ptxsim.product_descriptors import BLOCKS, STEP_BYTES, ProductForm, product_form
 from tilewright.backends.ptxsim.products import finish, multiply, scaled
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
@@ -38,7 +37,7 @@ Words: TypeAlias = tuple[int, Array, Array]
 QUARTER = 32
 
 
-@dataclass
+@dataclass(eq=False)
 class InFlight:
     """An instruction that has not ended: the bytes and words that it reads, and the words that it writes."""
 
@@ -54,6 +53,7 @@ class TensorCore:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.flying: list[InFlight] = []
+        self.commits: dict[int, list[Pending]] = {}
 
     def end(self, instructions: list[InFlight], time: int) -> None:
         """Instructions have ended; who waits for that knows the accesses of their warp up to this time."""
@@ -69,6 +69,21 @@ class TensorCore:
                 memory.in_use[cta, rows, columns] -= 1
             for cta, rows, columns in instruction.writes:
                 memory.pending[cta, rows, columns] -= 1
+
+    def commit(self, key: Key, lane: int) -> None:
+        """An mbarrier is to be told when all that a lane has issued has ended; earlier commits come first."""
+        mine = [flight for flight in self.flying if flight.lane == lane]
+        commits = self.commits.setdefault(lane, [])
+        earlier = list(commits)
+
+        def land(time: int) -> None:
+            for commit in earlier:
+                commit.finish()
+            self.end(mine, time)
+            del commits[: commits.index(pending) + 1]
+
+        pending = self.machine.family(MBarriers).arrive_later(key, lane, land)
+        commits.append(pending)
 
     def read_words(self, words: Words, flight: InFlight) -> Array:
         """Words that an instruction reads; those of instructions before it are there for it."""
@@ -88,7 +103,6 @@ class TensorCore:
         memory.check(cta, rows, columns, flight.lane, reads=False)
         self._own(words, flight, 1)
         memory.words[cta, rows, columns] = values
-        memory.initialised[cta, rows, columns] = True
         memory.pending[cta, rows, columns] += 1
         flight.writes.append(words)
 
@@ -276,8 +290,7 @@ def decode_commit(instruction: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         core, lanes = machine.family(TensorCore), machine.active_lanes(active)
         for lane, key in zip(lanes.tolist(), located_barriers(machine, address(machine), lanes), strict=True):
-            mine = [flight for flight in core.flying if flight.lane == lane]
-            machine.family(MBarriers).arrive_later(key, lane, partial(core.end, mine))
+            core.commit(key, lane)
 
     return run
 

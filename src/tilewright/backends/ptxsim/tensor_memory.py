@@ -34,6 +34,8 @@ from tilewright.backends.ptxsim.warp_registers import read_warps
 ROWS, COLUMNS = 128, 512
 SMALLEST = 32
 """Columns of the smallest allocation; others are powers of two."""
+MEANINGLESS = np.uint32(0x7FDEAD00)
+"""What words hold that nothing has stored, a NaN: reading them is no mistake, for kernels do it ahead of conditions."""
 _SHAPES = ("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b")
 
 
@@ -73,8 +75,7 @@ class TensorMemory:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         ctas = len(machine.ctas)
-        self.words = np.zeros((ctas, ROWS, COLUMNS), np.uint32)
-        self.initialised = np.zeros((ctas, ROWS, COLUMNS), bool)
+        self.words = np.full((ctas, ROWS, COLUMNS), MEANINGLESS)
         self.pending = np.zeros((ctas, ROWS, COLUMNS), np.int32)
         self.in_use = np.zeros((ctas, ROWS, COLUMNS), np.int32)
         self.owner = np.zeros((ctas, COLUMNS), np.int32)
@@ -96,7 +97,7 @@ class TensorMemory:
             machine.fail("deadlock", f"no {columns} columns of tensor memory are free, and nobody frees some", lane)
         self._made += 1
         self.owner[cta, free[0] : free[0] + columns] = self._made
-        self.initialised[cta, :, free[0] : free[0] + columns] = False
+        self.words[cta, :, free[0] : free[0] + columns] = MEANINGLESS
         return free[0]
 
     def free(self, cta: int, start: int, columns: int, lane: int) -> None:
@@ -121,8 +122,6 @@ class TensorMemory:
         if self.pending[cta, rows, columns].any():
             what = "read" if reads else "written"
             machine.fail("race", f"tensor memory is {what} that an instruction in flight will write", lane)
-        if reads and not self.initialised[cta, rows, columns].all():
-            machine.fail("uninitialised memory", "read of tensor memory that nothing has stored", lane)
         if not reads and self.in_use[cta, rows, columns].any():
             machine.fail("race", "tensor memory is written that an instruction in flight still reads", lane)
 
@@ -264,7 +263,6 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
             if form.packed:
                 words = np.stack([words & 0xFFFF, words >> 16], axis=-1).reshape(WARP, -1)
             memory.words[cta, rows, columns] = words
-            memory.initialised[cta, rows, columns] = True
             memory.pending[cta, rows, columns] += 1
             memory.stores.setdefault(warp, []).append((rows, columns))
 
