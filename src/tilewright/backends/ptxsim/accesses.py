@@ -134,10 +134,7 @@ def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, 
 
 def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what: str) -> None:
     """Ask the shadow about accesses of `width` bytes by lanes, and note them there; `what` is one of its methods."""
-    each = (index[:, None] + np.arange(width)).ravel()
-    fault = getattr(machine.shared, what)(each, np.repeat(machine.warp[lanes], width))
-    if fault is not None:
-        machine.fail(fault.kind, fault.text, int(lanes[fault.index // width]))
+    machine.check(machine.shared.access(what, index, machine.warp[lanes], width), lanes)
 
 
 def store(machine: Machine, space: str, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:

@@ -44,6 +44,7 @@ class KernelCode:
         parameters: of the kernel, with offsets in the parameter space.
         frame: bytes of local memory and call parameters per thread.
         shared: bytes of static shared memory.
+        shared_unit: bytes of the narrowest access to shared memory, at most eight.
         threads: the extents that `.reqntid` asks for, or None.
     """
 
@@ -56,4 +57,5 @@ class KernelCode:
     parameter_bytes: int = 0
     frame: int = 0
     shared: int = 0
+    shared_unit: int = 8
     threads: tuple[int, ...] | None = None

@@ -80,7 +80,9 @@ class Machine:
         self.cluster_size = cluster[0] * cluster[1] * cluster[2]
         self.alive = everyone % self.padded < self.threads
         self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size)
-        self.shared = SharedMemory(len(self.ctas), shared, cluster=self.cluster_size, clocks=self.clocks, checks=checks)
+        self.shared = SharedMemory(
+            len(self.ctas), shared, unit=code.shared_unit, cluster=self.cluster_size, clocks=self.clocks, checks=checks
+        )
         self.frame_stride = -(-code.frame // 16) * 16
         frame = np.zeros(self.lanes * self.frame_stride, np.uint8)
         self.frame: dict[int, Array] = {width: frame.view(f"u{width}") for width in (1, 2, 4, 8)}

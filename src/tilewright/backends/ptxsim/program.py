@@ -16,7 +16,9 @@ from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.parser import parse_ptx
-from tilewright.backends.ptxsim.syntax import Function, Immediate, Instruction, Operand, Symbol, Variable
+from tilewright.backends.ptxsim.spaces import space_of
+from tilewright.backends.ptxsim.syntax import Function, Immediate, Instruction, Operand, Symbol, Variable, Vector
+from tilewright.backends.ptxsim.value_types import TYPES
 
 
 class Program:
@@ -104,6 +106,18 @@ def _initial_number(operand: Operand, size: int, addresses: Mapping[str, int]) -
     return int(text, 0)
 
 
+def shared_width(instruction: Instruction) -> int:
+    """Bytes that an instruction touches at once in shared memory, where that may be fewer than eight; else eight."""
+    operands = instruction.operands
+    if instruction.opcode in ("ld", "st", "atom", "red") and space_of(instruction.parts) in ("", "shared"):
+        vector = next((operand for operand in operands if isinstance(operand, Vector)), None)
+        several = vector is not None and instruction.opcode in ("ld", "st")
+        return TYPES[instruction.type].bytes * (len(vector.items) if several and vector else 1)
+    if instruction.parts[:2] == ("cp", "async") and len(operands) > 2 and isinstance(operands[2], Immediate):
+        return int(operands[2].text, 0)
+    return 8
+
+
 class _KernelBuilder:
     """Lays a kernel and the functions it calls out, callees first, and decodes them."""
 
@@ -127,6 +141,7 @@ class _KernelBuilder:
         self.code.entry = self.code.entries[kernel.name]
         for function in self.order:
             self._decode(function)
+            self.code.shared_unit = min(self.code.shared_unit, *map(shared_width, function.instructions), 8)
         return self.code
 
     def _visit(self, function: Function, callers: tuple[str, ...]) -> None:

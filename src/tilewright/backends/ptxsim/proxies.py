@@ -51,7 +51,7 @@ def engine_has_written(machine: Machine, index: Array, content: Array, lane: int
     shared.end_write(index)
     shared.data[index] = content
     shared.note_write(index, np.full(len(index), machine.warp[lane]), time)
-    shared.unfenced[index] = False
+    shared.engine_wrote(index)
 
 
 def _refuse(machine: Machine, fault: Fault | None, lane: int) -> None:

@@ -1,0 +1,231 @@
+"""What is known of every place of shared memory: who stored there, who has read it, and what is under way.
+
+Of every unit of memory the shadow knows the last writing warp and when it wrote, and which warps have read it since.
+An access must be ordered behind conflicting ones by what its warp knows (`clocks.py`). Units that asynchronous copies
+will write (`pending`) may not be touched; units that asynchronous instructions read (`in_use`) may not be written.
+
+A unit has as many bytes as the narrowest access of the program, at most eight: two threads that store side by side
+then never share one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.backends.ptxsim.clocks import Clocks
+from tilewright.backends.ptxsim.memory import Fault
+from tilewright.backends.ptxsim.value_types import Array
+
+_WARP_BITS = 12
+_WARP = (1 << 11) - 1
+_ATOMIC = 1 << 11
+"""What a write is known by: the warp, whether it was atomic, and above _WARP_BITS its time."""
+
+
+class Shadow:
+    """The shadow of the shared memory of a batch.
+
+    Indices are of units; `warps` says per index which warp (of the batch) touches it.
+
+    Args:
+        units: of all CTAs.
+        cluster_units: of the CTAs of one cluster.
+        clocks: what warps know of each other.
+        checks: watch for races; the other checks are always on.
+
+    Attributes:
+        initialised: has it a value?
+        pending: will an asynchronous copy write it?
+        in_use: asynchronous instructions that still read it.
+        unfenced: stored by a thread, and no fence lets asynchronous engines see it.
+    """
+
+    def __init__(self, units: int, cluster_units: int, *, clocks: Clocks, checks: bool) -> None:
+        self.cluster_units, self.clocks, self.checks = cluster_units, clocks, checks
+        self.initialised = np.zeros(units, bool)
+        self.pending = np.zeros(units, bool)
+        self.in_use = np.zeros(units, np.int32)
+        self.unfenced = np.zeros(units, bool)
+        self._any_pending = self._any_in_use = 0
+        self._written = np.zeros(units, np.int64)
+        self._read_time = np.zeros(units, np.int64)
+        self._readers = np.zeros(units, np.uint64)
+
+    def read(self, index: Array, warps: Array) -> Fault | None:
+        """Warps read: check, and note it. The fault's index is a place in `index`."""
+        if not self.initialised[index].all():
+            return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
+        if self._any_pending and self.pending[index].any():
+            return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
+        if not self.checks:
+            return None
+        conflict = self._unordered_writes(index, warps)
+        if conflict is not None:
+            writer = int(self._written[index[conflict]]) & _WARP
+            text = f"read of shared memory that warp {writer} has stored, with no barrier between"
+            return Fault("race", text, conflict)
+        self.note_read(index, warps)
+        return None
+
+    def note_read(self, index: Array, warps: Array) -> None:
+        """Remember that warps have read."""
+        bits = np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64)
+        ordered = self._read_time[index] <= self.clocks.floor[warps]
+        stale = index[ordered & (self._read_time[index] != self.clocks.time)]
+        self._readers[stale] = 0
+        np.bitwise_or.at(self._readers, index, bits)
+        self._read_time[index] = self.clocks.time
+
+    def write(self, index: Array, warps: Array) -> Fault | None:
+        """Warps are about to store: check, and note it. The fault's index is a place in `index`."""
+        if self._any_pending and self.pending[index].any():
+            return self._fault("race", "store to shared memory that an asynchronous copy is writing", index, "pending")
+        if self._any_in_use and self.in_use[index].any():
+            text = "store to shared memory that an asynchronous instruction still reads"
+            return self._fault("race", text, index, "in_use")
+        if self.checks:
+            fault = self._write_conflict(index, warps)
+            if fault is not None:
+                return fault
+        self.note_write(index, warps)
+        return None
+
+    def note_write(self, index: Array, warps: Array, time: int | None = None) -> None:
+        """Remember that warps have stored: now, or at a time that has been."""
+        self.initialised[index] = self.unfenced[index] = True
+        time = self.clocks.time if time is None else time
+        self._written[index] = (time << _WARP_BITS) | (warps % self.clocks.peers)
+        self._readers[index] = 0
+        self._read_time[index] = 0
+
+    def forget(self, index: Array) -> None:
+        """What stands there is no value any more."""
+        self.initialised[index] = False
+
+    def engine_wrote(self, index: Array) -> None:
+        """An engine, not a thread, has stored there: engines need no fence to read it."""
+        self.unfenced[index] = False
+
+    def atomic(self, index: Array, warps: Array) -> Fault | None:
+        """Warps are about to change numbers atomically, which conflicts with plain stores only."""
+        if not self.initialised[index].all():
+            return self._fault("uninitialised memory", "atomic operation on memory nothing has stored", index, "unset")
+        if self._any_pending and self.pending[index].any():
+            text = "atomic operation on shared memory that an asynchronous copy is writing"
+            return self._fault("race", text, index, "pending")
+        if self.checks:
+            plain = np.flatnonzero(self._written[index] & _ATOMIC == 0)
+            conflict = self._unordered_writes(index[plain], warps[plain])
+            if conflict is not None:
+                return Fault("race", "atomic operation on what another warp has just stored", int(plain[conflict]))
+        self._written[index] = (self.clocks.time << _WARP_BITS) | _ATOMIC | (warps % self.clocks.peers)
+        return None
+
+    def _write_conflict(self, index: Array, warps: Array) -> Fault | None:
+        conflict = self._unordered_writes(index, warps)
+        if conflict is not None:
+            writer = int(self._written[index[conflict]]) & _WARP
+            text = f"store to shared memory that warp {writer} has stored, with no barrier between"
+            return Fault("race", text, conflict)
+        conflict = self._unordered_reads(index, warps)
+        if conflict is not None:
+            readers = int(self._readers[index[conflict]]) & ~(1 << (int(warps[conflict]) % self.clocks.peers))
+            reader = (readers & -readers).bit_length() - 1
+            text = f"store to shared memory that warp {reader} has read, with no barrier between"
+            return Fault("race", text, conflict)
+        return None
+
+    def _unordered_writes(self, index: Array, warps: Array) -> int | None:
+        """The first place whose last write is not ordered before now."""
+        written = self._written[index]
+        times = written >> _WARP_BITS
+        open_ = times > self.clocks.floor[warps]
+        if not open_.any():
+            return None
+        writers = written & _WARP
+        open_ &= (writers != warps % self.clocks.peers) & (times > self.clocks.known[warps, writers])
+        return int(open_.argmax()) if open_.any() else None
+
+    def _unordered_reads(self, index: Array, warps: Array) -> int | None:
+        """The first place that a warp has read which does not know of the coming store."""
+        times = self._read_time[index]
+        open_ = np.flatnonzero(times > self.clocks.floor[warps])
+        if not open_.size:
+            return None
+        readers, mine, times = self._readers[index[open_]], warps[open_] % self.clocks.peers, times[open_]
+        for peer in range(self.clocks.peers):
+            has_read = (readers >> np.uint64(peer)) & np.uint64(1) != 0
+            wrong = has_read & (mine != peer) & (times > self.clocks.known[warps[open_], peer])
+            if wrong.any():
+                return int(open_[wrong.argmax()])
+        return None
+
+    def _fault(self, kind: str, text: str, index: Array, which: str) -> Fault:
+        wrong = {
+            "unset": ~self.initialised[index],
+            "pending": self.pending[index],
+            "in_use": self.in_use[index] > 0,
+        }
+        return Fault(kind, text, int(wrong[which].argmax()))
+
+    # Asynchronous copies and products. They check first with `read` or `write`, then hold the places.
+
+    def hold_for_write(self, index: Array) -> None:
+        """An asynchronous copy will write there; until `end_write` nobody may touch that."""
+        self.pending[index] = True
+        self._any_pending += len(index)
+
+    def end_write(self, index: Array) -> None:
+        """The copy has landed. Call `note_write` for the warp that has waited for it."""
+        self.pending[index] = False
+        self._any_pending -= len(index)
+
+    def hold_for_read(self, index: Array) -> None:
+        """An asynchronous instruction reads there; until `end_read` nobody may store there."""
+        self.in_use[index] += 1
+        self._any_in_use += len(index)
+
+    def end_read(self, index: Array) -> None:
+        """The instruction has read. Call `note_read` for the warp that has waited for it."""
+        self.in_use[index] -= 1
+        self._any_in_use -= len(index)
+
+    def engine_read(self, index: Array, warps: Array) -> Fault | None:
+        """What is wrong with a read that an engine does for all of these warps."""
+        if not self.initialised[index].all():
+            return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
+        if self._any_pending and self.pending[index].any():
+            return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
+        if not self.checks:
+            return None
+        for warp in warps:
+            conflict = self._unordered_writes(index, np.full(len(index), warp))
+            if conflict is not None:
+                writer = int(self._written[index[conflict]]) & _WARP
+                text = f"an asynchronous instruction of warp {warp} reads shared memory that warp {writer} has stored"
+                return Fault("race", f"{text}, with no barrier between", conflict)
+        if self.unfenced[index].any():
+            text = "an asynchronous instruction reads shared memory that threads have stored, with no fence.proxy.async"
+            return Fault("race", text, int(self.unfenced[index].argmax()))
+        return None
+
+    def note_read_by_all(self, index: Array, warps: Array, time: int | None = None) -> None:
+        """As `note_read`, for what every one of the warps has read: now, or at a time that has been."""
+        bits = np.bitwise_or.reduce(np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64))
+        time = self.clocks.time if time is None else time
+        times, ordered = self._read_time[index], self.clocks.floor[warps].min()
+        fresh = (times <= ordered) & (times < time)
+        self._readers[index] = np.where(fresh, bits, self._readers[index] | bits)
+        self._read_time[index] = np.maximum(times, time)
+
+    def fence(self, warps: Array) -> None:
+        """Asynchronous engines see from now on what these warps have stored, and what they know to be stored."""
+        open_ = np.flatnonzero(self.unfenced)
+        written = self._written[open_]
+        writers, times = written & _WARP, written >> _WARP_BITS
+        cluster = open_ // self.cluster_units
+        for warp in warps:
+            mine = (warp // self.clocks.peers == cluster) & (
+                (writers == warp % self.clocks.peers) | (times <= self.clocks.known[warp, writers])
+            )
+            self.unfenced[open_[mine]] = False
