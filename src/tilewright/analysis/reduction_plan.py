@@ -236,5 +236,5 @@ def planned_bytes(op: Op, layout: LinearLayout, axis: int, capability: int) -> i
 
 def exchange_bytes(before: LinearLayout, after: LinearLayout, bits: tuple[int, ...]) -> int:
     """The bytes that an exchange of one block needs."""
-    blocks = before.in_size("block")
+    blocks = 1 << sum(map(bool, before.columns["block"]))
     return sum(exchange_elements(before, after, width) // blocks * (width // 8) for width in bits)

@@ -7,7 +7,7 @@ All operands are written before the one barrier, each to a place of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from tilewright.analysis.reduction_plan import exchange_bytes
@@ -72,7 +72,16 @@ def exchange(
             found[index].update(zip(plans[index].parts[turn].loaded, values, strict=True))
     if between_blocks:
         wait()  # what follows may write, or end the block
+    if any(plan.load.block is not None for plan in plans):
+        wait()  # what follows may write, or end the block
     return [[column[register] for column in found] for register in range(after.in_size("register"))]
+
+
+def _wait_for(lowerer: Lowerer, plans: Sequence[Conversion]) -> Callable[[], None]:
+    """What waits until the others have written, or read: those of the block, or of the cluster."""
+    if any(plan.load.block is not None for plan in plans):
+        return lambda: cluster_barrier(lowerer)
+    return lowerer.barrier
 
 
 def _places(before: LinearLayout, after: LinearLayout, elements: Sequence[str], base: int) -> list[Bytes]:

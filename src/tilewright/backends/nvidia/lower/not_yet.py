@@ -7,7 +7,20 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import InternalError, NotSupported, TilewrightError, located
 
-NOT_YET: dict[str, str] = {}
+NOT_YET: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "ttng.clc_get_program_id",
+            "ttng.clc_is_canceled",
+            "ttng.clc_load_result",
+            "ttng.clc_try_cancel",
+            "ttng.clc_try_cancel_sync",
+        ),
+        "programs do not take over the work of others",
+    ),
+    "ttg.warp_specialize": "all warps of a block run the same code",
+    "ttng.async_shared_store": "blocks of a cluster do not write each other's memory",
+}
 """Names of ops, sorted, and what is missing."""
 
 ONE_BLOCK = frozenset({"tt.gather", "tt.histogram", "tt.scan"})
