@@ -85,3 +85,16 @@ def dependent(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
 def test_dependent_launches(capability: int, count: int) -> None:
     x = np.zeros(128, np.float32)
     assert compiled(dependent, [x, x], capability=capability, B=128).asm["ptx"].count("griddepcontrol") == count
+
+
+@tw.jit
+def squares(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
+    value = tl.load(x + tl.arange(0, B))
+    tl.store(out, tl.sum(value * value, 0))
+
+
+def test_lanes_agree_about_sums_of_products() -> None:
+    """A product that a lane fuses into the sum of two lanes would be another number in each of them: a race."""
+    x = np.random.default_rng(4).random(128, np.float32)
+    _, found = run(squares, (1,), x, np.zeros(1, np.float32), B=128)
+    np.testing.assert_allclose(found, (x * x).sum(), rtol=1e-6)

@@ -32,6 +32,17 @@ class Combination:
         """`first` combined with `second`, in this order."""
         return self.lowerer.region_values(self.op.regions[0], [*first, *second])
 
+    def between_lanes(self, own: Row, others: Row) -> Row:
+        """The same in every lane, whichever of the two rows it had itself.
+
+        So nothing is fused: a product of this lane would lose its rounding, that of the other lane has it behind it.
+        """
+        w = self.lowerer.w
+        fusion, w.fusion = w.fusion, ""
+        found = self(own, others)
+        w.fusion = fusion
+        return found
+
     def rows(self) -> list[Row]:
         """The operands' elements, per register."""
         return [list(row) for row in zip(*map(self.lowerer.registers, self.op.operands), strict=True)]

@@ -60,7 +60,7 @@ def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row
     for register, lane in fold.halves:
         found = _halved(combine, found, register, lane)
     for mask in fold.lanes:
-        found = {place: combine(row, _from_lane(combine, row, mask)) for place, row in found.items()}
+        found = {place: combine.between_lanes(row, _from_lane(combine, row, mask)) for place, row in found.items()}
     for register, lane in reversed(fold.halves) if fold.is_gathered else ():
         found = _gathered(combine, found, register, lane)
     return [found[place] for place in sorted(found)]
@@ -78,7 +78,7 @@ def _halved(combine: Combination, rows: dict[int, Row], register: int, lane: int
         if not place & register:
             other = rows[place | register]
             received = _from_lane(combine, combine.choose(upper, row, other), lane)
-            found[place] = combine(combine.choose(upper, other, row), received)
+            found[place] = combine.between_lanes(combine.choose(upper, other, row), received)
     return found
 
 
