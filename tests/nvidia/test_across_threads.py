@@ -248,3 +248,28 @@ def test_rearrangements() -> None:
     found, _ = run(halves, (1,), np.zeros(512, "i4"), x, BLOCK=256)
     np.testing.assert_array_equal(found[:256], np.concatenate([x[1::2], x[::2]]))
     np.testing.assert_array_equal(np.sort(found[256:]), np.sort(x))
+
+
+@tilewright.jit(noinline=True)
+def summary(x, more):  # type: ignore[no-untyped-def]
+    v = tl.load(x + tl.arange(0, 256))
+    counts = tl.histogram(v.to(tl.int32) & 31, 32)
+    return tl.sum(v, 0) + tl.max(tl.cumsum(v, 0), 0) + tl.sum(counts, 0).to(tl.float32) + more
+
+
+@tilewright.jit
+def summaries(out, x, count):  # type: ignore[no-untyped-def]
+    total = summary(x, count)
+    for k in range(count):
+        total += summary(x, k)
+        if k > 1:
+            total += tl.sum(tl.load(x + k + tl.arange(0, 128)), 0)
+    tl.store(out, total)
+
+
+@slow
+def test_functions_that_are_called_have_scratch_memory_of_their_own() -> None:
+    x = draw(1024, "i4").astype("f4")
+    found, _ = run(summaries, (1,), np.zeros(1, "f4"), x, 4)
+    each = 2 * x[:256].sum() + 256
+    assert found[0] == 5 * each + 4 + 0 + 1 + 2 + 3 + x[2:130].sum() + x[3:131].sum()

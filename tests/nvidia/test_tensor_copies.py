@@ -15,6 +15,7 @@ from tilewright.backends.nvidia.options import parse_options
 from tilewright.backends.nvidia.pipeline import make_llir, make_ptx, make_ttgir
 from tilewright.backends.nvidia.targets import find
 from tilewright.backends.ptxsim import DeviceMemory, Launch, load
+from tilewright.backends.ptxsim.tensor_maps import TensorMap
 from tilewright.ir.parser import parse_module
 
 Array = np.ndarray[Any, Any]
@@ -81,6 +82,79 @@ def test_pipelined_products(capability: int, block: tuple[int, int, int], warps:
     )
     *_, found = launch(made, (m // block[0], n // block[1]), given)
     np.testing.assert_allclose(found, a.astype("f4") @ b.astype("f4"), atol=0.03)
+
+
+@tilewright.jit
+def double_boxes(a, b, A, B, C, BA: tl.constexpr, BB: tl.constexpr, BC: tl.constexpr):  # type: ignore[no-untyped-def]
+    source = tl.make_tensor_descriptor(a, [A, B, C], [B * C, C, 1], [BA, BB, BC])
+    target = tl.make_tensor_descriptor(b, [A, B, C], [B * C, C, 1], [BA, BB, BC])
+    for i in range(0, A, BA):
+        for j in range(0, B, BB):
+            target.store([i, j, 0], source.load([i, j, 0]) * 2)
+
+
+@slow
+@pytest.mark.parametrize(
+    ("dtype", "shape", "block"),
+    [("f2", (4, 16, 64), (2, 8, 64)), ("f4", (3, 20, 32), (1, 16, 32)), ("i1", (8, 8, 64), (4, 4, 64))],
+)
+def test_three_dimensions(dtype: str, shape: tuple[int, ...], block: tuple[int, ...]) -> None:
+    x = (np.arange(np.prod(shape)) % 50).astype(dtype).reshape(shape)
+    given = [x, np.zeros_like(x), *shape]
+    made = compiled(double_boxes, given, capability=90, BA=block[0], BB=block[1], BC=block[2])
+    _, found = launch(made, (1,), given)
+    np.testing.assert_array_equal(found, x * 2)
+
+
+@tilewright.jit
+def in_turns(a, b, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+    for row in range(0, M, BM):
+        source = tl.make_tensor_descriptor(a + row * N, [BM, N], [N, 1], [BM, BN])
+        target = tl.make_tensor_descriptor(b + row * N, [BM, N], [N, 1], [BM, BN])
+        for column in range(0, N, BN):
+            target.store([0, column], source.load([0, column]) + 1)
+
+
+@slow
+@pytest.mark.parametrize("capability", [90, 100])
+def test_descriptors_made_in_a_loop_by_several_programs(capability: int) -> None:
+    x = np.arange(128 * 128, dtype="f4").reshape(128, 128)
+    given = [x, np.zeros_like(x), 128, 128]
+    made = compiled(in_turns, given, capability=capability, BM=32, BN=32)
+    _, found = launch(made, (2, 2), given)
+    np.testing.assert_array_equal(found, x + 1)
+    assert made.metadata.global_scratch_size >= 2 * 128  # a tensor map for each descriptor that is in use
+
+
+GIVEN = """module {
+  tt.func public @move(%from: TYPE, %n: i32, %m: i32, %s: i64, %t: i64, %to: TYPE, %o: i32, %p: i32, %u: i64, %v: i64) {
+    %start = arith.constant 8 : i32
+    %x = tt.descriptor_load %from[%start, %start] : TYPE -> tensor<64x64xf16>
+    %y = arith.addf %x, %x : tensor<64x64xf16>
+    tt.descriptor_store %to[%start, %start], %y : TYPE, tensor<64x64xf16>
+    tt.return
+  }
+}"""
+
+
+@slow
+@pytest.mark.parametrize("capability", [90, 120])
+def test_descriptors_that_the_host_made(capability: int) -> None:
+    x = (np.arange(128 * 64) % 1000).astype("f2").reshape(128, 64)
+    memory = DeviceMemory()
+    places = [memory.copy_in(array) for array in (x, np.zeros_like(x))]
+    maps = [TensorMap(place, "f16", shape=(64, 128), strides=(128,), box=(64, 64), swizzle=128) for place in places]
+    options, device = parse_options({"debug_info": ""}, capability), find(capability)
+    facts: dict[str, Any] = {}
+    module = parse_module(GIVEN.replace("TYPE", "!tt.tensordesc<tensor<64x64xf16>>"))
+    module = make_ttgir(module, facts, options, device)
+    ptx = make_ptx(make_llir(module, facts, options, device), facts, options, device)
+    shape = (128, 64, 64, 1)
+    arguments = [maps[0].encode(), *shape, maps[1].encode(), *shape, 0, 0]
+    Launch(load(ptx), threads=128, shared=facts["shared"]).run(memory, arguments)
+    wanted = np.zeros_like(x)
+    wanted[8:72, 8:] = 2 * x[8:72, 8:]
+    np.testing.assert_array_equal(memory.copy_out(places[1], x.shape, x.dtype), wanted)
 
 
 TTIR = """module {
