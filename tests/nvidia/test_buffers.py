@@ -166,6 +166,35 @@ def test_copies_of_less_than_four_bytes_are_refused() -> None:
         ptx_of("\n".join(lines), capability=80)
 
 
+@pytest.mark.parametrize("memory", [SWIZZLED, PADDED])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_by_their_indices(axis: int, memory: str) -> None:
+    one, numbers = memdesc(SHAPE, "f16", memory, mutable=True), tensor(SHAPE, "i32", COLUMNS)
+    tile = tensor(SHAPE, "f16", COLUMNS)
+    lines = [
+        *pointers("%p0", COLUMNS, SHAPE, "f16", "from"),
+        *pointers("%p1", COLUMNS, SHAPE, "f16", "to"),
+        *pointers("%p2", COLUMNS, SHAPE, "i32", "at"),
+        f"%x = tt.load %from : {tensor(SHAPE, '!tt.ptr<f16>', COLUMNS)}",
+        f"%i = tt.load %at : {tensor(SHAPE, '!tt.ptr<i32>', COLUMNS)}",
+        f"%a = ttg.local_alloc : () -> {one}",
+        f"ttg.local_scatter %a[%i], %x {{axis = {axis} : i32}} : {one}, {numbers}, {tile}",
+        f"%b = ttg.local_alloc %x : ({tile}) -> {one}",
+        f"%g = ttg.local_gather %b[%i] {{axis = {axis} : i32}} : {one}, {numbers} -> {tile}",
+        f"%s = ttg.local_load %a : {one} -> {tile}",
+        f"%y = arith.subf %g, %s : {tile}",
+        f"tt.store %to, %y : {tensor(SHAPE, '!tt.ptr<f16>', COLUMNS)}",
+    ]
+    random = np.random.default_rng(axis)
+    x = random.integers(0, 100, SHAPE).astype(np.float16)
+    indices = np.argsort(random.random(SHAPE), axis=axis).astype(np.int32)
+    scattered = np.zeros_like(x)
+    np.put_along_axis(scattered, indices, x, axis)
+    text = program(lines, elements=["f16", "f16", "i32"])
+    _, y, _ = run(text, [x, np.zeros_like(x), indices], capability=80)
+    assert (y == np.take_along_axis(x, indices, axis) - scattered).all()
+
+
 def random_memory(random: Random, shape: tuple[int, ...], bits: int) -> Encoding:
     match random.choice("ssnp"):
         case "n" if bits <= 32:

@@ -18,8 +18,14 @@ NOT_YET: dict[str, str] = {
         ),
         "programs do not take over the work of others",
     ),
+    "ttg.local_atomic_scatter_rmw": "atomics are of global memory",
+    "ttg.local_atomic_scatter_rmw": "atomic accesses are to global memory",
     "ttg.warp_specialize": "all warps of a block run the same code",
+    "tti.experimental_fpsan_embed": "floats are not replaced by integers",
+    "tti.experimental_fpsan_unembed": "floats are not replaced by integers",
     "ttng.async_shared_store": "blocks of a cluster do not write each other's memory",
+    "ttng.packed_arith": "pairs of floats are not packed",
+    "ttng.tmem_wait": "loads and stores of tensor memory wait at once",
 }
 """Names of ops, sorted, and what is missing."""
 
