@@ -134,3 +134,31 @@ def test_launches_that_do_not_fit() -> None:
     assert mistake("", threads=64, cluster=(2, 1, 1)).kind == "launch"
     with pytest.raises(SimulationError, match="takes 2 arguments, not 1"):
         run(kernel_text("", 2), np.zeros(1))
+
+
+SLOT = "mov.u32 %r1, %ctaid.x; mul.wide.u32 %d1, %r1, 4; add.s64 %d1, %d1, %d0; setp.eq.u32 %p1, %r0, 0;"
+"""%d1 is a word for every CTA, %p1 chooses one thread."""
+
+
+def test_ctas_that_load_what_others_store_race() -> None:
+    exchange = (
+        SLOT + "@%p1 st.global.b32 [%d1], %r1; xor.b32 %r2, %r1, 1; mul.wide.u32 %d2, %r2, 4; add.s64 %d2, %d2, %d0;"
+    )
+    error = mistake(exchange + "@%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
+    assert (error.kind, error.thread, error.cta) == ("race", (0, 0, 0), (0, 0, 0))
+    assert error.text.startswith("load of what another CTA or warp has stored")
+    fine(exchange + "@%p1 atom.global.add.u32 %r4, [%d0+8], 1; @%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
+
+
+def test_ctas_that_store_to_one_place_race_unless_they_agree() -> None:
+    fine(SLOT + "mov.u32 %r2, 7; st.global.b32 [%d0], %r2;", threads=32, grid=40)
+    assert mistake(SLOT + "@%p1 st.global.b32 [%d0], %r1;", threads=1024, grid=4).kind == "race"
+    error = mistake(SLOT + "ld.global.b32 %r2, [%d0]; @%p1 st.global.b32 [%d1], 5;", threads=1024, grid=4)
+    assert error.text.startswith("store where another CTA or warp has loaded")
+
+
+def test_warps_order_their_accesses_to_global_memory_by_barriers() -> None:
+    own = "mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0; st.global.b32 [%d1], %r0; "
+    other = "xor.b32 %r2, %r0, 32; mul.wide.u32 %d2, %r2, 4; add.s64 %d2, %d2, %d0; ld.global.b32 %r3, [%d2];"
+    assert mistake(own + other).kind == "race"
+    fine(own + "bar.sync 0;" + other)

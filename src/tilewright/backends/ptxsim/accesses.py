@@ -19,6 +19,7 @@ from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 
 STRONG = ("volatile", "relaxed", "acquire", "mmio")
 """Loads that look for what other threads store: a loop of them polls."""
+STRONG_STORES = ("volatile", "relaxed", "release", "mmio")
 STORED = VALID | WRITABLE | INITIALISED | WRITTEN
 
 
@@ -32,8 +33,10 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
         addresses = lanes_of(address(machine), lanes, machine)
+        if polls:
+            machine.polled = True
+            synchronise(machine, lanes)
         values = load(machine, space, addresses, lanes, element, count)
-        machine.polled |= polls
         for write, value in zip(writes, values, strict=True):
             write(machine, active, machine.spread(value.view(dtype), lanes))
 
@@ -45,10 +48,13 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
     reads = [code.source(item, f"b{kind.bits}") for item in items_of(instruction.operands[1])]
     address = code.address(instruction.operands[0])
     element = kind.bytes
+    strong = any(part in STRONG_STORES for part in instruction.parts)
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
         addresses = lanes_of(address(machine), lanes, machine)
+        if strong:
+            synchronise(machine, lanes)
         store(machine, space, addresses, lanes, element, [lanes_of(read(machine), lanes, machine) for read in reads])
 
     return run
@@ -90,8 +96,19 @@ def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: 
 def load_global(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
     offsets, memory = addresses - BASE, machine.memory
     machine.check(memory.fault(offsets, element * count, "load", needs=VALID | INITIALISED), lanes)
+    if machine.watcher is not None:
+        wrong = machine.watcher.load(offsets, element * count, machine.accessors(lanes))
+        if wrong.any():
+            text = "load of what another CTA or warp has stored in this launch, with nothing that orders them"
+            machine.fail("race", text, int(lanes[wrong.argmax()]))
     units, view = offsets >> (element.bit_length() - 1), memory.views[element]
     return [view[units + number] for number in range(count)] if count > 1 else [view[units]]
+
+
+def synchronise(machine: Machine, lanes: Array) -> None:
+    """Lanes do something with an order: what others have done before may be known to them."""
+    if machine.watcher is not None:
+        machine.watcher.synchronise(machine.accessors(lanes))
 
 
 def load_shared(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
@@ -155,6 +172,13 @@ def store_global(machine: Machine, addresses: Array, lanes: Array, element: int,
     machine.check(memory.fault(offsets, element * len(values), "store", needs=VALID | WRITABLE), lanes)
     units, view, state = offsets >> (element.bit_length() - 1), memory.views[element], memory.state[element]
     mark = int.from_bytes(bytes([STORED]) * element, "little")
+    if machine.watcher is not None:
+        wrong = machine.watcher.store(offsets, element * len(values), machine.accessors(lanes))
+        changes = [view[units + number] != value for number, value in enumerate(values)] if wrong.any() else []
+        wrong &= np.logical_or.reduce(changes) if changes else False
+        if wrong.any():
+            text = "store where another CTA or warp has loaded or stored in this launch, with nothing that orders them"
+            machine.fail("race", text, int(lanes[wrong.argmax()]))
     for number, value in enumerate(values):
         _note_change(machine, view, units + number, value)
         view[units + number] = value

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import STORED, check_shared, lanes_of, locate_shared
+from tilewright.backends.ptxsim.accesses import STORED, check_shared, lanes_of, locate_shared, synchronise
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
 from tilewright.backends.ptxsim.floats import ADD, Lens
@@ -121,6 +121,9 @@ def _locate(machine: Machine, space: str, addresses: Array, lanes: Array, width:
     offsets = addresses - BASE
     fault = machine.memory.fault(offsets, width, "atomic operation", needs=VALID | WRITABLE | INITIALISED)
     machine.check(fault, lanes)
+    synchronise(machine, lanes)
+    if machine.watcher is not None:
+        machine.watcher.atomic(offsets, size, machine.accessors(lanes))
     machine.memory.state[size][offsets >> shift] = int.from_bytes(bytes([STORED]) * size, "little")
     return machine.memory.views[size], offsets >> shift
 

@@ -24,6 +24,7 @@ class Clocks:
     Args:
         warps: of the batch.
         peers: warps of one cluster; a warp only meets those.
+        time: to begin with.
 
     Attributes:
         time: of accesses that happen now.
@@ -31,8 +32,8 @@ class Clocks:
         floor: the least of those, the warp itself left out.
     """
 
-    def __init__(self, warps: int, peers: int) -> None:
-        self.time = 1
+    def __init__(self, warps: int, peers: int, time: int = 1) -> None:
+        self.time = time
         self.peers = peers
         self.known = np.zeros((warps, peers), np.int64)
         self.floor = np.zeros(warps, np.int64)

@@ -45,6 +45,7 @@ class KernelCode:
         frame: bytes of local memory and call parameters per thread.
         shared: bytes of static shared memory.
         shared_unit: bytes of the narrowest access to shared memory, at most eight.
+        global_unit: the same for global memory.
         threads: the extents that `.reqntid` asks for, or None.
     """
 
@@ -58,4 +59,5 @@ class KernelCode:
     frame: int = 0
     shared: int = 0
     shared_unit: int = 8
+    global_unit: int = 8
     threads: tuple[int, ...] | None = None

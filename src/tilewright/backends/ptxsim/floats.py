@@ -279,9 +279,7 @@ def decode_approximation(instruction: Instruction, code: Decoder) -> Run:
 
     def make(lens: Lens) -> Callable[..., Array]:
         def approximate(value: Array) -> Array:
-            found = function(value.astype(np.float64))
-            # exp2 of one's own denormal range rounds once on its way to the format.
-            return lens.stored(narrow(found, FORMATS[lens.format]))
+            return lens.rounded(function(value.astype(np.float64)))
 
         return approximate
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.global_races import GlobalShadow
 from tilewright.backends.ptxsim.machine import Extents, Machine
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.program import Program
@@ -66,8 +67,11 @@ class Launch:
         code = self.program.kernel(self.kernel)
         parameters = pack_parameters(code.parameters, arguments, code.name)
         symbols = self.program.place_variables(memory)
+        watcher, time = None, 1
+        if self.checks:
+            watcher = GlobalShadow(memory.used, code.global_unit, self.grid[0] * self.grid[1] * self.grid[2])
         for ctas in self._batches():
-            Machine(
+            machine = Machine(
                 code,
                 memory,
                 symbols=symbols,
@@ -78,8 +82,12 @@ class Launch:
                 ctas=ctas,
                 shared=code.shared + self.shared,
                 checks=self.checks,
+                watcher=watcher,
+                time=time,
                 output=self.output,
-            ).run()
+            )
+            machine.run()
+            time = machine.clocks.time
 
     def _block(self, required: tuple[int, ...] | None) -> Extents:
         block = required if self.threads is None else self.threads

@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.backends.ptxsim.clocks import Clocks
 from tilewright.backends.ptxsim.code import KernelCode
 from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.global_races import Accessors, GlobalShadow
 from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
 from tilewright.backends.ptxsim.shared import SharedMemory
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
@@ -42,6 +43,8 @@ class Machine:
         ctas: the coordinates of this batch's CTAs; whole clusters side by side.
         shared: bytes of shared memory per CTA, static ones included.
         checks: watch for races.
+        watcher: watches global memory, for all batches of a launch; None: nobody does.
+        time: of the clocks, to begin with.
         output: where text that the kernel prints goes.
 
     Attributes:
@@ -65,6 +68,8 @@ class Machine:
         ctas: Sequence[Extents],
         shared: int,
         checks: bool,
+        watcher: GlobalShadow | None,
+        time: int,
         output: Callable[[str], None],
     ) -> None:
         self.code, self.memory, self.symbols, self.parameters = code, memory, symbols, parameters
@@ -79,7 +84,10 @@ class Machine:
         self.everyone, self.warp, self.cta = everyone, everyone // WARP, everyone // self.padded
         self.cluster_size = cluster[0] * cluster[1] * cluster[2]
         self.alive = everyone % self.padded < self.threads
-        self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size)
+        self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size, time)
+        self.watcher = watcher
+        x, y, z = self.ctas.astype(np.int64).T
+        self._numbers = 1 + x + grid[0] * (y + grid[1] * z)
         self.shared = SharedMemory(
             len(self.ctas), shared, unit=code.shared_unit, cluster=self.cluster_size, clocks=self.clocks, checks=checks
         )
@@ -128,6 +136,10 @@ class Machine:
             lane = warp * WARP + int((alive[warp] & ~here[warp]).argmax())
             self.fail("divergent warp", "the instruction wants the whole warp, and this thread is elsewhere", lane)
         return np.flatnonzero(some)
+
+    def accessors(self, lanes: Array) -> Accessors:
+        """Lanes as those who access global memory."""
+        return Accessors(self._numbers[self.cta[lanes]], self.warp[lanes], self.clocks, self.cluster_size)
 
     def spread(self, values: Array, lanes: Array) -> Array:
         """Values of some lanes as an array over all lanes, for `Write`."""

@@ -66,6 +66,11 @@ class DeviceMemory:
         self.capacity, self._top = capacity, GAP
         self._allocations: list[Allocation] = []
 
+    @property
+    def used(self) -> int:
+        """Bytes of the heap up to the end of the last allocation."""
+        return self._top
+
     def allocate(self, size: int, *, name: str = "", align: int = 256, phase: int = 0) -> int:
         """The address of `size` new bytes without values; it is `phase` modulo `align`.
 

@@ -106,10 +106,10 @@ def _initial_number(operand: Operand, size: int, addresses: Mapping[str, int]) -
     return int(text, 0)
 
 
-def shared_width(instruction: Instruction) -> int:
-    """Bytes that an instruction touches at once in shared memory, where that may be fewer than eight; else eight."""
+def width_in(space: str, instruction: Instruction) -> int:
+    """Bytes that an instruction touches at once in a space, where that may be fewer than eight; else eight."""
     operands = instruction.operands
-    if instruction.opcode in ("ld", "st", "atom", "red") and space_of(instruction.parts) in ("", "shared"):
+    if instruction.opcode in ("ld", "st", "atom", "red") and space_of(instruction.parts) in ("", space):
         vector = next((operand for operand in operands if isinstance(operand, Vector)), None)
         several = vector is not None and instruction.opcode in ("ld", "st")
         return TYPES[instruction.type].bytes * (len(vector.items) if several and vector else 1)
@@ -141,7 +141,9 @@ class _KernelBuilder:
         self.code.entry = self.code.entries[kernel.name]
         for function in self.order:
             self._decode(function)
-            self.code.shared_unit = min(self.code.shared_unit, *map(shared_width, function.instructions), 8)
+            for instruction in function.instructions:
+                self.code.shared_unit = min(self.code.shared_unit, width_in("shared", instruction))
+                self.code.global_unit = min(self.code.global_unit, width_in("global", instruction))
         return self.code
 
     def _visit(self, function: Function, callers: tuple[str, ...]) -> None:
