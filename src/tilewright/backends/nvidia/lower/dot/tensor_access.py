@@ -79,6 +79,7 @@ class Plan:
         spread: two elements of 16 bits lie in two columns and are moved in one register.
         distance: from the columns of lanes 0 to 15 to those of the others, if the instruction has halves.
         warps: what each bit of the warp adds to the address, besides what the hardware does.
+        copies: bits of the warp that change nothing: their warps have what others have.
         messages: the instructions.
         first: per register the one with the same element that is moved.
     """
@@ -87,6 +88,7 @@ class Plan:
     spread: bool
     distance: int
     warps: tuple[int, ...]
+    copies: int
     messages: tuple[Message, ...]
     first: tuple[int, ...]
 
@@ -142,28 +144,37 @@ def _with_shape(
     shape: Shape, steps: Mapping[str, Sequence[tuple[int, ...]]], bits: int, first: tuple[int, ...]
 ) -> Plan | None:
     """The plan, if the instruction gives each lane what the layout gives it."""
-    lanes = [_in_words(step, bits) for step in steps["lane"]]
-    if None in lanes or lanes[: len(shape.lane)] != list(shape.lane):
+    packed, spread, words = _packing(steps["register"], bits)
+    unit = 2 if spread else 1
+    lanes = _all_in_words(steps["lane"], bits)
+    if lanes is None or words is None:
+        return None
+    if _in_units(lanes[: len(shape.lane)], unit) != list(shape.lane):
         return None
     distance = 0
     if shape.halves:
-        row, distance = lanes[-1] or (0, 0)
+        row, distance = lanes[-1]
         if row or not distance:
             return None
-    packed, spread, words = _packing(steps["register"], bits)
-    unit = 2 if spread else 1
-    if words is None or words[: len(shape.register)] != list(shape.register):
-        return None
     size = len(shape.register)
+    if _in_units(words[:size], unit) != list(shape.register):
+        return None
     for step in words[size:]:
-        if step == (0, shape.columns * unit << size - len(shape.register)) and 1 << size < MOST_WORDS:
-            size += 1
-        else:
+        if step != (0, shape.columns * unit << size - len(shape.register)) or 1 << size >= MOST_WORDS:
             break
+        size += 1
     warps = [_in_words(step, bits) for step in steps["warp"]]
     addresses = [0 if bit < WARPS or step is None else _address(step) for bit, step in enumerate(warps)]
+    copies = sum(1 << bit for bit, address in enumerate(addresses) if bit >= WARPS and not address)
     messages = _messages(words, size, packed)
-    return Plan(shape, spread, distance, tuple(addresses), messages, first)
+    return Plan(shape, spread, distance, tuple(addresses), copies, messages, first)
+
+
+def _in_units(places: Sequence[Place], unit: int) -> list[Place] | None:
+    """Columns counted in units of so many."""
+    if any(column % unit for _, column in places):
+        return None
+    return [(row, column // unit) for row, column in places]
 
 
 def _packing(registers: Sequence[tuple[int, ...]], bits: int) -> tuple[int, bool, list[Place] | None]:

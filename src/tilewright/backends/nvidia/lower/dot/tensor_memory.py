@@ -161,6 +161,7 @@ def _subslice(lowerer: Lowerer, op: Op) -> None:
 def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) -> None:
     plan = _plan(lowerer, tile, buffer)
     address, registers = _address(lowerer, plan, buffer), lowerer.registers(tile)
+    predicate = _of_one_warp(lowerer, plan, predicate)
     held = {first: registers[register] for register, first in enumerate(plan.first)}
     element, bits = lowerer.element(tile.type), tile.type.bits
     suffix = ".unpack::16b" if plan.spread else ""
@@ -191,6 +192,16 @@ def _address(lowerer: Lowerer, plan: Plan, buffer: Value) -> str:
     if any(plan.warps):
         address = w.emit(f"add i32 {address}, {uniform_bits(lowerer, plan.warps)}")
     return address
+
+
+def _of_one_warp(lowerer: Lowerer, plan: Plan, predicate: str) -> str:
+    """The predicate of a store: of warps that have the same only one stores."""
+    if not plan.copies:
+        return predicate
+    w = lowerer.w
+    copy = w.emit(f"and i32 {uniform_warp(lowerer)}, {plan.copies}")
+    first = w.emit(f"icmp eq i32 {copy}, 0")
+    return first if predicate == "true" else w.emit(f"and i1 {first}, {predicate}")
 
 
 def _distance(plan: Plan) -> str:
