@@ -18,7 +18,6 @@ NOT_YET: dict[str, str] = {
         ),
         "programs do not take over the work of others",
     ),
-    "ttg.local_atomic_scatter_rmw": "atomics are of global memory",
     "ttg.local_atomic_scatter_rmw": "atomic accesses are to global memory",
     "ttg.warp_specialize": "all warps of a block run the same code",
     "tti.experimental_fpsan_embed": "floats are not replaced by integers",

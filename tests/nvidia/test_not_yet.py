@@ -1,0 +1,45 @@
+"""Every op that can be there after the passes has a lowering for NVIDIA's GPUs, or a reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tilewright.dialects
+from tilewright.backends.nvidia.lower.not_yet import NOT_YET, refuse
+from tilewright.backends.nvidia.lower.tables import LOWERINGS
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OPS
+from tilewright.support.diagnostics import InternalError, Unsupported
+
+assert tilewright.dialects.__all__
+
+CONTAINERS = {"builtin.module", "tt.func"}
+REWRITTEN_BEFORE = {
+    "builtin.unrealized_conversion_cast",
+    "tt.advance",
+    "tt.descriptor_gather",
+    "tt.descriptor_load",
+    "tt.descriptor_reduce",
+    "tt.descriptor_scatter",
+    "tt.descriptor_store",
+    "tt.make_tensor_descriptor",
+    "tt.make_tensor_ptr",
+    "ttg.mask",
+    "ttg.predicate_stage",
+}
+"""Ops that the passes for a GPU always replace."""
+FOREIGN = ("amd", "cpu.")
+"""Of other back ends."""
+
+
+def test_every_op_has_a_lowering_or_a_reason(golden: Callable[[str, str], None]) -> None:
+    reached = {name for name, kind in OPS.items() if not kind.terminator and not name.startswith(FOREIGN)}
+    assert reached - LOWERINGS.keys() - CONTAINERS - REWRITTEN_BEFORE == NOT_YET.keys()
+    golden("".join(f"{name}: {NOT_YET[name]}\n" for name in sorted(NOT_YET)), "nvidia/not_yet.txt")
+
+
+def test_an_op_without_lowering_is_refused_by_name() -> None:
+    known, unknown = (refuse(Op.create(name)) for name in ("ttng.clc_try_cancel_sync", "ttg.mask"))
+    assert isinstance(known, Unsupported)
+    assert "the op ttng.clc_try_cancel_sync is not supported" in str(known)
+    assert isinstance(unknown, InternalError)
