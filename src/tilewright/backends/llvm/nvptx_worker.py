@@ -56,7 +56,7 @@ def link(module, path: str, cpu: str, features: str) -> None:  # type: ignore[no
 
 def pass_builder(cpu: str, features: str):  # type: ignore[no-untyped-def]
     """LLVM's pipelines for a device."""
-    return llvm.create_pass_builder(machine_for(cpu, features), llvm.create_pipeline_tuning_options(speed_level=3))
+    return llvm.create_pass_builder(machine_for(cpu, features), llvm.create_pipeline_tuning_options(speed_level=2))
 
 
 def emit(text: str, cpu: str, features: str, libraries: list[str]) -> str:

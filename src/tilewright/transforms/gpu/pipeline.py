@@ -22,6 +22,7 @@ from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_t
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.hoist_tensor_memory import hoist_tensor_memory
 from tilewright.transforms.gpu.mma_lowering import mma_lowering
 from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumulator_init
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
@@ -47,8 +48,6 @@ FIRST_TENSOR_MEMORY = 100
 """The first capability for which Triton looks for sums that start from zero."""
 AMPERE_FAMILY = 8
 """Devices 8.x, whose products take their factors from registers."""
-TENSOR_MEMORY = range(FIRST_TENSOR_MEMORY, 120)
-"""Devices 10.x and 11.x, whose products are in tensor memory."""
 FIRST_ASYNC_COPIES = 80
 """The first capability that copies to shared memory while it computes."""
 
@@ -133,12 +132,15 @@ def _first_sums(options: TtgirOptions) -> tuple[Pass, ...]:
     """Zeros that a product would be added to need not be written."""
     if options.capability < FIRST_TENSOR_MEMORY:
         return ()
-    return (Pass("optimize_accumulator_init", optimize_accumulator_init),)
+    return (
+        Pass("optimize_accumulator_init", optimize_accumulator_init),
+        Pass("hoist_tensor_memory", hoist_tensor_memory),  # before loads are pipelined: steps get short
+    )
 
 
 def _stages(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Software pipelining; products of the fifth generation would need more than that, and old devices cannot."""
-    if options.capability in TENSOR_MEMORY or options.capability < FIRST_ASYNC_COPIES:
+    """Software pipelining of loads; products of the fifth generation are waited for at once."""
+    if options.capability < FIRST_ASYNC_COPIES:
         return ()
     stages = StageOptions(options.num_stages)
     return (

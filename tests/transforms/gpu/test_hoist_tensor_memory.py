@@ -1,0 +1,69 @@
+"""Sums that loops carry stay in tensor memory."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.gpu.hoist_tensor_memory import hoist_tensor_memory
+
+LOOP = """
+#sums = #ttg.blocked<{sizePerThread = [1, 64], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [0, 1]}>
+#memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+!sums = tensor<128x64xf32, #sums>
+!memory = !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>
+!a = !ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>
+!b = !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
+  tt.func public @sum(%a: !a, %b: !b, %start: !sums, %n: i32) -> !sums {
+    %true = arith.constant true
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %sum = scf.for %i = %zero to %n step %one iter_args(%c = %start) -> (!sums) : i32 {
+      %m, %t = ttng.tmem_alloc %c : (!sums) -> (!memory, !ttg.async.token)
+      %u = ttng.tc_gen5_mma %a, %b, %m[%t], %true, %true : !a, !b, !memory
+      %d, %v = ttng.tmem_load %m[%u] : !memory -> !sums
+      scf.yield YIELDED : !sums
+    }
+    tt.return %sum : !sums
+  }
+}
+"""
+
+
+def text_of(text: str) -> str:
+    for name, kind in re.findall(r"^!(\w+) = (.*)$", text, re.M):
+        text = re.sub(rf"!{name}\b(?! =)", kind, text)
+    return re.sub(r"^!\w+ = .*\n", "", text, flags=re.M)
+
+
+def hoisted(yielded: str) -> tuple[bool, list[str]]:
+    """Whether anything was moved, and what the module has in order."""
+    module = parse_module(text_of(LOOP.replace("YIELDED", yielded)))
+    moved = hoist_tensor_memory(module)
+    verify(module)
+    canonicalize(module)
+    return moved, re.findall(r"scf\.for|scf\.yield|tmem_alloc|tmem_load|tc_gen5_mma|arith\.addf", print_op(module))
+
+
+def test_sum_stays_in_memory() -> None:
+    moved, ops = hoisted("%d")
+    assert moved
+    assert ops == ["tmem_alloc", "scf.for", "tc_gen5_mma", "scf.yield", "tmem_load"]
+
+
+@pytest.mark.parametrize("yielded", ["%c", "%start"])
+def test_other_sums_are_left_alone(yielded: str) -> None:
+    assert not hoisted(yielded)[0]
+
+
+def test_sum_that_is_used_in_the_loop_is_left_alone() -> None:
+    text = LOOP.replace("scf.yield YIELDED", "%e = arith.addf %d, %d : !sums\n      scf.yield %e")
+    module = parse_module(text_of(text))
+    assert not hoist_tensor_memory(module)
