@@ -210,9 +210,14 @@ def _form(instruction: Instruction, registers: int) -> Form:
     packed = instruction.has("pack::16b") or instruction.has("unpack::16b")
     repeats = int(next(part for part in instruction.parts if part[0] == "x" and part[1:].isdigit())[1:])
     numbers = [int(operand.text, 0) for operand in instruction.operands if isinstance(operand, Immediate)]
-    rows, columns = places(shape, repeats * (2 if packed else 1), numbers[0] if numbers else 0)
-    if rows.shape[1] != registers * (2 if packed else 1):
+    split = numbers[0] if numbers else 0
+    rows, columns = places(shape, repeats, split)
+    if rows.shape[1] != registers:
         raise SimulationError("syntax", f"{registers} registers do not fit {shape} {repeats} times")
+    if packed:  # each register has two columns, so all other steps are twice as long
+        _, without_split = places(shape, repeats, 0)
+        columns = columns + without_split
+        rows, columns = np.repeat(rows, 2, axis=1), np.repeat(columns, 2, axis=1) + np.arange(2 * registers) % 2
     return Form(rows, columns, packed)
 
 
