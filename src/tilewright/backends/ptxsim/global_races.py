@@ -5,7 +5,8 @@
 Of every unit of memory the shadow knows who stored it last and who read it last. Inside a cluster the clocks say
 whether a warp may rely on that. CTAs of different clusters are in no order; but one that has done an atomic operation,
 or a load with an order, since the other's access may know of it, and is believed. Stores of what is there already
-harm nobody. Asynchronous copies are not watched.
+harm nobody, and so do stores behind loads of the same CTA: warps that hold copies of a tile all load it, and one of
+them stores it. Asynchronous copies are not watched.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class _Last:
         self.warp[units] = who.warps % who.clocks.peers
         self.time[units] = who.clocks.time
 
-    def unordered(self, units: Array, who: Accessors, synchronised: Array) -> Array:
-        """Which of the units were accessed last by somebody that `who` does not wait for."""
+    def unordered(self, units: Array, who: Accessors, synchronised: Array, *, inside: bool = True) -> Array:
+        """Which of the units were accessed last by somebody that `who` does not wait for; `inside`: in its cluster."""
         cta = self.cta[units]
         if not cta.any():
             return np.zeros(len(units), bool)
@@ -65,7 +66,7 @@ class _Last:
             cta = np.where(cta == SEVERAL, 0, cta)  # they may all be of one cluster
         near = (cta > 0) & ((cta - 1) // who.cluster == (who.ctas - 1) // who.cluster)
         mine = near & (cta == who.ctas) & (warp == who.warps % who.clocks.peers)
-        known = near & (time <= who.clocks.known[who.warps, warp])
+        known = near if not inside else near & (time <= who.clocks.known[who.warps, warp])
         return (cta != 0) & ~mine & ~known & (time >= synchronised[who.ctas])
 
 
@@ -106,7 +107,7 @@ class GlobalShadow:
         """Note stores; returns which of them race with a store or a load."""
         units, each, count = self._units(offsets, width, who)
         wrong = self._stores.unordered(units, each, self._synchronised)
-        wrong |= self._loads.unordered(units, each, self._synchronised)
+        wrong |= self._loads.unordered(units, each, self._synchronised, inside=False)
         self._stores.note(units, each)
         self._atomic[units] = False
         found: Array = wrong.reshape(-1, count).any(axis=1)
