@@ -48,6 +48,7 @@ from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_t
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.hoist_barriers import hoist_barriers
 from tilewright.transforms.gpu.hoist_tensor_memory import hoist_tensor_memory
 from tilewright.transforms.gpu.matmul_options import MatmulOptions
 from tilewright.transforms.gpu.membar import membar
@@ -166,6 +167,7 @@ PASSES: tuple[Row, ...] = (
     Row("f32_dot_tc", f32_dot_tc, ("tritongpu-F32DotTC",), options=F32DotOptions),
     Row("fence_insertion", fence_insertion, ("triton-nvidia-gpu-fence-insertion",), "TTGIR", FenceOptions),
     Row("fuse_nested_loops", fuse_nested_loops, ("tritongpu-fuse-nested-loops",)),
+    Row("hoist_barriers", hoist_barriers, level="TTGIR"),
     Row("hoist_tensor_memory", hoist_tensor_memory, level="TTGIR"),
     Row("inline", inline, ("inline",)),
     Row("licm", licm),

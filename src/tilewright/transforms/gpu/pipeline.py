@@ -22,6 +22,7 @@ from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_t
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.hoist_barriers import hoist_barriers
 from tilewright.transforms.gpu.hoist_tensor_memory import hoist_tensor_memory
 from tilewright.transforms.gpu.mma_lowering import mma_lowering
 from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumulator_init
@@ -162,6 +163,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("symbol_dce", symbol_dce),
         Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
         Pass("mma_lowering", mma_lowering),  # who waits for products in tensor memory
+        Pass("hoist_barriers", hoist_barriers),  # for whatever loops wait
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
     )
