@@ -170,6 +170,7 @@ def on_fake_gpu() -> Iterator[dict[str, Any]]:
         fake = fake_driver.FakeDriver(Path(folder))
         os.environ["TRITON_LIBCUDA_PATH"] = folder
         from tilewright import cuda
+        from tilewright.compat.tensor_descriptor import TensorDescriptor
 
         x = cuda.empty(1024)
         scope = {"eight": eight, "x": x}
@@ -178,11 +179,24 @@ def on_fake_gpu() -> Iterator[dict[str, Any]]:
         assert len(fake.launches()) == 1, "the launch goes to the fake driver"
         fake.state.quiet = 1
         yield from launch_row("launch, 8 arguments, fake GPU", {"ours": repeated(launch, scope)}, 0.5e-6)
+        fake.state.quiet = 0
+        tensor = cuda.empty((64, 64))
+        scope = {"moved": moved, "x": TensorDescriptor.from_tensor(tensor, [16, 64])}
+        launch = "moved[(4,)](x, x)"
+        exec(f"{launch}\n{launch}", scope)
+        assert len(fake.calls("cuTensorMapEncodeTiled")) == 4, "each launch makes two tensor maps"
+        fake.state.quiet = 1
+        yield from launch_row("launch, 2 descriptors, fake GPU", {"ours": repeated(launch, scope)}, 1e-6)
 
 
 @tw.jit
 def eight(a, b, c, n, m, k, scale, bias):
     tl.store(a, tl.load(b) * scale + tl.load(c) * bias + n * m + k)
+
+
+@tw.jit
+def moved(source, target):
+    target.store([0, 0], source.load([0, 0]))
 
 
 @tw.jit

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.runtime.drivers.cpu.launcher import know_descriptors
+
 ALIGNMENT, MAX_RANK = 16, 5
 
 
@@ -44,8 +46,13 @@ class Descriptor:
             ("shape must be positive", all(extent > 0 for extent in self.shape)),
             ("extents of a block are powers of two", all(b > 0 and b & (b - 1) == 0 for b in self.block_shape)),
             ("padding is zero or nan", self.padding in ("zero", "nan")),
-            ("padding with nan is for floats", self.padding == "zero" or self.base.dtype.is_floating_point),
+            ("padding with nan is for floats", self.padding == "zero" or _is_float(self.base.dtype)),
         ]
+
+
+def _is_float(dtype: Any) -> bool:
+    """Whether a dtype of torch or NumPy is one of floats; `V` is the kind of those of ml_dtypes."""
+    return bool(getattr(dtype, "is_floating_point", getattr(dtype, "kind", "") in ("f", "V")))
 
 
 @dataclass
@@ -58,3 +65,6 @@ class TensorDescriptor(Descriptor):
     ) -> TensorDescriptor:
         """The descriptor of a whole tensor."""
         return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32)
+
+
+know_descriptors(TensorDescriptor)

@@ -286,12 +286,12 @@ class CompiledKernel:
             listener.finish()
 
     def launch_failed(self, code: int) -> None:
-        """Called by the native launcher when the driver of a GPU gave an error.
+        """Called by the native launcher when the driver of a GPU gave an error, below 0 one for a tensor map.
 
         Raises:
             CudaError: always.
         """
-        raise late.cuda_error("cuLaunchKernelEx", code)
+        raise late.cuda_error("cuLaunchKernelEx" if code > 0 else "cuTensorMapEncodeTiled", abs(code))
 
     def native_specialization(
         self, device: Device | None, values: Sequence[int | float | ArrayView], stream: int | None

@@ -314,6 +314,8 @@ def _encode(f: Function, state: Value) -> None:
     """The arguments one after the other, where a GPU would have its own form; misaligned ones are refused."""
     with f.when(((f["a0"].to("i64") & 63) | (f["a3"] & 15)).differs(0)):
         f.give(1)
+    with f.counted(f.constant("i64", 16)) as index:
+        f.store(f.constant("i64", 0), f["a0"], index * 8)
     for index, name in enumerate(("a1", "a2", "a8", "a9", "a10", "a11")):
         f.store(f[name], f["a0"], 4 * index)
     f.store(f["a3"], f["a0"], 24)

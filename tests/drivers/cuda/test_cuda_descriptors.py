@@ -15,7 +15,10 @@ from fake_driver import FakeDriver
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import cuda
-from tilewright.runtime.drivers.cuda import device
+from tilewright.compat.tensor_descriptor import TensorDescriptor
+from tilewright.runtime.drivers.cuda import device, launching
+
+launch_from_python = launching.launch
 
 
 @dataclass
@@ -77,6 +80,64 @@ def test_maps_are_parameters(fake: FakeDriver) -> None:
     assert struct.unpack_from("<i", map_of_x, 92) == (192,)
     assert struct.unpack_from("<i", first.parameters[9], 20) == (1,)
     assert kernel.asm["ptx"].count(".param .align 64 .b8") == 2
+
+
+def test_known_launches_make_their_maps_without_python(fake: FakeDriver) -> None:
+    fake.expect(8, 4, 4, 4, 128, 8, 4, 4, 4, 128)
+    by_python = 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal by_python
+        by_python += 1
+        launch_from_python(*arguments)
+
+    def launch(rows: int, columns: int, *, is_known: bool, kind: Any = tuple, **options: Any) -> None:
+        x, out = cuda.zeros((rows, columns), np.float16), cuda.zeros((rows, columns), np.float16)
+        shape, strides, block = kind((rows, columns)), kind((columns, 1)), kind((16, 64))
+        given = [TensorDescriptor(array, shape, strides, block, **options) for array in (x, out)]
+        fake.forget()
+        before = by_python
+        doubled[(3, 2)](*given, 16, 64)
+        assert by_python - before == (not is_known)
+        doubled[(3, 2)](*(Descriptor(array, (16, 64), **options) for array in (x, out)), 16, 64)
+        assert by_python - before == (not is_known) + 1
+        first, second = fake.launches()
+        assert first == second
+
+    with patch.object(launching, "launch", counted):
+        launch(48, 64, is_known=False)
+        launch(48, 64, is_known=True)
+        launch(32, 192, is_known=True, kind=list)
+        launch(32, 192, is_known=False, padding="nan")
+        launch(48, 64, is_known=True, padding="nan")
+        launch(41, 72, is_known=False)  # other multiples of 16
+        launch(43, 88, is_known=True)
+        launch(48, 64, is_known=False, round_f32_to_tf32=True)
+        launch(48, 64, is_known=True)
+
+
+def test_maps_that_the_driver_refuses_in_a_known_launch(fake: FakeDriver) -> None:
+    x, out = cuda.zeros(64, np.float32), cuda.zeros(64)
+    for _ in range(2):
+        padded[(1,)](TensorDescriptor.from_tensor(x, [64]), out, 64)
+    fake.fail("cuTensorMapEncodeTiled", 1)
+    with pytest.raises(cuda.CudaError, match=r"CUDA_ERROR_INVALID_VALUE \(1\) from cuTensorMapEncodeTiled: invalid"):
+        padded[(1,)](TensorDescriptor.from_tensor(x, [64]), out, 64)
+    fake.fail("cuTensorMapEncodeTiled", 0)
+    unlike = TensorDescriptor.from_tensor(x, [64])
+    unlike.shape = ["64"]  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        padded[(1,)](unlike, out, 64)
+
+
+def test_known_launches_on_the_cpu_take_descriptors_too() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(40 * 96, dtype=torch.float32).reshape(40, 96)
+    for rows in (40, 40, 24):
+        out = torch.zeros(rows, 96)
+        blocks = (TensorDescriptor.from_tensor(array, [16, 32]) for array in (x[:rows], out))
+        doubled[(3, 3)](*blocks, 16, 32)
+        assert torch.equal(out, 2 * x[:rows])
 
 
 @pytest.mark.parametrize(("dtype", "number"), [(ml_dtypes.bfloat16, 9), (np.float64, 8), (np.int32, 2), (np.uint8, 0)])

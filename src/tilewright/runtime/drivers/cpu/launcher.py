@@ -43,18 +43,21 @@ from tilewright.runtime.drivers.cpu.records import (
     FLOATS,
     NO_DEFAULT,
     Layout,
+    MapSlot,
     Memory,
     Parameter,
     Slot,
     enter,
     fills,
     layout_for,
+    map_records,
 )
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 __all__ = [
     "NO_DEFAULT",
+    "MapSlot",
     "Miss",
     "NativeKernel",
     "Parameter",
@@ -76,7 +79,8 @@ class Specialization(NamedTuple):
 
     `entry`: address of `void entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
     `slots`: in the order of the machine code's arguments; `num_threads`: at most so many threads, 0 for all.
-    `device`: the address of a DEVICE, for a launch on a GPU, where `entry` does not matter; `keeps`: what must live on.
+    `device`: the address of a DEVICE, for a launch on a GPU, where `entry` does not matter; `maps`: its
+    arguments that are tensor maps; `keeps`: what must live on.
     """
 
     entry: int
@@ -85,6 +89,7 @@ class Specialization(NamedTuple):
     scratch_bytes: int = 0
     num_threads: int = 0
     device: int = 0
+    maps: tuple[MapSlot, ...] = ()
     keeps: tuple[object, ...] = ()
 
 
@@ -161,12 +166,12 @@ class NativeKernel:
             return  # of another kernel
         if self._installed.get((miss.layout, miss.key), miss) is specialization.result:
             return
-        slots = fills(specialization.slots, miss.key)
-        if slots is not None:
+        slots, maps = fills(specialization.slots, miss.key), map_records(specialization.maps, miss.key)
+        if slots is not None and maps is not None:
             words = ctypes.create_string_buffer(miss.key, len(miss.key))
-            record = _record(runtime, miss, specialization, words, slots)
+            record = _record(runtime, miss, specialization, words, slots, maps)
             with _Shared.lock:
-                self._keeps += [miss.keeps, words, slots, specialization.result]
+                self._keeps += [miss.keeps, words, (slots, maps), specialization.result]
                 self._keeps += specialization.keeps
                 self._enter((miss.layout, miss.key), record)
                 self._installed[miss.layout, miss.key] = specialization.result
@@ -259,7 +264,9 @@ class NativeKernel:
         poke(self._state + place, struct.pack("<Qq", ctypes.addressof(addresses), len(self._layouts)))
 
 
-def _record(runtime: NativeRuntime, miss: Miss, specialization: Specialization, words: Memory, slots: Memory) -> Memory:
+def _record(
+    runtime: NativeRuntime, miss: Miss, specialization: Specialization, words: Memory, slots: Memory, maps: Memory
+) -> Memory:
     """A RECORD in memory."""
     count = len(miss.key) // 8
     record = RECORD.pack(
@@ -275,6 +282,8 @@ def _record(runtime: NativeRuntime, miss: Miss, specialization: Specialization, 
         slots=ctypes.addressof(slots),
         slot_count=len(specialization.slots),
         device=specialization.device,
+        maps=ctypes.addressof(maps),
+        map_count=len(specialization.maps),
     )
     return ctypes.create_string_buffer(record, RECORD.size)
 
@@ -317,6 +326,7 @@ class _Pending:
 
     owner: tuple[type, str] | None = None
     arrays: tuple[type, str, str, str] | None = None
+    descriptors: type | None = None
     watched: bool = False
     runtime: NativeRuntime | None = None
 
@@ -347,6 +357,13 @@ def _know_arrays(runtime: NativeRuntime, kind: type, *slots: str) -> None:
     for field, offset in zip(("array_address", "array_dtype", "array_place"), offsets, strict=True):
         runtime.set(field, offset or 0)
     runtime.set_object("type_device_array", kind)
+
+
+def know_descriptors(kind: type) -> None:
+    """Has native code read tensor descriptors of this class: it has the attributes DESCRIPTOR_PARTS."""
+    _Pending.descriptors = kind
+    if _Pending.runtime is not None:
+        _Pending.runtime.know_descriptors(kind)
 
 
 def own_stream_function() -> int | None:
@@ -449,6 +466,8 @@ def _set_up() -> NativeRuntime | None:
         _accelerate(runtime, *_Pending.owner)
     if _Pending.arrays is not None:
         _know_arrays(runtime, *_Pending.arrays)
+    if _Pending.descriptors is not None:
+        runtime.know_descriptors(_Pending.descriptors)
     _Pending.runtime = runtime
     runtime.set("watched", int(_Pending.watched))
     return runtime

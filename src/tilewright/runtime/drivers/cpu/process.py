@@ -25,6 +25,7 @@ from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, 
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     C_FUNCTIONS,
+    DESCRIPTOR_PARTS,
     JOB,
     POOL,
     RUNTIME,
@@ -95,6 +96,14 @@ class NativeRuntime:
                 self.set(field, value)
             self.set_object("type_parameter", torch.nn.Parameter)
             self.set_object("type_tensor", torch.Tensor)
+
+    def know_descriptors(self, kind: type) -> None:
+        """Lets native code read tensor descriptors of a class."""
+        names = [sys.intern(name) for name in DESCRIPTOR_PARTS]
+        places = (ctypes.c_uint64 * len(names))(*map(id, names))
+        self._kept += [names, places]
+        self.set("descriptor_names", ctypes.addressof(places))
+        self.set_object("type_descriptor", kind)
 
     def set_thread_stream(self, stream: int) -> None:
         """Makes the STREAM at an address the one that native code finds in this thread."""

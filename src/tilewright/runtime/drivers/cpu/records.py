@@ -25,6 +25,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     FILL,
     LAST_TAG,
     LAYOUT,
+    MAP,
     RECORD,
     ROLE_ANY_ALIGNMENT,
     ROLE_ANY_VALUE,
@@ -43,6 +44,9 @@ Memory = ctypes.Array[ctypes.c_char]
 
 FLOATS = ("fp16", "bf16", "fp32")
 """Types that machine code gets as fp32."""
+
+DESCRIPTOR = "tensordesc<"
+"""How types of tensor maps begin."""
 
 NO_DEFAULT: Any = object()
 """The default of a parameter that has none."""
@@ -103,10 +107,12 @@ class Layout(NamedTuple):
         return tuple(kept)
 
 
-def _keep(value: object, kept: list[object]) -> bool:
+def _keep(value: Any, kept: list[object]) -> bool:
     """Adds what an argument's key refers to; False for a tuple whose elements are not what iterating gives."""
     if not isinstance(value, tuple):
         kept.append(getattr(value, "dtype", None))
+        if hasattr(value, "block_shape"):
+            kept += [type(value), getattr(value.base, "dtype", None), value.padding]
         return True
     kept.append(type(value))
     return type(value).__iter__ is tuple.__iter__ and all(_keep(item, kept) for item in value)
@@ -155,11 +161,54 @@ def _role(parameter: Parameter) -> int:
     )
 
 
+class MapSlot(NamedTuple):
+    """An argument of the machine code that is the tensor map of a descriptor.
+
+    `slot`: the number of the argument; `path`: where the descriptor is among the parameters, as in `Slot`; `doubles`:
+    the innermost extent counts twice; other fields as in MAP, the box innermost first.
+    """
+
+    slot: int
+    path: tuple[int, ...]
+    size: int
+    element: int
+    swizzle: int
+    fill: int
+    doubles: bool
+    box: tuple[int, ...]
+
+
+def map_records(maps: tuple[MapSlot, ...], key: bytes) -> Memory | None:
+    """MAPs in memory, for arguments with this key; None where a descriptor has no entries there."""
+    image = b""
+    entries = _entries(key)
+    for one in maps:
+        found = [entries.get((*one.path, *part)) for part in ((0,), (1, 0), (2, 0))]
+        numbers = [entry.number for entry in found if entry is not None]
+        if len(numbers) < len(found):
+            return None
+        image += MAP.pack(
+            slot=one.slot,
+            **dict(zip(("address", "shape", "strides"), numbers, strict=True)),
+            rank=len(one.box),
+            size=one.size,
+            element=one.element,
+            swizzle=one.swizzle,
+            fill=one.fill,
+            doubles=int(one.doubles),
+            **{f"box{axis}": extent for axis, extent in enumerate(one.box)},
+        )
+    return ctypes.create_string_buffer(image, max(1, len(image)))
+
+
 def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
     """How to fill the slots from arguments with this key; None when some conversion is only known to Python."""
     image = b""
     entries = _entries(key)
     for slot in slots:
+        if slot.type.startswith(DESCRIPTOR):  # the launch puts a tensor map there
+            image += FILL.pack(entry=0, conversion=CONVERT_BITS)
+            continue
         found = entries.get((slot.parameter, *slot.elements))
         conversion = None if found is None else _conversion(found.tag, slot.type)
         if found is None or conversion is None:

@@ -19,11 +19,11 @@ from typing import Any, Protocol
 from tilewright.runtime.allocation import Buffer, NullAllocator, allocator
 from tilewright.runtime.arrays import CUDA_MEMORY, ArrayView
 from tilewright.runtime.devices import Figures
-from tilewright.runtime.drivers.cpu.launcher import Specialization, own_stream_function, packed
+from tilewright.runtime.drivers.cpu.launcher import MapSlot, Specialization, own_stream_function, packed
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Gpu
-from tilewright.runtime.drivers.cuda.tensor_maps import encode
+from tilewright.runtime.drivers.cuda.tensor_maps import ELEMENTS, encode
 from tilewright.runtime.tensor_maps import HostMap, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
@@ -200,10 +200,9 @@ def specialization(
     """
     metadata = kernel.metadata
     is_elsewhere = any(isinstance(value, ArrayView) and not value.memory.startswith(CUDA_MEMORY) for value in values)
-    has_maps = any(isinstance(value, HostMap) for value in values)
     needs_memory = metadata.global_scratch_size or metadata.profile_scratch_size
     get_stream = 0 if stream is not None else _stream_function()
-    if is_elsewhere or has_maps or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
+    if is_elsewhere or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
         return None
     shape = Shape.of(metadata)
     record = DEVICE.pack(
@@ -215,6 +214,7 @@ def specialization(
         ordinal=gpu.ordinal,
         context=gpu.context,
         function=kernel.loaded_on(gpu).function,
+        encode=gpu.driver.address("cuTensorMapEncodeTiled") if metadata.tensordesc_meta else 0,
         clusters=shape.clusters,
         threads=shape.threads,
         shared=shape.shared,
@@ -222,7 +222,33 @@ def specialization(
         attribute_count=shape.attribute_count,
     )
     memory = ctypes.create_string_buffer(record, DEVICE.size)
-    return Specialization(0, kernel, kernel.slots(), device=ctypes.addressof(memory), keeps=(memory, shape.attributes))
+    return Specialization(
+        0,
+        kernel,
+        kernel.slots(),
+        device=ctypes.addressof(memory),
+        maps=tuple(_map_slots(kernel, values)),
+        keeps=(memory, shape.attributes),
+    )
+
+
+def _map_slots(kernel: Kernel, values: Sequence[Any]) -> Iterator[MapSlot]:
+    """How the tensor maps among the arguments are made, which is as in this launch but for the tensors."""
+    maps = iter(kernel.metadata.tensordesc_meta)
+    for number, (slot, value) in enumerate(zip(kernel.slots(), values, strict=True)):
+        if isinstance(value, HostMap):
+            facts = next(maps)
+            fields = map_fields("", value, facts)
+            yield MapSlot(
+                number,
+                (slot.parameter, *slot.elements[:-1]),
+                facts["elem_size"],
+                ELEMENTS[fields.element],
+                fields.swizzle,
+                int(fields.pads_with_nan),
+                facts["fp4_padded"],
+                fields.box,
+            )
 
 
 def _stream_function() -> int | None:

@@ -11,6 +11,8 @@
     constant or option: others        object, its address                          –
     tuple of such, or of a class      class, 131072 + length                       –
       its elements follow             as above                                     as above
+    tensor descriptor                 class, 131072 + 6                            –
+      array, shape, strides, block shape, padding and rounding follow, as a tuple's elements would
 
 Anything else has no key. All of this runs with the GIL held.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
+    DESCRIPTOR_PARTS,
     KNOWN,
     LAYOUT,
     NDARRAY_DATA,
@@ -62,6 +65,8 @@ def add_arguments(module: Module) -> None:
     _tensor(module)
     _device_array(module)
     _argument(module)
+    _numbers(module)
+    _descriptor(module)
     _tuple(module)
     _classify(module)
     _same_words(module)
@@ -199,6 +204,8 @@ def _tuple(module: Module) -> None:
     f = module.function("tuple", "i32", parameters)
     argument, role, room = f["argument"], f["role"], f["room"]
     kind = type_of(f, argument)
+    with f.when(kind.equals(f.get(TABLE, runtime(f), "type_descriptor"))):
+        f.give(f.call("descriptor", "i32", *(f[name] for name in parameters)))
     with f.when((f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).equals(0)):
         f.give(UNKNOWN)
     size = f.call(system(f, "PyTuple_Size"), "i64", argument)
@@ -218,6 +225,66 @@ def _tuple(module: Module) -> None:
     f.store(f.constant("i64", 0), f["value"])
     f.give(entries.value.to("i32"))
     _entries(module)
+
+
+def _numbers(module: Module) -> None:
+    """A tuple or list of ints; gives how many entries it took, or UNKNOWN."""
+    parameters = {"sequence": "ptr", "role": "i64", "key": "ptr", "value": "ptr", "room": "i64"}
+    f = module.function("numbers", "i32", parameters)
+    table, sequence = runtime(f), f["sequence"]
+    kind = type_of(f, sequence)
+    is_list = kind.equals(f.get(TABLE, table, "type_list"))
+    is_tuple = (f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).differs(0)
+    with f.when((is_list | is_tuple).equals(0)):
+        f.give(UNKNOWN)
+    sizes = f.choose(is_list, system(f, "PyList_Size"), system(f, "PyTuple_Size"), kind="ptr")
+    items = f.choose(is_list, system(f, "PyList_GetItem"), system(f, "PyTuple_GetItem"), kind="ptr")
+    size = f.call(sizes, "i64", sequence)
+    with f.when(size >= f["room"]):
+        f.give(UNKNOWN)
+    with f.counted(size) as index:
+        item = f.call(items, "ptr", sequence, index)
+        with f.when(type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
+            f.give(UNKNOWN)
+        places = (f.at(f["key"], (index + 1) * 16), f.at(f["value"], (index + 1) * 8))
+        with f.when(f.call("number", "i32", item, f["role"], *places).equals(UNKNOWN)):
+            f.give(UNKNOWN)
+    f.store(f.get(TABLE, table, "type_tuple").to("i64"), f["key"])
+    f.store(size | WORD_TUPLE, f["key"], 8)
+    f.store(f.constant("i64", 0), f["value"])
+    f.give((size + 1).to("i32"))
+
+
+def _descriptor(module: Module) -> None:
+    """A tensor descriptor: its own entry, then those of its parts; gives how many, or UNKNOWN."""
+    parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr", "room": "i64"}
+    f = module.function("descriptor", "i32", parameters)
+    names = f.get(TABLE, runtime(f), "descriptor_names")
+    constant = f["role"] | ROLE_CONSTANT
+    roles = {"base": f["role"], "shape": f["role"], "strides": f["role"]}
+    entries = f.variable("i64", 1)
+    for number, name in enumerate(DESCRIPTOR_PARTS):
+        part = f.call(system(f, "PyObject_GetAttr"), "ptr", f["argument"], f.load("ptr", names, 8 * number))
+        with f.when(part.equals(0)):
+            f.call(system(f, "PyErr_Clear"), "void")
+            f.give(UNKNOWN)
+        release(f, part)  # the descriptor has it
+        place = entries.value
+        with f.when(place >= f["room"]):
+            f.give(UNKNOWN)
+        places = (f.at(f["key"], place * 16), f.at(f["value"], place * 8))
+        role = roles.get(name, constant)
+        if name in ("shape", "strides", "block_shape"):
+            found = f.call("numbers", "i32", part, role, *places, f["room"] - place)
+        else:
+            found = f.call("argument", "i32", part, role, *places)
+        with f.when(found.equals(UNKNOWN)):
+            f.give(UNKNOWN)
+        entries.set(place + found.to("i64"))
+    f.store(type_of(f, f["argument"]).to("i64"), f["key"])
+    f.store(f.constant("i64", WORD_TUPLE + len(DESCRIPTOR_PARTS)), f["key"], 8)
+    f.store(f.constant("i64", 0), f["value"])
+    f.give(entries.value.to("i32"))
 
 
 def _give_object_or_nothing(f: Function) -> None:

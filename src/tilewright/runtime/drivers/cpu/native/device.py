@@ -13,6 +13,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     DEVICE,
     LAUNCH_CONFIG,
     LAUNCH_SLOTS,
+    MAP,
     RECORD,
     STREAM,
     TABLE,
@@ -20,6 +21,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
 
 _SCRATCH_POINTERS = 2  # the last arguments of every kernel, null here
 _WORD = 8
+_MAP_BYTES, _MAP_ALIGNMENT, _MOST_AXES, _PROMOTE_128_BYTES = 128, 64, 5, 2
 
 
 def add_device(module: Module) -> None:
@@ -27,6 +29,8 @@ def add_device(module: Module) -> None:
     _own_stream(module)
     _raised(module)
     _configured(module)
+    _encode_map(module)
+    _encode_maps(module)
     _call_driver(module)
     _launch_on_device(module)
 
@@ -43,7 +47,7 @@ def _own_stream(module: Module) -> None:
 
 
 def _raised(module: Module) -> None:
-    """Has Python raise a CUresult; gives null."""
+    """Has Python raise a CUresult, below 0 one of a tensor map; gives null."""
     f = module.function("raised", "ptr", {"record": "ptr", "code": "i32"})
     table = runtime(f)
     number = f.call(system(f, "PyLong_FromLong"), "ptr", f["code"].to("i64"))
@@ -82,8 +86,9 @@ def _configured(module: Module) -> None:
 
 def _call_driver(module: Module) -> None:
     """Launches in the GPU's context, which is the thread's only meanwhile, unless it had none."""
-    f = module.function("call_driver", "i32", {"device": "ptr", "config": "ptr", "arguments": "ptr"})
-    device = f["device"]
+    parameters = {"record": "ptr", "config": "ptr", "arguments": "ptr", "values": "ptr", "maps": "ptr"}
+    f = module.function("call_driver", "i32", parameters)
+    device = f.get(RECORD, f["record"], "device")
     place = f.stack("ptr")
     code = f.variable("i32", f.call(f.get(DEVICE, device, "get_context"), "i32", place))
     with f.when(code.value.differs(0)):
@@ -94,26 +99,67 @@ def _call_driver(module: Module) -> None:
         code.set(f.call(set_context, "i32", context))
         with f.when(code.value.differs(0)):
             f.give(code.value)
-    function = f.get(DEVICE, device, "function")
-    code.set(
-        f.call(f.get(DEVICE, device, "launch"), "i32", f["config"], function, f["arguments"], f.constant("ptr", 0))
-    )
+    code.set(f.call("encode_maps", "i32", f["record"], f["arguments"], f["values"], f["maps"]))
+    with f.when(code.value.equals(0)):
+        launch, function = (f.get(DEVICE, device, name) for name in ("launch", "function"))
+        code.set(f.call(launch, "i32", f["config"], function, f["arguments"], f.constant("ptr", 0)))
     with f.when(before.differs(context)), f.when(before.differs(0)):
         f.call(set_context, "i32", before)
     f.give(code.value)
 
 
+def _encode_maps(module: Module) -> None:
+    """Makes the tensor maps of a launch and puts them among the arguments; gives 0, or less: the driver's error."""
+    parameters = {"record": "ptr", "arguments": "ptr", "values": "ptr", "maps": "ptr"}
+    f = module.function("encode_maps", "i32", parameters)
+    record = f["record"]
+    with f.counted(f.get(RECORD, record, "map_count")) as index:
+        map, place = f.at(f.get(RECORD, record, "maps"), index * MAP.size), f.at(f["maps"], index * _MAP_BYTES)
+        encode = f.get(DEVICE, f.get(RECORD, record, "device"), "encode")
+        code = f.call("encode_map", "i32", encode, map, f["values"], place)
+        with f.when(code.differs(0)):
+            f.give(f.constant("i32", 0) - code)
+        f.store(place, f["arguments"], f.get(MAP, map, "slot").to("i64") * _WORD)
+    f.give(0)
+
+
+def _encode_map(module: Module) -> None:
+    """Has the driver make one tensor map at `place`."""
+    f = module.function("encode_map", "i32", {"encode": "ptr", "map": "ptr", "values": "ptr", "place": "ptr"})
+    map = f["map"]
+    number = {name: f.get(MAP, map, name) for name in ("address", "shape", "strides", "rank", "size", "doubles")}
+    wide = {name: value.to("i64") for name, value in number.items()}
+    last = wide["rank"] - 1
+    extents, steps, ones = (f.stack(f"[{_MOST_AXES} x i64]") for _ in range(3))
+    with f.counted(wide["rank"]) as axis:
+        extent = f.load("i64", f["values"], (wide["shape"] + last - axis) * _WORD)
+        f.store(extent << f.choose(axis.equals(0), wide["doubles"], 0), extents, axis * _WORD)
+        f.store(f.constant("i32", 1), ones, axis * (_WORD // 2))
+    with f.counted(last) as axis:
+        step = f.load("i64", f["values"], (wide["strides"] + last - 1 - axis) * _WORD)
+        f.store(step * wide["size"], steps, axis * _WORD)
+    address = f.load("i64", f["values"], wide["address"] * _WORD)
+    element, swizzle, fill = (f.get(MAP, map, name) for name in ("element", "swizzle", "fill"))
+    none, promotion = f.constant("i32", 0), f.constant("i32", _PROMOTE_128_BYTES)
+    tensor = (f["place"], element, number["rank"], address, extents, steps, f.address(MAP, map, "box0"), ones)
+    f.give(f.call(f["encode"], "i32", *tensor, none, swizzle, promotion, fill))
+
+
 def _launch_on_device(module: Module) -> None:
     """Launches a known specialisation; gives its result, or null with an exception."""
-    f = module.function("launch_on_device", "ptr", {"record": "ptr", "device": "ptr", "launch": "ptr", "total": "i64"})
+    parameters = {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"}
+    f = module.function("launch_on_device", "ptr", parameters)
     record, launch = f["record"], f["launch"]
+    device = f.get(RECORD, record, "device")
     with f.when(f["total"].differs(0)):
         config = f.stack(f"[{LAUNCH_CONFIG.size} x i8]")
-        code = f.variable("i32", f.call("configured", "i32", f["device"], launch, config))
+        code = f.variable("i32", f.call("configured", "i32", device, launch, config))
         with f.when(code.value.equals(0)):
             arguments = _arguments(f, launch, f.get(RECORD, record, "slot_count"))
+            maps = f.stack_words(f.get(RECORD, record, "map_count") * (_MAP_BYTES // _WORD) + _MAP_ALIGNMENT // _WORD)
+            first = ((maps.to("i64") + (_MAP_ALIGNMENT - 1)) & -_MAP_ALIGNMENT).to("ptr")
             thread = f.call(system(f, "PyEval_SaveThread"), "ptr")
-            code.set(f.call("call_driver", "i32", f["device"], config, arguments))
+            code.set(f.call("call_driver", "i32", record, config, arguments, f["values"], first))
             f.call(system(f, "PyEval_RestoreThread"), "void", thread)
         with f.when(code.value.differs(0)):
             f.give(f.call("raised", "ptr", record, code.value))

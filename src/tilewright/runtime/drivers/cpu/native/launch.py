@@ -227,7 +227,7 @@ def _launch_known(module: Module) -> None:
     f.call("fill_slots", "void", record, f["values"], f["launch"])
     device = f.get(RECORD, record, "device")
     with f.when(device.differs(0)):
-        f.give(f.call("launch_on_device", "ptr", record, device, f["launch"], f["total"]))
+        f.give(f.call("launch_on_device", "ptr", record, f["values"], f["launch"], f["total"]))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
     done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)

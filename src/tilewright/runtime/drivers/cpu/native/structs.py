@@ -97,6 +97,7 @@ C_FUNCTIONS = (
     "PyLong_AsVoidPtr",
     "PyLong_FromLong",
     "PyObject_Free",
+    "PyObject_GetAttr",
     "PyObject_Vectorcall",
     "PyTuple_GetItem",
     "PyTuple_New",
@@ -153,6 +154,8 @@ TABLE = struct_of(
     array_address="i64",
     array_dtype="i64",
     array_place="i64",
+    type_descriptor="ptr",  # tensor descriptors of the host
+    descriptor_names="ptr",  # … and the names of their attributes, in the order of DESCRIPTOR_PARTS
     stream_key="i64",  # the pthread key of a thread's STREAM
     failed="ptr",  # Python: (result, CUresult) → raises
     watched="i64",  # not 0: all launches go through Python, where hooks are called
@@ -210,9 +213,30 @@ RECORD = struct_of(
     slots="ptr",
     slot_count="i64",
     device="ptr",
+    maps="ptr",
+    map_count="i64",
 )
 """A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch; `device`: a
-DEVICE, null on the CPU."""
+DEVICE, null on the CPU; `maps`: MAPs, one after the other."""
+
+MAP = struct_of(
+    apart=4,
+    slot="i32",  # of the machine code's arguments
+    address="i32",  # entries: the array, its first extent, its first stride
+    shape="i32",
+    strides="i32",
+    rank="i32",
+    size="i32",  # bytes of an element
+    element="i32",  # CUtensorMapDataType
+    swizzle="i32",
+    fill="i32",
+    doubles="i32",  # 1: the innermost extent counts twice
+    **{f"box{axis}": "i32" for axis in range(5)},  # innermost first
+)
+"""How the tensor map of an argument is made."""
+
+DESCRIPTOR_PARTS = ("base", "shape", "strides", "block_shape", "padding", "round_f32_to_tf32")
+"""Attributes of tensor descriptors. In keys they stand one after the other, as the elements of a tuple do."""
 
 DEVICE = struct_of(
     launch="ptr",  # cuLaunchKernelEx
@@ -223,6 +247,7 @@ DEVICE = struct_of(
     ordinal="i64",
     context="ptr",
     function="ptr",
+    encode="ptr",  # cuTensorMapEncodeTiled
     clusters="i64",  # programs in each
     threads="i64",
     shared="i64",
