@@ -46,7 +46,7 @@ def test_barrier_is_made_once() -> None:
     assert re.findall("|".join(ops), text) == list(ops)
     phase = re.search(r"iter_args\((%\w+) = %", text)
     assert phase
-    assert f"wait_barrier %0, {phase[1]}, %true" in text
+    assert f"wait_barrier %r, {phase[1]}, %true" in text
 
 
 @pytest.mark.parametrize(
