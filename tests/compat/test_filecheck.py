@@ -30,7 +30,7 @@ def test_a_kernel_for_arguments() -> None:
 
 
 def test_what_does_not_match_is_shown() -> None:
-    with pytest.raises(ValueError, match="arith.muli"):
+    with pytest.raises(ValueError, match=r"arith\.muli"):
         filecheck.run_filecheck("name", "module {\n}\n", "// CHECK: arith.muli\n")
 
 
