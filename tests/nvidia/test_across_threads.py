@@ -89,6 +89,22 @@ def extremes(out, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out + 2, tl.sum(v, 0))
 
 
+@pytest.mark.parametrize(
+    ("capability", "dtype", "instruction", "times"),
+    [
+        pytest.param(*case, marks=slow)
+        for case in [(80, "f2", "f16x2", 0), (90, "f2", "f16x2", 1), (90, "f4", "f32x2", 0), (100, "f4", "f32x2", 1)]
+    ],
+)
+def test_two_elements_at_once(capability: int, dtype: str, instruction: str, times: int) -> None:
+    x = draw(512, dtype)
+    made = compiled(extremes, [x[:3], x], capability=capability, BLOCK=512)
+    assert count(made.asm["ptx"], rf"(add|max|min)\S*\.{instruction}") >= times
+    assert times or instruction not in made.asm["ptx"]
+    found, _ = launch(made, (1,), [np.zeros(3, dtype), x])
+    np.testing.assert_allclose(found, [x.max(), x.min(), x.astype("f4").sum()], rtol=1e-2)
+
+
 @slow
 @pytest.mark.parametrize("capability", [80, 100])
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
@@ -138,7 +154,7 @@ def fill(out, places, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(places + i, place)
 
 
-@pytest.mark.parametrize("warps", [4, pytest.param(1, marks=slow), pytest.param(8, marks=slow)])
+@pytest.mark.parametrize("warps", [pytest.param(warps, marks=slow) for warps in (1, 4, 8)])
 def test_scan_of_two_operands_in_order(warps: int) -> None:
     x = draw(512, "f4") * (draw(512, "i4", seed=1) > 60)
     x[0] = 5
@@ -180,10 +196,10 @@ def pick(out, x, indices, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.co
 @pytest.mark.parametrize(
     ("shape", "axis", "warps", "dtype", "index"),
     [
-        ((16, 32), 1, 4, "f4", "i4"),
         *(
             pytest.param(*case, marks=slow)
             for case in [
+                ((16, 32), 1, 4, "f4", "i4"),
                 ((32, 32), 0, 4, "f2", "i4"),
                 ((16, 64), 0, 1, "i8", "i8"),
                 ((8, 128), 1, 2, "f4", "i2"),

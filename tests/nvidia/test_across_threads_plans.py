@@ -43,6 +43,14 @@ def test_warps_are_folded_by_each_thread_or_by_lanes() -> None:
     assert dear[1] == ((), (4, 2, 1))  # seven times a function of eight ops is more than three
 
 
+def test_pairs_are_neighbours_and_come_apart_last() -> None:
+    layout = to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (1024,))
+    fold = reduction_plan(layout, 0, Function((16,), is_paired=True)).folds[0]
+    assert (fold.registers, fold.is_paired) == ((2, 4, 1), True)
+    few = to_linear_layout(Blocked((2,), (32,), (4,), (0,)), (256,))
+    assert not reduction_plan(few, 0, Function((16,), is_paired=True)).folds[0].is_paired
+
+
 def test_copies_are_not_folded() -> None:
     found = reduction_plan(to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (16,)), 0, Function((32,)))
     assert [(fold.registers, fold.lanes) for fold in found.folds] == [((1, 2), (2, 1))]

@@ -43,11 +43,13 @@ class Function(NamedTuple):
         bits: of each operand's elements in memory.
         cost: instructions.
         folds_warps: one instruction folds a whole warp.
+        is_paired: one instruction does two elements of a thread at once.
     """
 
     bits: tuple[int, ...]
     cost: int = 1
     folds_warps: bool = False
+    is_paired: bool = False
 
     @property
     def words(self) -> int:
@@ -67,11 +69,23 @@ WIDE_FOLDS = frozenset({"arith.addi", "arith.andi", "arith.ori", "arith.xori"})
 """What can be done with 64 bits by parts."""
 
 
+PAIRED: dict[str, tuple[int, frozenset[str]]] = {
+    "bf16": (90, FLOAT_FOLDS | {"arith.addf", "arith.mulf"}),
+    "f16": (90, FLOAT_FOLDS | {"arith.addf", "arith.mulf"}),
+    "f32": (100, frozenset({"arith.addf", "arith.mulf"})),
+}
+"""Per type the first compute capability on which two elements at once are worth it, and for which ops."""
+LEAST_TO_PAIR = 2
+"""How many bits of the register move along the axis at least, for Triton to take two elements at once."""
+
+
 def function_of(op: Op, capability: int) -> Function:
     """The function of a `tt.reduce` on a device."""
     bits = tuple(max(8, value.type.scalar.bits) for value in op.operands)
     cost = sum(1 for _ in op.regions[0].block) - 1
-    return Function(bits, cost, capability >= WARP_FOLDS_SINCE and _folds_warps(op, capability))
+    folds_warps = capability >= WARP_FOLDS_SINCE and _folds_warps(op, capability)
+    since, names = PAIRED.get(op.operands[0].type.scalar.text, (capability + 1, frozenset()))
+    return Function(bits, cost, folds_warps, capability >= since and only_op(op) in names)
 
 
 def only_op(op: Op) -> str:
@@ -96,6 +110,7 @@ class Fold(NamedTuple):
     Attributes:
         layout: of the parts.
         registers: masks of bits of the register to fold, in order.
+        is_paired: registers that differ in bit 0 are folded together, as pairs; bit 0 comes last.
         halves: then pairs of masks, of a bit of the register and one of the lane: lanes in which the second is set go
             on with the registers in which the first is set, the others with the others; each gets the other's part.
         lanes: then masks of bits of the lane to fold, in order.
@@ -109,6 +124,7 @@ class Fold(NamedTuple):
     halves: tuple[tuple[int, int], ...] = ()
     is_gathered: bool = False
     folds_warp: bool = False
+    is_paired: bool = False
 
 
 class Reduction(NamedTuple):
@@ -172,8 +188,11 @@ def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
     registers, lanes = _masks(rows, axis, "register"), _masks(rows, axis, "lane")[::-1]
     plain = folded(folded(rows, axis, "register"), axis, "lane")
     is_last = not is_split(plain, axis)
+    is_paired = function.is_paired and len(registers) >= LEAST_TO_PAIR
+    if is_paired and registers[0] == 1:
+        registers = (*registers[1:], 1)
     if function.folds_warps and sum(lanes) == WARP - 1:
-        return Fold(layout_of(rows), registers, lanes, folds_warp=True), plain
+        return Fold(layout_of(rows), registers, lanes, folds_warp=True, is_paired=is_paired), plain
     kept = [bit for bit, row in enumerate(rows["register"]) if not row[axis]]
     least, count = min(
         (_lane_cost(len(kept), len(lanes), steps, function, is_gathered=is_last), steps)
@@ -183,7 +202,7 @@ def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
     halves = tuple((1 << bit, lane) for bit, lane in zip(kept[:count][::-1], lanes, strict=False))
     left = plain if is_last else _shared_out(plain, kept, lanes[:count], count)
     assert least >= 0, "costs are no gains"
-    return Fold(layout_of(rows), registers, lanes[count:], halves, is_last), left
+    return Fold(layout_of(rows), registers, lanes[count:], halves, is_last, is_paired=is_paired), left
 
 
 def _lane_cost(rows: int, lanes: int, steps: int, function: Function, *, is_gathered: bool) -> int:

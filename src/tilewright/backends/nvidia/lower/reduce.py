@@ -13,13 +13,14 @@ The scratch memory is what `analysis/reduction_scratch.py` reserves. Sums are ad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.analysis.reduction_plan import Fold, Reduction, function_of, reduction_plan
 from tilewright.backends.nvidia.lower.combine import Combination, Row, axis_of
 from tilewright.backends.nvidia.lower.exchange import exchange, scratch_offset
 from tilewright.backends.nvidia.lower.lanes import shuffled
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.pairs import Pairs
 from tilewright.backends.nvidia.lower.warp_folds import fold_warp
 from tilewright.ir.core import Op
 from tilewright.ir.types import TensorType
@@ -38,18 +39,35 @@ def reduce(lowerer: Lowerer, op: Op) -> None:
             lowerer.barrier()
         if index:
             rows = exchange(lowerer, rows, plan.results[index - 1], fold.layout, combine.elements, scratch_offset(op))
-        rows = _folded_lanes(combine, _folded_registers(combine, rows, fold.registers), fold)
+        rows = _folded_lanes(combine, _folded_registers(combine, rows, fold), fold)
     _bind(lowerer, op, combine, rows, plan)
 
 
-def _folded_registers(combine: Combination, rows: Sequence[Row], masks: Sequence[int]) -> list[Row]:
+def _folded_registers(combine: Combination, rows: Sequence[Row], fold: Fold) -> list[Row]:
     """The rows of the registers that are left."""
     found = dict(enumerate(rows))
+    masks = fold.registers
+    if fold.is_paired:
+        found = _folded_pairs(combine, found, [mask for mask in masks if mask != 1])
+        masks = masks[-1:] if masks[-1] == 1 else ()
     for mask in masks:
-        found = {
-            register: combine(row, found[register | mask]) for register, row in found.items() if not register & mask
-        }
+        found = _without(found, mask, combine)
     return list(found.values())
+
+
+def _without(rows: dict[int, Row], mask: int, fold: Callable[[Row, Row], Row]) -> dict[int, Row]:
+    """The rows without those of registers with the bit `mask`, which are folded into the others."""
+    return {register: fold(row, rows[register | mask]) for register, row in rows.items() if not register & mask}
+
+
+def _folded_pairs(combine: Combination, rows: dict[int, Row], masks: Sequence[int]) -> dict[int, Row]:
+    """Registers that differ in bit 0 are folded together."""
+    pairs = Pairs(combine)
+    found = {register: [pairs.of(row[0], rows[register | 1][0])] for register, row in rows.items() if not register & 1}
+    for mask in masks:
+        found = _without(found, mask, lambda a, b: [pairs.fold(a[0], b[0])])
+    halves = {register: pairs.halves(row[0]) for register, row in found.items()}
+    return {register | side: [half] for register, both in halves.items() for side, half in enumerate(both)}
 
 
 def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row]:
