@@ -54,6 +54,11 @@ class Device(ABC):
     target: GPUTarget
     remedy: str
 
+    @property
+    def identity(self) -> str:
+        """Differs for machines on which kernels take different times."""
+        return f"{self.name} {self.target}"
+
     @abstractmethod
     def can_use(self, view: ArrayView) -> bool:
         """Can its kernels use the memory of this array?"""

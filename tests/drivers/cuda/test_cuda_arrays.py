@@ -59,6 +59,26 @@ def test_memory_is_freed_with_its_array(fake: FakeDriver) -> None:
     assert fake.calls("cuCtxSetCurrent")[-1] == ("cuCtxSetCurrent", cuda.device(1).context)
 
 
+def test_all_elements_are_set_at_once(fake: FakeDriver) -> None:
+    array = cuda.zeros((2, 3), np.int32)
+    other = array.clone()
+    other[...] = 7
+    assert (array.numpy() == 0).all()
+    array[...] = other
+    assert (array.numpy() == 7).all()
+    with pytest.raises(TypeError, match="are set at once"):
+        array[0] = 1
+
+
+def test_a_forked_child_gives_nothing_back(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    things = [cuda.empty(100), cuda.stream(), cuda.event()]
+    fake.forget()
+    monkeypatch.setattr(cuda.device().driver, "_process", -1)
+    things.clear()
+    gc.collect()
+    assert fake.calls() == []
+
+
 def test_copies_follow_the_current_stream(fake: FakeDriver) -> None:
     with cuda.stream() as stream:
         cuda.copy(np.zeros(3)).numpy()

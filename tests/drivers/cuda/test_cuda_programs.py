@@ -87,6 +87,18 @@ def test_programs_choose(fake: FakeDriver, without_torch: None) -> None:
     add[(1,)](there, there, there, 64, BLOCK=64)
 
 
+def test_tuning_is_for_a_machine(fake: FakeDriver, without_torch: None) -> None:
+    tuned = tw.autotune([tw.Config({"BLOCK": 32}), tw.Config({"BLOCK": 64})], key=["n"], reset_to_zero=["out_ptr"])(add)
+    x, out = cuda.zeros(64), cuda.zeros(64)
+    host = np.zeros((3, 64), np.float32)
+    for _ in range(2):
+        tuned[lambda meta: (64 // meta["BLOCK"],)](x, x, out, 64)
+        tuned[lambda meta: (64 // meta["BLOCK"],)](*host, 64)
+    on_gpu, on_cpu = tuned.cache
+    assert on_gpu == (64, "fp32", "fp32", "fp32", "Fake GPU GPUTarget(backend='cuda', arch=90, warp_size=32)")
+    assert on_cpu == on_gpu[:-1]
+
+
 def test_printing_and_occupancy(fake: FakeDriver, without_torch: None) -> None:
     utilities = CudaDriver().utils
     utilities.set_printf_fifo_size(1 << 20)  # as it is

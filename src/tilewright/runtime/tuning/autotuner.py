@@ -18,6 +18,7 @@ from typing import Any
 from tilewright.backends.llvm.machine import host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.arrays import view_of
+from tilewright.runtime.devices import device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.locks import fork_safe_lock
@@ -104,10 +105,13 @@ class Autotuner(KernelWrapper):
         return found
 
     def _key(self, call: Call) -> Key:
-        """The values of `keys`, and the element types of all arrays."""
+        """The values of `keys`, the element types of all arrays, and the machine if it is not this CPU."""
         values = [call.named[name] for name in self.keys if name in call.named]
-        views = (view_of(call.named[name]) for name in self.arg_names if name in call.named)
-        return (*values, *(view.element for view in views if view is not None))
+        views = {name: view_of(call.named[name]) for name in self.arg_names if name in call.named}
+        arrays = {name: view for name, view in views.items() if view is not None}
+        device = device_for(arrays.items())
+        machine = () if device is None else (device.identity,)
+        return (*values, *(view.element for view in arrays.values()), *machine)
 
     def _tune(self, key: Key, call: Call) -> Config:
         _refuse_conflicts(self.configs, call)

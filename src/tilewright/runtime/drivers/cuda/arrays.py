@@ -111,6 +111,21 @@ class DeviceArray:
         self._copied("cuMemcpyHtoDAsync_v2", self._address, content.ctypes.data)
         self._wait()  # the copy may still read what is freed here
 
+    def __setitem__(self, places: Any, source: Any) -> None:
+        """`array[...] = source`: take over the elements of an array, or have all be a number.
+
+        Raises:
+            TypeError: it is about some places only.
+        """
+        if places is not Ellipsis:
+            raise TypeError("all elements of an array on a GPU are set at once: array[...] = source")
+        is_array = isinstance(source, DeviceArray | np.ndarray) and source.shape == self.shape
+        self.assign(source if is_array else np.full(self.shape, source, self.dtype))
+
+    def clone(self) -> DeviceArray:
+        """A copy on the same GPU."""
+        return copy(self)
+
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy in CPU memory, made after the work on the current stream.
 

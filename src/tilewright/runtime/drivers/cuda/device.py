@@ -7,7 +7,6 @@ device_of(view_of(cuda_tensor))         # where the tensor is
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from ctypes import c_int, c_uint64
 from typing import Any
@@ -31,6 +30,11 @@ class CudaDevice(Gpu, Device):
         super().__init__(driver, ordinal)
         self.target = GPUTarget("cuda", 10 * self.capability[0] + self.capability[1], structs.WARP)
 
+    @property
+    def identity(self) -> str:
+        """The same for GPUs of one model."""
+        return f"{self.model} {self.target}"
+
     def can_use(self, view: ArrayView) -> bool:
         """Memory of GPUs, and what torch has pinned."""
         if view.memory != CPU_MEMORY:
@@ -48,9 +52,7 @@ class CudaDevice(Gpu, Device):
 
     def unload(self, figures: Figures) -> None:
         """Give the code back; what is running is waited for by the driver."""
-        if not sys.is_finalizing():
-            with self.current() as driver:
-                driver.function("cuModuleUnload")(figures.module)
+        self.release("cuModuleUnload", figures.module)
 
     def launch(
         self, kernel: Any, grid: tuple[int, int, int], values: Sequence[int | float | ArrayView], stream: int | None

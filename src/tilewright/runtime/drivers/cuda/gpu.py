@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from functools import cached_property
 
 from tilewright.runtime.arrays import CUDA_MEMORY
 from tilewright.runtime.drivers.cuda import structs
 from tilewright.runtime.drivers.cuda.library import CudaDriver
+from tilewright.runtime.errors import CudaError
 
 CLOCK_FACTS = {
     "sm_clock_rate": structs.CLOCK_RATE,
@@ -80,7 +81,7 @@ class Gpu:
         return self.driver.get("cuDeviceGetAttribute", c_int, number, self.handle)
 
     def properties(self) -> dict[str, int]:
-        """Figures under Triton's names; clock rates only from drivers that still tell them."""
+        """Figures under Triton's names."""
         found = {
             "max_shared_mem": self.attribute(structs.SHARED_LIMIT),
             "max_num_regs": self.attribute(structs.MAX_REGISTERS),
@@ -100,6 +101,17 @@ class Gpu:
         finally:
             if before not in (0, self.context):
                 self.driver.call("cuCtxSetCurrent", before)
+
+    def release(self, function: str, handle: int) -> None:
+        """Give something back, where that can be done: not in the child of a fork, nor when Python ends.
+
+        Args:
+            function: of the driver, which takes the handle.
+            handle: what it gave; 0 is nothing.
+        """
+        if handle and not sys.is_finalizing() and self.driver.is_of_this_process():
+            with suppress(CudaError), self.current() as driver:
+                driver.function(function)(handle)
 
     def synchronize(self) -> None:
         """Wait for all work of the device.
@@ -122,8 +134,7 @@ class Block:
     __slots__ = ("_gpu", "address", "size")
 
     def __init__(self, gpu: Gpu, size: int) -> None:
-        self.address, self.size = 0, size
-        self._gpu = gpu
+        self.address, self.size, self._gpu = 0, size, gpu
         if size:
             with gpu.current() as driver:
                 self.address = driver.get("cuMemAlloc_v2", c_uint64, size)
@@ -133,9 +144,7 @@ class Block:
         return self.address
 
     def __del__(self) -> None:
-        if getattr(self, "address", 0) and not sys.is_finalizing():
-            with self._gpu.current() as driver:
-                driver.function("cuMemFree_v2")(self.address)
+        self._gpu.release("cuMemFree_v2", self.address)
 
 
 def set_printf_memory(gpu: Gpu, size: int) -> None:

@@ -10,6 +10,7 @@ Importing this opens nothing. Functions have the names of the symbols, with the 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
@@ -84,6 +85,7 @@ class CudaDriver:
         self._library = library
         self._functions: dict[str, Any] = {}
         self._lock = fork_safe_lock()
+        self._process = os.getpid()
 
     def function(self, name: str) -> Any:
         """A function of the library, which gives a CUresult.
@@ -101,6 +103,10 @@ class CudaDriver:
                 found.argtypes, found.restype = SIGNATURES[name], c_int
                 self._functions[name] = found
         return found
+
+    def is_of_this_process(self) -> bool:
+        """Whether this process opened it; the child of a fork cannot use what its parent did."""
+        return self._process == os.getpid()
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function.

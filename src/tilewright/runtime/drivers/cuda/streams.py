@@ -112,18 +112,16 @@ class Stream:
     """
 
     def __init__(self, gpu: Gpu, handle: int | None = None) -> None:
-        self.gpu = gpu
+        self.gpu, self.handle = gpu, handle or 0
         self._is_ours = handle is None
         self._before: list[tuple[int, int]] = []
         if handle is None:
             with gpu.current() as driver:
-                handle = driver.get("cuStreamCreate", c_void_p, _ORDERED)
-        self.handle = handle
+                self.handle = driver.get("cuStreamCreate", c_void_p, _ORDERED)
 
     def __del__(self) -> None:
-        if getattr(self, "_is_ours", False) and getattr(self, "handle", 0) and not sys.is_finalizing():
-            with self.gpu.current() as driver:
-                driver.function("cuStreamDestroy_v2")(self.handle)
+        if self._is_ours:
+            self.gpu.release("cuStreamDestroy_v2", self.handle)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """For other libraries: the version of this protocol, and the handle."""
@@ -159,14 +157,12 @@ class Event:
     """
 
     def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
+        self.gpu, self.handle = gpu, 0
         with gpu.current() as driver:
             self.handle = driver.get("cuEventCreate", c_void_p, 0)
 
     def __del__(self) -> None:
-        if getattr(self, "handle", 0) and not sys.is_finalizing():
-            with self.gpu.current() as driver:
-                driver.function("cuEventDestroy_v2")(self.handle)
+        self.gpu.release("cuEventDestroy_v2", self.handle)
 
     def record(self, stream: Stream | None = None) -> None:
         """Be the place behind all work that is on a stream now, or on the current one."""
