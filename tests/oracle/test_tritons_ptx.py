@@ -19,7 +19,7 @@ from test_tritons_gpu_text import version
 EVERYWHERE = (80, 90, 100, 120)
 STRIDES = {f"stride_{name}": I32 for name in ("am", "bk", "cm")}
 SIZES = dict.fromkeys(("M", "N", "K"), I32)
-ALIGNED = ["a_ptr", "b_ptr", "c_ptr", *STRIDES]
+ALIGNED = ["a_ptr", "b_ptr", "c_ptr", *SIZES, *STRIDES]
 BLOCKS = {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 32}
 LARGE = {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 64}
 UNIT = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1}
@@ -79,9 +79,9 @@ def check_persistent_matmul(answer: dict[str, Any]) -> None:
 
 
 def check_descriptor_matmul(answer: dict[str, Any]) -> None:
-    a, b = floats((160, 160), np.float16), floats((200, 160), np.float16, 1)
+    a, b = floats((160, 288), np.float16), floats((200, 288), np.float16, 1)
     tensors = [Descriptor(a), Descriptor(b), Descriptor(Out((160, 200), np.float16))]
-    *_, found = run(answer, [*tensors, 160, 200, 160], 4)
+    *_, found = run(answer, [*tensors, 160, 200, 288], 4)
     close(found, a.astype(float) @ b.astype(float).T, 2e-3)
 
 

@@ -4,7 +4,7 @@
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 4096;  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;
 
 A phase ends when all arrivals of it have come and no bytes are outstanding. What asynchronous instructions do lands as
-late as it may: not before somebody looks at a phase that cannot end without it, and that first look is in vain.
+late as it may: not before a warp looks at a phase that cannot end without it, in vain, and looks again.
 Whoever sees the end of a phase has waited for all who arrived in it.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
-from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.spaces import WINDOWS
 from tilewright.backends.ptxsim.syntax import Address, Instruction, Operand
 from tilewright.backends.ptxsim.value_types import Array, Mask
@@ -44,6 +44,7 @@ class Barrier:
         seen: what those know who arrived in this phase, for `Clocks.join`.
         ended: the same of the phase before.
         landings: what asynchronous instructions still have to do here, in order.
+        looked: warps that have looked at this phase in vain.
     """
 
     count: int
@@ -53,6 +54,7 @@ class Barrier:
     bytes: int = 0
     phase: int = 0
     landings: list[Pending] = field(default_factory=list)
+    looked: set[int] = field(default_factory=set)
 
 
 @dataclass(eq=False)
@@ -161,15 +163,19 @@ class MBarriers:
             return
         barrier.phase += 1
         barrier.pending = barrier.count
+        barrier.looked.clear()
         barrier.ended, barrier.seen = barrier.seen, np.zeros_like(barrier.seen)
         self.machine.changes += 1
 
-    def has_ended(self, key: Key, lane: int, parity: int) -> bool:
-        """Has the phase of this parity ended? A look in vain lets asynchronous instructions land."""
+    def has_ended(self, key: Key, lane: int, parity: int, warps: set[int]) -> bool:
+        """Has the phase of this parity ended? If a warp looks in vain again, asynchronous instructions land."""
         barrier = self.at(key, lane)
         if barrier.phase % 2 != parity:
             return True
-        self.land(barrier)
+        if warps & barrier.looked:
+            self.land(barrier)
+        else:
+            barrier.looked |= warps
         self.machine.polled = True
         return False
 
@@ -273,8 +279,13 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
         barriers, found = machine.family(MBarriers), keys(machine, lanes)
         check_shared(machine, np.array(found), lanes, WIDTH, "read")
         parities = (lanes_of(awaited(machine), lanes, machine) & 1).tolist()
-        looks = dict(zip(zip(found, parities, strict=True), lanes.tolist(), strict=True))
-        over = {(key, parity): barriers.has_ended(key, lane, parity) for (key, parity), lane in looks.items()}
+        looks: dict[tuple[Key, int], list[int]] = {}
+        for key, parity, lane in zip(found, parities, lanes.tolist(), strict=True):
+            looks.setdefault((key, parity), []).append(lane)
+        over = {
+            (key, parity): barriers.has_ended(key, chosen[0], parity, {lane // WARP for lane in chosen})
+            for (key, parity), chosen in looks.items()
+        }
         ended = np.array([over[look] for look in zip(found, parities, strict=True)])
         for key, warp in set(zip(np.array(found)[ended].tolist(), machine.warp[lanes[ended]].tolist(), strict=True)):
             machine.clocks.join([warp], barriers.barriers[key].ended)
