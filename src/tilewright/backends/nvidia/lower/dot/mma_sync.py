@@ -110,7 +110,8 @@ class _Product:
             parts.append(_names(after, count))
             after += count
         parts += [f"${after + index}, {{{choice}}}" for index, (_, choice) in enumerate(scales)]
-        inputs = [factor.constraint] * (len(a) + len(b)) + [str(index) for index in range(results)]
+        # Sums need not stay in their registers: tied ones would be copied where their values are still needed.
+        inputs = [factor.constraint] * (len(a) + len(b)) + [sum.constraint] * results
         constraints = [f"={sum.constraint}"] * results + inputs + ["r"] * len(scales)
         type = struct([sum.type] * results)
         text = f"mma.sync.aligned.{self.instruction.name} {', '.join(parts)};"
