@@ -57,6 +57,17 @@ def test_blocks_are_moved_and_cut_off_at_the_edges(
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d", made.asm["ptx"])) == 2
 
 
+@slow
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_blocks_of_a_cluster_move_their_parts(blocks: int, capability: int) -> None:
+    x = np.arange(100 * 256, dtype="f4").reshape(100, 256)
+    given = [x, np.zeros_like(x), *x.shape]
+    made = compiled(add_one, given, capability=capability, BM=64, BN=64, num_ctas=blocks)
+    _, found = launch(made, (2, 4), given)
+    np.testing.assert_array_equal(found, x + 1)
+
+
 @tilewright.jit
 def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # type: ignore[no-untyped-def]
     left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])

@@ -8,7 +8,7 @@ One thread sets up, arrives and invalidates.
 
 from __future__ import annotations
 
-from tilewright.backends.nvidia.lower.buffers import buffer_pointer
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, memdesc
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.ir.attributes import Number
@@ -64,10 +64,8 @@ def barrier_address(lowerer: Lowerer, barrier: Value) -> str:
 
 def _by_one(lowerer: Lowerer, op: Op, condition: str, text: str) -> None:
     """One thread's instruction on the op's barrier, `$1`."""
-    if lowerer.target.num_ctas > 1:
-        raise located(
-            NotSupported(f"{op.name} of several blocks", "a barrier belongs to one block"), span_of(op.location)
-        )
+    if buffer_layout(memdesc(op.operands[0])).free_masks().get("block"):
+        raise located(NotSupported(f"{op.name} of several blocks", "each block has its own"), span_of(op.location))
     operands = [("i1", condition), (SHARED_POINTER, barrier_address(lowerer, op.operands[0]))]
     lowerer.assembly("void", f"@$0 {text}", "b,r", operands)
 

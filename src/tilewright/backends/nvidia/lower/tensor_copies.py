@@ -44,11 +44,15 @@ class Boxes(NamedTuple):
 
     Attributes:
         offsets: per bit of the number of a box, in bytes, where it lies in the buffer; added by XOR.
-        places: per dimension and bit, where it lies in the tile.
+        places: per dimension and bit, where it lies in the block's part of the tile.
+        parts: per dimension and bit of the number of the block, where its part begins.
+        copies: a mask of bits of the block that lead to other copies of the same part.
     """
 
     offsets: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
+    parts: tuple[tuple[int, ...], ...]
+    copies: int
 
 
 @cache
@@ -66,10 +70,17 @@ def boxes_of(type: MemDescType) -> Boxes:
     ]
     inverse = memory.pseudo_invert()
     offsets = tuple(inverse.unpack(inverse.image(dict(zip(memory.out_names, row, strict=True))))[0] for row in rows)
-    places = [tuple(row[axis] for row in rows) for axis in range(len(shape))]
-    if padded:
-        places[-1] = tuple(2 * place for place in places[-1])
-    return Boxes(tuple(start * byte_size(type) for start in offsets), tuple(places))
+    places, parts = _per_dimension(rows, shape, padded), _per_dimension(memory.bases["block"], shape, padded)
+    copies = memory.free_masks()["block"]
+    return Boxes(tuple(start * byte_size(type) for start in offsets), places, parts, copies)
+
+
+def _per_dimension(
+    rows: Sequence[tuple[int, ...]], shape: tuple[int, ...], is_padded: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Per dimension the steps in elements of memory, of which padded fp4 has two for each of the tile's."""
+    scales = [2 if is_padded and axis == len(shape) - 1 else 1 for axis in range(len(shape))]
+    return tuple(tuple(row[axis] * scale for row in rows) for axis, scale in enumerate(scales))
 
 
 class Message(NamedTuple):
@@ -86,16 +97,16 @@ class Message(NamedTuple):
     places: list[str]
 
 
-def _messages(lowerer: Lowerer, op: Op, buffer: Value, coordinates: Sequence[Value]) -> Iterator[Message]:
-    if lowerer.target.num_ctas > 1:
-        raise located(NotSupported("a copy for several blocks", "each block copies for itself"), span_of(op.location))
+def _messages(lowerer: Lowerer, buffer: Value, coordinates: Sequence[Value]) -> Iterator[Message]:
     boxes, base = boxes_of(memdesc(buffer)), buffer_pointer(lowerer, buffer)
     bits = len(boxes.offsets)
     shared = min(bits, log2(lowerer.target.num_warps))
     condition = elected(lowerer, 1 << shared)
     starts = [_coordinate(lowerer, value, buffer, axis) for axis, value in enumerate(coordinates)]
     own = [uniform_bits(lowerer, columns[:shared]) for columns in boxes.places]
-    starts = [plus(lowerer, start, part) for start, part in zip(starts, _padded(own, len(starts)), strict=True)]
+    of_block = [lowerer.linear({"block": columns}) for columns in boxes.parts]
+    for more in (own, of_block):
+        starts = [plus(lowerer, start, part) for start, part in zip(starts, _padded(more, len(starts)), strict=True)]
     pointer = offset(lowerer, base, uniform_bits(lowerer, boxes.offsets[:shared]))
     for turn in range(1 << bits - shared):
         fixed = [_image(columns[shared:], turn) for columns in boxes.places]
@@ -151,7 +162,7 @@ def _load(lowerer: Lowerer, op: Op) -> None:
         f"@$0 cp.async.bulk.tensor.{rank}d.shared::{to}.global.mbarrier::complete_tx::bytes "
         f"[ $1 ], [ $2, {listed(4, rank)} ], [ $3 ];"
     )
-    for message in _messages(lowerer, op, groups["result"][0], coordinates):
+    for message in _messages(lowerer, groups["result"][0], coordinates):
         emit(
             lowerer,
             text,
@@ -171,18 +182,27 @@ def _to_memory(lowerer: Lowerer, op: Op, kind: str) -> None:
     (descriptor,), coordinates = groups["desc"], groups["coord"]
     rank = len(coordinates)
     text = f"@$0 {kind.format(rank=rank)}.bulk_group [ $1, {listed(3, rank)} ], [ $2 ];"
-    for message in _messages(lowerer, op, groups["src"][0], coordinates):
+    copies = boxes_of(memdesc(groups["src"][0])).copies
+    for message in _messages(lowerer, groups["src"][0], coordinates):
         emit(
             lowerer,
             text,
             [
-                ("b", ("i1", message.condition)),
+                ("b", ("i1", _of_first_block(lowerer, message.condition, copies))),
                 ("l", ("ptr", lowerer.scalar(descriptor))),
                 ("r", (SHARED_POINTER, message.pointer)),
                 *(("r", ("i32", place)) for place in message.places),
             ],
         )
     commit(lowerer)
+
+
+def _of_first_block(lowerer: Lowerer, condition: str, copies: int) -> str:
+    """The condition, in one of the blocks that have the same part of the tile."""
+    if not copies:
+        return condition
+    bits = lowerer.w.emit(f"and i32 {lowerer.block_in_cluster()}, {copies}")
+    return lowerer.w.emit(f"and i1 {condition}, {lowerer.w.emit(f'icmp eq i32 {bits}, 0')}")
 
 
 def commit(lowerer: Lowerer) -> None:
