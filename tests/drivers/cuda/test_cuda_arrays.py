@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -54,7 +52,6 @@ def test_memory_is_freed_with_its_array(fake: FakeDriver) -> None:
     array = cuda.empty(100, device=1)
     address = array.data_ptr()
     del array
-    gc.collect()
     assert fake.calls("cuMemFree_v2") == [("cuMemFree_v2", address)]
     assert fake.calls("cuCtxSetCurrent")[-1] == ("cuCtxSetCurrent", cuda.device(1).context)
 
@@ -75,7 +72,6 @@ def test_a_forked_child_gives_nothing_back(fake: FakeDriver, monkeypatch: pytest
     fake.forget()
     monkeypatch.setattr(cuda.device().driver, "_process", -1)
     things.clear()
-    gc.collect()
     assert fake.calls() == []
 
 

@@ -147,6 +147,7 @@ def test_element_types_have_the_numbers_of_the_driver(fake: FakeDriver, dtype: A
     assert [call[2] for call in fake.calls("cuTensorMapEncodeTiled")] == [number]
 
 
+@pytest.mark.slow
 def test_rounding_to_tf32(fake: FakeDriver) -> None:
     x = cuda.zeros(64)
     for rounds in (False, True):
@@ -179,6 +180,7 @@ def test_what_the_engine_cannot_address(fake: FakeDriver) -> None:
         padded[(1,)](Descriptor(out, (64,)), out, 64)
 
 
+@pytest.mark.slow
 def test_without_an_engine_a_descriptor_is_its_parts(fake: FakeDriver) -> None:
     fake.state.device_facts[75] = 8
     with cuda_driver_anew():
@@ -194,6 +196,7 @@ def cuda_driver_anew() -> Any:
     return patch.object(device, "_devices", {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [16, 40])
 def test_simulated(rows: int) -> None:
     x = aligned(np.arange(rows * 96, dtype=np.float32).reshape(rows, 96))

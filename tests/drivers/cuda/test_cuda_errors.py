@@ -90,13 +90,18 @@ def test_code_that_the_driver_does_not_take(fake: FakeDriver) -> None:
 def test_too_much_shared_memory(fake: FakeDriver) -> None:
     a = cuda.zeros((4, 64, 64), np.float16)
     out = cuda.zeros((64, 64))
-    with pytest.raises(tw.OutOfResources, match=r"shared memory, Required: .* Hardware limit: 232448"):
-        product[(1,)](a, a, out, 4, SIZE=64, num_stages=30)  # for all GPUs of the kind: not compiled
     fake.state.device_facts[97] = 50000
     with pytest.raises(tw.OutOfResources, match=r"shared memory, Required: .* Hardware limit: 50000") as error:
         product[(1,)](a, a, out, 4, SIZE=64, num_stages=5)
     assert error.value.required > error.value.limit == 50000
     assert fake.launches() == []
+
+
+@pytest.mark.slow
+def test_too_much_shared_memory_for_all_gpus_of_the_kind(fake: FakeDriver) -> None:
+    a = cuda.zeros((4, 64, 64), np.float16)
+    with pytest.raises(tw.OutOfResources, match=r"shared memory, Required: .* Hardware limit: 232448"):
+        product[(1,)](a, a, cuda.zeros((64, 64)), 4, SIZE=64, num_stages=30)
 
 
 def test_too_many_threads(fake: FakeDriver) -> None:

@@ -87,6 +87,7 @@ def test_programs_choose(fake: FakeDriver, without_torch: None) -> None:
     add[(1,)](there, there, there, 64, BLOCK=64)
 
 
+@pytest.mark.slow
 def test_tuning_is_for_a_machine(fake: FakeDriver, without_torch: None) -> None:
     tuned = tw.autotune([tw.Config({"BLOCK": 32}), tw.Config({"BLOCK": 64})], key=["n"], reset_to_zero=["out_ptr"])(add)
     x, out = cuda.zeros(64), cuda.zeros(64)
