@@ -1,7 +1,7 @@
 """Triton's side of the table "GPU code": `gpu_static.py` runs this in a Python with Triton.
 
-For each line of the input, `[name of an anchor, samples]`, it prints a line: PTX, metadata, and the least seconds from
-source to cubin of so many compilations.
+For each line of the input, `[name of an anchor, samples]`, it prints a line: PTX, TTGIR, shared memory, and the least
+seconds from source to cubin of so many compilations.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def main() -> None:
             kernel = results[0][0]
             answer = {
                 "ptx": kernel.asm["ptx"],
+                "ttgir": kernel.asm["ttgir"],
                 "shared": kernel.metadata.shared,
                 "seconds": min(seconds for _, seconds in results),
             }

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +18,7 @@ from simulated import launch
 
 from tilewright.backends.base import GPUTarget
 from tilewright.runtime.compile import ASTSource, compile
+from tilewright.runtime.kernel import CompiledKernel
 
 FILE = Path(__file__).parents[2] / "bench" / "gpu_static_kernels.py"
 Array = np.ndarray[Any, Any]
@@ -89,16 +93,57 @@ LAUNCHES: dict[str, Callable[[Any], Launch]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [anchor.name for anchor in KERNELS.ANCHORS])
-def test_anchor(name: str) -> None:
-    anchor = next(anchor for anchor in KERNELS.ANCHORS if anchor.name == name)
-    signature = {**anchor.types, **dict.fromkeys(anchor.constants, "constexpr")}
-    attributes = {(list(anchor.types).index(argument),): [["tt.divisibility", 16]] for argument in anchor.aligned}
-    source = ASTSource(getattr(KERNELS, anchor.kernel), signature, anchor.constants, attributes)
-    options = {"num_warps": anchor.warps, "num_stages": anchor.stages}
-    kernel = compile(source, target=GPUTarget("cuda", anchor.capability, 32), options=options)
+NAMES = [anchor.name for anchor in KERNELS.ANCHORS]
+
+
+def check(kernel: CompiledKernel, anchor: Any) -> None:
+    """Run a compiled kernel, and compare."""
     grid, arguments, expected, error = LAUNCHES[anchor.kernel](anchor)
     results = launch(kernel, grid, arguments)
     for number, array in expected.items():
         np.testing.assert_allclose(results[number].astype(np.float32), array, atol=error, rtol=2e-3)
+
+
+def anchor_of(name: str) -> Any:
+    return next(anchor for anchor in KERNELS.ANCHORS if anchor.name == name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_anchor(name: str) -> None:
+    anchor = anchor_of(name)
+    signature = {**anchor.types, **dict.fromkeys(anchor.constants, "constexpr")}
+    attributes = {(list(anchor.types).index(argument),): [["tt.divisibility", 16]] for argument in anchor.aligned}
+    source = ASTSource(getattr(KERNELS, anchor.kernel), signature, anchor.constants, attributes)
+    options = {"num_warps": anchor.warps, "num_stages": anchor.stages}
+    check(compile(source, target=GPUTarget("cuda", anchor.capability, 32), options=options), anchor)
+
+
+@pytest.fixture(scope="module")
+def tritons_ttgir() -> Iterator[Callable[[str], str]]:
+    """A function from the name of an anchor to the TTGIR that Triton makes of it."""
+    python = os.environ.get("TRITON_PYTHON")
+    if not python:
+        pytest.skip("TRITON_PYTHON names no Python with Triton")
+    command = [python, os.fspath(FILE.with_name("gpu_static_triton.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as triton:
+        assert triton.stdin
+        assert triton.stdout
+        asked, answers = triton.stdin, triton.stdout
+
+        def ttgir(name: str) -> str:
+            asked.write(json.dumps([name, 1]) + "\n")
+            asked.flush()
+            return str(json.loads(answers.readline())["ttgir"])
+
+        yield ttgir
+        asked.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_anchor_as_triton_lays_it_out(name: str, tritons_ttgir: Callable[[str], str], tmp_path: Path) -> None:
+    """What Triton's passes decide is lowered as well as what ours do."""
+    anchor, path = anchor_of(name), tmp_path / "kernel.ttgir"
+    path.write_text(tritons_ttgir(name))
+    check(compile(path, target=GPUTarget("cuda", anchor.capability, 32)), anchor)

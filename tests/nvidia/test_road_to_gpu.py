@@ -98,10 +98,11 @@ def instructions(kernel: CompiledKernel) -> list[str]:
 
 
 def test_foreign_ptx_says_its_arguments(tmp_path: Path) -> None:
-    text = str(compiled().asm["ptx"]).partition("\n")[2]
+    text = str(compiled(num_warps=8).asm["ptx"]).partition("\n")[2]
     (tmp_path / "add.ptx").write_text(text)
-    again = compile(tmp_path / "add.ptx", target=HOPPER)
+    again = compile(tmp_path / "add.ptx", target=HOPPER, options={"min_shared_mem": 64})
     assert [spec.type for spec in again.signature] == ["*i8", "*i8", "*i8", "i32"]
+    assert (again.metadata.num_warps, again.metadata.shared) == (8, 64)
 
 
 def test_second_time_from_the_disk_cache() -> None:

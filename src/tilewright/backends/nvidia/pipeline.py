@@ -136,6 +136,7 @@ def make_cubin(text: str, facts: dict[str, Any], options: CudaOptions, device: D
         PTXASError: the assembler refuses the text.
     """
     facts.update(launch_facts.read("ptx", text))
+    facts.setdefault("shared", options.min_shared_mem or 0)  # text from elsewhere does not say
     assembled = assemble(text, device.llvm_cpu, ptxas=ptxas, flags=_ptxas_flags(options))
     facts["n_regs"] = assembled.registers
     facts["n_spills"] = assembled.local_bytes // BYTES_PER_REGISTER

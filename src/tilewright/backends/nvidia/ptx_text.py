@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
+_THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)")
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s*(\.ptr)?")
 _TYPES = {
     **{f"{kind}{bits}": f"i{bits}" for kind in "usb" for bits in (8, 16, 32, 64)},
@@ -19,6 +20,7 @@ _TYPES = {
     "f64": "fp64",
 }
 SCRATCH_POINTERS = 2
+WARP = 32
 
 
 def finish(text: str, *, keeps_debugging: bool) -> str:
@@ -44,9 +46,13 @@ def kernel_name(text: str) -> str:
 
 
 def facts(text: str) -> dict[str, Any]:
-    """`entry` and `arguments` of the kernel in the text, which is what a launch has to know; nothing without one."""
+    """`entry`, `arguments` and `num_warps` of the kernel in the text; nothing without one."""
     match = _ENTRY.search(text)
-    return {"entry": match[1], "arguments": arguments(match[2])} if match else {}
+    if not match:
+        return {}
+    threads = _THREADS.search(text, match.end())
+    warps = {"num_warps": int(threads[1]) // WARP} if threads else {}
+    return {"entry": match[1], "arguments": arguments(match[2]), **warps}
 
 
 def arguments(parameters: str) -> list[str]:
