@@ -162,3 +162,25 @@ def test_warps_order_their_accesses_to_global_memory_by_barriers() -> None:
     other = "xor.b32 %r2, %r0, 32; mul.wide.u32 %d2, %r2, 4; add.s64 %d2, %d2, %d0; ld.global.b32 %r3, [%d2];"
     assert mistake(own + other).kind == "race"
     fine(own + "bar.sync 0;" + other)
+
+
+MASKED = "setp.lt.u32 %p1, %r0, 40; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0; @%p1 ld.global.b32 %r1, [%d1];"
+"""Threads from 40 on have no %r1."""
+
+
+def test_registers_without_a_value_must_not_get_anywhere() -> None:
+    error = mistake(MASKED + "add.u32 %r2, %r1, 1; st.global.b32 [%d1], %r2;")
+    assert (error.kind, error.thread) == ("uninitialised register", (40, 0, 0))
+    assert error.text == "the stored value comes from a register that nothing has set"
+    error = mistake(MASKED + "mul.wide.u32 %d2, %r1, 4; add.s64 %d2, %d2, %d0; ld.global.b32 %r3, [%d2];")
+    assert error.text == "the address comes from a register that nothing has set"
+    error = mistake(MASKED + "setp.eq.u32 %p2, %r1, 0; $end: @%p2 bra $end;")
+    assert error.text == "whether this is executed depends on a register that nothing has set"
+    assert mistake("st.global.b32 [%d0], %r7;").kind == "uninitialised register"
+
+
+def test_registers_without_a_value_may_be_computed_with() -> None:
+    fine(MASKED + "add.u32 %r2, %r1, 1; @%p1 st.global.b32 [%d1], %r2;")
+    fine(MASKED + "add.u32 %r2, %r1, 1; selp.b32 %r3, %r2, 0, %p1; st.global.b32 [%d1], %r3;")
+    fine(MASKED + "setp.ne.u32 %p2, %r1, 1; and.pred %p3, %p2, %p1; @%p3 st.global.b32 [%d1], 3;")
+    fine(MASKED + "@!%p1 mov.u32 %r1, 5; st.global.b32 [%d1], %r1;")

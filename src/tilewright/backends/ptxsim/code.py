@@ -15,6 +15,24 @@ Run: TypeAlias = Callable[[Any, Mask], Moves | None]
 """Execute one instruction: (machine, lanes that do it) → None to go on with the next one, else where the lanes go."""
 
 
+@dataclass
+class Uses:
+    """The registers of an instruction, by their indices.
+
+    Attributes:
+        reads, writes: all of them.
+        addresses: those of `reads` that are part of an address.
+        operands: of the second operand on, the register, or -1 for what is none.
+        jumps: the steps that it may send lanes to.
+    """
+
+    reads: set[int] = field(default_factory=set)
+    writes: set[int] = field(default_factory=set)
+    addresses: set[int] = field(default_factory=set)
+    operands: tuple[int, ...] = ()
+    jumps: list[int] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Step:
     """One decoded instruction.
@@ -23,12 +41,16 @@ class Step:
         run: does it.
         guard: the index of the predicate register, or -1.
         negated: run where the predicate is false.
+        uses: the registers.
+        touches: all of them, the guard as well.
     """
 
     run: Run
     guard: int
     negated: bool
     instruction: Instruction
+    uses: Uses
+    touches: frozenset[int]
 
 
 @dataclass
@@ -46,6 +68,8 @@ class KernelCode:
         shared: bytes of static shared memory.
         shared_unit: bytes of the narrowest access to shared memory, at most eight.
         global_unit: the same for global memory.
+        own_registers: per function, its first step and its registers.
+        suspects: registers that may be read before they are written.
         threads: the extents that `.reqntid` asks for, or None.
     """
 
@@ -60,4 +84,6 @@ class KernelCode:
     shared: int = 0
     shared_unit: int = 8
     global_unit: int = 8
+    own_registers: list[tuple[int, range]] = field(default_factory=list)
+    suspects: frozenset[int] = frozenset()
     threads: tuple[int, ...] | None = None

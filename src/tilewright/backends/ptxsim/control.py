@@ -35,7 +35,7 @@ def _decode_indexed(instruction: Instruction, code: Decoder) -> Run:
     read = code.source(instruction.operands[0], "u32")
     table = instruction.operands[1]
     assert isinstance(table, Symbol), "a table of branch targets has a name"
-    targets = np.array([code.labels[name] for name in code.function.tables[table.name]])
+    targets = np.array([code.label(Symbol(name)) for name in code.function.tables[table.name]])
 
     def run(machine: Machine, active: Mask) -> Moves:
         lanes = machine.active_lanes(active)

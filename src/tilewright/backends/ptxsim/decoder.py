@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.code import KernelCode, Run
+from tilewright.backends.ptxsim.code import KernelCode, Run, Uses
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.special import SPECIAL
@@ -81,11 +81,13 @@ class Decoder:
         kernel: what is being built; `kernel.entries` and labels know all steps.
         layout: where variables stand.
         labels: the step that a label of this function stands for.
+        uses: what the instruction that is decoded now reads and writes.
     """
 
     def __init__(self, function: Function, kernel: KernelCode, layout: Layout, numbers: dict[str, int]) -> None:
         self.function, self.kernel, self.layout = function, kernel, layout
         self._numbers = numbers
+        self.uses = Uses()
         start = kernel.entries[function.name]
         self.labels = {name: start + index for name, index in function.labels.items()}
 
@@ -117,6 +119,7 @@ class Decoder:
     def _read_register(self, operand: Register, kind: Type) -> Read:
         index, bits, dtype = self.register(operand.name), self.function.registers[operand.name], kind.dtype
         stored = UNSIGNED[bits]
+        self.uses.reads.add(index)
         if stored == dtype:
             return lambda machine: machine.registers[index]
         if bits == kind.bits:
@@ -156,6 +159,7 @@ class Decoder:
         if not isinstance(operand, Register):
             raise SimulationError("syntax", f"{operand} is no register to write")
         index = self.register(operand.name)
+        self.uses.writes.add(index)
         fit = _fitting(TYPES[type_name], self.function.registers[operand.name])
 
         def write(machine: Machine, active: Mask, values: Array) -> None:
@@ -185,7 +189,10 @@ class Decoder:
         if not isinstance(operand, Address):
             operand = Address(operand)
         base, offset = operand.base, operand.offset
-        bits = self.function.registers[base.name] if isinstance(base, Register) else 64
+        bits = 64
+        if isinstance(base, Register):
+            bits = self.function.registers[base.name]
+            self.uses.addresses.add(self.register(base.name))
         read = self.source(base, f"u{bits}")
         if bits == 64 and not offset:
             return lambda machine: read(machine).view(np.int64)
@@ -196,7 +203,9 @@ class Decoder:
     def label(self, operand: Operand) -> int:
         """The step that a branch target stands for."""
         if isinstance(operand, Symbol) and operand.name in self.labels:
-            return self.labels[operand.name]
+            target = self.labels[operand.name]
+            self.uses.jumps.append(target)
+            return target
         raise SimulationError("syntax", f"{operand} is no label")
 
 

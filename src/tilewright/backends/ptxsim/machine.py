@@ -15,7 +15,8 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 
 from tilewright.backends.ptxsim.clocks import Clocks
-from tilewright.backends.ptxsim.code import KernelCode
+from tilewright.backends.ptxsim.code import KernelCode, Step
+from tilewright.backends.ptxsim.definedness import Definedness
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.global_races import Accessors, GlobalShadow
 from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
@@ -86,6 +87,8 @@ class Machine:
         self.alive = everyone % self.padded < self.threads
         self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size, time)
         self.watcher = watcher
+        self._definedness = Definedness(code, self.lanes if checks else 0)
+        self._unset = self._definedness.unset if checks else {}
         x, y, z = self.ctas.astype(np.int64).T
         self._numbers = 1 + x + grid[0] * (y + grid[1] * z)
         self.shared = SharedMemory(
@@ -267,24 +270,30 @@ class Machine:
 
     def _advance(self, at: int, active: Mask) -> None:
         """Run lanes from a step on until they move elsewhere, or meet others."""
-        steps, registers = self.code.steps, self.registers
+        steps, registers, unset = self.code.steps, self.registers, self._unset
         meeting = min((other for other in self.groups if other > at), default=-1)
         while at != meeting:
             step = steps[at]
             self.at = at
             self.executed += 1
             doing = active
+            watched = unset and not unset.keys().isdisjoint(step.touches)
             if step.guard >= 0:
                 doing = registers[step.guard]
                 if step.negated:
                     doing = ~doing
                 if active is not None:
                     doing = doing & active
+                if watched:
+                    self._refuse_unset(step, active, doing)
                 if not doing.any():
                     at += 1
                     continue
                 if active is None and doing.all():
                     doing = None
+            if watched:
+                self._refuse_unset(step, active, doing)
+                self._definedness.follow(step, doing, registers)
             moves = step.run(self, doing)
             if moves is None:
                 at += 1
@@ -292,6 +301,11 @@ class Machine:
             self._move(at, active, doing, moves)
             return
         self.join(at, active)
+
+    def _refuse_unset(self, step: Step, active: Mask, doing: Mask) -> None:
+        mistake = self._definedness.mistake(step, active, doing)
+        if mistake is not None:
+            self.fail("uninitialised register", *mistake)
 
     def _move(self, at: int, active: Mask, doing: Mask, moves: list[tuple[int, Mask]]) -> None:
         if doing is not None and doing is not active:

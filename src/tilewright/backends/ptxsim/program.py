@@ -11,13 +11,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewright.backends.ptxsim.code import KernelCode, Step
+from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
+from tilewright.backends.ptxsim.definedness import suspects
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.parser import parse_ptx
 from tilewright.backends.ptxsim.spaces import space_of
-from tilewright.backends.ptxsim.syntax import Function, Immediate, Instruction, Operand, Symbol, Variable, Vector
+from tilewright.backends.ptxsim.syntax import (
+    Function,
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
 from tilewright.backends.ptxsim.value_types import TYPES
 
 
@@ -73,6 +83,7 @@ class Program:
                 break
         else:
             raise _at(instruction, "unsupported", "the simulator does not know this instruction")
+        uses = decoder.uses = Uses()
         try:
             run = handler(instruction, decoder)
         except SimulationError as error:
@@ -80,7 +91,10 @@ class Program:
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise _at(instruction, "unsupported", f"the simulator does not know this form ({error!r})") from error
         guard = decoder.register(instruction.guard) if instruction.guard is not None else -1
-        return Step(run, guard, instruction.guard_negated, instruction)
+        operands = [o.name if isinstance(o, Register) else None for o in instruction.operands[1:]]
+        uses.operands = tuple(-1 if name is None else decoder.register(name) for name in operands)
+        touches = frozenset(uses.reads | uses.writes | ({guard} if guard >= 0 else set()))
+        return Step(run, guard, instruction.guard_negated, instruction, uses, touches)
 
 
 def _at(instruction: Instruction, kind: str, text: str) -> SimulationError:
@@ -144,6 +158,7 @@ class _KernelBuilder:
             for instruction in function.instructions:
                 self.code.shared_unit = min(self.code.shared_unit, width_in("shared", instruction))
                 self.code.global_unit = min(self.code.global_unit, width_in("global", instruction))
+        self.code.suspects = suspects(self.code)
         return self.code
 
     def _visit(self, function: Function, callers: tuple[str, ...]) -> None:
@@ -196,6 +211,7 @@ class _KernelBuilder:
         first = len(self.code.registers)
         numbers = {name: first + index for index, name in enumerate(function.registers)}
         self.code.registers += function.registers.values()
+        self.code.own_registers.append((len(self.code.steps), range(first, len(self.code.registers))))
         decoder = Decoder(function, self.code, self.layout, numbers)
         self.code.steps += [self.program.decode(instruction, decoder) for instruction in function.instructions]
         # Whoever runs off the end of a function returns from it.
