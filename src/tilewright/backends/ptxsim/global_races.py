@@ -97,9 +97,9 @@ class GlobalShadow:
         units, each, count = self._units(offsets, width, who)
         wrong = self._stores.unordered(units, each, self._synchronised)
         before = self._loads.cta[units]
+        together = self._loads.unordered(units, each, self._synchronised, inside=False)  # earlier loads do not matter
         self._loads.note(units, each)
-        others = (before != 0) & (before != each.ctas)
-        self._loads.cta[units[others]] = SEVERAL
+        self._loads.cta[units[together & (before != each.ctas)]] = SEVERAL
         found: Array = wrong.reshape(-1, count).any(axis=1)
         return found
 
