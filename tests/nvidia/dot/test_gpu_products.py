@@ -47,13 +47,13 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], element: Any) -> A
     return rng.standard_normal(shape).astype(element)
 
 
-def check(case: Case) -> None:
+def check(case: Case, blocks: int = 1) -> None:
     m, n, k = case.shape
     rng = np.random.default_rng(1)
     a, b = numbers(rng, (m, k), case.factor), numbers(rng, (k, n), case.factor)
     c = numbers(rng, (m, n), case.sum)
     arguments = [a, b, c, np.zeros_like(c)]
-    sizes = {"M": m, "N": n, "K": k, "PRECISION": case.precision, "num_warps": case.warps}
+    sizes = {"M": m, "N": n, "K": k, "PRECISION": case.precision, "num_warps": case.warps, "num_ctas": blocks}
     made = compiled(product, arguments, capability=case.capability, **sizes)
     instructions = [found for found in INSTRUCTION.findall(made.asm["ptx"]) if "commit" not in found]
     assert set(instructions) == ({case.instruction} if case.instruction else set())
@@ -137,6 +137,20 @@ BY_FMA = [
 @pytest.mark.parametrize("case", [*ON_AMPERE, *ON_HOPPER, *ON_BLACKWELL, *BY_FMA], ids=str)
 def test_products(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks", [2, 4])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("f2", "f4", 90, (256, 64, 32), 4, f"{WGMMA}m64n64k16.f32.f16.f16", 2),
+        Case("f2", "f4", 100, (256, 64, 32), 4, f"{TCGEN05}f16", 2),
+    ],
+    ids=str,
+)
+def test_blocks_that_share_a_product(case: Case, blocks: int) -> None:
+    check(case._replace(count=case.count * (2 if blocks == 2 and case.capability == 90 else 1)), blocks)
 
 
 @tw.jit

@@ -31,9 +31,12 @@ from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.operands import operand_groups
+from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, MemDescType
 from tilewright.layouts.encodings import TensorMemory
 from tilewright.layouts.tensor_memory import allocated
+from tilewright.layouts.walk import shape_of_block
+from tilewright.support.diagnostics import NotSupported, located
 
 TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32
@@ -103,7 +106,11 @@ class _Product:
         type = tensor_type(self.d)
         layout = tensor_layout(type)
         assert isinstance(layout, TensorMemory), "a sum has the layout of sums"
-        self.shape = type.shape[-2:]
+        if layout.two_ctas:
+            raise located(
+                NotSupported("a product of two blocks together", "use one block for each"), span_of(op.location)
+            )
+        self.shape = shape_of_block(type.shape[-2:], layout.cga)
         self.rows, self.columns = layout.block_m, min(layout.block_n, self.shape[1])
         self.steps, self._depth = max(k // depth, 1), depth
         self._packing = packing
