@@ -4,6 +4,7 @@
     math.exp2   f32     ex2.approx.ftz.f32
     math.sqrt   f32     sqrt.approx.ftz.f32               tt.precise_sqrt: sqrt.rn.f32
     math.rsqrt  f32     rsqrt.approx.ftz.f32
+    math.erf    f32     two polynomials, and ex2.approx.ftz.f32
 
 Functions of f16, bf16 and fp8 are computed in f32 and rounded.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tilewright.backends.llvm import coefficients
 from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
 from tilewright.backends.llvm.lanes import Kind
@@ -26,6 +28,8 @@ from tilewright.ir.types import Type, f64
 Single: TypeAlias = Callable[[Lowerer, Sequence[str]], str]
 """A function of f32, as instructions."""
 LOG2_E = 1.4426950408889634
+ERF_END = 4.0
+"""From here on erf is 1."""
 
 
 def widened(lowerer: Lowerer, value: str, type: Type) -> str:
@@ -72,6 +76,17 @@ def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
     return _intrinsic("llvm.nvvm.ex2.approx.f")(lowerer, [scaled])
 
 
+def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
+    """Below 1 a polynomial, above it 1 less a power of 2, as the library has it."""
+    k = Kind(lowerer.w, "float", 1)
+    x = k(operands[0])
+    t = abs(x)
+    near = k.fma(t, k.polynomial(t * t, coefficients.ERF_FLOAT), t)
+    exponent = k.polynomial(k.minimum(ERF_END, t), coefficients.ERFC_EXPONENT_FLOAT)
+    far = 1.0 - k(_intrinsic("llvm.nvvm.ex2.approx.ftz.f")(lowerer, [exponent.name]))
+    return k.with_sign_of(k.select(t < 1.0, near, far), x).name
+
+
 def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     """A function by name: one of ours, or one of a library that is linked later."""
     symbol = str(op.attributes["symbol"])
@@ -83,12 +98,13 @@ def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
 
 
 SINGLES: dict[str, Single] = {
+    "erf": _erf,
     "exp": _exp,
     "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
     "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
     "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),
 }
-EXTERNS = {name: _function(name) for name in FUNCTIONS}
+EXTERNS = {name: _function(name, SINGLES.get(name)) for name in FUNCTIONS}
 _SIGNS_AND_SUMS = ("absf", "fma")
 RULES: dict[str, Rule] = {
     **{f"math.{name}": _function(name, SINGLES.get(name)) for name in FUNCTIONS if name not in _SIGNS_AND_SUMS},
