@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.ptxsim import DeviceMemory, SimulationError
 from tilewright.runtime.arrays import view_of
+from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
 from tilewright.runtime.drivers.simulated.regions import Regions
 
 
@@ -67,10 +69,47 @@ def test_an_access_outside_of_an_array_names_array_line_and_thread(gpu: Any) -> 
     assert error.source.line == shift.fn.__code__.co_firstlineno + 3
 
 
-@pytest.mark.parametrize("target", ["cuda", "cuda:sm90", "hip:90"])
+@tw.jit(debug=True)
+def checked(x_ptr, out_ptr):
+    x = tl.load(x_ptr + tl.program_id(0))
+    tl.device_assert(x > 0, "wants positive numbers")
+    tl.store(out_ptr + tl.program_id(0), x)
+
+
+@pytest.mark.slow
+def test_assertions_raise_what_they_raise_on_the_cpu(gpu: Any) -> None:
+    x = np.array([1, 2, 0, 4], np.int32)
+    with pytest.raises(tw.DeviceAssertError, match="wants positive numbers") as caught:
+        checked[(4,)](x, np.zeros(4, np.int32), debug=True)
+    assert caught.value.program == (2, 0, 0)
+    assert caught.value.span is not None
+    assert caught.value.span.line == checked.fn.__code__.co_firstlineno + 3
+
+
+@tw.jit
+def prints(x_ptr):
+    tl.device_print("x", tl.load(x_ptr + tl.program_id(0)))
+
+
+@pytest.mark.slow
+def test_prints_go_to_the_output_of_this_process(gpu: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    prints[(2,)](np.array([7, -8], np.int32))
+    text = capsys.readouterr().out
+    assert "pid (0, 0, 0)" in text
+    assert "7\n" in text
+    assert "-8\n" in text
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda:sm90", "hip:90", "cuda:35"])
 def test_other_targets_are_refused(target: str) -> None:
-    with pytest.raises(ValueError, match="a simulated target is"), tw.simulate(target):
+    with pytest.raises(ValueError, match=r"a simulated target is|no code generation for cuda:35"), tw.simulate(target):
         pass
+
+
+def test_a_kernel_that_wants_too_much_is_not_launched() -> None:
+    facts = SimpleNamespace(shared=240_000, num_warps=4)
+    with pytest.raises(tw.OutOfResources):
+        simulated_gpu(90).load(SimpleNamespace(metadata=facts))
 
 
 def test_pieces_keep_distances_and_alignment() -> None:

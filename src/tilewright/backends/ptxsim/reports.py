@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.spaces import generic_bytes
+from tilewright.backends.ptxsim.spaces import generic_bytes, place_of
 from tilewright.backends.ptxsim.value_types import Mask
 
 BuiltIn: TypeAlias = Callable[[list[int], list[int]], Run]
@@ -74,22 +74,30 @@ def _one(machine: Machine, how: str, kind: str, raw: bytes, lane: int) -> str:
 
 def c_string(machine: Machine, address: int, lane: int) -> str:
     """The text at a generic address, up to its zero byte."""
-    found = bytearray()
-    while (byte := generic_bytes(machine, address + len(found), 1, lane)) != b"\0":
-        found += byte
-    return found.decode(errors="replace")
+    texts = machine.family(_Texts).known
+    if address not in texts or place_of(address)[0] != "global":
+        found = bytearray()
+        while (byte := generic_bytes(machine, address + len(found), 1, lane)) != b"\0":
+            found += byte
+        texts[address] = found.decode(errors="replace")
+    return texts[address]
+
+
+class _Texts:
+    """The constants that prints have read, by their addresses."""
+
+    def __init__(self, _: Machine) -> None:
+        self.known: dict[int, str] = {}
 
 
 def assertion_failed(results: list[int], arguments: list[int]) -> Run:
     """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t size)."""
-    message, file, line, function, *_ = arguments
+    place = arguments[0]  # where it stands, `.loc` says better
 
     def run(machine: Machine, active: Mask) -> None:
         lane = int(machine.active_lanes(active)[0])
         frame = machine.frame[1].reshape(machine.lanes, -1)[lane]
-        texts = [c_string(machine, int(frame[o : o + 8].view("u8")[0]), lane) for o in (message, file, function)]
-        number = int(frame[line : line + 4].view("u4")[0])
-        machine.fail("assertion", f"{texts[1]}:{number}: {texts[2]}: assertion `{texts[0]}` failed", lane)
+        machine.fail("assertion", c_string(machine, int(frame[place : place + 8].view("u8")[0]), lane), lane)
 
     return run
 

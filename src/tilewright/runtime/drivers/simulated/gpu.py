@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.base import GPUTarget
-from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
+from tilewright.backends.nvidia.targets import find
+from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, SourcePlace, load
 from tilewright.backends.ptxsim.formats import FORMATS, narrow
 from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
 from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
 from tilewright.runtime.devices import Device, Figures, using
 from tilewright.runtime.drivers.simulated.regions import Regions
+from tilewright.runtime.errors import OutOfResources
 from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.diagnostics import DeviceAssertError
+from tilewright.support.source import Span
 
 WARP = 32
 MAX_THREADS = 1024
@@ -53,8 +56,11 @@ class SimulatedGpu(Device):
         """Decode a kernel's PTX.
 
         Raises:
+            OutOfResources: it needs more shared memory or threads than the GPU has.
             SimulationError: it has instructions that the simulator does not know.
         """
+        _check(kernel.metadata.shared, find(int(self.target.arch)).shared_limit, "shared memory")
+        _check(WARP * kernel.metadata.num_warps, MAX_THREADS, "threads")
         load(kernel.asm["ptx"]).kernel(kernel.name)
         return Figures(0, 0, 0, 0, MAX_THREADS)
 
@@ -66,7 +72,9 @@ class SimulatedGpu(Device):
         Raises:
             SimulationError: the kernel did something wrong; what it stored until then is copied back.
             DeviceAssertError: an assertion of the kernel does not hold.
+            OutOfResources: the kernel needs more than the GPU has.
         """
+        kernel.loaded_on(self)
         memory = DeviceMemory()
         named = zip(kernel.names, values, strict=True)
         regions = Regions(memory, [(name, value) for name, value in named if isinstance(value, ArrayView)])
@@ -89,9 +97,18 @@ class SimulatedGpu(Device):
             if error.kind != "assertion":
                 raise
             x, y, z = error.cta or (0, 0, 0)
-            raise DeviceAssertError(error.text, (x // clusters, y, z)) from error
+            raise DeviceAssertError(error.text, (x // clusters, y, z), (), _span(error.source)) from error
         finally:
             regions.copy_back()
+
+
+def _span(place: SourcePlace | None) -> Span | None:
+    return None if place is None else Span(place.file, place.line, place.column, called_from=_span(place.caller))
+
+
+def _check(required: int, limit: int, name: str) -> None:
+    if required > limit:
+        raise OutOfResources(required, limit, name)
 
 
 def _write(text: str) -> None:
@@ -161,6 +178,6 @@ def simulate(target: str | int = "cuda:90", *, checks: bool = True) -> Iterator[
     kind, _, number = str(target).rpartition(":")
     if kind not in ("", "cuda") or not number.isdecimal():
         raise ValueError(f"a simulated target is `cuda:` and a compute capability, such as 'cuda:90'; got {target!r}")
-    device = simulated_gpu(int(number), checks=checks)
+    device = simulated_gpu(find(int(number)).capability, checks=checks)
     with using(device):
         yield device
