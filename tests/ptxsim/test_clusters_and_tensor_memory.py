@@ -1,0 +1,122 @@
+"""Shared memory of other CTAs, the barrier of a cluster, and tensor memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_programs import kernel_text
+from ptx_programs import run as run_kernel
+
+from tilewright.backends.ptxsim import SimulationError
+from tilewright.backends.ptxsim.tensor_memory import places
+
+PEER = """
+mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; shl.b32 %r3, %r0, 2;
+mad.lo.s32 %r4, %r1, 100, %r0; st.shared.b32 [%r3], %r4;
+MEET
+mapa.shared::cluster.u32 %r5, %r3, %r2; ld.shared::cluster.b32 %r6, [%r5]; getctarank.shared::cluster.u32 %r7, %r5;
+mad.lo.s32 %r7, %r7, 1000, %r6;
+MEET
+mad.lo.s32 %r8, %r1, 32, %r0; mul.wide.u32 %d10, %r8, 4; add.s64 %d10, %d10, %d0; st.global.b32 [%d10], %r7;
+"""
+MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+
+
+def peers(meet: str = MEET, *, body: str = PEER) -> np.ndarray:
+    text = kernel_text(body.replace("MEET", meet), 1)
+    return run_kernel(text, np.zeros(64, np.int32), shared=256, grid=2, cluster=(2, 1, 1))[0]
+
+
+def test_memory_of_the_other_cta() -> None:
+    assert peers().tolist() == [*range(1100, 1132), *range(32)]
+
+
+def test_without_the_barrier() -> None:
+    with pytest.raises(SimulationError, match="no barrier between"):
+        peers("")
+    with pytest.raises(SimulationError, match="has not arrived"):
+        peers("barrier.cluster.wait.aligned;")
+    with pytest.raises(SimulationError, match="arrives twice"):
+        peers("barrier.cluster.arrive.aligned;" * 2)
+
+
+def test_ranks_outside_of_the_cluster() -> None:
+    with pytest.raises(SimulationError, match="none of rank"):
+        peers(body=PEER.replace("xor.b32 %r2, %r1, 1", "add.s32 %r2, %r1, 2"))
+
+
+ALLOCATE = (
+    "mov.b32 %r40, 0; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r40], 64; ld.shared.b32 %r41, [%r40];"
+)
+FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r41, 64;"
+SHAPES = (("32x32b", 4, 4), ("16x64b", 4, 4), ("16x128b", 2, 4), ("16x256b", 1, 4))
+
+
+def stored(body: str, registers: int = 4) -> np.ndarray:
+    """%r10, … behind `body`, by lane; before it they hold 100 * lane + number."""
+    start = "".join(f"mad.lo.s32 %r{10 + number}, %r0, 100, {number};" for number in range(registers))
+    out = "".join(f"st.global.b32 [%d10+{4 * number}], %r{10 + number};" for number in range(registers))
+    place = f"mul.wide.u32 %d10, %r0, {4 * registers}; add.s64 %d10, %d10, %d0;"
+    text = kernel_text(start + body + place + out, 1).replace("sm_90a", "sm_100a")
+    return run_kernel(text, np.zeros((32, registers), np.int32), shared=256)[0]
+
+
+VALUES = "{%r10, %r11, %r12, %r13}"
+WAIT_STORE, WAIT_LOAD = "tcgen05.wait::st.sync.aligned;", "tcgen05.wait::ld.sync.aligned;"
+
+
+@pytest.mark.parametrize(("shape", "repeats", "registers"), SHAPES)
+def test_shapes_of_accesses(shape: str, repeats: int, registers: int) -> None:
+    """What goes in with one shape comes out row by row; the same with the shape again."""
+    store = f"tcgen05.st.sync.aligned.{shape}.x{repeats}.b32 [%r41], {VALUES}; {WAIT_STORE}"
+    rows = f"tcgen05.ld.sync.aligned.32x32b.x4.b32 {VALUES}, [%r41]; {WAIT_LOAD}"
+    found = stored(ALLOCATE + store + rows + FREE)
+    row, column = places(shape, repeats, 0)
+    inside = column < 4
+    expected = 100 * np.arange(32)[:, None] + np.arange(registers)
+    assert (found[row[inside], column[inside]] == expected[inside]).all()
+    back = f"tcgen05.ld.sync.aligned.{shape}.x{repeats}.b32 {VALUES}, [%r41]; {WAIT_LOAD}"
+    assert (stored(ALLOCATE + store + back + FREE) == expected).all()
+
+
+def test_places_of_shapes() -> None:
+    row, column = places("16x256b", 2, 0)
+    assert (row[9].tolist(), column[9].tolist()) == ([2, 2, 10, 10, 2, 2, 10, 10], [2, 3, 2, 3, 10, 11, 10, 11])
+    row, column = places("16x32bx2", 2, 16)
+    assert (row[17].tolist(), column[17].tolist()) == ([1, 1], [16, 17])
+    row, column = places("16x64b", 1, 0)
+    assert [(int(row[lane, 0]), int(column[lane, 0])) for lane in range(5)] == [(0, 0), (8, 0), (0, 1), (8, 1), (1, 0)]
+
+
+def test_packed_halves() -> None:
+    store = f"tcgen05.st.sync.aligned.32x32b.x4.unpack::16b.b32 [%r41], {VALUES}; {WAIT_STORE}"
+    load = f"tcgen05.ld.sync.aligned.32x32b.x4.pack::16b.b32 {VALUES}, [%r41]; {WAIT_LOAD}"
+    assert (stored(ALLOCATE + store + load + FREE) == 100 * np.arange(32)[:, None] + np.arange(4)).all()
+
+
+STORE = f"tcgen05.st.sync.aligned.32x32b.x4.b32 [%r41], {VALUES};"
+LOAD = f"tcgen05.ld.sync.aligned.32x32b.x4.b32 {VALUES}, [%r41];"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (STORE + LOAD + WAIT_LOAD, "in flight will write"),
+        (STORE + WAIT_STORE + LOAD + STORE, "still reads"),
+        (STORE + WAIT_STORE + LOAD, "still uses"),
+        ("add.s32 %r42, %r41, 64; " + STORE.replace("[%r41]", "[%r42]"), "not allocated"),
+        ("add.s32 %r42, %r41, 2097152; " + STORE.replace("[%r41]", "[%r42]"), "this warp reaches 0 to 31"),
+        (ALLOCATE.replace(", 64", ", 48"), "not 48"),
+        (ALLOCATE.replace(", 64", ", 512"), "no 512 columns"),
+        ("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" + ALLOCATE, "relinquished"),
+        (FREE.replace(", 64", ", 32"), "no allocation"),
+    ],
+)
+def test_mistakes(body: str, said: str) -> None:
+    with pytest.raises(SimulationError, match=said):
+        stored(ALLOCATE + body + FREE)
+
+
+def test_memory_that_nobody_frees() -> None:
+    with pytest.raises(SimulationError, match="has not freed"):
+        stored(ALLOCATE)
