@@ -27,7 +27,7 @@ ONE_WARP = "#ttg.blocked<{{sizePerThread = [{0}], threadsPerWarp = [32], warpsPe
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i8": np.int8, "i64": np.int64, "f64": np.float64}
 
 
-def conversion(before: str, after: str, shape: tuple[int, ...], element: str, warps: int) -> str:
+def conversion(before: str, after: str, shape: tuple[int, ...], element: str, warps: int, blocks: int = 1) -> str:
     old, new = tensor(shape, element, before), tensor(shape, element, after)
     lines = [
         *pointers("%p0", before, shape, element, "from"),
@@ -36,15 +36,23 @@ def conversion(before: str, after: str, shape: tuple[int, ...], element: str, wa
         f"%y = ttg.convert_layout %x : {old} -> {new}",
         f"tt.store %to, %y : {tensor(shape, f'!tt.ptr<{element}>', after)}",
     ]
-    return program(lines, elements=[element, element], warps=warps)
+    return program(lines, elements=[element, element], warps=warps, blocks=blocks)
 
 
-def check(before: str, after: str, shape: tuple[int, ...], element: str, *, capability: int, warps: int = 4) -> None:
+def check(
+    before: str,
+    after: str,
+    shape: tuple[int, ...],
+    element: str,
+    *,
+    capability: int,
+    warps: int = 4,
+    blocks: int = 1,
+) -> None:
     size = int(np.prod(shape))
     x = np.random.default_rng(size).integers(0, 127, size).astype(TYPES[element]).reshape(shape)
-    _, y = run(
-        conversion(before, after, shape, element, warps), [x, np.zeros_like(x)], capability=capability, warps=warps
-    )
+    text = conversion(before, after, shape, element, warps, blocks)
+    _, y = run(text, [x, np.zeros_like(x)], capability=capability, warps=warps, blocks=blocks)
     assert (x == y).all(), f"{before} to {after} of {shape} {element}, sm_{capability}"
 
 
@@ -58,8 +66,8 @@ def test_by_shuffles(element: str) -> None:
     check(ONE_WARP.format(1), ONE_WARP.format(2), (64,), element, capability=80, warps=1)
 
 
-def random_pair(random: Random) -> tuple[Encoding, Encoding, tuple[int, ...]]:
-    """Two layouts of one tile over as many warps, not too large."""
+def random_pair(random: Random, *, blocks: bool = False) -> tuple[Encoding, Encoding, tuple[int, ...]]:
+    """Two layouts of one tile over as many warps and blocks, not too large; with `blocks` over several of these."""
     while True:
         rank = random.choice([1, 2, 2, 3])
         shape = random_layouts.shape(random, rank, 1, 64)
@@ -69,8 +77,8 @@ def random_pair(random: Random) -> tuple[Encoding, Encoding, tuple[int, ...]]:
             movement(*pair, shape)
         except (LayoutError, AssertionError):
             continue
-        fits = all(tile.in_size("block") == 1 and tile.in_size("register") <= 64 for tile in tiles)
-        if fits and tiles[0].in_size("warp") == tiles[1].in_size("warp"):
+        fits = all((tile.in_size("block") > 1) == blocks and tile.in_size("register") <= 64 for tile in tiles)
+        if fits and all(tiles[0].in_size(name) == tiles[1].in_size(name) for name in ("warp", "block")):
             return pair[0], pair[1], shape
 
 
@@ -83,22 +91,25 @@ def _random_layout(random: Random, rank: int, shape: tuple[int, ...]) -> Encodin
     return random.choice(makers)(random, rank, shape)
 
 
-def random_conversions(seed: int, count: int) -> None:
+def random_conversions(seed: int, count: int, *, blocks: bool = False) -> None:
     random = Random(seed)
     for _ in range(count):
-        before, after, shape = random_pair(random)
-        warps = to_linear_layout(before, shape).in_size("warp")
-        element, capability = random.choice(list(TYPES)), random.choice([75, 80, 90, 100])
-        check(before.text, after.text, shape, element, capability=capability, warps=warps)
+        before, after, shape = random_pair(random, blocks=blocks)
+        tile = to_linear_layout(before, shape)
+        element, capability = random.choice(list(TYPES)), 90 if blocks else random.choice([75, 80, 90, 100])
+        sizes = {"warps": tile.in_size("warp"), "blocks": tile.in_size("block")}
+        check(before.text, after.text, shape, element, capability=capability, **sizes)
 
 
-def test_random_conversions() -> None:
-    random_conversions(1, 5)
+@pytest.mark.parametrize("blocks", [False, True])
+def test_random_conversions(blocks: bool) -> None:
+    random_conversions(1, 4, blocks=blocks)
 
 
 @pytest.mark.slow
-def test_many_random_conversions() -> None:
-    random_conversions(2, 100)
+@pytest.mark.parametrize("blocks", [False, True])
+def test_many_random_conversions(blocks: bool) -> None:
+    random_conversions(2, 100, blocks=blocks)
 
 
 def test_a_result_of_a_product_becomes_rows_by_matrix_stores() -> None:

@@ -72,12 +72,14 @@ def pointers(argument: str, layout: str, shape: Shape, element: str, name: str) 
     ]
 
 
-def program(lines: Sequence[str], *, elements: Sequence[str], warps: int = 4, numbers: Sequence[str] = ()) -> str:
+def program(
+    lines: Sequence[str], *, elements: Sequence[str], warps: int = 4, numbers: Sequence[str] = (), blocks: int = 1
+) -> str:
     """A kernel `@move` whose arguments are pointers `%p0`, `%p1`, … to these elements, and i32 `numbers`."""
     given = [f"%p{place}: !tt.ptr<{element}> {{tt.divisibility = 16 : i32}}" for place, element in enumerate(elements)]
     given += [f"{name}: i32" for name in numbers]
     body = "\n".join(lines)
-    facts = f'"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, "ttg.threads-per-warp" = 32 : i32'
+    facts = f'"ttg.num-ctas" = {blocks} : i32, "ttg.num-warps" = {warps} : i32, "ttg.threads-per-warp" = 32 : i32'
     return f"""
     module attributes {{{facts}}} {{
       tt.func public @move({", ".join(given)}) {{
@@ -87,10 +89,13 @@ def program(lines: Sequence[str], *, elements: Sequence[str], warps: int = 4, nu
     }}"""
 
 
-def ptx_of(text: str, *, capability: int, warps: int = 4) -> tuple[str, int]:
+def ptx_of(text: str, *, capability: int, warps: int = 4, blocks: int = 1) -> tuple[str, int]:
     """PTX, and the bytes of shared memory."""
     facts: dict[str, Any] = {}
-    options, device = parse_options({"num_warps": warps, "debug_info": ""}, capability), find(capability)
+    options, device = (
+        parse_options({"num_warps": warps, "num_ctas": blocks, "debug_info": ""}, capability),
+        find(capability),
+    )
     module = parse_module(text)
     module.attributes["ttg.target"] = f"cuda:{capability}"
     llir = make_llir(module, facts, options, device)
@@ -98,11 +103,14 @@ def ptx_of(text: str, *, capability: int, warps: int = 4) -> tuple[str, int]:
 
 
 def run(
-    text: str, arrays: Sequence[np.ndarray[Any, Any]], *numbers: int, capability: int, warps: int = 4
+    text: str, arrays: Sequence[np.ndarray[Any, Any]], *numbers: int, capability: int, warps: int = 4, blocks: int = 1
 ) -> list[np.ndarray[Any, Any]]:
     """What the arrays hold when the program has run."""
-    ptx, shared = ptx_of(text, capability=capability, warps=warps)
+    ptx, shared = ptx_of(text, capability=capability, warps=warps, blocks=blocks)
     memory = DeviceMemory()
     places = [memory.copy_in(array) for array in arrays]
-    Launch(load(ptx), threads=32 * warps, shared=shared).run(memory, [*places, *numbers, 0, 0])
+    extents = (blocks, 1, 1)
+    Launch(load(ptx), grid=extents, cluster=extents, threads=32 * warps, shared=shared).run(
+        memory, [*places, *numbers, 0, 0]
+    )
     return [memory.copy_out(place, array.shape, array.dtype) for place, array in zip(places, arrays, strict=True)]
