@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from simulated import compiled
 
 import tilewright as tw
@@ -24,6 +25,7 @@ def copied(x, out, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
 
 
+@pytest.mark.slow
 def test_one_comparison_serves_a_run() -> None:
     x = np.zeros(512, np.int64)
     assert compiled(copied, [x, x, 64], B=512).asm["llir"].count("icmp slt") == 2  # of four registers of each thread

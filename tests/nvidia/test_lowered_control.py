@@ -28,7 +28,7 @@ def loops(x, out, steps, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out + i, total + odd, mask=i < n)
 
 
-@pytest.mark.parametrize("steps", [0, 7])
+@pytest.mark.parametrize("steps", [7, pytest.param(0, marks=pytest.mark.slow)])
 def test_loops(steps: int) -> None:
     n = 100
     x = np.random.default_rng(1).random((7, n), np.float32)
@@ -65,7 +65,7 @@ def calls(x, out, s, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out + i, 5.0)
 
 
-@pytest.mark.parametrize("s", [3, 4])
+@pytest.mark.parametrize("s", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_calls(s: int) -> None:
     x = np.random.default_rng(2).random(256, np.float32)
     _, found = run(calls, (1,), x, np.zeros(256, np.float32), s, B=256)
@@ -81,6 +81,7 @@ def dependent(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.extra.cuda.gdc_launch_dependents()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capability", "count"), [(80, 0), (90, 2)])
 def test_dependent_launches(capability: int, count: int) -> None:
     x = np.zeros(128, np.float32)
@@ -93,6 +94,7 @@ def squares(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out, tl.sum(value * value, 0))
 
 
+@pytest.mark.slow
 def test_lanes_agree_about_sums_of_products() -> None:
     """A product that a lane fuses into the sum of two lanes would be another number in each of them: a race."""
     x = np.random.default_rng(4).random(128, np.float32)

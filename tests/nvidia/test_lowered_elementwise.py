@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from element_ops import FP8, INTEGERS, WIDE, Array, Case, case, results_of, samples
 
+from tilewright.backends.llvm.nvptx import emit_ptx
+from tilewright.backends.nvidia.lower.lowerer import Target
+from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.dialects.arithmetic_meaning import MEANINGS
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.ir.parser import parse_module
 from tilewright.ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 
 CAPABILITIES = [pytest.param(c, marks=pytest.mark.slow) for c in (75, 80, 89, 90, 100, 120)]
@@ -65,7 +69,7 @@ def test_integers(capability: int) -> None:
     check(cases, capability)
 
 
-@pytest.mark.parametrize("capability", WITH_FAST)
+@pytest.mark.parametrize("capability", CAPABILITIES)
 def test_division(capability: int) -> None:
     """Divisors are not 0, and not -1 for the smallest integer: there the hardware may give anything."""
     names = ("divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi")
@@ -171,7 +175,7 @@ def test_conversions_of_floats(capability: int) -> None:
     check(cases, capability)
 
 
-@pytest.mark.parametrize("capability", WITH_FAST)
+@pytest.mark.parametrize("capability", CAPABILITIES)
 def test_conversions_to_eight_bits(capability: int) -> None:
     """Devices that can convert give the largest number where others give infinity or NaN."""
     sources = (f16, bf16, f32)
@@ -208,7 +212,7 @@ def test_rounding_towards_zero(capability: int) -> None:
         assert (np.abs(nearest - values)[finite] <= np.abs(wide - values)[finite]).all(), each
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("capability", WITH_FAST)
 def test_bits(capability: int) -> None:
     pairs = ((f32, i32), (i32, f32), (f16, i16), (i16, bf16), (i64, f64), (FP8[0], i8))
     cases = [case("tt.bitcast", [source], target) for source, target in pairs]
@@ -233,3 +237,13 @@ def test_clamp(capability: int) -> None:
         x, low, high = (inputs[each.operands[0], place].astype(np.float64) for place in range(3))
         start = np.maximum(x, low) if dict(each.keywords)["propagateNan"] == "all" else np.fmax(x, low)
         assert same(found, np.minimum(start, high).astype(found.dtype)).all(), each
+
+
+@pytest.mark.slow
+def test_equal_divisions_are_done_once() -> None:
+    """Instructions that LLVM does not know still are computations to it."""
+    ops = "%q = arith.divsi %n, %m : i32 %r = arith.divsi %n, %m : i32 %s = arith.addi %q, %r : i32"
+    body = f"{ops} tt.store %p, %s : !tt.ptr<i32> tt.return"
+    text = f"module {{ tt.func public @f(%p: !tt.ptr<i32>, %n: i32, %m: i32) {{ {body} }} }}"
+    lowered = lower_module(parse_module(text), LowerOptions(Target(80, 84)))
+    assert emit_ptx(lowered.text, "sm_80", "+ptx84").count("div.s32") == 1

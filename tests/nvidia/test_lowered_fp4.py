@@ -15,7 +15,7 @@ PACKED, UNPACKED = (
 
 
 @pytest.mark.parametrize("capability", [80, pytest.param(90, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("element", ["f16", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_every_code(element: str, capability: int) -> None:
     before, after = tensor((32, 16), "i8", PACKED), tensor((32, 32), element, UNPACKED)
     lines = [

@@ -27,7 +27,7 @@ def copied(x, out, n, B: tl.constexpr, OTHER: tl.constexpr):  # type: ignore[no-
     tl.store(out + i, tl.load(x + i, mask=i < n, other=OTHER))
 
 
-@pytest.mark.parametrize("n", [256, 250])
+@pytest.mark.parametrize("n", slow_but_first([256, 250]))
 @pytest.mark.parametrize("dtype", slow_but_first(TYPES), ids=lambda dtype: np.dtype(dtype).name)
 def test_masked_copies(dtype: Any, n: int) -> None:
     """256 elements are known to be a multiple of 16, so that vectors are masked as a whole; 250 are not."""
@@ -48,6 +48,7 @@ def hinted(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out + B + i, a, cache_modifier=".wt")
 
 
+@pytest.mark.slow
 def test_hints_for_caches() -> None:
     x = RNG.random(512, np.float32)
     ptx = compiled(hinted, [x, x], B=512).asm["ptx"]
@@ -82,7 +83,8 @@ def summed(x, out, old, B: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(old + i, before + tl.zeros((B,), tl.float32))
 
 
-@pytest.mark.parametrize("capability", slow_but_first([80, 90]))
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [80, 90])
 def test_sums_in_memory(capability: int) -> None:
     x = np.arange(300, dtype=np.int32)
     _, found, _ = run(counted, (3,), x, np.zeros(64, np.int32), x, 300, capability=capability, B=128)
@@ -175,6 +177,7 @@ def test_adding_nothing_is_a_load() -> None:
     assert launch(made, (1,), [flag, out])[1] == 1
 
 
+@pytest.mark.slow
 def test_widths_of_atomic_sums() -> None:
     x = np.zeros(1024, np.float16)
     assert "add.noftz.f16x2" in compiled(combined, [x, x, x], OP="add", B=1024).asm["ptx"]

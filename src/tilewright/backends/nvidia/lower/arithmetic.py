@@ -120,7 +120,7 @@ def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], name: str, *, 
         divisor = w.emit(f"select i1 {w.emit(f'icmp eq i64 {operands[1]}, 0')}, i64 1, i64 {operands[1]}")
         return w.emit(f"{sign}{name} i64 {operands[0]}, {divisor}")
     given = [("i32", w.convert(f"{'s' if signed else 'z'}ext", value, element, "i32")) for value in operands]
-    found = lowerer.assembly("i32", f"{name}.{sign}32 $0, $1, $2;", "=r,r,r", given, effects=False)
+    found = lowerer.computed("i32", f"{name}.{sign}32 $0, $1, $2;", "=r,r,r", given)
     return w.convert("trunc", found, "i32", element)
 
 

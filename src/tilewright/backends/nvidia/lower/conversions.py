@@ -54,7 +54,7 @@ def _toward_zero(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     if source != "float" or lowerer.target.capability < BF16_SINCE:
         return shared_rule(lowerer, op, operands)
     kind, _ = _PTX_FLOATS[target]
-    bits = lowerer.assembly("i16", f"cvt.rz.{kind}.f32 $0, $1;", "=h,f", [("float", operands[0])], effects=False)
+    bits = lowerer.computed("i16", f"cvt.rz.{kind}.f32 $0, $1;", "=h,f", [("float", operands[0])])
     return lowerer.w.emit(f"bitcast i16 {bits} to {target}")
 
 
@@ -153,7 +153,7 @@ def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: 
     given = w.convert("bitcast", value, source, passed)
     wide, letter = f"i{max(bits, 16)}", {32: "r", 64: "l"}.get(bits, "h")
     text = f"cvt.rzi.{'s' if signed else 'u'}{bits}.{form} $0, $1;"
-    found = lowerer.assembly(wide, text, f"={letter},{register}", [(passed, given)], effects=False)
+    found = lowerer.computed(wide, text, f"={letter},{register}", [(passed, given)])
     return w.convert("trunc", found, wide, target)
 
 

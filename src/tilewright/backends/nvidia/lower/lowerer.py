@@ -292,14 +292,16 @@ class Lowerer:
 
         Returns the name of the result; "" for void.
         """
-        kind = "sideeffect " if effects else ""
-        escaped = text.replace("\\", "\\5C").replace("\n", "\\0A").replace("\t", "\\09").replace('"', "\\22")
-        values = ", ".join(f"{type} {value}" for type, value in operands)
-        call = f'call {result} asm {kind}"{escaped}", "{constraints}"({values})'
+        call = _assembly(result, text, constraints, operands, effects=effects)
         if result == "void":
             self.w.do(call)
             return ""
         return self.w.emit(call)
+
+    def computed(self, result: str, text: str, constraints: str, operands: Sequence[Typed]) -> str:
+        """The same for instructions that read nothing but their operands: LLVM may move them, and do them once."""
+        call = _assembly(result, text, constraints, operands, effects=False)
+        return self.w.emit(f"{call} nounwind willreturn memory(none)")
 
     def extract(self, type: str, value: str, count: int) -> list[str]:
         """The fields of a struct of `count` fields; a struct of one is the field."""
@@ -339,6 +341,13 @@ class Lowerer:
     def is_kernel(self) -> bool:
         """Is it the function that the host starts?"""
         return self.function.attributes.get("sym_visibility", "public") == "public"
+
+
+def _assembly(result: str, text: str, constraints: str, operands: Sequence[Typed], *, effects: bool) -> str:
+    kind = "sideeffect " if effects else ""
+    escaped = text.replace("\\", "\\5C").replace("\n", "\\0A").replace("\t", "\\09").replace('"', "\\22")
+    values = ", ".join(f"{type} {value}" for type, value in operands)
+    return f'call {result} asm {kind}"{escaped}", "{constraints}"({values})'
 
 
 def llvm_element(type: Type) -> str:

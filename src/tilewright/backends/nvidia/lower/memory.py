@@ -170,7 +170,7 @@ def _hints(lowerer: Lowerer, op: Op, caches: Sequence[str]) -> tuple[str, list[T
     if evict not in EVICTIONS:
         return "", []
     text = f"createpolicy.fractional.L2::{evict}.b64 $0, 1.0;"
-    policy = lowerer.once(evict, lambda: lowerer.assembly("i64", text, "=l", [], effects=False))
+    policy = lowerer.once(evict, lambda: lowerer.computed("i64", text, "=l", []))
     return f".L1::{evict}.L2::cache_hint", [("i64", policy)]
 
 
