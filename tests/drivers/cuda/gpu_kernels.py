@@ -25,6 +25,13 @@ def wide(a, b, c, n: tl.int32, m: tl.int32, k: tl.int32, scale, bias):
 
 
 @tw.jit
+def through_descriptor(x_ptr, n, ROWS: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [n, 32], [32, 1], [ROWS, 32])
+    row = tl.program_id(0) * ROWS
+    x.store([row, 0], x.load([row, 0]) * 2)
+
+
+@tw.jit
 def nothing(n):
     tl.device_print("n", n)
 

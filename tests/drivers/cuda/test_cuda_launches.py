@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from fake_driver import KERNEL, FakeDriver
-from gpu_kernels import add, fill, product, wide
+from gpu_kernels import add, fill, product, through_descriptor, wide
 
 import tilewright as tw
 from tilewright import cuda
@@ -18,10 +19,11 @@ from tilewright.backends.nvidia import backend
 from tilewright.backends.registry import make_backend
 from tilewright.runtime import devices
 from tilewright.runtime.allocation import allocator
-from tilewright.runtime.drivers.cuda import structs
+from tilewright.runtime.drivers.cuda import launching, structs
 from tilewright.runtime.drivers.cuda.launching import Shape, _scratch
 from tilewright.support import knobs
 
+launch_from_python = launching.launch
 POINTERS = 8, 8, 8, 4, 8, 8
 """Bytes of the parameters of `add`: its own, and two pointers to scratch memory."""
 
@@ -291,6 +293,40 @@ def test_scratch_memory_comes_from_the_allocator(fake: FakeDriver) -> None:
     own = [_scratch(cuda.device(), Scratch(), programs, stream)[0] for programs, stream in ((6, 0), (5, 0), (6, 8))]
     assert own[0] is own[1] is not own[2]  # nobody said where from; each stream has its own
     assert all(block is not None and block.data_ptr() % 64 == 0 for block in own)
+
+
+def test_known_launches_use_scratch_memory_again(fake: FakeDriver) -> None:
+    fake.expect(8, 4, 8, 8)
+    x, streams = cuda.zeros((512, 32)), (cuda.stream(), cuda.stream())
+    by_python = 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal by_python
+        by_python += 1
+        launch_from_python(*arguments)
+
+    def launch(programs: int, **options: Any) -> tuple[int, int]:
+        """How many launches were Python's, and where the scratch memory was."""
+        before = by_python
+        kernel = through_descriptor[(programs,)](x, 512, ROWS=16, **options)
+        assert kernel.metadata.global_scratch_size > 0
+        return by_python - before, int.from_bytes(fake.launches()[-1].parameters[2], "little")
+
+    with patch.object(launching, "launch", counted):
+        first, again, fewer, more = launch(40), launch(40), launch(2), launch(800)
+        assert [calls for calls, _ in (first, again, fewer, more)] == [1, 0, 0, 1]
+        assert first[1] == again[1] == fewer[1] != more[1] != 0
+        assert launch(40) == (0, more[1])
+        with streams[0]:
+            there = launch(40)
+            assert there[0] == 1
+            assert there[1] != more[1]
+            assert launch(40) == (0, there[1])
+        assert launch(80) == (1, more[1])
+        given = [launch(80, stream=stream) for stream in streams for _ in range(2)]
+        assert [calls for calls, _ in given] == [1, 0, 1, 0]
+        assert given[0][1] == given[1][1] != given[2][1] == given[3][1]
+        assert [launch(4, launch_pdl=True)[0] for _ in range(2)] == [1, 1]  # perhaps at the same time
 
 
 def test_the_program_may_say_which_device(fake: FakeDriver) -> None:

@@ -14,7 +14,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_void_p
 from itertools import accumulate, islice
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
 
 from tilewright.runtime.allocation import Buffer, NullAllocator, allocator
 from tilewright.runtime.arrays import CUDA_MEMORY, ArrayView
@@ -22,7 +23,7 @@ from tilewright.runtime.devices import Figures
 from tilewright.runtime.drivers.cpu.launcher import MapSlot, Specialization, own_stream_function, packed
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cuda import streams, structs
-from tilewright.runtime.drivers.cuda.gpu import Gpu
+from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.runtime.drivers.cuda.tensor_maps import ELEMENTS, encode
 from tilewright.runtime.tensor_maps import HostMap, map_fields
 from tilewright.support.named_tuple import NamedTuple
@@ -119,6 +120,8 @@ def launch(
     handle = streams.current(gpu.ordinal) if stream is None else stream
     scratch = _scratch(gpu, kernel.metadata, grid[0] * grid[1] * grid[2], handle)
     addresses = [0 if buffer is None else buffer.data_ptr() for buffer in scratch]
+    if scratch[0] is not None:
+        _Record.of(kernel, gpu, stream).use(scratch[0], handle, _programs(scratch[0], kernel.metadata, grid))
     config = shape.config(grid, handle)
     with gpu.current() as driver:
         slots = [*_slots(gpu, kernel, values), *(struct.pack("<Q", address) for address in addresses)]
@@ -169,11 +172,79 @@ def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer
         whole = size * programs * metadata.num_ctas
         if not whole:
             found.append(None)
-        elif isinstance(give, NullAllocator):
-            found.append(gpu.scratch(purpose, whole, stream))
+        elif isinstance(give, NullAllocator):  # a kernel that begins before the one ahead has ended needs its own
+            found.append(Block(gpu, whole) if _may_overlap(metadata) else gpu.scratch(purpose, whole, stream))
         else:
             found.append(give(whole, align, stream))
     return found
+
+
+def _programs(buffer: Buffer, metadata: Any, grid: tuple[int, int, int]) -> int:
+    """How many programs scratch memory suffices for."""
+    if isinstance(buffer, Block):
+        return buffer.size // int(metadata.global_scratch_size * metadata.num_ctas)
+    return grid[0] * grid[1] * grid[2]
+
+
+def _may_overlap(metadata: Any) -> bool:
+    """May a launch begin before the one ahead of it in the stream has ended?"""
+    return bool(metadata._asdict().get("launch_pdl"))
+
+
+class _Record:
+    """The DEVICE of a kernel for launches on one stream, or on the current one.
+
+    Attributes:
+        memory: the DEVICE.
+        shape: what it says of the kernel, once it does.
+        buffer: the scratch memory that it refers to.
+    """
+
+    _known: ClassVar[WeakKeyDictionary[Any, dict[tuple[Gpu, int | None], _Record]]] = WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self.memory = ctypes.create_string_buffer(DEVICE.size)
+        self.shape: Shape | None = None
+        self.buffer: Buffer | None = None
+
+    @classmethod
+    def of(cls, kernel: Kernel, gpu: Gpu, stream: int | None) -> _Record:
+        """The one of a kernel."""
+        return cls._known.setdefault(kernel, {}).setdefault((gpu, stream), cls())
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.memory)
+
+    def fill(self, gpu: Gpu, kernel: Kernel, stream: int, get_stream: int) -> None:
+        """Say all that does not change from launch to launch."""
+        assert self.shape is not None, "the shape is known"
+        facts = {
+            "launch": gpu.driver.address("cuLaunchKernelEx"),
+            "get_context": gpu.driver.address("cuCtxGetCurrent"),
+            "set_context": gpu.driver.address("cuCtxSetCurrent"),
+            "get_stream": get_stream,
+            "stream": stream,
+            "ordinal": gpu.ordinal,
+            "context": gpu.context,
+            "function": kernel.loaded_on(gpu).function,
+            "encode": gpu.driver.address("cuTensorMapEncodeTiled") if kernel.metadata.tensordesc_meta else 0,
+            "clusters": self.shape.clusters,
+            "threads": self.shape.threads,
+            "shared": self.shape.shared,
+            "attributes": ctypes.addressof(self.shape.attributes),
+            "attribute_count": self.shape.attribute_count,
+        }
+        for name, value in facts.items():
+            DEVICE.write(self.address, name, value)
+
+    def use(self, buffer: Buffer, stream: int, programs: int) -> None:
+        """Have native launches of up to so many programs on a stream use this scratch memory, as they are in order."""
+        DEVICE.write(self.address, "scratch_programs", 0)
+        DEVICE.write(self.address, "scratch", buffer.data_ptr())
+        DEVICE.write(self.address, "scratch_stream", stream)
+        DEVICE.write(self.address, "scratch_programs", programs)
+        self.buffer = buffer
 
 
 def _wait_for_owner(gpu: Gpu, view: ArrayView, stream: int) -> None:
@@ -200,36 +271,16 @@ def specialization(
     """
     metadata = kernel.metadata
     is_elsewhere = any(isinstance(value, ArrayView) and not value.memory.startswith(CUDA_MEMORY) for value in values)
-    needs_memory = metadata.global_scratch_size or metadata.profile_scratch_size
+    needs_memory = metadata.profile_scratch_size or (metadata.global_scratch_size and _may_overlap(metadata))
     get_stream = 0 if stream is not None else _stream_function()
     if is_elsewhere or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
         return None
-    shape = Shape.of(metadata)
-    record = DEVICE.pack(
-        launch=gpu.driver.address("cuLaunchKernelEx"),
-        get_context=gpu.driver.address("cuCtxGetCurrent"),
-        set_context=gpu.driver.address("cuCtxSetCurrent"),
-        get_stream=get_stream,
-        stream=stream or 0,
-        ordinal=gpu.ordinal,
-        context=gpu.context,
-        function=kernel.loaded_on(gpu).function,
-        encode=gpu.driver.address("cuTensorMapEncodeTiled") if metadata.tensordesc_meta else 0,
-        clusters=shape.clusters,
-        threads=shape.threads,
-        shared=shape.shared,
-        attributes=ctypes.addressof(shape.attributes),
-        attribute_count=shape.attribute_count,
-    )
-    memory = ctypes.create_string_buffer(record, DEVICE.size)
-    return Specialization(
-        0,
-        kernel,
-        kernel.slots(),
-        device=ctypes.addressof(memory),
-        maps=tuple(_map_slots(kernel, values)),
-        keeps=(memory, shape.attributes),
-    )
+    record = _Record.of(kernel, gpu, stream)
+    if record.shape is None:
+        record.shape = Shape.of(metadata)
+        record.fill(gpu, kernel, stream or 0, get_stream)
+    maps = tuple(_map_slots(kernel, values))
+    return Specialization(0, kernel, kernel.slots(), device=record.address, maps=maps, keeps=(record,))
 
 
 def _map_slots(kernel: Kernel, values: Sequence[Any]) -> Iterator[MapSlot]:

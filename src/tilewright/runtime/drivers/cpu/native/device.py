@@ -19,14 +19,14 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TABLE,
 )
 
-_SCRATCH_POINTERS = 2  # the last arguments of every kernel, null here
 _WORD = 8
 _MAP_BYTES, _MAP_ALIGNMENT, _MOST_AXES, _PROMOTE_128_BYTES = 128, 64, 5, 2
 
 
 def add_device(module: Module) -> None:
-    """Adds `own_stream` and `launch_on_device` to the module."""
+    """Adds `own_stream`, `suits` and `launch_on_device` to the module."""
     _own_stream(module)
+    _suits(module)
     _raised(module)
     _configured(module)
     _encode_map(module)
@@ -44,6 +44,22 @@ def _own_stream(module: Module) -> None:
     with f.when(stream.differs(0)), f.when(f.get(STREAM, stream, "device").to("i32").equals(f["ordinal"])):
         f.store(f.get(STREAM, stream, "handle"), f["place"])
     f.give(0)
+
+
+def _suits(module: Module) -> None:
+    """Can a specialisation be launched without Python? Not on a GPU where it needs other scratch memory."""
+    f = module.function("suits", "i1", {"record": "ptr", "total": "i64"})
+    device = f.get(RECORD, f["record"], "device")
+    with f.when(device.equals(0)):
+        f.give(1)
+    with f.when(f.get(DEVICE, device, "scratch").equals(0)):
+        f.give(1)
+    stream = f.variable("ptr", f.get(DEVICE, device, "stream"))
+    get_stream = f.get(DEVICE, device, "get_stream")
+    with f.when(get_stream.differs(0)):
+        f.call(get_stream, "i32", f.get(DEVICE, device, "ordinal").to("i32"), stream.slot)
+    is_stream = stream.value.equals(f.get(DEVICE, device, "scratch_stream"))
+    f.give(is_stream & (f["total"] <= f.get(DEVICE, device, "scratch_programs")))
 
 
 def _raised(module: Module) -> None:
@@ -155,7 +171,8 @@ def _launch_on_device(module: Module) -> None:
         config = f.stack(f"[{LAUNCH_CONFIG.size} x i8]")
         code = f.variable("i32", f.call("configured", "i32", device, launch, config))
         with f.when(code.value.equals(0)):
-            arguments = _arguments(f, launch, f.get(RECORD, record, "slot_count"))
+            scratch = f.get(DEVICE, device, "scratch")
+            arguments = _arguments(f, launch, f.get(RECORD, record, "slot_count"), scratch)
             maps = f.stack_words(f.get(RECORD, record, "map_count") * (_MAP_BYTES // _WORD) + _MAP_ALIGNMENT // _WORD)
             first = ((maps.to("i64") + (_MAP_ALIGNMENT - 1)) & -_MAP_ALIGNMENT).to("ptr")
             thread = f.call(system(f, "PyEval_SaveThread"), "ptr")
@@ -166,14 +183,15 @@ def _launch_on_device(module: Module) -> None:
     f.give(f.call("retain", "ptr", f.get(RECORD, record, "result")))
 
 
-def _arguments(f: Function, launch: Value, count: Value) -> Value:
-    """The addresses of all arguments: slots, then null for scratch memory."""
-    nothing = f.stack("i64")
-    f.store(f.constant("i64", 0), nothing)
-    places = f.stack_words(count + _SCRATCH_POINTERS)
+def _arguments(f: Function, launch: Value, count: Value, scratch: Value) -> Value:
+    """The addresses of all arguments: slots, scratch memory of the grid, and null for that of a profiler."""
+    pointers = (f.stack("i64"), f.stack("i64"))
+    f.store(scratch, pointers[0])
+    f.store(f.constant("i64", 0), pointers[1])
+    places = f.stack_words(count + len(pointers))
     slots = f.at(launch, LAUNCH_SLOTS)
     with f.counted(count) as index:
         f.store(f.at(slots, index * _WORD), places, index * _WORD)
-    for extra in range(_SCRATCH_POINTERS):
-        f.store(nothing, places, (count + extra) * _WORD)
+    for extra, pointer in enumerate(pointers):
+        f.store(pointer, places, (count + extra) * _WORD)
     return places

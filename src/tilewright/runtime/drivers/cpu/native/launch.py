@@ -282,7 +282,7 @@ def _call_bound(module: Module) -> None:
             with f.when(record.differs(0)):
                 launch = f.stack_words(f.get(RECORD, record, "slot_count") + LAUNCH_SLOTS // 8)
                 total = f.call("extents", "i64", grid, launch)
-                with f.when(total >= 0):
+                with f.when(total >= 0), f.when(f.call("suits", "i1", record, total)):
                     f.give(f.call("launch_known", "ptr", record, values, launch, total))
                 with f.when(f.call(system(f, "PyCallable_Check"), "i32", grid).differs(0)):
                     _launch_over_called_grid(f, kernel, record, layout, values, launch, positional)
@@ -297,7 +297,10 @@ def _launch_over_called_grid(
         f.give(0)
     result = f.variable("ptr", 0)
     total = f.call("extents", "i64", grid, launch)
-    with f.when(total >= 0) as understood:
+    is_understood = f.variable("i64", 0)
+    with f.when(total >= 0):
+        is_understood.set(f.call("suits", "i1", record, total).widened("i64"))
+    with f.when(is_understood.value.differs(0)) as understood:
         result.set(f.call("launch_known", "ptr", record, values, launch, total))
     with understood.otherwise():
         result.set(f.call("missed", "ptr", kernel, grid, f["objects"], positional, f["names"]))

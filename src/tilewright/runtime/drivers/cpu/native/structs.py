@@ -253,6 +253,9 @@ DEVICE = struct_of(
     shared="i64",
     attributes="ptr",
     attribute_count="i64",
+    scratch="ptr",  # memory that the kernel needs, null for none
+    scratch_stream="ptr",  # … for launches on this stream
+    scratch_programs="i64",  # … of at most so many programs
 )
 """How to launch one kernel on one GPU."""
 
