@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
+from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.spaces import frame_fault, space_of, split
@@ -233,10 +234,18 @@ def nothing(_: Instruction, code: Decoder) -> Run:
     return run
 
 
+def unknown(instruction: Instruction, code: Decoder) -> Run:
+    """Instructions that look like ones we know, and do something else."""
+    raise SimulationError("unsupported", "the simulator does not know this instruction")
+
+
 HANDLERS: Handlers = {
     "ld": decode_load,
     "ldu": decode_load,
     "st": decode_store,
+    "st.async": unknown,
+    "st.bulk": unknown,
+    "red.async": unknown,
     "prefetch": nothing,
     "prefetchu": nothing,
     "discard": nothing,

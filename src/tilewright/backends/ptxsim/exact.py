@@ -94,6 +94,18 @@ def fused(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
+def fused_with_missing(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """a*b + c of float64 rounded to nearest, and the sign of what is missing from the exact one."""
+    nearest = fused(a, b, c)
+    a, b, c = np.broadcast_arrays(a, b, c)
+    missing = np.zeros(len(nearest))
+    for place in np.flatnonzero(np.isfinite(nearest) & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+        exact = Fraction(float(a[place])) * Fraction(float(b[place])) + Fraction(float(c[place]))
+        difference = exact - Fraction(float(nearest[place]))
+        missing[place] = (difference > 0) - (difference < 0)
+    return nearest, missing
+
+
 def _fused_exactly(a: float, b: float, c: float) -> float:
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if not exact:

@@ -197,7 +197,7 @@ class _BodyParser:
         if not text or text.startswith((".pragma", ".callprototype")):
             return
         if text.startswith(".reg"):
-            self.declare_registers(text)
+            self.declare_registers(text, line)
         elif text.startswith(".branchtargets"):
             names = split_operands(text.removeprefix(".branchtargets"))
             self.function.tables[self.label] = tuple(self.resolve(name) for name in names if name)
@@ -206,9 +206,11 @@ class _BodyParser:
         else:
             self.instruction(text, line)
 
-    def declare_registers(self, text: str) -> None:
+    def declare_registers(self, text: str, line: int) -> None:
         found = _REGISTERS.match(text)
         assert found, f"a declaration of registers has a type: {text}"
+        if found[1] not in TYPES:
+            raise SimulationError("unsupported", f"registers of .{found[1]} are not simulated", line=line)
         bits = TYPES[found[1]].bits
         for item in found[2].split(","):
             several = _RANGE.match(item.strip())
