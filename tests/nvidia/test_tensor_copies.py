@@ -17,6 +17,7 @@ from tilewright.backends.nvidia.targets import find
 from tilewright.backends.ptxsim import DeviceMemory, Launch, load
 from tilewright.backends.ptxsim.tensor_maps import TensorMap
 from tilewright.ir.parser import parse_module
+from tilewright.support.diagnostics import Unsupported
 
 Array = np.ndarray[Any, Any]
 slow = pytest.mark.slow
@@ -93,6 +94,15 @@ def test_pipelined_products(capability: int, block: tuple[int, int, int], warps:
     )
     *_, found = launch(made, (m // block[0], n // block[1]), given)
     np.testing.assert_allclose(found, a.astype("f4") @ b.astype("f4"), atol=0.03)
+
+
+@slow
+@pytest.mark.parametrize("capability", [90, 100])
+def test_products_whose_factors_other_blocks_have_are_refused(capability: int) -> None:
+    x = np.zeros((128, 128), "f2")
+    given = [x, x, x, 128, 128, 128]
+    with pytest.raises(Unsupported, match="factors that other blocks have"):
+        compiled(product, given, capability=capability, BM=128, BN=128, BK=64, num_warps=8, num_ctas=2)
 
 
 @tilewright.jit

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.buffers import buffer_pointer
 from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory, contiguous_axis, uniform_warp
+from tilewright.backends.nvidia.lower.dot.factors_of_blocks import demand_own_factors
 from tilewright.backends.nvidia.lower.dot.instructions import WIDTHS, kind_of, sum_kind
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import OF_TCGEN05, Tile
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW
@@ -33,7 +34,8 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.operands import operand_groups
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, MemDescType
-from tilewright.layouts.encodings import TensorMemory
+from tilewright.layouts.encodings import TensorMemory, encoding
+from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.tensor_memory import allocated
 from tilewright.layouts.walk import shape_of_block
 from tilewright.support.diagnostics import NotSupported, located
@@ -50,6 +52,7 @@ def lower_product(lowerer: Lowerer, op: Op) -> None:
     """Write a `ttng.tc_gen5_mma`."""
     groups = operand_groups(op)
     a, b, d = (groups[name][0] for name in ("a", "b", "d"))
+    demand_own_factors(op, (a, b), cga_layout(encoding(tensor_type(d).encoding)))
     kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), sum_kind(d.type.scalar)
     product = _Product(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], (a.type.shape or ())[1])
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory
+from tilewright.backends.nvidia.lower.dot.factors_of_blocks import demand_own_factors
 from tilewright.backends.nvidia.lower.dot.fragments import elements_of, places, word_of
 from tilewright.backends.nvidia.lower.dot.instructions import FP8, SUMS, WIDTHS, Register, kind_of, sum_kind
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import Tile
@@ -28,11 +29,9 @@ from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.operands import operand_groups
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType, TensorType, Type
 from tilewright.layouts.encodings import NvidiaMma, encoding
 from tilewright.layouts.queries import cga_layout
-from tilewright.support.diagnostics import NotSupported, located
 
 ROWS_OF_A_WARP, WARPS = 16, 4
 WARPS_OF_A_GROUP = 2
@@ -45,25 +44,15 @@ WORD = 32
 
 def lower_warp_group_dot(lowerer: Lowerer, op: Op) -> None:
     """Write a `ttng.warp_group_dot`."""
-    _demand_own_factors(op)
+    result = op.result.type
+    assert isinstance(result, TensorType), "a product is a tile"
+    demand_own_factors(op, op.operands[:2], cga_layout(encoding(result.encoding or "")))
     product = _Product(lowerer, op)
     product.start()
     product.multiply()
     if op.attributes.get("isAsync") is not True:
         product.wait()
     lowerer.bind(op.result, product.elements())
-
-
-def _demand_own_factors(op: Op) -> None:
-    """Each block of a cluster must have the factors of its part of the product: the instruction reads no others."""
-    result = op.result.type
-    assert isinstance(result, TensorType), "a product is a tile"
-    parts = cga_layout(encoding(result.encoding or ""))
-    for index, factor in enumerate(op.operands[:2]):
-        if isinstance(factor.type, MemDescType):
-            wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
-            if cga_layout(encoding(factor.type.encoding)) != wanted:
-                raise located(NotSupported("a product of factors that other blocks have", ""), span_of(op.location))
 
 
 def lower_wait(lowerer: Lowerer, op: Op) -> None:
