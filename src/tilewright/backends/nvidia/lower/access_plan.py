@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from tilewright.backends.nvidia.lower.address import Place, place_of
+from tilewright.backends.nvidia.lower.address import Place, place_of, same_as
 from tilewright.layouts.linear_layout import Columns, LinearLayout, log2
 from tilewright.layouts.memory_access import vector_at
 
@@ -111,12 +111,6 @@ def crosses_blocks(offsets: LinearLayout) -> bool:
     return "block" in offsets.out_names and not offsets.is_trivial_over(("block",))
 
 
-def copies(steps: LinearLayout) -> tuple[int, ...]:
-    """Per register the first one with the same element."""
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(steps.image({"register": r}), r) for r in range(steps.in_size("register")))
-
-
 def _used_bits(steps: LinearLayout) -> list[int]:
     """The bits of the register that lead to other elements."""
     free = steps.free_masks()["register"]
@@ -144,7 +138,7 @@ def _vectors(steps: LinearLayout, bits: int, most: int | None, in_order: bool) -
     used = [bit for bit in _used_bits(steps) if bit not in vector.register_bits[:count]]
     starts = combinations([1 << bit for bit in used])
     moves = tuple(Move(tuple(start ^ register for register in inner), start) for start in starts)
-    return Plan(Unit.VECTOR, _bytes(steps, bits), moves, copies(steps))
+    return Plan(Unit.VECTOR, _bytes(steps, bits), moves, tuple(same_as(steps)))
 
 
 def _matrices(steps: LinearLayout, bits: int, unit: Unit) -> Plan | None:
@@ -164,7 +158,7 @@ def _matrices(steps: LinearLayout, bits: int, unit: Unit) -> Plan | None:
         Move(tuple(start ^ place ^ register for place in words for register in word), start)
         for start in combinations([1 << bit for bit in rest])
     )
-    return Plan(unit, _bytes(steps, bits, lane=lane), moves, copies(steps))
+    return Plan(unit, _bytes(steps, bits, lane=lane), moves, tuple(same_as(steps)))
 
 
 class _Form(NamedTuple):

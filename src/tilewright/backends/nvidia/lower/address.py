@@ -48,6 +48,14 @@ def place_of(layout: LinearLayout, axis: int) -> Place:
     )
 
 
+@cache
+def same_as(layout: LinearLayout) -> list[int]:
+    """Per register the first one with the same element."""
+    places = [layout.image({"register": number}) for number in range(layout.in_size("register"))]
+    first = {place: number for number, place in reversed(list(enumerate(places)))}
+    return [first[place] for place in places]
+
+
 def diagonals(columns: Sequence[int]) -> list[tuple[int, int]]:
     """A matrix over F2 as masks and shifts: y = XOR of (x & mask) << shift over the pairs (shift, mask)."""
     found: dict[int, int] = {}

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.address import Place
+from tilewright.backends.nvidia.lower.address import Place, same_as
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
     SHARED_POINTER,
@@ -30,7 +30,6 @@ from tilewright.backends.nvidia.lower.memory import (
     fast_axis,
     groups_of,
     only_once,
-    same_as,
     vector_of,
 )
 from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier

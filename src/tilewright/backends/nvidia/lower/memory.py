@@ -16,6 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.address import same_as
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, keyword, struct
 from tilewright.backends.nvidia.lower.words import Words
 from tilewright.ir.core import Op, Value
@@ -78,14 +79,6 @@ def groups_of(layout: LinearLayout, axis: int, most: int) -> list[list[int]]:
     copies = layout.free_masks()["register"]
     outer = [bit for bit in range(len(columns)) if bit not in inner and not copies >> bit & 1]
     return [[start | inside for inside in _numbers(inner)] for start in _numbers(outer)]
-
-
-@cache
-def same_as(layout: LinearLayout) -> list[int]:
-    """Per register the first one with the same element."""
-    places = [layout.image({"register": number}) for number in range(layout.in_size("register"))]
-    first = {place: number for number, place in reversed(list(enumerate(places)))}
-    return [first[place] for place in places]
 
 
 def _numbers(bits: Sequence[int]) -> list[int]:

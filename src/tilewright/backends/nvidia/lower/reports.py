@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.address import same_as
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mathematics import widened
-from tilewright.backends.nvidia.lower.memory import only_once, same_as
+from tilewright.backends.nvidia.lower.memory import only_once
 from tilewright.backends.nvidia.lower.program import program_id
 from tilewright.backends.nvidia.lower.words import as_integer
 from tilewright.ir.attributes import DenseArray
