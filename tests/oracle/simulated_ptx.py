@@ -80,7 +80,7 @@ def run(answer: dict[str, Any], arguments: Sequence[Any], grid: int | tuple[int,
     Args:
         answer: of `compiled`.
         arguments: without constants.
-        grid: how many CTAs.
+        grid: how many programs; each is a cluster of CTAs where Triton was told so.
 
     Returns:
         Every array of the arguments as the kernel leaves it, in order.
@@ -96,10 +96,12 @@ def run(answer: dict[str, Any], arguments: Sequence[Any], grid: int | tuple[int,
             packed.append(placed.address(value, number))
         else:
             packed.append(value)
-    extents = (grid, 1, 1) if isinstance(grid, int) else grid
+    programs = (grid, 1, 1) if isinstance(grid, int) else grid
+    extents = (programs[0] * answer["num_ctas"], *programs[1:])
     scratch = answer["global_scratch_size"] * int(np.prod(extents))
     packed += [placed.memory.allocate(scratch, name="scratch") if scratch else 0, 0]
-    Launch(load(answer["ptx"]), grid=extents, shared=answer["shared"]).run(placed.memory, packed)
+    launch = Launch(load(answer["ptx"]), grid=extents, shared=answer["shared"], cluster=(answer["num_ctas"], 1, 1))
+    launch.run(placed.memory, packed)
     return placed.results()
 
 

@@ -63,8 +63,8 @@ def check_softmax(answer: dict[str, Any]) -> None:
     close(found, raised / raised.sum(1, keepdims=True), 1e-5)
 
 
-def check_matmul(answer: dict[str, Any], ctas: int = 4, *, leaky: bool = False) -> None:
-    a, b = floats((96, 160), np.float16), floats((160, 112), np.float16, 1)
+def check_matmul(answer: dict[str, Any], ctas: int = 4, *, leaky: bool = False, dtype: Any = np.float16) -> None:
+    a, b = floats((96, 160), dtype), floats((160, 112), dtype, 1)
     *_, found = run(answer, [a, b, Out((96, 112), np.float16), 96, 112, 160, 160, 112, 112], ctas)
     expected = a.astype(float) @ b.astype(float)
     close(found, np.where(expected < 0, 0.01 * expected, expected) if leaky else expected, 2e-3)
@@ -72,6 +72,14 @@ def check_matmul(answer: dict[str, Any], ctas: int = 4, *, leaky: bool = False) 
 
 def check_leaky_matmul(answer: dict[str, Any]) -> None:
     check_matmul(answer, leaky=True)
+
+
+def check_leaky_fp8(answer: dict[str, Any]) -> None:
+    check_matmul(answer, leaky=True, dtype=ml_dtypes.float8_e4m3fn)
+
+
+def check_leaky_tf32(answer: dict[str, Any]) -> None:
+    check_matmul(answer, leaky=True, dtype=np.float32)
 
 
 def check_persistent_matmul(answer: dict[str, Any]) -> None:
@@ -262,16 +270,27 @@ SCALED_BLOCKS = {"M": 128, "N": 256, "K": 256, "output_type": 1, "ELEM_PER_BYTE_
 SCALED_BLOCKS |= {"VEC_SIZE": 32, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 128, "rep_m": 1, "rep_n": 2, "rep_k": 1}
 PERSISTENT = {"GROUP_SIZE_M": 8, "NUM_SMS": 2, "EPILOGUE_SUBTILE": False, "WARP_SPECIALIZE": False}
 NO_SUBTILES = {"FP8_OUTPUT": False, "WARP_SPECIALIZE": False, "GROUP_SIZE_M": 8}
+SOFTMAX = dict.fromkeys(("output_ptr", "input_ptr"), F32)
+SOFTMAX |= dict.fromkeys(("input_row_stride", "output_row_stride", "n_rows", "n_cols"), I32)
+LEAKY = {**BLOCKS, **UNIT, "GROUP_SIZE_M": 2, "ACTIVATION": "leaky_relu"}
+TWO_CTAS = {"num_ctas": 2}
 
 CASES = (
     Case("01-vector-add", "add_kernel", dict.fromkeys(("x_ptr", "y_ptr", "output_ptr"), F32) | {"n_elements": I32},
          {"BLOCK_SIZE": 1024}, check_add),
-    Case("02-fused-softmax", "softmax_kernel", dict.fromkeys(("output_ptr", "input_ptr"), F32)
-         | dict.fromkeys(("input_row_stride", "output_row_stride", "n_rows", "n_cols"), I32),
-         {"BLOCK_SIZE": 1024, "num_stages": 4}, check_softmax),
-    Case("03-matrix-multiplication", "matmul_kernel", MATMUL,
-         {**BLOCKS, **UNIT, "GROUP_SIZE_M": 2, "ACTIVATION": "leaky_relu"}, check_leaky_matmul,
+    Case("02-fused-softmax", "softmax_kernel", SOFTMAX, {"BLOCK_SIZE": 1024, "num_stages": 4}, check_softmax),
+    Case("03-matrix-multiplication", "matmul_kernel", MATMUL, LEAKY, check_leaky_matmul,
          more={"aligned": ALIGNED}),
+    Case("03-matrix-multiplication", "matmul_kernel", {**MATMUL, "a_ptr": "*fp8e4nv", "b_ptr": "*fp8e4nv"}, LEAKY,
+         check_leaky_fp8, more={"aligned": ALIGNED}, capabilities=(90, 100, 120), label="fp8"),
+    Case("03-matrix-multiplication", "matmul_kernel", {**MATMUL, "a_ptr": F32, "b_ptr": F32}, LEAKY,
+         check_leaky_tf32, more={"aligned": ALIGNED}, label="tf32"),
+    Case("03-matrix-multiplication", "matmul_kernel", MATMUL, LEAKY, check_leaky_matmul, (90, 100),
+         {"aligned": ALIGNED, "options": TWO_CTAS}, "clusters"),
+    Case("02-fused-softmax", "softmax_kernel", SOFTMAX, {"BLOCK_SIZE": 1024, "num_stages": 4}, check_softmax, (90,),
+         {"options": TWO_CTAS}, "clusters"),
+    Case("09-persistent-matmul", "matmul_kernel_tma", TENSORS | SIZES, LARGE | NO_SUBTILES, check_descriptor_matmul,
+         (90, 100), {"options": TWO_CTAS}, "clusters"),
     Case("04-low-memory-dropout", "_seeded_dropout", {"x_ptr": F32, "output_ptr": F32, "n_elements": I32, "p": "fp32",
          "seed": I32}, {"BLOCK_SIZE": 1024}, check_dropout),
     Case("05-layer-norm", "_layer_norm_fwd_fused", dict.fromkeys(("X", "Y", "W", "B"), F16)

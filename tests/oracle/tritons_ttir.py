@@ -112,7 +112,7 @@ def assembled(request: dict[str, Any], folder: str) -> dict[str, Any]:
     os.environ["TRITON_CACHE_DIR"] = folder
     source, target = kernel_source(request, folder), GPUTarget("cuda", request["capability"], 32)
     kernel = triton.compile(source, target=target, options=request.get("options") or {})
-    facts = ("shared", "num_warps", "global_scratch_size", "tensordesc_meta")
+    facts = ("shared", "num_warps", "num_ctas", "global_scratch_size", "tensordesc_meta")
     return {"ptx": kernel.asm["ptx"], **{name: getattr(kernel.metadata, name, None) for name in facts}}
 
 
