@@ -23,7 +23,7 @@ from tilewright.backends.ptxsim.program import Program
 from tilewright.backends.ptxsim.syntax import Variable
 from tilewright.backends.ptxsim.value_types import Array
 
-BATCH = 2048
+BATCH = 4096
 """About how many threads run at a time; every batch has whole clusters."""
 
 
