@@ -93,6 +93,11 @@ def test_instruction_and_warps(
     assert (layout.version_major, layout.warps_per_cta, layout.instr_shape) == expected
 
 
+def test_short_rows_of_bytes_have_no_instruction() -> None:
+    assert instruction(accelerated(product(16, 16, 16, "i8", "i32"), 80)) is None
+    assert instruction(accelerated(product(16, 16, 32, "i8", "i32"), 80)) is not None
+
+
 def test_floats_need_permission() -> None:
     assert instruction(accelerated(product(64, 64, 32, "f32"), 80)) is None
     assert instruction(accelerated(product(64, 64, 32, "f32", precision=", inputPrecision = tf32"), 80)) is not None

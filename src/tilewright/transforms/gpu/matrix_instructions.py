@@ -1,6 +1,6 @@
 """Which matrix instruction computes a dot, and how its warps share the result.
 
-mma.sync (version 2)    from sm_80 on, 16x8 of the result for a warp, operands in registers
+mma.sync (version 2)    from sm_75 on, 16x8 of the result for a warp, operands in registers
 wgmma    (version 3)    sm_90, 64xN for a group of four warps, the second operand in shared memory
 tcgen05  (version 5)    sm_100, a whole tile, everything in shared and tensor memory
 """
@@ -19,8 +19,13 @@ from tilewright.transforms.gpu.workers import warps_of
 Shape = tuple[int, ...]
 FP8 = frozenset({FLOATS["f8E5M2"], FLOATS["f8E4M3FN"]})
 ALL_FP8 = FP8 | {FLOATS["f8E5M2FNUZ"], FLOATS["f8E4M3FNUZ"]}
+TURING, AMPERE = 75, 80
+ON_TURING = frozenset({(f16, f16, f32), (f16, f16, f16), (i8, i8, i32)})
+"""Elements of the factors and the sum for which sm_75 has matrix instructions; Triton 3.9 uses none of them."""
 ROW_BITS = 256
 """How much of K one instruction takes of each row of its operands."""
+SHORT = 8
+"""Bits of elements of which instructions have but one K; Triton refuses products with less."""
 MOST_IMPRECISE = 32
 """From so many products on that may be added with less precision than f32, fp8 products need no help."""
 WIDTHS_OF_INTEGERS = (224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8)
@@ -42,7 +47,7 @@ def result_per_cta(dot: Op) -> Shape:
 
 def versions_on(capability: int) -> tuple[int, ...]:
     """The matrix instructions of a device, best first."""
-    if capability < 80:
+    if capability < TURING:
         return ()
     if capability < 90:
         return (2,)
@@ -57,6 +62,8 @@ def version_for(dot: Op, capability: int) -> int:
         return 0
     a, b = (value.type.scalar for value in dot.operands[:2])
     versions = versions_on(capability)
+    if capability < AMPERE and (a, b, dot.results[0].type.scalar) not in ON_TURING:
+        return 0
     if capability == 103 and a is b is i8:
         versions = (2,)
     return next((version for version in versions if _computes(version, dot)), 0)
@@ -69,6 +76,8 @@ def _computes(version: int, dot: Op) -> bool:
     if version == 5 and not _fits_tcgen05(dot):
         return False
     if version == 3 and not _fits_wgmma(dot):
+        return False
+    if version == 2 and a.bits == SHORT and not _takes_a_row(dot):
         return False
     return all(type in ALL_FP8 or type in (f16, bf16, f32, f64, i8) for type in (a, b))
 
