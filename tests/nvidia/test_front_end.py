@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.registry import make_backend
 from tilewright.ir.printer import print_op
-from tilewright.runtime.compile import ASTSource
+from tilewright.runtime.compile import ASTSource, compile
 from tilewright.support.diagnostics import CompilationError
 
 
@@ -54,7 +55,7 @@ def test_unsigned_elements_keep_their_sign() -> None:
     assert "!tt.tensordesc<8x32xui32>" in descriptors(element="u32").replace("tensor<8x32xui32>", "8x32xui32")
 
 
-@pytest.mark.parametrize("given", [{"arch": 80}, {"stride": 2}, {"width": 4}], ids=str)
+@pytest.mark.parametrize("given", [{"arch": 80}, {"stride": 2}], ids=str)
 def test_blocks_that_no_engine_moves(given: dict[str, Any]) -> None:
     text = descriptors(**given)
     assert "tt.make_tensor_descriptor" not in text
@@ -78,3 +79,34 @@ def test_answers_about_the_target(target: GPUTarget, answers: tuple[int, ...]) -
     text = ttir(ask, {"out": "*i32"}, {}, target)
     stored = [line.rsplit("%c", 1)[1][0] for line in text.splitlines() if "tt.store" in line]
     assert stored == [str(number) for number in answers]
+
+
+@tilewright.jit
+def carried_hint(x, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    pointers = x + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(n):
+        tl.multiple_of(pointers, BLOCK)
+        if n > 5:
+            tl.max_contiguous(pointers, BLOCK)
+        total += tl.load(pointers)
+        pointers += n
+    tl.store(out + tl.arange(0, BLOCK), total)
+
+
+def test_hints_on_what_a_loop_carries() -> None:
+    signature = {"x": "*fp32", "out": "*fp32", "n": "i32"}
+    gpu, cpu = (
+        ttir(carried_hint, signature, {"BLOCK": 128}, target)
+        for target in (GPUTarget("cuda", 90, 32), GPUTarget("cpu", "x86-64-v3", 0))
+    )
+    hinted = re.search(r"(%\w+) = tt\.bitcast %\w+ \{(.*?)\} : ", gpu)
+    assert hinted
+    assert hinted[2] == "tt.contiguity = dense<128> : tensor<1xi32>, tt.divisibility = dense<128> : tensor<1xi32>"
+    assert f"tt.load {hinted[1]} " in gpu
+    assert "tt.bitcast" not in cpu
+
+
+def test_hinted_loads_are_vectors() -> None:
+    source = ASTSource(carried_hint, {"x": "*fp32", "out": "*fp32", "n": "i32"}, {"BLOCK": 512})
+    assert "ld.global.v4" in str(compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"])

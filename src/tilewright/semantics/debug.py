@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
-from tilewright.ir.core import Block
+from tilewright.ir.core import Block, Op
 from tilewright.ir.types import TensorType, i32
-from tilewright.semantics.active import active, context
+from tilewright.semantics.active import active, context, gpu_capability
 from tilewright.semantics.arithmetic import logical_not, or_, to_bool, to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
@@ -75,22 +75,34 @@ def hint(name: str, tile: Tile, values: Any) -> Tile:
     if len(promised) != max(1, len(tile.type.shape)):
         raise SemanticError(BadArgument(name, "values", promised, "one number per axis"))
     owner = tile.handle.owner
-    if isinstance(owner, Block):
-        _hint_argument(name, owner, tile.handle.index, promised)
-    elif owner.name != "arith.constant":
+    if isinstance(owner, Block) and not _hint_argument(name, owner, tile.handle.index, promised):
+        owner = _copied(tile, owner)
+    if isinstance(owner, Op) and owner.name != "arith.constant":
         kind = TensorType((len(promised),), i32)
         same = len(set(promised)) == 1
         owner.attributes[name] = Number(promised[0], kind) if same else Dense(promised, kind)
     return tile
 
 
-def _hint_argument(name: str, block: Block, index: int, promised: tuple[int, ...]) -> None:
-    """Note the promise on the function, if `block` holds its arguments; those of loops have no place for it."""
+def _copied(tile: Tile, block: Block) -> Op | None:
+    """Let `tile`, which a loop carries, stand for an op that carries its hints; loops have no place for them.
+
+    Only for GPUs, whose loads need to know, and only in the loop's own block, where the op is seen by all that follows.
+    """
+    if not gpu_capability() or getattr(active(), "block", None) is not block:
+        return None
+    (tile.handle,) = active().emit("tt.bitcast", [tile.handle], (tile.handle.type,))
+    return tile.handle.op
+
+
+def _hint_argument(name: str, block: Block, index: int, promised: tuple[int, ...]) -> bool:
+    """Note the promise on the function, if `block` holds its arguments; whether it does."""
     function = None if block.region is None else block.region.op
     known = None if function is None else function.attributes.get("arg_attrs")
     if function is None or known is None:
-        return
+        return False
     assert isinstance(known, tuple), "arg_attrs has one dictionary per argument"
     details: list[Any] = list(known)
     details[index] = {**details[index], name: Number(promised[0], i32)}
     function.attributes["arg_attrs"] = tuple(details)
+    return True

@@ -44,10 +44,10 @@ def fold_ptr_to_int(op: Op) -> Value | Number | None:
 
 
 def fold_bitcast(op: Op) -> Value | None:
-    """bitcast(x) to x's own type  ->  x;   bitcast(bitcast(x)) to x's type  ->  x"""
+    """bitcast(x) to x's own type  ->  x, unless it says something of x;   bitcast(bitcast(x)) to x's type  ->  x"""
     x = op.operands[0]
     if x.type is op.result.type:
-        return x
+        return None if op.attributes else x
     inner = defining_op(x, "tt.bitcast")
     return inner.operands[0] if inner is not None and inner.operands[0].type is op.result.type else None
 
