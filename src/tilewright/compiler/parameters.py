@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
+from tilewright.compiler.signature import DESCRIPTOR, TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.frontends.signature import Parameter
 from tilewright.language.descriptors import host_descriptor
 from tilewright.semantics.tensor_descriptors import descriptor_type
 from tilewright.semantics.types import block_type, dtype, pointer_type
-
-DESCRIPTOR = "tensordesc<"
 
 
 def front_end_parameters(specs: Sequence[ArgumentSpec]) -> tuple[Parameter, ...]:

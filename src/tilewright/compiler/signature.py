@@ -60,6 +60,44 @@ class ArgumentSpec(NamedTuple):
             yield self
 
 
+DESCRIPTOR: Final = "tensordesc<"
+"""How the type string of a tensor descriptor begins; its element type and the extents of its blocks follow."""
+
+
+def descriptor_spec(name: str, text: str) -> ArgumentSpec:
+    """A tensor descriptor that is made on the host, of whatever tensor.
+
+    Args:
+        name: of the parameter.
+        text: `tensordesc<fp16[64, 64]>`.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    element, bracket, extents = text.removeprefix(DESCRIPTOR).removesuffix(">").partition("[")
+    if not bracket or not extents.endswith("]"):
+        raise ValueError(f"a tensor descriptor is written as tensordesc<fp16[64, 64]>, not {text}")
+    block = tuple(map(int, extents.removesuffix("]").split(",")))
+    axes = range(len(block))
+    shape = tuple(ArgumentSpec(f"{name}.1.{axis}", "i32") for axis in axes)
+    strides = tuple(ArgumentSpec(f"{name}.2.{axis}", "i64") for axis in axes[:-1])
+    contiguous = ArgumentSpec(f"{name}.2.{axes[-1]}", CONSTEXPR, constant=1)
+    parts = (
+        ArgumentSpec(f"{name}.0", f"*{element}", divisibility=16),
+        ArgumentSpec(f"{name}.1", TUPLE, elements=shape),
+        ArgumentSpec(f"{name}.2", TUPLE, elements=(*strides, contiguous)),
+        ArgumentSpec(f"{name}.3", CONSTEXPR, constant=block),
+        ArgumentSpec(f"{name}.4", CONSTEXPR, constant="zero"),
+    )
+    return ArgumentSpec(name, TUPLE, elements=parts, sequence=HostDescriptor)
+
+
+def descriptor_type_string(spec: ArgumentSpec) -> str:
+    """`tensordesc<fp16[64, 64]>` for the parts of a descriptor."""
+    base, _, _, block, *_ = spec.elements
+    return f"{DESCRIPTOR}{base.type.removeprefix('*').removeprefix('k')}{list(block.constant)}>"
+
+
 def run_time_arguments(specs: Sequence[ArgumentSpec]) -> list[ArgumentSpec]:
     """The values that a compiled kernel takes, one per slot of the launch record."""
     return [leaf for spec in specs for leaf in spec.leaves()]

@@ -45,6 +45,8 @@ def compile(
     """
     backend = make_backend(target or build.current_target())
     source = IRSource(os.fspath(src), None, backend) if isinstance(src, str | os.PathLike) else src
+    if isinstance(source, ASTSource):
+        source = source.for_target(backend.target)
     return build.build(source, backend, dict(options or {}))
 
 

@@ -57,6 +57,13 @@ def for_target(arguments: list[Specialized], target: GPUTarget) -> list[Speciali
     return list(map(with_map, arguments)) if has_engine(target) else arguments
 
 
+def specs_for_target(specs: tuple[ArgumentSpec, ...], target: GPUTarget) -> tuple[ArgumentSpec, ...]:
+    """Parameters as kernels for a GPU have them; see `tensor_maps.spec_with_map`."""
+    from tilewright.runtime.tensor_maps import has_engine, spec_with_map
+
+    return tuple(map(spec_with_map, specs)) if has_engine(target) else specs
+
+
 def host_parts(descriptor: Any) -> list[Any]:
     """The values of a descriptor's parts; see `tensor_maps.host_parts`."""
     from tilewright.runtime.tensor_maps import host_parts

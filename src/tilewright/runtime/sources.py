@@ -11,8 +11,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.backends.base import BaseBackend, Language
-from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec
+from tilewright.backends.base import BaseBackend, GPUTarget, Language
+from tilewright.compiler.signature import (
+    CONSTEXPR,
+    DESCRIPTOR,
+    TUPLE,
+    ArgumentSpec,
+    HostDescriptor,
+    descriptor_spec,
+    descriptor_type_string,
+)
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.dependencies import value_text
@@ -47,7 +55,8 @@ class ASTSource:
 
         Args:
             fn: the kernel.
-            signature: type strings by parameter name; `constexpr` for constants, tuples of them for tuples.
+            signature: type strings by parameter name; `constexpr` for constants, tuples of them for tuples,
+                `tensordesc<fp16[64, 64]>` for a tensor descriptor that moves such blocks.
             constexprs: values by parameter name, or by path: `(2,)` is the third parameter, `(2, 0)` a part of it.
             attrs: by path; `["tt.divisibility", 16]` is the one that has a meaning.
 
@@ -121,6 +130,11 @@ class ASTSource:
     def parse_options(self) -> dict[str, Any]:
         """The options that the source brings along: none."""
         return {}
+
+    def for_target(self, target: GPUTarget) -> ASTSource:
+        """The source with the parameters that the kernel has there: with tensor maps, where an engine moves blocks."""
+        specs = late.specs_for_target(self.specs, target)
+        return self if specs == self.specs else ASTSource.of(self.fn, self.name, specs)
 
     def make_ir(self, target: Any, options: Any, *others: Any) -> Any:
         """The kernel as a module of TTIR before any pass; `others` is what Triton's front end needs further."""
@@ -227,6 +241,8 @@ def _spec(name: str, path: Place, kind: Any, known: _Known) -> ArgumentSpec:
         return ArgumentSpec(name, TUPLE, elements=elements, sequence=sequence)
     if path in known.constants:
         return ArgumentSpec(name, CONSTEXPR, constant=_plain(known.constants[path]))
+    if str(kind).startswith(DESCRIPTOR):
+        return descriptor_spec(name, str(kind))
     if kind == CONSTEXPR:
         raise ValueError(f"parameter {name!r} has neither a type in the signature nor a value in the constexprs")
     divisibility = next((int(value) for key, value in known.attrs.get(path, ()) if key == "tt.divisibility"), 1)
@@ -240,6 +256,8 @@ def _plain(value: Any) -> Any:
 def _types(spec: ArgumentSpec) -> Any:
     if spec.type != TUPLE:
         return spec.type
+    if spec.sequence is HostDescriptor:
+        return descriptor_type_string(spec)
     parts = [_types(element) for element in spec.elements]
     return spec.sequence(*parts) if hasattr(spec.sequence, "_fields") else tuple(parts)
 

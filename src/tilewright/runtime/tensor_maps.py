@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any
 
 from tilewright.backends.base import GPUTarget
-from tilewright.compiler.signature import TUPLE, HostDescriptor
+from tilewright.compiler.signature import DESCRIPTOR, TUPLE, ArgumentSpec, HostDescriptor, descriptor_type_string
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.specialize import Specialized
@@ -28,7 +28,8 @@ ALIGNMENT = 16
 MOST_PLACES, FARTHEST = 1 << 32, 1 << 40
 """The longest dimension in elements, and the longest stride in bytes."""
 NARROW = ("i1", "u1")
-DESCRIPTOR = "tensordesc<"
+PARTS = 5
+"""What a descriptor has: array, shape, strides, block shape, padding."""
 
 
 class HostMap(NamedTuple):
@@ -84,6 +85,26 @@ def with_map(argument: Specialized) -> Specialized:
     return Specialized(TUPLE, key, argument.value._replace(parts=parts))
 
 
+def spec_with_map(spec: ArgumentSpec) -> ArgumentSpec:
+    """A parameter with the tensor maps of all descriptors in it that the engine can move blocks of."""
+    if spec.type != TUPLE:
+        return spec
+    elements = tuple(map(spec_with_map, spec.elements))
+    if spec.sequence is HostDescriptor and len(elements) == PARTS:
+        base, _, strides, block, _ = elements
+        element = base.type.removeprefix("*").removeprefix("k")
+        if _can_move(element, block.constant, strides.elements[-1].constant):
+            elements += (ArgumentSpec(f"{spec.name}.{PARTS}", descriptor_type_string(spec)),)
+    return spec._replace(elements=elements)
+
+
+def _can_move(element: str, block: Sequence[int], last_stride: object) -> bool:
+    """Can the engine move such blocks of a tensor whose last stride this is?"""
+    width = int("".join(takewhile(str.isdigit, element.lstrip("bfipu")))) // 8
+    fits = len(block) <= MOST_AXES and last_stride == 1 and element not in NARROW
+    return fits and block[-1] * width >= LEAST_ROW
+
+
 def _map_part(
     base: Specialized,
     shape: Specialized,
@@ -94,10 +115,8 @@ def _map_part(
     source: Any,
 ) -> list[Specialized]:
     element = base.type.removeprefix("*").removeprefix("k")
-    width = int("".join(takewhile(str.isdigit, element.lstrip("bfipu")))) // 8
     steps = _numbers(strides)
-    fits = len(steps) <= MOST_AXES and steps[-1] == 1 and element not in NARROW
-    if not fits or block.value[-1] * width < LEAST_ROW:
+    if not _can_move(element, block.value, steps[-1]):
         return []
     tf32 = bool(getattr(source, "round_f32_to_tf32", False))
     found = HostMap(base.value, _numbers(shape), steps, padding.value == "nan", tf32)

@@ -15,6 +15,7 @@ from fake_driver import FakeDriver
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import cuda
+from tilewright.backends.base import GPUTarget
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.runtime.drivers.cuda import device, launching
 
@@ -178,6 +179,28 @@ def test_what_the_engine_cannot_address(fake: FakeDriver) -> None:
     fake.fail("cuTensorMapEncodeTiled", 1)
     with pytest.raises(cuda.CudaError, match=r"INVALID_VALUE .* from cuTensorMapEncodeTiled"):
         padded[(1,)](Descriptor(out, (64,)), out, 64)
+
+
+def test_kernels_are_compiled_for_descriptors_of_a_kind(fake: FakeDriver) -> None:
+    kind = "tensordesc<fp32[16, 32]>"
+    source = tw.ASTSource(doubled, {"x": kind, "out": kind}, {"ROWS": 16, "COLUMNS": 32})
+    assert source.signature["x"] == kind
+    kernel = tw.compile(source, target=GPUTarget("cuda", 90, 32))
+    one = ("*fp32", "i32", "i32", "i64", kind)
+    assert kernel.types == one + one
+    x, out = cuda.zeros((16, 32)), cuda.zeros((16, 32))
+    kernel[(1, 1)](Descriptor(x, (16, 32)), Descriptor(out, (16, 32)), None, None)
+    assert [call[4] for call in fake.calls("cuTensorMapEncodeTiled")] == [x.data_ptr(), out.data_ptr()]
+    with pytest.raises(ValueError, match=r"is written as tensordesc<fp16\[64, 64\]>, not tensordesc<fp32>"):
+        tw.ASTSource(doubled, {"x": "tensordesc<fp32>", "out": kind}, {"ROWS": 16, "COLUMNS": 32})
+
+
+def test_kernels_for_cpus_are_compiled_for_descriptors_too() -> None:
+    kind = "tensordesc<fp32[16, 32]>"
+    kernel = tw.compile(tw.ASTSource(doubled, {"x": kind, "out": kind}, {"ROWS": 16, "COLUMNS": 32}))
+    x, out = np.arange(16 * 32, dtype=np.float32).reshape(16, 32), np.zeros((16, 32), np.float32)
+    kernel[(1, 1)](Descriptor(x, (16, 32)), Descriptor(out, (16, 32)), None, None)
+    np.testing.assert_array_equal(out, 2 * x)
 
 
 @pytest.mark.slow
