@@ -74,7 +74,7 @@ def hint(name: str, tile: Tile, values: Any) -> Tile:
     promised = constant_shape(values, "values")
     if len(promised) != max(1, len(tile.type.shape)):
         raise SemanticError(BadArgument(name, "values", promised, "one number per axis"))
-    owner = tile.handle.owner
+    owner: Op | Block | None = tile.handle.owner
     if isinstance(owner, Block) and not _hint_argument(name, owner, tile.handle.index, promised):
         owner = _copied(tile, owner)
     if isinstance(owner, Op) and owner.name != "arith.constant":
