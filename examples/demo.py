@@ -11,7 +11,7 @@ os.environ["TILEWRIGHT_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.e
 os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +33,8 @@ from prefix_sum import prefix_sum
 from softmax import reference as softmax_reference
 from softmax import softmax
 from vector_add import add, add_kernel
+
+import tilewright as tw
 
 RNG = np.random.default_rng(0)
 
@@ -101,14 +103,29 @@ def best_seconds(function: Callable[[], object], rounds: int = 5) -> float:
     return min(costs)
 
 
+def print_sizes(stages: Mapping[str, str | bytes]) -> None:
+    for name, stage in stages.items():
+        size = f"{len(stage)} bytes" if isinstance(stage, bytes) else f"{len(stage.splitlines())} lines"
+        print(f"  {name:7} {size}")
+
+
+def show_gpu() -> None:
+    """The same kernel for a GPU, which need not be there."""
+    x, out = np.ones(1000, np.float32), np.empty(1000, np.float32)
+    with tw.simulate("cuda:90"):
+        kernel = add_kernel[(4,)](x, x, out, 1000, BLOCK=256)
+    assert (out == 2).all()
+    print("The same kernel for an NVIDIA GPU, run by the simulator (right, and no races):")
+    print_sizes(kernel.asm)
+    print()
+
+
 def show_stages() -> None:
     """One kernel, from Python to machine code."""
     x, out = np.ones(1000, np.float32), np.empty(1000, np.float32)
     kernel = add_kernel[(1,)](x, x, out, 1000, BLOCK=1024)
     print("One kernel at each stage of compilation (kernel.asm):")
-    for name, stage in kernel.asm.items():
-        size = f"{len(stage)} bytes" if isinstance(stage, bytes) else f"{len(stage.splitlines())} lines"
-        print(f"  {name:7} {size}")
+    print_sizes(kernel.asm)
     print("\n" + str(kernel.asm["ttir"]).rstrip())
     lines = str(kernel.asm["asm"]).splitlines()
     additions = [text.split() for text in lines if "\tvaddps" in text or "\tfadd\t" in text]
@@ -128,6 +145,7 @@ def compare(case: Case) -> str:
 
 def main() -> None:
     show_stages()
+    show_gpu()
     print(f"{'problem':34}{'error':>9} {'first call':>12} {'then':>12} {'NumPy':>12} {'ratio':>8}")
     for case in cases():
         print(compare(case), flush=True)
