@@ -73,14 +73,18 @@ def test_cubin_and_what_it_uses() -> None:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("capability", [90, *(set(DEVICES) - {90})])
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", DEVICES)
 def test_every_device_is_assembled(capability: int) -> None:
     kernel = compiled(GPUTarget("cuda", capability, 32))
     assert kernel.kernel.startswith(b"\x7fELF")
     assert f".target sm_{capability}" in kernel.asm["ptx"]
 
 
-@pytest.mark.parametrize("stage", ["ttgir", "ttir", "llir", "ptx"])
+@pytest.mark.parametrize(
+    "stage",
+    ["ttgir", "ptx", pytest.param("ttir", marks=pytest.mark.slow), pytest.param("llir", marks=pytest.mark.slow)],
+)
 def test_text_of_a_stage_as_source(stage: str, tmp_path: Path) -> None:
     kernel = compiled()
     path = tmp_path / f"add.{stage}"
@@ -177,6 +181,7 @@ def test_assembler_beside_the_older_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert [Path(find_ptxas(capability) or "").name for capability in (80, 90)] == ["ptxas", "ptxas-blackwell"]
 
 
+@pytest.mark.slow
 @needs_ptxas
 def test_machine_code_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_NVDISASM_PATH", str(Path(find_ptxas(80) or "").with_name("nvdisasm")))
@@ -213,6 +218,7 @@ def llir_of(tmp_path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_libdevice_is_linked_where_it_is_called(tmp_path: Path) -> None:
     try:
         find_libdevice(90)
@@ -235,7 +241,9 @@ def test_code_that_llvm_cannot_compile_is_an_error(tmp_path: Path) -> None:
         compile(llir_of(tmp_path, LIBRARY_CALL.replace("__nv_expf", "llvm.log2.f32")), target=HOPPER)
 
 
-@pytest.mark.parametrize("stage", ["ttgir", "llir", "ptx"])
+@pytest.mark.parametrize(
+    "stage", ["ttgir", pytest.param("llir", marks=pytest.mark.slow), pytest.param("ptx", marks=pytest.mark.slow)]
+)
 def test_text_says_how_many_warps(stage: str, tmp_path: Path) -> None:
     path = tmp_path / f"add.{stage}"
     path.write_text(str(compiled(num_warps=8).asm[stage]))
