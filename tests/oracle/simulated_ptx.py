@@ -115,7 +115,7 @@ def descriptor(value: Descriptor, address: int, meta: dict[str, Any] | None) -> 
     found = TensorMap(
         address=address,
         element=ELEMENTS[meta["elem_type"]],
-        shape=tuple(reversed(shape)),
+        shape=(shape[-1] * (1 + meta["fp4_padded"]), *reversed(shape[:-1])),
         strides=tuple(stride * width for stride in reversed(strides[:-1])),
         box=tuple(reversed(meta["block_size"])),
         swizzle=SWIZZLES[meta["swizzle"]],

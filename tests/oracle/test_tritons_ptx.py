@@ -223,26 +223,57 @@ def check_attention_gradient(answer: dict[str, Any]) -> None:
     close(heads(dq), inner @ heads(k), 4e-3)
 
 
-def check_scaled(answer: dict[str, Any]) -> None:
-    """fp8 in rows of 128, and scales of 32 in the order in which tensor memory has them."""
-    m, n, k = 128, 256, 256
-    a, b = floats((m, k), ml_dtypes.float8_e4m3fn), floats((n, k), ml_dtypes.float8_e4m3fn, 1)
-    drawn = np.random.default_rng(5)
-    scales = [drawn.integers(124, 131, (rows, k // 32)).astype(np.uint8) for rows in (m, n)]
-    packed = [
-        np.ascontiguousarray(scale.reshape(-1, 4, 32, k // 128, 4).transpose(0, 3, 2, 1, 4)).reshape(
-            1, -1, k // 128, 2, 256
-        )
-        for scale in scales
-    ]
-    result = Out((m, n), np.float16)
-    arguments = [Descriptor(tensor) for tensor in (a, packed[0], b, packed[1], result)]
-    *_, found = run(answer, arguments, 1)
-    wide = [
-        tensor.astype(float) * np.repeat(2.0 ** (scale.astype(float) - 127), 32, axis=1)
-        for tensor, scale in zip((a, b), scales, strict=True)
-    ]
-    close(found, wide[0] @ wide[1].T, 2e-3)
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+FP4 = np.concatenate([FP4, -FP4])
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A product with scales.
+
+    Attributes:
+        packed: has each operand two elements of fp4 in a byte? Else it is fp8.
+        vector: elements that share a scale; for 16 scales are fp8, else powers of two.
+        depth: of a block.
+    """
+
+    packed: tuple[bool, bool]
+    vector: int
+    depth: int
+
+    def signature(self) -> dict[str, str]:
+        kinds = [(rows, "u8" if packed else "fp8e4nv", self.depth // (1 + packed)) for rows, packed in self.operands()]
+        a, b = (f"tensordesc<{kind}[{rows}, {bytes_}]>" for rows, kind, bytes_ in kinds)
+        scale, repeats = "fp8e4nv" if self.vector == 16 else "u8", self.depth // self.vector // 4
+        scales = [f"tensordesc<{scale}[1, {rows // 128}, {repeats}, 2, 256]>" for rows, _ in self.operands()]
+        return {"a_desc": a, "a_scale_desc": scales[0], "b_desc": b, "b_scale_desc": scales[1], "c_desc": SCALED_RESULT}
+
+    def constants(self) -> dict[str, Any]:
+        found = {"BLOCK_K": self.depth, "VEC_SIZE": self.vector, "rep_k": self.depth // self.vector // 4}
+        return SCALED_BLOCKS | found | {f"ELEM_PER_BYTE_{x}": 1 + p for x, p in zip("AB", self.packed, strict=True)}
+
+    def operands(self) -> list[tuple[int, bool]]:
+        return [(128, self.packed[0]), (256, self.packed[1])]
+
+    def check(self, answer: dict[str, Any]) -> None:
+        """Scales stand in the order in which tensor memory has them."""
+        arguments, wide, k = [], [], 512
+        for seed, (rows, packed) in enumerate(self.operands()):
+            drawn = np.random.default_rng(seed)
+            codes = drawn.integers(0, 16, (rows, k))
+            tensor = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+            if not packed:
+                tensor = floats((rows, k), ml_dtypes.float8_e4m3fn, seed)
+            scales = drawn.integers(124, 131, (rows, k // self.vector)).astype(np.uint8)
+            factors = 2.0 ** (scales.astype(float) - 127)
+            if self.vector == 16:
+                scales = factors.astype(ml_dtypes.float8_e4m3fn)
+            order = scales.reshape(-1, 4, 32, k // self.vector // 4, 4).transpose(0, 3, 2, 1, 4)
+            shuffled = np.ascontiguousarray(order).reshape(1, rows // 128, -1, 2, 256)
+            arguments += [Descriptor(tensor), Descriptor(shuffled)]
+            wide.append((FP4[codes] if packed else tensor.astype(float)) * np.repeat(factors, self.vector, axis=1))
+        *_, found = run(answer, [*arguments, Descriptor(Out((128, 256), np.float16))], 1)
+        close(found, wide[0] @ wide[1].T, 2e-3)
 
 
 def check_asin(answer: dict[str, Any]) -> None:
@@ -263,11 +294,15 @@ BACKWARD = {"BLOCK_M1": 32, "BLOCK_N1": 128, "BLOCK_M2": 128, "BLOCK_N2": 32, "B
 GRADIENT = dict.fromkeys(("Q", "K", "V", "DO", "DQ", "DK", "DV"), F16) | {"sm_scale": "fp32", "M": F32, "D": F32}
 GRADIENT |= dict.fromkeys(("stride_z", "stride_h", "stride_tok", "H", "N_CTX"), I32)
 GROUPED = {**{f"group_{x}_ptrs": "*i64" for x in "abc"}, "group_gemm_sizes": "*i32", "g_lds": "*i32", "group_size": I32}
-SCALED = {"a_desc": "tensordesc<fp8e4nv[128, 128]>", "b_desc": "tensordesc<fp8e4nv[256, 128]>"}
-SCALED |= {"a_scale_desc": "tensordesc<u8[1, 1, 1, 2, 256]>", "b_scale_desc": "tensordesc<u8[1, 2, 1, 2, 256]>"}
-SCALED |= {"c_desc": "tensordesc<fp16[128, 256]>"}
-SCALED_BLOCKS = {"M": 128, "N": 256, "K": 256, "output_type": 1, "ELEM_PER_BYTE_A": 1, "ELEM_PER_BYTE_B": 1}
-SCALED_BLOCKS |= {"VEC_SIZE": 32, "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 128, "rep_m": 1, "rep_n": 2, "rep_k": 1}
+SCALED_RESULT = "tensordesc<fp16[128, 256]>"
+SCALED_BLOCKS = {"M": 128, "N": 256, "K": 512, "output_type": 1, "BLOCK_M": 128, "BLOCK_N": 256, "rep_m": 1, "rep_n": 2}
+SCALED_BLOCKS |= {"NUM_STAGES": 2}
+SCALED = {
+    "mxfp8": Scaled((False, False), 32, 128),
+    "mxfp4": Scaled((True, True), 32, 256),
+    "nvfp4": Scaled((True, True), 16, 256),
+    "mixed": Scaled((False, True), 32, 128),
+}
 PERSISTENT = {"GROUP_SIZE_M": 8, "NUM_SMS": 2, "EPILOGUE_SUBTILE": False, "WARP_SPECIALIZE": False}
 NO_SUBTILES = {"FP8_OUTPUT": False, "WARP_SPECIALIZE": False, "GROUP_SIZE_M": 8}
 SOFTMAX = dict.fromkeys(("output_ptr", "input_ptr"), F32)
@@ -321,8 +356,8 @@ CASES = (
          check_descriptor_matmul, (90, 100)),
     Case("09-persistent-matmul", "matmul_kernel_descriptor_persistent", POINTERS | SIZES, LARGE | PERSISTENT
          | {"FLATTEN": False}, check_device_descriptors, (90, 100, 120)),
-    Case("10-block-scaled-matmul", "block_scaled_matmul_kernel", SCALED, SCALED_BLOCKS | {"NUM_STAGES": 2},
-         check_scaled, (90, 100, 120)),
+    *(Case("10-block-scaled-matmul", "block_scaled_matmul_kernel", kind.signature(), kind.constants(), kind.check,
+           (90, 100, 120) if name == "mxfp8" else (100, 120), label=name) for name, kind in SCALED.items()),
 )  # fmt: skip
 RUNS = [(case, capability) for case in CASES for capability in case.capabilities]
 

@@ -120,7 +120,7 @@ def box_piece(machine: Machine, found: TensorMap, box: Box, start: int, lane: in
         global_=(box.global_[:, None] + byte - BASE).ravel(),
         inside=np.repeat(box.inside, box.size),
         fill=np.tile(fill_bytes(found, box.size), len(box.inside)),
-        counted=len(box.inside) * box.shared_size,
+        counted=len(box.inside) * box.size,
         element=found.element,
     )
 

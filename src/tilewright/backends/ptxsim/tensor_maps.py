@@ -102,11 +102,6 @@ class TensorMap:
         width = BITS[self.element] // 8
         return 1, width, width
 
-    def box_bytes(self) -> int:
-        """Bytes of shared memory that one box takes, and that an mbarrier is told of."""
-        elements, _, width = self.unit
-        return int(np.prod(self.box, dtype=np.int64)) // elements * width
-
 
 def _padded(numbers: tuple[int, ...], length: int) -> list[int]:
     return [*numbers, *[0] * (length - len(numbers))]
