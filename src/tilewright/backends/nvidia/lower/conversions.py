@@ -2,7 +2,7 @@
 
     f32 -> f16, bf16                   cvt.rn.f16.f32, cvt.rn.bf16.f32; rounding to zero: cvt.rz
     f8E4M3FN, f8E5M2 (since 8.9)       cvt.rn.satfinite.e4m3x2.f32 and its like: two elements at a time
-    floats -> integers                 cvt.rzi: saturates, and NaN is 0 (for 64 bits the least integer)
+    floats -> integers                 cvt.rzi: saturates, and NaN is 0
 
 8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by what back ends share: there
 numbers beyond the range become infinity or NaN, where the hardware gives the largest number.
@@ -154,6 +154,8 @@ def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: 
     wide, letter = f"i{max(bits, 16)}", {32: "r", 64: "l"}.get(bits, "h")
     text = f"cvt.rzi.{'s' if signed else 'u'}{bits}.{form} $0, $1;"
     found = lowerer.computed(wide, text, f"={letter},{register}", [(passed, given)])
+    if bits == 64 or source == "double":  # there the hardware makes another number of NaN
+        found = w.emit(f"select i1 {w.emit(f'fcmp uno {source} {value}, {value}')}, {wide} 0, {wide} {found}")
     return w.convert("trunc", found, wide, target)
 
 
