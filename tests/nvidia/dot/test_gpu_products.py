@@ -96,6 +96,8 @@ ON_AMPERE = [
     Case(E4, "f4", 89, (64, 64, 64), 4, f"{MMA}m16n8k32.row.col.f32.e4m3.e4m3.f32", 16),
     Case(E5, "f4", 120, (64, 64, 64), 4, f"{MMA}m16n8k32.row.col.f32.e5m2.e5m2.f32", 16),
     Case("f2", "f4", 80, (16, 16, 16), 1, f"{MMA}m16n8k16.row.col.f32.f16.f16.f32", 2),
+    Case("f2", "f4", 80, (16, 16, 8), 1, f"{MMA}m16n8k16.row.col.f32.f16.f16.f32", 2),
+    Case("f2", "f4", 80, (16, 16, 4), 1, f"{MMA}m16n8k16.row.col.f32.f16.f16.f32", 2),
     Case("f2", "f4", 80, (32, 8, 32), 4, f"{MMA}m16n8k16.row.col.f32.f16.f16.f32", 2),
     Case("i1", "i4", 120, (16, 64, 32), 8, f"{MMA}m16n8k32.row.col.satfinite.s32.s8.s8.s32", 1, 0),
 ]
@@ -121,12 +123,17 @@ ON_BLACKWELL = [
     Case("f2", "f4", 100, (256, 64, 32), 8, f"{TCGEN05}f16", 4),
     Case("f2", "f4", 100, (64, 128, 32), 8, f"{TCGEN05}f16", 2),
 ]
+ON_TURING = [
+    Case("f2", "f4", 75, (32, 32, 32), 4, f"{MMA}m16n8k8.row.col.f32.f16.f16.f32", 8),
+    Case("f2", "f2", 75, (16, 32, 16), 2, f"{MMA}m16n8k8.row.col.f16.f16.f16.f16", 4, HALF_ERROR),
+    Case("i1", "i4", 75, (32, 16, 32), 2, f"{MMA}m8n8k16.row.col.satfinite.s32.s8.s8.s32", 8, 0),
+]
 BY_FMA = [
     Case("f4", "f4", 80, (16, 16, 16), 1, "", 0, 1e-5, "ieee"),
     Case("f4", "f4", 90, (32, 16, 8), 4, "", 0, 1e-5, "ieee"),
-    Case("f2", "f4", 75, (16, 32, 16), 2, "", 0),
-    Case("f2", "f2", 75, (16, 16, 16), 1, "", 0, HALF_ERROR),
-    Case("i1", "i4", 75, (16, 16, 32), 1, "", 0, 0),
+    Case(BF16, "f4", 75, (16, 32, 16), 2, "", 0),
+    Case("i1", "i4", 75, (16, 16, 16), 1, "", 0, 0),
+    Case("f4", "f4", 75, (16, 16, 16), 1, "", 0, 1e-5, "tf32x3"),
     Case("f8", "f8", 100, (16, 16, 4), 1, "", 0, 1e-13),
     Case("f4", "f4", 80, (4, 8, 2), 1, "", 0, 1e-5, "ieee"),
     Case(E5, "f4", 75, (16, 16, 16), 1, "", 0),
@@ -134,7 +141,7 @@ BY_FMA = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*ON_AMPERE, *ON_HOPPER, *ON_BLACKWELL, *BY_FMA], ids=str)
+@pytest.mark.parametrize("case", [*ON_TURING, *ON_AMPERE, *ON_HOPPER, *ON_BLACKWELL, *BY_FMA], ids=str)
 def test_products(case: Case) -> None:
     check(case)
 

@@ -60,6 +60,8 @@ def multiplied(shape: tuple[int, int, int], element: str, width: int, warps: tup
         ((32, 16, 64), "f16", 8),
         ((16, 8, 16), "f16", 8),  # 16 elements for lanes that could have 32: half of the lanes have copies
         ((16, 16, 8), "f16", 8),
+        ((16, 8, 8), "f16", 2),  # half of an instruction
+        ((16, 8, 4), "f32", 1),
         ((16, 8, 16), "f32", 4),
         ((16, 8, 8), "f32", 4),
         ((8, 8, 16), "f16", 2),  # eight rows where the instruction has sixteen

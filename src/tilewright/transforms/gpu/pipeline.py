@@ -43,6 +43,8 @@ from tilewright.transforms.symbol_dce import symbol_dce
 
 CAPABILITIES = (80, 90, 100, 120)
 """One of each family of devices; others are treated as the family's."""
+FIRST_TF32 = 80
+"""The first capability with matrix instructions for tf32 and bf16."""
 FIRST_TMA = 90
 """The first capability with a tensor memory accelerator."""
 FIRST_TENSOR_MEMORY = 100
@@ -97,7 +99,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     return (
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
         Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
-        Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions())),  # products in several parts, if asked for
+        *_parts(options),
         *(
             [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
         ),  # who loads what of factors
@@ -109,6 +111,13 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("optimize_descriptor_encoding", optimize_descriptor_encoding),  # what tiles are copied to is known now
         Pass("loop_aware_cse", loop_aware_cse),  # equal conversions
     )
+
+
+def _parts(options: TtgirOptions) -> tuple[Pass, ...]:
+    """Products in several parts, if asked for; devices without matrix instructions for them are exact anyway."""
+    if options.capability < FIRST_TF32:
+        return ()
+    return (Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions())),)
 
 
 def _loops(options: TtgirOptions) -> tuple[Pass, ...]:

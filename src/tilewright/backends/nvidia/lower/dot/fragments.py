@@ -123,7 +123,9 @@ class Factor:
         return sum(1 << bit for bit, step in enumerate(steps) if not step)
 
     def word(self, batch: Coordinates, row: int, index: int) -> str:
-        """Word `index` along k of row (or column) `row`; 0 in lanes that have a copy of what another has."""
+        """Word `index` along k of row (or column) `row`; 0 behind the last one, and where a lane has another's."""
+        if index >= len(self.depths):
+            return "0.0" if self._element == "double" else "0"
         key = batch, row, index
         if key not in self._words:
             self._words[key] = self._word(batch, row, self.depths[index])

@@ -46,7 +46,7 @@ def multiply(lowerer: Lowerer, op: Op, instruction: MatrixInstruction, scales: S
     groups = sums.row_groups(instruction.rows)
     for batch in sums.batches:
         for first in range(0, len(left.depths), instruction.words):
-            words = range(first, min(first + instruction.words, len(left.depths)))
+            words = range(first, first + instruction.words)
             for rows in groups:
                 a = [left.word(batch, row, word) for word in words for row in rows]
                 for column in sums.columns:
