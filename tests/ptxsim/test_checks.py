@@ -128,6 +128,8 @@ def test_unknown_instructions_and_functions() -> None:
     error = mistake("frobnicate.b32 %r1, %r2;")
     assert (error.kind, error.instruction) == ("unsupported", "frobnicate.b32 %r1, %r2")
     assert error.line > 0
+    assert mistake("add.odd.s32 %r1, %r1, %r2;").text == "the simulator does not know the modifier .odd"
+    assert mistake("st.async.shared::cluster.b32 [%r1], %r2, [%r3];").kind == "unsupported"
 
 
 def test_launches_that_do_not_fit() -> None:
@@ -176,6 +178,10 @@ def test_registers_without_a_value_must_not_get_anywhere() -> None:
     assert error.text == "the address comes from a register that nothing has set"
     error = mistake(MASKED + "setp.eq.u32 %p2, %r1, 0; $end: @%p2 bra $end;")
     assert error.text == "whether this is executed depends on a register that nothing has set"
+
+
+def test_words_may_be_put_together_from_bytes_that_are_unset() -> None:
+    fine(MASKED + "prmt.b32 %r2, %r0, %r1, 0x5410; prmt.b32 %r2, %r2, %r0, 0x4010; st.global.b32 [%d1], %r2;")
     assert mistake("st.global.b32 [%d0], %r7;").kind == "uninitialised register"
 
 

@@ -8,7 +8,8 @@ Compilers leave registers unset where nobody looks at them, so computing with on
 for an address, to decide by it what is executed, and to store it to global memory.
 
 Before a program runs, a walk over all its paths finds the registers that may be read unset. Most programs have none,
-and then nothing is watched. What passes through memory or another lane counts as set.
+and then nothing is watched. What passes through memory or another lane counts as set, and so does what `prmt` makes:
+compilers put words together from bytes of which some are unset, and take only the others out again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ FLOWS = frozenset(
             "not",
             "or",
             "popc",
-            "prmt",
             "shf",
             "shl",
         ),
