@@ -260,22 +260,36 @@ def _accumulate(
     core.write_words(words, padded.view(np.uint32)[..., 0], flight)
 
 
+_LANE = np.arange(4 * QUARTER)
+COPIES: dict[str, tuple[Array, int]] = {
+    "128x256b": (_LANE, 32),
+    "128x128b": (_LANE, 16),
+    "64x128b.warpx2::02_13": (_LANE % (2 * QUARTER), 16),
+    "64x128b.warpx2::01_23": (_LANE // (2 * QUARTER) * QUARTER + _LANE % QUARTER, 16),
+    "32x128b.warpx4": (_LANE % QUARTER, 16),
+}
+"""Which row of the source each row of tensor memory gets, and the bytes of a row."""
+
+
 def decode_copy(instruction: Instruction, code: Decoder) -> Run:
-    """tcgen05.cp…32x128b.warpx4 [words], descriptor: 32 rows of 16 bytes, once for each of four warps."""
-    if not (instruction.has("32x128b") and instruction.has("warpx4")) or instruction.has("cta_group::2"):
+    """tcgen05.cp… [words], descriptor: rows of 16 or 32 bytes, some of them for several warps."""
+    parts = sorted(part for part in instruction.parts if part.endswith("b") or part.startswith("warpx"))
+    form = COPIES.get(".".join(parts))
+    if form is None or instruction.has("cta_group::2") or any(part.startswith("b8x16") for part in instruction.parts):
         raise SimulationError("unsupported", "this copy to tensor memory is not simulated")
+    chosen, width = form
     to, source = code.address(instruction.operands[0]), code.source(instruction.operands[1], "b64")
 
     def run(machine: Machine, active: Mask) -> None:
         core = machine.family(TensorCore)
         for lane in machine.active_lanes(active).tolist():
             flight = InFlight(lane)
-            bits = one(machine, source, lane)
-            raw = matrix_bytes(core, bits, flight, rows=QUARTER, depth=16, size=1, transposed=False)
-            words = np.tile(np.ascontiguousarray(raw).view(np.uint32), (4, 1))
+            bits, count = one(machine, source, lane), int(chosen.max()) + 1
+            raw = matrix_bytes(core, bits, flight, rows=count, depth=width, size=1, transposed=False)
+            words = np.ascontiguousarray(raw).view(np.uint32)[chosen]
             row, column = split_address(one(machine, to, lane))
-            rows = row + np.arange(4 * QUARTER)[:, None] + 0 * np.arange(4)
-            core.write_words((int(machine.cta[lane]), rows, column + np.arange(4) + 0 * rows), words, flight)
+            rows = row + _LANE[:, None] + 0 * np.arange(width // 4)
+            core.write_words((int(machine.cta[lane]), rows, column + np.arange(width // 4) + 0 * rows), words, flight)
             core.flying.append(flight)
 
     return run
