@@ -16,6 +16,7 @@ from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
 from tilewright.backends.ptxsim.definedness import suspects
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
+from tilewright.backends.ptxsim.modifiers import unknown_part
 from tilewright.backends.ptxsim.parser import parse_ptx
 from tilewright.backends.ptxsim.spaces import space_of
 from tilewright.backends.ptxsim.syntax import (
@@ -83,6 +84,9 @@ class Program:
                 break
         else:
             raise _at(instruction, "unsupported", "the simulator does not know this instruction")
+        unknown = unknown_part(instruction.parts)
+        if unknown is not None:
+            raise _at(instruction, "unsupported", f"the simulator does not know the modifier .{unknown}")
         uses = decoder.uses = Uses()
         try:
             run = handler(instruction, decoder)
