@@ -90,3 +90,26 @@ def test_process_ends_with_the_one_that_started_it() -> None:
     while Path(f"/proc/{int(run.stdout)}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not Path(f"/proc/{int(run.stdout)}").exists()
+
+
+@pytest.mark.slow
+def test_idle_process_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvptx._end_all()
+    nvptx._idle.clear()
+    monkeypatch.setattr(nvptx, "IDLE_SECONDS", 0.05)
+    nvptx.start()
+    worker = nvptx._idle[-1]
+    worker._process.wait(timeout=20)
+    monkeypatch.setattr(nvptx, "IDLE_SECONDS", 600)
+    assert "add.f32" in emit(DOUBLE)
+    assert nvptx._idle[-1] is not worker
+
+
+@pytest.mark.slow
+def test_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "worker.py").write_text("import no_such_module\n")
+    nvptx._end_all()
+    nvptx._idle.clear()
+    monkeypatch.setattr(nvptx, "WORKER", str(tmp_path / "worker.py"))
+    with pytest.raises(LlvmError, match="No module named 'no_such_module'"):
+        emit(DOUBLE)

@@ -26,6 +26,8 @@ from typing import Any
 from tilewright.backends.llvm.machine import LlvmError
 
 WORKER = str(Path(__file__).with_name("nvptx_worker.py"))
+IDLE_SECONDS = 600
+"""A process that has had nothing to do for so long ends: it holds some 120 MB of LLVM."""
 _PLACE = re.compile(r"<string>:(\d+):")
 
 
@@ -85,7 +87,7 @@ class _Worker:
         folder = str(Path(spec.origin).parents[1])
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         self._process: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-I", "-S", WORKER, folder],
+            [sys.executable, "-I", "-S", WORKER, folder, str(IDLE_SECONDS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -105,15 +107,13 @@ class _Worker:
         try:
             requests.write(marshal.dumps(request))
             requests.flush()
-        except OSError:
-            self.end()
-            raise _Gone("", was_idle=self._served > 0) from None
-        try:
             answer: tuple[bool, str] = marshal.load(answers)
-        except (EOFError, ValueError, TypeError):
-            complaints = self._said()
+        except (OSError, EOFError, ValueError, TypeError):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=1)
+            complaints, ended_well = self._said(), self._process.returncode == 0
             self.end()
-            raise _Gone(complaints, was_idle=self._served > 0 and not complaints) from None
+            raise _Gone(complaints, was_idle=not complaints and (ended_well or self._served > 0)) from None
         self._served += 1
         return answer
 
@@ -174,7 +174,8 @@ if hasattr(os, "register_at_fork"):
 def _last_words(complaints: str) -> str:
     """What LLVM said before it ended the process, without the addresses of its functions."""
     lines = [line for line in complaints.splitlines() if line.strip() and not line.lstrip().startswith(("#", "PLEASE"))]
-    kept = [line for line in lines if "LLVM ERROR" in line or "Assertion" in line] or lines[:3]
+    kept = [line for line in lines if "LLVM ERROR" in line or "Assertion" in line]
+    kept = kept or (lines[-1:] if "Traceback" in complaints else lines[:3])
     return "\n".join(kept) or "LLVM ended without a message"
 
 

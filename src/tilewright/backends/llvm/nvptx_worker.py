@@ -1,17 +1,18 @@
 """The process that runs LLVM for NVIDIA GPUs: modules in, PTX out. `nvptx.py` starts it and talks to it.
 
-    python -I -S nvptx_worker.py <folder that llvmlite is in>
+    python -I -S nvptx_worker.py <folder that llvmlite is in> <seconds>
 
 LLVM ends the process it is in when it meets what it cannot compile, so that is never the user's. The process reads
 requests from its standard input and writes answers to its standard output, both in Python's marshal format:
 
     (text, cpu, features, libraries)     →    (True, PTX) or (False, message)
 
-It ends with its input, so it never outlives who started it.
+It ends with its input, so it never outlives who started it, and when nobody has asked for so many seconds.
 """
 
 import marshal
 import os
+import select
 import signal
 import sys
 from functools import cache
@@ -75,7 +76,7 @@ def emit(text: str, cpu: str, features: str, libraries: list[str]) -> str:
 def serve() -> None:
     """Answer requests until there are no more."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    while True:
+    while select.select([requests], [], [], float(sys.argv[2]))[0]:
         try:
             request = marshal.load(requests)
         except (EOFError, ValueError, TypeError):  # whoever asked is gone
