@@ -44,6 +44,7 @@ def multiply(lowerer: Lowerer, op: Op, instruction: MatrixInstruction, scales: S
     _demand_fit(left, right, sums)
     product = _Product(lowerer, op, instruction, sums)
     groups = sums.row_groups(instruction.rows)
+    _pack(left, right, sums, groups)
     for batch in sums.batches:
         for first in range(0, len(left.depths), instruction.words):
             words = range(first, first + instruction.words)
@@ -54,6 +55,16 @@ def multiply(lowerer: Lowerer, op: Op, instruction: MatrixInstruction, scales: S
                     chosen = scales(rows, column, first) if scales else []
                     product.add(batch, rows, column, a, b, chosen)
     lowerer.bind(op.result, product.registers())
+
+
+def _pack(left: Factor, right: Factor, sums: Sums, groups: Sequence[Sequence[int]]) -> None:
+    """Make all words of both factors first: a word needs one register, its elements several."""
+    for batch in sums.batches:
+        for word in range(len(left.depths)):
+            for row in (row for rows in groups for row in rows):
+                left.word(batch, row, word)
+            for column in sums.columns:
+                right.word(batch, column, word)
 
 
 def _demand_fit(left: Factor, right: Factor, sums: Sums) -> None:
