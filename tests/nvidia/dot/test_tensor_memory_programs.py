@@ -185,3 +185,49 @@ def test_forms_of_copies(memory: Any, shape: tuple[int, int], bits: int, name: s
     )
     places = linear_memory(memory, shape, bits).invert_and_compose(to_linear_layout(rows, shape))
     assert form_of(places, bits).name == name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commits", [False, True])
+@pytest.mark.parametrize("rows", [64, 128])
+def test_a_left_factor_in_tensor_memory(rows: int, commits: bool) -> None:
+    m, n, k = rows, 32, 64
+    factor, sum = TensorMemory(rows, k, 1), TensorMemory(rows, n, 1)
+    (left, *_), (out, *_) = (
+        compatible_layouts(memory, shape, bits=bits, warps=4)
+        for memory, shape, bits in ((factor, (m, k), 16), (sum, (m, n), 32))
+    )
+    plain = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>"
+    shared = "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>"
+    a, b, d = buffer((m, k), "f16", factor), memdesc((k, n), "f16", shared), buffer((m, n), "f32", sum)
+    barrier = memdesc((1,), "i64", BARRIER, mutable=True)
+
+    def product(told: str) -> str:
+        types = f"{a}, {b}, {d}{f', {barrier}' if told else ''}"
+        return f"ttng.tc_gen5_mma %a, %b, %d, %false, %true{told} {{is_async}} : {types}"
+
+    lines = [
+        *pointers("%p0", left.text, (m, k), "f16", "x"),
+        *pointers("%p1", plain, (k, n), "f16", "y"),
+        *pointers("%p2", out.text, (m, n), "f32", "z"),
+        f"%t = tt.load %x : {tensor((m, k), '!tt.ptr<f16>', left.text)}",
+        f"%u = tt.load %y : {tensor((k, n), '!tt.ptr<f16>', plain)}",
+        f"%a = ttng.tmem_alloc %t : ({tensor((m, k), 'f16', left.text)}) -> {a}",
+        f"%b = ttg.local_alloc %u : ({tensor((k, n), 'f16', plain)}) -> {b}",
+        f"%d = ttng.tmem_alloc : () -> {d}",
+        f"%r = ttg.local_alloc : () -> {barrier}",
+        f"ttng.init_barrier %r, 1 : {barrier}",
+        "ttng.fence_async_shared {bCluster = false}",
+        "%false = arith.constant false",
+        "%true = arith.constant true",
+        "%zero = arith.constant 0 : i32",
+        *(("ttg.barrier local", product(""), f"ttng.tc_gen5_commit %r : {barrier}") if commits else ()),
+        *(() if commits else (product(", %r[%true]"),)),
+        f"ttng.wait_barrier %r, %zero : {barrier}",
+        f"%v = ttng.tmem_load %d : {d} -> {tensor((m, n), 'f32', out.text)}",
+        f"tt.store %z, %v : {tensor((m, n), '!tt.ptr<f32>', out.text)}",
+    ]
+    x, y = (RNG.integers(-8, 8, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    arrays = [x, y, np.zeros((m, n), np.float32)]
+    found = run(program(lines, elements=["f16", "f16", "f32"]), arrays, capability=100)[2]
+    assert found.tolist() == (x.astype(np.float32) @ y.astype(np.float32)).tolist()
