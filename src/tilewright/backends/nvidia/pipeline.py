@@ -18,12 +18,12 @@ from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.analysis.stored_arguments import stored_arguments
 from tilewright.backends.llvm import nvptx
 from tilewright.backends.nvidia import launch_facts, ptx_text
-from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.backends.nvidia.options import CudaOptions
 from tilewright.backends.nvidia.ptxas import assemble
 from tilewright.backends.nvidia.targets import Device
+from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.tools import find_libdevice
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
