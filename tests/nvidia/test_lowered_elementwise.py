@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from element_ops import FP8, INTEGERS, WIDE, Array, Case, case, results_of, samples
+from simulated import run
 
+import tilewright as tw
+import tilewright.language as tl
 from tilewright.backends.llvm.nvptx import emit_ptx
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
@@ -123,6 +126,28 @@ def test_functions(capability: int) -> None:
         values = (np.random.default_rng(3).standard_normal(512) * 4).astype(numpy_dtype(type))
         check(cases, capability, units=units, inputs={(type, 0): np.abs(values) + values.dtype.type(0.5)})
     check([case("arith.divf", [f32, f32], f32)], capability, units=2)
+
+
+@tw.jit
+def logarithms(x, one_more, decimal, B: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, B)
+    value = tl.load(x + i)
+    tl.store(one_more + i, tl.extra.libdevice.log1p(value))
+    tl.store(decimal + i, tl.extra.libdevice.log10(value))
+
+
+@pytest.mark.slow
+def test_logarithms() -> None:
+    rng = np.random.default_rng(0)
+    edges = [0.0, -0.0, np.inf, -1.0, -2.0, np.nan, 1e30, 3e38, 1e-40, 2.0**-24]
+    values = [rng.standard_normal(400) * 10.0 ** rng.integers(-12, 5, 400), np.linspace(-0.99, 3, 614), edges]
+    x = np.concatenate(values).astype(np.float32)
+    _, one_more, decimal = run(logarithms, (1,), x, np.zeros_like(x), np.zeros_like(x), B=1024)
+    with np.errstate(all="ignore"):
+        for found, rule in ((one_more, np.log1p), (decimal, np.log10)):
+            expected = rule(x.astype(np.float64))
+            assert same(found, expected.astype(np.float32), 2).all()
+            assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
 
 
 @pytest.mark.parametrize("capability", WITH_FAST)

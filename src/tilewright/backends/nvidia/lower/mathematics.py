@@ -5,6 +5,7 @@
     math.sqrt   f32     sqrt.approx.ftz.f32               tt.precise_sqrt: sqrt.rn.f32
     math.rsqrt  f32     rsqrt.approx.ftz.f32
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
+    log10, log1p        through log2 and log of f32, where others compute in double
 
 Functions of f16, bf16 and fp8 are computed in f32 and rounded.
 """
@@ -28,6 +29,9 @@ from tilewright.ir.types import Type, f64
 Single: TypeAlias = Callable[[Lowerer, Sequence[str]], str]
 """A function of f32, as instructions."""
 LOG2_E = 1.4426950408889634
+LOG10_2 = 0.30102999566398120
+LARGE = 2.0**30
+"""1 added to such a number is lost, and its quotient by itself too small to matter."""
 ERF_END = 4.0
 """From here on erf is 1."""
 
@@ -87,6 +91,26 @@ def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
     return k.with_sign_of(k.select(t < 1.0, near, far), x).name
 
 
+def _log10(lowerer: Lowerer, operands: Sequence[str]) -> str:
+    k = Kind(lowerer.w, "float", 1)
+    return (FUNCTIONS["log2"](k(operands[0])) * LOG10_2).name
+
+
+def _log1p(lowerer: Lowerer, operands: Sequence[str]) -> str:
+    """log(u) for u = 1 + x as it was rounded, and what the rounding took, divided by u."""
+    k = Kind(lowerer.w, "float", 1)
+    x = k(operands[0])
+    u = x + 1.0
+    lost = k(_divided(lowerer, (x - (u - 1.0)).name, u.name))
+    log = FUNCTIONS["log"](u)
+    inside = (u > 0.0) & (u < LARGE)
+    return k.select(u.equals(1.0), x, k.select(inside, log + lost, log)).name
+
+
+def _divided(lowerer: Lowerer, x: str, y: str) -> str:
+    return lowerer.w.call("float", "llvm.nvvm.div.full", [("float", x), ("float", y)])
+
+
 def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     """A function by name: one of ours, or one of a library that is linked later."""
     symbol = str(op.attributes["symbol"])
@@ -101,6 +125,8 @@ SINGLES: dict[str, Single] = {
     "erf": _erf,
     "exp": _exp,
     "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
+    "log10": _log10,
+    "log1p": _log1p,
     "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
     "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),
 }
