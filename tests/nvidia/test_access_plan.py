@@ -98,7 +98,7 @@ def random_moves(seed: int, count: int, units: tuple[Unit, ...]) -> set[Unit]:
 
 def test_random_moves() -> None:
     units = (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR)
-    assert random_moves(1, 20, units) >= {Unit.VECTOR}
+    assert random_moves(1, 8, units) >= {Unit.VECTOR}
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_bytes_are_transposed(unit: Unit) -> None:
 
 def test_conversions_through_memory_arrive() -> None:
     random, done, parts = Random(5), 0, set()
-    while done < 15:
+    while done < 8:
         shape = random_layouts.shape(random, 2, 8, 64)
         before, after = registers_of(random, shape), registers_of(random, shape)
         bits, capability = random.choice([8, 16, 32, 64]), random.choice([70, 80, 90])

@@ -239,7 +239,7 @@ def there_and_back(random: Random) -> None:
 
 def test_random_buffers() -> None:
     random = Random(1)
-    for _ in range(6):
+    for _ in range(3):
         there_and_back(random)
 
 

@@ -103,7 +103,7 @@ def random_conversions(seed: int, count: int, *, blocks: bool = False) -> None:
 
 @pytest.mark.parametrize("blocks", [False, True])
 def test_random_conversions(blocks: bool) -> None:
-    random_conversions(1, 4, blocks=blocks)
+    random_conversions(1, 3, blocks=blocks)
 
 
 @pytest.mark.slow
