@@ -8,6 +8,7 @@ memory.copy_out(address, (8,), np.float32)
 from __future__ import annotations
 
 import mmap
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ BASE = 0x10_0000_0000
 """The address of the heap's first byte."""
 GAP = 1 << 18
 """Bytes between allocations that belong to none: a kernel that misses one does not hit the next."""
+NO_RESERVE = 0x4000
+"""Linux's MAP_NORESERVE, which older Pythons do not name: address space without a promise of memory."""
 VALID, INITIALISED, WRITTEN, WRITABLE = 1, 2, 4, 8
 """What the map says of a byte: belongs to an allocation, has a value, a kernel stored it, may be stored to."""
 
@@ -44,7 +47,7 @@ class Fault:
 
 def reserve(size: int) -> Array:
     """`size` zero bytes that cost memory only where they are touched."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (NO_RESERVE if sys.platform == "linux" else 0)
     return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
 
 
