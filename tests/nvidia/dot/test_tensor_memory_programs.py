@@ -231,3 +231,33 @@ def test_a_left_factor_in_tensor_memory(rows: int, commits: bool) -> None:
     arrays = [x, y, np.zeros((m, n), np.float32)]
     found = run(program(lines, elements=["f16", "f16", "f32"]), arrays, capability=100)[2]
     assert found.tolist() == (x.astype(np.float32) @ y.astype(np.float32)).tolist()
+
+
+@pytest.mark.slow
+def test_several_buffers_in_one() -> None:
+    memory, shape = TensorMemory(128, 32, 1), (128, 32)
+    (layout, *_) = compatible_layouts(memory, shape, bits=32, warps=4)
+    one = buffer(shape, "f32", memory)
+    both = one.replace("128x32xf32", "2x128x32xf32", 1)
+    moved = tensor(shape, "!tt.ptr<f32>", layout.text)
+    tile = tensor(shape, "f32", layout.text)
+    lines = [
+        *pointers("%p0", layout.text, shape, "f32", "x"),
+        *pointers("%p1", layout.text, shape, "f32", "y"),
+        f"%t = tt.load %x : {moved}",
+        f"%u = arith.addf %t, %t : {tile}",
+        "%true = arith.constant true",
+        f"%m = ttng.tmem_alloc : () -> {both}",
+        "%other = arith.constant 0 : i32",
+        f"%v = ttg.memdesc_index %m[%n] : {both} -> {one}",
+        f"%w = ttg.memdesc_index %m[%other] : {both} -> {one}",
+        f"ttng.tmem_store %t, %v, %true : {tile} -> {one}",
+        f"ttng.tmem_store %u, %w, %true : {tile} -> {one}",
+        f"%a = ttng.tmem_load %v : {one} -> {tile}",
+        f"%b = ttng.tmem_load %w : {one} -> {tile}",
+        f"%c = arith.subf %b, %a : {tile}",
+        f"tt.store %y, %c : {moved}",
+    ]
+    x = RNG.standard_normal(shape).astype(np.float32)
+    text = program(lines, elements=["f32", "f32"], numbers=["%n"])
+    assert run(text, [x, np.zeros_like(x)], 1, capability=100)[1].tolist() == x.tolist()
