@@ -149,6 +149,8 @@ def test_ctas_that_load_what_others_store_race() -> None:
     error = mistake(exchange + "@%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
     assert (error.kind, error.thread, error.cta) == ("race", (0, 0, 0), (0, 0, 0))
     assert error.text.startswith("load of what another CTA or warp has stored")
+    copy = "@%p1 cp.async.ca.shared.global [tile], [%d2], 4; cp.async.wait_all;"
+    assert mistake(exchange + copy, threads=32, grid=2).text == error.text
     fine(exchange + "@%p1 atom.global.add.u32 %r4, [%d0+8], 1; @%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
 
 

@@ -97,13 +97,23 @@ def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: 
 def load_global(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
     offsets, memory = addresses - BASE, machine.memory
     machine.check(memory.fault(offsets, element * count, "load", needs=VALID | INITIALISED), lanes)
-    if machine.watcher is not None:
-        wrong = machine.watcher.load(offsets, element * count, machine.accessors(lanes))
-        if wrong.any():
-            text = "load of what another CTA or warp has stored in this launch, with nothing that orders them"
-            machine.fail("race", text, int(lanes[wrong.argmax()]))
+    watch_load(machine, offsets, lanes, element * count)
     units, view = offsets >> (element.bit_length() - 1), memory.views[element]
     return [view[units + number] for number in range(count)] if count > 1 else [view[units]]
+
+
+def watch_load(machine: Machine, offsets: Array, lanes: Array, width: int) -> None:
+    """Note loads from global memory, at offsets of the heap.
+
+    Raises:
+        SimulationError: one of them races with a store.
+    """
+    if machine.watcher is None:
+        return
+    wrong = machine.watcher.load(offsets, width, machine.accessors(lanes))
+    if wrong.any():
+        text = "load of what another CTA or warp has stored in this launch, with nothing that orders them"
+        machine.fail("race", text, int(lanes[wrong.argmax()]))
 
 
 def synchronise(machine: Machine, lanes: Array) -> None:

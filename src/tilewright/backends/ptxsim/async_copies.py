@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared
+from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared, watch_load
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.machine import Machine
@@ -110,6 +110,7 @@ def _content(machine: Machine, addresses: Array, lanes: Array, width: int, size:
     some = read > 0
     memory, offsets = machine.memory, addresses - BASE
     machine.check(memory.fault(offsets[read == width], width, "load", needs=VALID | INITIALISED), lanes[read == width])
+    watch_load(machine, offsets[read == width], lanes[read == width], width)
     partly = some & (read < width)
     if partly.any():
         inside = byte < read[partly][:, None]

@@ -6,7 +6,7 @@ Of every unit of memory the shadow knows who stored it last and who read it last
 whether a warp may rely on that. CTAs of different clusters are in no order; but one that has done an atomic operation,
 or a load with an order, since the other's access may know of it, and is believed. Stores of what is there already
 harm nobody, and so do stores behind loads of the same CTA: warps that hold copies of a tile all load it, and one of
-them stores it. Asynchronous copies are not watched.
+them stores it. Copies of blocks (bulk and tensor copies) are not watched.
 """
 
 from __future__ import annotations
