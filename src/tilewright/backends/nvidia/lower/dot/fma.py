@@ -21,11 +21,12 @@ def lower_fma(lowerer: Lowerer, op: Op) -> None:
     a_registers, b_registers = lowerer.registers(a), lowerer.registers(b)
     layout = lowerer.layout(c)
     sums = {place: lowerer.registers(c)[register] for place, register in places(layout).items()}
-    for k in range((a.type.shape or ())[-1]):
-        for place, value in sums.items():
-            *batch, m, n = place
+    for place, value in sums.items():  # one sum after the other: with all of them open, registers run out
+        *batch, m, n = place
+        for k in range((a.type.shape or ())[-1]):
             first, second = a_registers[left[*batch, m, k]], b_registers[right[*batch, k, n]]
-            sums[place] = _added(lowerer, element, first, second, value)
+            value = _added(lowerer, element, first, second, value)
+        sums[place] = value
     lowerer.bind(op.result, [sums[layout.apply(register=register)] for register in range(layout.in_size("register"))])
 
 
