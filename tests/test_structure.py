@@ -49,7 +49,7 @@ LATE_IMPORTS = {
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
-    "backends/registry.py": "importlib.metadata: reading what is installed is for targets other than the CPU",
+    "backends/registry.py": "NVIDIA's back end, and importlib.metadata: for targets other than the CPU",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled",
 }
 

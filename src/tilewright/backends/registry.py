@@ -24,11 +24,11 @@ from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
-from tilewright.backends.nvidia.backend import NvidiaBackend
 from tilewright.support.named_tuple import NamedTuple
 
 OWN_GROUP, TRITON_GROUP = "tilewright.backends", "triton.backends"
-_built_in: dict[str, type[BaseBackend]] = {"cpu": CpuBackend, "cuda": NvidiaBackend}
+NVIDIA = "cuda"
+_built_in: dict[str, type[BaseBackend]] = {"cpu": CpuBackend}
 
 
 class BackendError(RuntimeError):
@@ -54,7 +54,7 @@ def make_backend(target: GPUTarget) -> BaseBackend:
     Raises:
         BackendError: there is none, or there are several.
     """
-    built_in = _built_in.get(target.backend)
+    built_in = _nvidia() if target.backend == NVIDIA else _built_in.get(target.backend)
     if built_in is not None:
         return built_in(target)
     found = plugins()
@@ -64,8 +64,14 @@ def make_backend(target: GPUTarget) -> BaseBackend:
     unusable = "".join(f"; {name} is no use here: {reason}" for name, reason in found.unusable.items())
     raise BackendError(
         f"{len(fitting)} compatible backends for target ({target.backend}) ({', '.join(fitting)}), and one is needed; "
-        f"the back ends here are: {', '.join((*_built_in, *found.backends))}{unusable}"
+        f"the back ends here are: {', '.join((*_built_in, NVIDIA, *found.backends))}{unusable}"
     )
+
+
+def _nvidia() -> type[BaseBackend]:
+    from tilewright.backends.nvidia.backend import NvidiaBackend  # most processes do without
+
+    return NvidiaBackend
 
 
 @cache
