@@ -187,6 +187,11 @@ def test_words_may_be_put_together_from_bytes_that_are_unset() -> None:
     assert mistake("st.global.b32 [%d0], %r7;").kind == "uninitialised register"
 
 
+def test_registers_may_be_put_together_with_unset_ones() -> None:
+    body = "mov.b64 %d5, {%r7, %r0}; mov.b64 {_, %r8}, %d5; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0;"
+    assert fine(f"{body} st.global.b32 [%d1], %r8;")[0].tolist() == list(range(64))
+
+
 def test_registers_without_a_value_may_be_computed_with() -> None:
     fine(MASKED + "add.u32 %r2, %r1, 1; @%p1 st.global.b32 [%d1], %r2;")
     fine(MASKED + "add.u32 %r2, %r1, 1; selp.b32 %r3, %r2, 0, %p1; st.global.b32 [%d1], %r3;")

@@ -8,8 +8,9 @@ Compilers leave registers unset where nobody looks at them, so computing with on
 for an address, to decide by it what is executed, and to store it to global memory.
 
 Before a program runs, a walk over all its paths finds the registers that may be read unset. Most programs have none,
-and then nothing is watched. What passes through memory or another lane counts as set, and so does what `prmt` makes:
-compilers put words together from bytes of which some are unset, and take only the others out again.
+and then nothing is watched. What passes through memory or another lane counts as set, and so does what `prmt` makes
+and what `mov` puts together from several registers: compilers do that with parts of which some are unset, and take only
+the others out again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tilewright.backends.ptxsim.code import KernelCode, Step
+from tilewright.backends.ptxsim.syntax import Vector
 from tilewright.backends.ptxsim.value_types import Array, Mask
 
 FLOWS = frozenset(
@@ -78,6 +80,13 @@ def suspects(code: KernelCode) -> frozenset[int]:
     return frozenset(index for index in range(len(code.registers)) if found >> index & 1)
 
 
+def _flows(step: Step) -> bool:
+    """Is the result unset where an operand is?"""
+    instruction = step.instruction
+    packs = instruction.opcode == "mov" and any(isinstance(operand, Vector) for operand in instruction.operands[1:])
+    return instruction.opcode in FLOWS and not packs
+
+
 def _bits(registers: Iterable[int]) -> int:
     found = 0
     for register in registers:
@@ -130,7 +139,7 @@ class Definedness:
 
     def follow(self, step: Step, doing: Mask, registers: list[Array]) -> None:
         """Note what the step makes set and unset; to be called before it runs."""
-        results = self._results(step, registers) if step.instruction.opcode in FLOWS else None
+        results = self._results(step, registers) if _flows(step) else None
         for register in step.uses.writes:
             before = self.unset.get(register)
             after = results
