@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -38,6 +39,12 @@ TOLERANCES = {
     np.dtype(ml_dtypes.bfloat16): 1.6e-2,
 }
 
+GPU = ""
+"""The capability of the simulated GPU that `agree` runs kernels on, instead of this CPU; see `conftest.py`."""
+EXACT_PRODUCTS = {"default_dot_input_precision": "ieee"}
+ROUNDING_OF_GPUS = 16
+"""How much further from the interpreters a GPU may be: it fuses products and sums, and approximates powers."""
+
 
 def agree(
     kernel: Any,
@@ -47,14 +54,15 @@ def agree(
     eager: bool = True,
     **constants: Any,
 ) -> list[Any]:
-    """Run `kernel` natively and in the interpreters, each on its own copy of the arrays, and compare all arrays.
+    """Run `kernel` as machine code and in the interpreters, each on its own copy of the arrays, and compare all arrays.
 
     Returns:
-        the arguments after the native run; arrays are copies.
+        the arguments after the run of the machine code; arrays are copies.
     """
     native = copied(arguments)
-    compiled = kernel[tuple(grid)](*native, **constants)
-    for stage in ("ttir", "ttcir"):
+    with tw.simulate(GPU) if GPU else nullcontext():
+        compiled = kernel[tuple(grid)](*native, **constants, **(EXACT_PRODUCTS if GPU else {}))
+    for stage in ("ttir", "ttgir" if GPU else "ttcir"):
         found = copied(arguments)
         named = dict(zip(kernel.arg_names, found, strict=False)) | constants
         run_ir(parsed(compiled.asm[stage]), named, grid)
@@ -115,6 +123,7 @@ def same(left: Sequence[Any], right: Sequence[Any], rtol: float | None, message:
 def close(a: Array, b: Array, rtol: float | None, message: str) -> None:
     """Two arrays are equal, floats to within `rtol`."""
     tolerance = TOLERANCES.get(a.dtype, 0.0) if rtol is None else rtol
+    tolerance *= ROUNDING_OF_GPUS if GPU else 1
     if a.dtype.kind in "biu":
         np.testing.assert_array_equal(a, b, err_msg=message)
     else:

@@ -1,6 +1,34 @@
-"""Makes the kernels of tests/kernels importable."""
+"""Makes the kernels of tests/kernels importable, and chooses the machine that they run on."""
 
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
+import agreement
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
+
+RACES = "threads of a program load what others have stored, and on a GPU nothing orders them"
+EARLY = "a pipelined loop loads early what an earlier step stores"
+ORDER = "tl.cat may reorder, and does"
+NOT_ON_GPUS = {
+    "test_join_split_cat*": ORDER,
+    "test_loads_before_regions_that_store*": RACES,
+    "test_memory_that_a_loop_carries*": RACES,
+    "test_overlapping_rows*": RACES,
+    "test_products[[]*-operands_overwritten]": EARLY,
+    "test_row_results_over_the_rows*": RACES,
+    "test_store_then_load*": RACES,
+    "test_stores_of_every_kind_after_each_other*": RACES,
+}
+"""Tests whose kernels rely on what only a CPU promises."""
+
+
+@pytest.fixture(autouse=True)
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--gpu 90` has `agreement.agree` run kernels on a simulated GPU."""
+    gpu = request.config.getoption("--gpu")
+    monkeypatch.setattr(agreement, "GPU", gpu)
+    if gpu and any(fnmatch(request.node.name, pattern) for pattern in NOT_ON_GPUS):
+        pytest.skip("relies on what only a CPU promises")
