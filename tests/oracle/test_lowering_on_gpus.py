@@ -1,6 +1,6 @@
 """The kernels of the tests of the CPU's lowering, on simulated GPUs: right, and watched for races.
 
-    pytest --gpu 90 tests/oracle/test_lowering_memory.py        # by hand
+pytest --gpu 90 tests/oracle/test_lowering_memory.py        # by hand
 """
 
 from __future__ import annotations
