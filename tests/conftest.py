@@ -26,7 +26,7 @@ import pytest
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
-SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "oracle", "runtime")
+SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "nvidia", "oracle", "ptxsim", "runtime")
 """Folders whose tests compile kernels or start processes: half of the cases of each function there count as slow."""
 
 

@@ -75,6 +75,7 @@ def long_product(x, y, z, K, N: tl.constexpr, M: tl.constexpr, cast: tl.constexp
     tl.store(z + i[:, None] * N + j[None, :], sum)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", [90, 120])
 def test_every_block_copies_the_factors_that_it_needs(capability: int) -> None:
     x = np.random.default_rng(0).integers(-3, 4, (128, 64)).astype(np.float16)
