@@ -1,7 +1,7 @@
 """Triton's side of the table "GPU code": `gpu_static.py` runs this in a Python with Triton.
 
-For each line of the input, `[name of an anchor, samples]`, it prints a line: PTX, TTGIR, shared memory, and the least
-seconds from source to cubin of so many compilations.
+For each line of the input, `[name of an anchor, samples]`, it prints a line: PTX, TTGIR, shared and scratch memory, and
+the least seconds from source to cubin of so many compilations.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def main() -> None:
                 "ptx": kernel.asm["ptx"],
                 "ttgir": kernel.asm["ttgir"],
                 "shared": kernel.metadata.shared,
+                "scratch": kernel.metadata.global_scratch_size,
                 "seconds": min(seconds for _, seconds in results),
             }
             print(json.dumps(answer), flush=True)
