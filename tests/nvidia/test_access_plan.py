@@ -103,7 +103,8 @@ def test_random_moves() -> None:
 
 @pytest.mark.slow
 def test_many_random_moves() -> None:
-    assert random_moves(2, 400, (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR)) == set(Unit)
+    units = (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR)
+    assert random_moves(2, 400, units) == set(units)
 
 
 @pytest.mark.parametrize(("order", "unit"), [("[1, 0]", Unit.MATRIX), ("[0, 1]", Unit.TRANSPOSED)])
