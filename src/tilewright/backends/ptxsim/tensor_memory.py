@@ -14,7 +14,7 @@ reduce.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -275,21 +275,21 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
 
 
 def decode_wait_loads(_: Instruction, code: Decoder) -> Run:
-    def run(machine: Machine, active: Mask) -> None:
-        memory = machine.family(TensorMemory)
-        for warp in machine.whole_warps(active).tolist():
-            for rows, columns in memory.loads.pop(warp, []):
-                memory.in_use[int(machine.cta[warp * WARP]), rows, columns] -= 1
-
-    return run
+    return _ending(lambda memory: (memory.loads, memory.in_use))
 
 
 def decode_wait_stores(_: Instruction, code: Decoder) -> Run:
+    return _ending(lambda memory: (memory.stores, memory.pending))
+
+
+def _ending(of: Callable[[TensorMemory], tuple[dict[int, list[tuple[Array, Array]]], Array]]) -> Run:
+    """What warps have under way ends: `of` says the places by warp, and who counts it there."""
+
     def run(machine: Machine, active: Mask) -> None:
-        memory = machine.family(TensorMemory)
+        places, counts = of(machine.family(TensorMemory))
         for warp in machine.whole_warps(active).tolist():
-            for rows, columns in memory.stores.pop(warp, []):
-                memory.pending[int(machine.cta[warp * WARP]), rows, columns] -= 1
+            for rows, columns in places.pop(warp, []):
+                counts[int(machine.cta[warp * WARP]), rows, columns] -= 1
 
     return run
 
