@@ -47,7 +47,10 @@ def _plan(lowerer: Lowerer, op: Op, pointers: Value, buffer: Value, mask: Value 
     offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(memdesc(buffer)))
     plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MOST * BYTE // bits), in_order=True)
     if plan.block is not None or has_other_copies(lowerer, pointers, memdesc(buffer)):
-        raise located(NotSupported("an asynchronous copy to another block", ""), span_of(op.location))
+        raise located(
+            NotSupported("an asynchronous copy to another block", "launch the kernel with num_ctas=1"),
+            span_of(op.location),
+        )
     size = len(plan.moves[0].registers) * bits // BYTE
     if size < LEAST:
         reason = f"one copy moves {LEAST} bytes or more, and here {size}"

@@ -192,7 +192,10 @@ def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
     element, type = lowerer.element(tile.type), memdesc(buffer)
     plan = buffer_plan(lowerer, tile, type, stored_units(lowerer.target.capability))
     if plan.block is not None or has_other_copies(lowerer, tile, type):
-        raise located(NotSupported("a store to shared memory of another block", ""), span_of(op.location))
+        raise located(
+            NotSupported("a store to shared memory of another block", "launch the kernel with num_ctas=1"),
+            span_of(op.location),
+        )
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
 
 

@@ -52,7 +52,10 @@ def _places(lowerer: Lowerer, op: Op, buffer: Value, indices: Value) -> list[Byt
     type, axis = memdesc(buffer), op.attributes["axis"]
     assert isinstance(axis, Number), "an axis is a number"
     if any(buffer_layout(type).columns["block"]):
-        raise located(NotSupported(f"{op.name} of a buffer of several blocks", ""), span_of(op.location))
+        raise located(
+            NotSupported(f"{op.name} of a buffer of several blocks", "launch the kernel with num_ctas=1"),
+            span_of(op.location),
+        )
     layout, element = lowerer.layout(indices), lowerer.element(indices.type)
     others, along = _parts(layout, type, int(axis.value))
     where = lowerer.buffer(buffer).bytes(type)

@@ -43,7 +43,10 @@ def demand_one_block(module: Op) -> None:
     """
     for op in module.walk():
         if op.name in ONE_BLOCK:
-            raise located(NotSupported(f"the op {op.name} with num_ctas > 1", ""), span_of(op.location))
+            raise located(
+                NotSupported(f"the op {op.name} with num_ctas > 1", "launch the kernel with num_ctas=1"),
+                span_of(op.location),
+            )
 
 
 def refuse(op: Op) -> TilewrightError:

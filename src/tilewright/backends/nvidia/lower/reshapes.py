@@ -107,7 +107,7 @@ def _map_elementwise(lowerer: Lowerer, op: Op) -> None:
     size = int(pack.value)
     tiles = [lowerer.registers(value) for value in op.operands]
     if len(tiles[0]) % size:
-        reason = f"packs of {size} elements, where each thread has {len(tiles[0])}"
+        reason = f"packs of {size} elements, where each thread has {len(tiles[0])}: take fewer warps or a larger tile"
         raise located(NotSupported("tt.map_elementwise", reason), span_of(op.location))
     found: list[list[str]] = [[] for _ in op.results]
     for start in range(0, len(tiles[0]), size):

@@ -29,4 +29,7 @@ def demand_own_factors(op: Op, factors: Sequence[Value], parts: Bases) -> None:
         if isinstance(factor.type, MemDescType) and factor.type.space == SHARED_MEMORY:
             wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
             if cga_layout(encoding(factor.type.encoding)) != wanted:
-                raise located(NotSupported("a product of factors that other blocks have", ""), span_of(op.location))
+                raise located(
+                    NotSupported("a product of factors that other blocks have", "launch the kernel with num_ctas=1"),
+                    span_of(op.location),
+                )
