@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.backends.base import GPUTarget
+from tilewright.compat.driver import CpuDriver
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.types import canonicalize_dtype
 from tilewright.language import dtype as language_dtype
@@ -60,8 +62,19 @@ def no(*_: Any) -> bool:
 
 
 is_ampere_or_newer = is_blackwell = is_blackwell_ultra = is_cuda = is_hopper = is_hopper_or_newer = is_sm12x = no
-is_hip = is_hip_cdna = is_hip_cdna2 = is_hip_cdna3 = is_hip_cdna3_or_newer = is_hip_cdna4 = is_hip_gfx1250 = no
-is_hip_rdna = is_hip_rdna3 = is_hip_rdna4 = is_xpu = supports_ws = no
+is_hip = is_hip_cdna = is_hip_cdna2 = is_hip_cdna3 = is_hip_cdna3_or_newer = is_hip_cdna4 = no
+is_hip_gfx11 = is_hip_gfx12 = is_hip_gfx1250 = is_hip_rdna = is_hip_rdna3 = is_hip_rdna4 = is_hip_rdna4m = no
+is_rubin = is_xpu = supports_clc = supports_ws = no
+
+
+def get_current_target() -> GPUTarget:
+    """What kernels are compiled for."""
+    return CpuDriver().get_current_target()
+
+
+def get_arch() -> str:
+    """The architecture of that."""
+    return str(get_current_target().arch)
 
 
 def supports_tma(byval_only: bool = False) -> bool:

@@ -29,6 +29,7 @@ from tilewright import (
 )
 from tilewright import TilewrightError as TritonError
 from tilewright.compat.compile_errors import as_triton
+from tilewright.compat.torch_devices import answer_when_imported
 from tilewright.language.callable import must_use_result
 from tilewright.support.diagnostics import present_errors
 
@@ -67,3 +68,4 @@ __all__ = [
     "testing",
     "tools",
 ]
+answer_when_imported()

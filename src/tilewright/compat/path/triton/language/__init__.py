@@ -5,6 +5,12 @@ from tilewright.language import *
 from tilewright.language.aggregates import aggregate_replace
 from tilewright.language import __all__ as _names
 
-from triton.language import core, extra, math, random, semantic, standard, target_info
+import triton.language.core as core
+import triton.language.extra as extra
+import triton.language.math as math
+import triton.language.random as random
+import triton.language.semantic as semantic
+import triton.language.standard as standard
+import triton.language.target_info as target_info
 
 __all__ = [*_names, "aggregate_replace", "must_use_result", "semantic"]

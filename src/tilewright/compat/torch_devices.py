@@ -1,0 +1,77 @@
+"""`torch.cuda` where torch finds no GPU, for programs under `tilewright run`.
+
+    torch.cuda.get_device_capability()    # (0, 0), where torch alone raises an error
+    torch.cuda.synchronize()              # kernels on a CPU have ended when their launch returns
+    torch.cuda.is_available()             # False, as ever
+
+Programs written for Triton ask such questions when they are imported, and in benchmarks, whatever device they run on.
+Only calls with a true answer on a CPU have a stand-in; a tensor on a GPU stays an error of torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+
+def no_capability(device: Any = None) -> tuple[int, int]:
+    """Below that of every GPU."""
+    return (0, 0)
+
+
+def nothing_to_do(*_: Any) -> None:
+    """Waiting for work that has ended, or choosing the one queue there is."""
+
+
+STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("cuda", "get_device_capability"): no_capability,
+    ("cuda", "synchronize"): nothing_to_do,
+    ("cpu", "set_stream"): nothing_to_do,
+}
+"""By module of torch and name."""
+
+
+class BeforeTorch(MetaPathFinder):
+    """Calls `then` with the module torch, as soon as it has been imported."""
+
+    def __init__(self, then: Callable[[ModuleType], None]) -> None:
+        self.then = then
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What Python itself finds, with a loader that goes on to `then`."""
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_go_on(module: ModuleType) -> None:
+                execute(module)
+                self.then(module)
+
+            vars(spec.loader)["exec_module"] = execute_and_go_on
+        return spec
+
+
+def answer_for_cpu(torch: Any) -> None:
+    """Put the stand-ins into `torch`, unless it has a GPU."""
+    if torch.cuda.is_available():
+        return
+    for (module, name), stand_in in STAND_INS.items():
+        if module != "cpu" or not hasattr(torch.cpu, name):
+            setattr(getattr(torch, module), name, stand_in)
+
+
+def answer_when_imported() -> None:
+    """Put the stand-ins into torch now, or when the program imports it: `import triton` does not."""
+    if "torch" in sys.modules:
+        answer_for_cpu(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, BeforeTorch(answer_for_cpu))

@@ -1,0 +1,30 @@
+"""What `torch.cuda` answers under `tilewright run` where there is no GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+PROGRAM = """
+{imports}
+print(torch.cuda.get_device_capability(), torch.cuda.synchronize(), torch.cuda.is_available(), torch.__spec__.name)
+try:
+    torch.empty(1, device="cuda")
+except (AssertionError, RuntimeError):
+    print("no GPU")
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch answers for the GPU of this machine")
+@pytest.mark.parametrize("imports", ["import torch, triton", "import triton, torch"])
+def test_questions_for_a_gpu_have_answers(tmp_path: Path, imports: str) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.format(imports=imports))
+    command = [sys.executable, "-m", "tilewright", "run", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split("\n")[:2] == ["(0, 0) None False torch", "no GPU"]
