@@ -78,23 +78,44 @@ def test_outcomes_survive_a_crash(runner: ModuleType, tmp_path: Path) -> None:
 
 
 def test_page_has_numbers_and_reasons(runner: ModuleType) -> None:
-    failed = [runner.Outcome(f"test_a[{n}]", "failed", "AssertionError: words\nmore") for n in (1, 2)]
-    found = {
-        "x.py": [*failed, runner.Outcome("test_b", "failed", "odd | thing"), runner.Outcome("test_c", "passed", "")]
-    }
+    failed = [runner.Outcome(f"test_a[{n}]", "failed", "AssertionError: words\nmore", True) for n in (1, 2)]
+    odd = runner.Outcome("test_b", "failed", "odd | thing")
+    passed = [runner.Outcome(f"test_c[{n}]", "passed", "", True) for n in range(6)]
+    found = {("new", "x.py"): runner.Run([*failed, odd, *passed], 2.4), ("old", "x.py"): runner.Run([odd], 1.0)}
     plan = {
         "introduction": "Results.",
+        "trees": {"new": "abc", "old": "def"},
         "every": {"x.py": 8},
         "reasons": {"*: *words*": "other words"},
         "left_out": {"y.py": "needs a GPU"},
-        "tutorials": {"introduction": "By hand.", "01": "runs"},
     }
 
     lines = runner.page(found, plan).splitlines()
 
-    assert "| x.py, one case in 8 | 1 | 3 | 0 | 0 |" in lines
-    assert "| all | 1 | 3 | 0 | 0 |" in lines
-    assert "| x.py::test_a | 2 | other words |" in lines
-    assert "| x.py::test_b | 1 | not explained yet: odd \\| thing |" in lines
-    assert "| y.py | needs a GPU |" in lines
-    assert lines[-5:] == ["By hand.", "", "| tutorial | what happens |", "|---|---|", "| 01 | runs |"]
+    assert lines[4] == "## new (abc)"
+    assert "| x.py, one case in 8 | 6 | 3 | 0 | 0 | 2 |" in lines
+    assert "| all | 6 | 3 | 0 | 0 | 2 |" in lines
+    assert "| those with the mark `interpreter` | 6 | 2 | 0 | 0 |  |" in lines
+    assert "Of the tests with the mark `interpreter` that were not skipped, 75.00 % pass." in lines
+    assert "| x.py::test_a | 2 | 0 | other words |" in lines
+    assert "| x.py::test_b | 1 | 1 | not explained yet: odd \\| thing |" in lines
+    assert lines[-1] == "| y.py | needs a GPU |"
+
+
+def test_kept_results_come_back(runner: ModuleType, tmp_path: Path) -> None:
+    found = {("new", "x.py"): runner.Run([runner.Outcome("test_a", "failed", "why", True)], 2.5)}
+
+    runner.keep_results(tmp_path / "kept.json", found)
+
+    assert runner.kept_results(tmp_path / "kept.json") == found
+    assert runner.kept_results(tmp_path / "none.json") == {}
+
+
+def test_other_parts_of_the_page_stay(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Triton's own tests\n\nold\n\n# Triton's tutorials\n\nT\n\n# Triton's lit tests\n\nL\n")
+    monkeypatch.setattr(runner, "PAGE", page)
+
+    runner.write_part("# Triton's own tests\n\nnew\n")
+
+    assert page.read_text() == "# Triton's own tests\n\nnew\n\n# Triton's tutorials\n\nT\n\n# Triton's lit tests\n\nL\n"

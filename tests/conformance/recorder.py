@@ -19,6 +19,8 @@ LOG = Path(os.environ["CONFORMANCE_LOG"])
 EVERY = int(os.environ.get("CONFORMANCE_EVERY", "1"))
 CAPABILITY = int(os.environ.get("CONFORMANCE_SIMULATE") or "0")
 LONGEST_MESSAGE = 400
+NEUTRAL: set[str] = set()
+"""The tests that Triton marks as needing no GPU."""
 
 
 def pytest_configure() -> None:
@@ -32,6 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every n-th test, without those that an earlier run began."""
     begun = {line["test"] for line in map(json.loads, LOG.read_text().splitlines())} if LOG.exists() else set()
     items[:] = [item for item in items[::EVERY] if item.nodeid not in begun]
+    NEUTRAL.update(item.nodeid for item in items if item.get_closest_marker("interpreter"))
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -58,7 +61,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def note(test: str, outcome: str, message: str = "") -> None:
     """Add a line to the file."""
     with LOG.open("a") as log:
-        log.write(json.dumps({"test": test, "outcome": outcome, "message": message[:LONGEST_MESSAGE]}) + "\n")
+        line = {"test": test, "outcome": outcome, "message": message[:LONGEST_MESSAGE], "neutral": test in NEUTRAL}
+        log.write(json.dumps(line) + "\n")
 
 
 def message_of(report: pytest.TestReport) -> str:

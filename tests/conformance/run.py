@@ -1,13 +1,13 @@
-"""Triton's own tests on Tilewright: `docs/conformance.md` is what this prints.
+"""Triton's own tests on Tilewright: a part of `docs/conformance.md` is what this prints.
 
-    python tests/conformance/run.py ~/triton/python/test                       # all of reasons.toml, into the page
-    python tests/conformance/run.py ~/triton/python/test runtime/test_jit.py   # one, to the terminal
-    python tests/conformance/run.py ~/triton/python/test --kept results.json runtime/test_jit.py    # one, into the page
+    python tests/conformance/run.py ~/triton.git --jobs 2                      # all of reasons.toml, into the page
+    python tests/conformance/run.py ~/triton/python/test runtime/test_jit.py   # one file, to the terminal
+    python tests/conformance/run.py ~/triton.git --kept results.json runtime/test_jit.py    # one, into the page
 
-The first argument is the folder `python/test` of a checkout of Triton; nothing of it is in this repository. It needs
-what those tests need: pytest, torch, scipy, expecttest. Each file runs through `tilewright run -m pytest`, on its own
-and with an empty cache; a test that ends the process counts as failed, and the file goes on behind it. `reasons.toml`
-says why a test fails or is left out.
+The first argument is a repository of Triton, whose commits reasons.toml names, or a folder `python/test`; nothing of it
+is in this repository. It needs what those tests need: pytest, torch, scipy, expecttest. Each file runs through
+`tilewright run -m pytest`, on its own and with an empty cache; a test that ends the process counts as failed, and the
+file goes on behind it. `reasons.toml` says why a test fails or is left out.
 """
 
 from __future__ import annotations
@@ -17,30 +17,41 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatch
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
-LIT_HEADING = "\n# Triton's lit tests\n"
+NEXT_HEADINGS = ("\n# Triton's tutorials\n", "\n# Triton's lit tests\n")
+"""Where the part of this program ends: what follows is written by others."""
 MAX_CRASHES = 20
 ERRORS_OF_PYTEST = (2, 3, 4, 5)
 """Exit statuses that no test is the cause of."""
+FOLDER = ""
+"""The name of the tree where a folder was given instead of a repository."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test: `passed`, `failed`, `skipped` or `xfailed`, and what it said."""
+    """What became of one test: `passed`, `failed`, `skipped` or `xfailed`, and what it said.
+
+    `neutral` says that Triton marks it as one that needs no GPU (its mark `interpreter`).
+    """
 
     name: str
     outcome: str
     message: str
+    neutral: bool = False
 
     @property
     def function(self) -> str:
@@ -48,40 +59,106 @@ class Outcome:
         return self.name.partition("[")[0]
 
 
+@dataclass(frozen=True)
+class Run:
+    """What became of the tests of one file, in how many seconds."""
+
+    tests: Sequence[Outcome]
+    seconds: float = 0.0
+
+
+Found = dict[tuple[str, str], Run]
+"""By tree and file."""
+
+
 def main() -> int:
-    """Run the files and print the page, or the failures of the files that were named."""
+    """Run the files and write the page, or print the failures of the files that were named."""
+    options = parsed_arguments()
+    plan = tomllib.loads((HERE / "reasons.toml").read_text())
+    found = kept_results(options.kept)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        trees = unpacked(options.triton.resolve(), plan["trees"], Path(folder))
+        chosen = [(tree, name) for name in options.files or plan["files"] for tree in trees]
+        chosen = [(tree, name) for tree, name in chosen if (trees[tree] / "unit" / name).exists()]
+        runs = pool.map(lambda key: run(trees[key[0]], key[1], options, plan), chosen)
+        for (tree, name), done in zip(chosen, runs, strict=True):
+            found[tree, name] = done
+            print(f"{tree} {name}: {summary(done.tests)} in {done.seconds:.0f} s", flush=True)
+            if options.files:
+                print(*(f"  {test.name}: {test.message}" for test in done.tests if test.outcome == "failed"), sep="\n")
+            keep_results(options.kept, found)
+    if FOLDER not in trees and (options.kept or not options.files):
+        write_part(page(in_order(found, plan), plan))
+    return 0
+
+
+def parsed_arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description="Triton's own tests on Tilewright")
-    parser.add_argument("checkout", type=Path, help="the folder python/test of a checkout of Triton")
+    parser.add_argument("triton", type=Path, help="a repository of Triton, or the folder python/test of a checkout")
     parser.add_argument("files", nargs="*", help="files below its folder `unit`; without them, those of reasons.toml")
     parser.add_argument("--kept", type=Path, help="results of earlier runs, for the files that are not run now")
+    parser.add_argument("--jobs", type=int, default=1, help="files that run at the same time")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one file")
     parser.add_argument("--every", type=int, default=0, help="every n-th test; 0: as reasons.toml says")
     parser.add_argument("--simulate", type=int, default=0, metavar="90", help="on a simulated GPU of this capability")
     parser.add_argument("-k", dest="only", default="", help="only tests that match, as pytest -k")
-    options = parser.parse_intermixed_args()
-    plan = tomllib.loads((HERE / "reasons.toml").read_text())
-    found = kept_results(options.kept)
-    for name in options.files or plan["files"]:
-        every = options.every or (1 if options.only else plan["every"].get(name, 1))
-        choice = Choice(options.only or plan["only"].get(name, ""), every, options.simulate)
-        found[name] = list(outcomes(options.checkout.resolve(), name, options.timeout, choice))
-        print(f"{name}: {summary(found[name])}", flush=True)
-        if options.files:
-            print(*(f"  {test.name}: {test.message}" for test in found[name] if test.outcome == "failed"), sep="\n")
-        if options.kept:
-            lines = {name: [astuple(test) for test in tests] for name, tests in found.items()}
-            options.kept.write_text(json.dumps(lines))
-    if options.kept or not options.files:
-        _, heading, rest = PAGE.read_text().partition(LIT_HEADING)  # what lit.py wrote
-        PAGE.write_text(page({name: found[name] for name in plan["files"] if name in found}, plan) + heading + rest)
-    return 0
+    return parser.parse_intermixed_args()
 
 
-def kept_results(path: Path | None) -> dict[str, list[Outcome]]:
-    """The results in a file that `--kept` named earlier, by test file."""
+def unpacked(triton: Path, commits: Mapping[str, str], folder: Path) -> dict[str, Path]:
+    """The folder `python/test` of every tree, by the tree's name.
+
+    Args:
+        triton: a repository, or such a folder.
+        commits: the commit of each tree, for a repository.
+        folder: where they are unpacked.
+    """
+    if (triton / "unit").is_dir():
+        return {FOLDER: triton}
+    for name, commit in commits.items():
+        command = ["git", "-C", str(triton), "archive", commit, "python/test"]
+        archive = subprocess.run(command, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=BytesIO(archive)) as files:
+            files.extractall(folder / name, filter="data")
+    return {name: folder / name / "python" / "test" for name in commits}
+
+
+def run(tree: Path, name: str, options: argparse.Namespace, plan: dict[str, Any]) -> Run:
+    """Run one file as the command line and reasons.toml say."""
+    every = options.every or (1 if options.only else plan["every"].get(name, 1))
+    choice = Choice(options.only or plan["only"].get(name, ""), every, options.simulate)
+    began = time.monotonic()
+    tests = list(outcomes(tree, name, options.timeout, choice))
+    return Run(tests, time.monotonic() - began)
+
+
+def kept_results(path: Path | None) -> Found:
+    """The results in a file that `--kept` named earlier."""
     if path is None or not path.exists():
         return {}
-    return {name: [Outcome(*test) for test in tests] for name, tests in json.loads(path.read_text()).items()}
+    lines = json.loads(path.read_text())
+    return {(tree, name): Run([Outcome(*test) for test in tests], seconds) for tree, name, seconds, tests in lines}
+
+
+def keep_results(path: Path | None, found: Found) -> None:
+    """Write that file."""
+    if path is not None:
+        lines = [[*key, run.seconds, [astuple(test) for test in run.tests]] for key, run in found.items()]
+        path.write_text(json.dumps(lines))
+
+
+def in_order(found: Found, plan: dict[str, Any]) -> Found:
+    """The results that belong on the page, in the order of reasons.toml."""
+    keys = [(tree, name) for name in plan["files"] for tree in plan["trees"]]
+    return {key: found[key] for key in keys if key in found}
+
+
+def write_part(text: str) -> None:
+    """Put `text` into the page in place of this program's part."""
+    old = PAGE.read_text()
+    ends = [old.index(heading) for heading in NEXT_HEADINGS if heading in old]
+    PAGE.write_text(text + old[min(ends, default=len(old)) :])
 
 
 @dataclass(frozen=True)
@@ -96,12 +173,12 @@ class Choice:
     simulate: int = 0
 
 
-def outcomes(checkout: Path, name: str, timeout: float, choice: Choice) -> Iterator[Outcome]:
+def outcomes(tree: Path, name: str, timeout: float, choice: Choice) -> Iterator[Outcome]:
     """Run one file, again after every crash."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         for _ in range(MAX_CRASHES):
-            status = run_file(checkout, name, log, timeout, choice)
+            status = run_file(tree, name, log, timeout, choice)
             if status is not None and (status in (0, 1) or status in ERRORS_OF_PYTEST):
                 break
         latest = {line["test"]: line for line in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
@@ -109,10 +186,10 @@ def outcomes(checkout: Path, name: str, timeout: float, choice: Choice) -> Itera
         crashed = line["outcome"] == "begun"
         message = "the process ended, or took too long" if crashed else line["message"]
         short = test.partition("::")[2] or "(the file)"
-        yield Outcome(short, "failed" if crashed else line["outcome"], message)
+        yield Outcome(short, "failed" if crashed else line["outcome"], message, line["neutral"])
 
 
-def run_file(checkout: Path, name: str, log: Path, timeout: float, choice: Choice) -> int | None:
+def run_file(tree: Path, name: str, log: Path, timeout: float, choice: Choice) -> int | None:
     """Run what is left of a file; None when it took too long."""
     command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "recorder"]
     command += [
@@ -131,7 +208,7 @@ def run_file(checkout: Path, name: str, log: Path, timeout: float, choice: Choic
         try:
             done = subprocess.run(
                 [*command, f"unit/{name}"],
-                cwd=checkout,
+                cwd=tree,
                 env=variables,
                 timeout=timeout,
                 capture_output=True,
@@ -149,43 +226,57 @@ def summary(tests: Iterable[Outcome]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in sorted(Counter(t.outcome for t in tests).items()))
 
 
-def page(found: dict[str, list[Outcome]], plan: dict[str, Any]) -> str:
-    """The page: a table of files, then the failures with their reasons, what is not run, and the tutorials."""
+COLUMNS = ("passed", "failed", "skipped", "xfailed")
+
+
+def page(found: Found, plan: dict[str, Any]) -> str:
+    """This program's part of the page: what passes, what fails and why, and what is not run."""
     lines = ["# Triton's own tests", "", plan["introduction"].strip(), ""]
-    lines += ["| file | passed | failed | skipped | expected to fail |", "|---|---:|---:|---:|---:|"]
-    totals: Counter[str] = Counter()
-    for name, tests in found.items():
-        counts = Counter(test.outcome for test in tests)
-        totals += counts
-        every = plan["every"].get(name, 1)
-        lines.append(row(name + (f", one case in {every}" if every > 1 else ""), counts))
-    lines += [row("all", totals), "", "## What fails", "", "| test | cases | reason |", "|---|---:|---|"]
-    lines += [line for name, tests in found.items() for line in failures(name, tests, plan["reasons"])]
+    for tree, commit in plan["trees"].items():
+        runs = {name: run for (of, name), run in found.items() if of == tree}
+        lines += [f"## {tree} ({commit})", "", *table(runs, plan), ""]
+    lines += ["## What fails", "", "| test | " + " | ".join(plan["trees"]) + " | reason |"]
+    lines += ["|---|" + "---:|" * len(plan["trees"]) + "---|", *failures(found, plan)]
     lines += ["", "## What is not run", "", "| file | reason |", "|---|---|"]
     lines += [f"| {name} | {reason} |" for name, reason in sorted(plan["left_out"].items())]
-    lines += [
-        "",
-        "## Tutorials",
-        "",
-        plan["tutorials"].pop("introduction"),
-        "",
-        "| tutorial | what happens |",
-        "|---|---|",
-    ]
-    lines += [f"| {name} | {result} |" for name, result in plan["tutorials"].items()]
     return "\n".join(lines) + "\n"
 
 
-def row(name: str, counts: Counter[str]) -> str:
+def table(runs: Mapping[str, Run], plan: dict[str, Any]) -> Iterator[str]:
+    """The files of one tree, and their sums: of all tests, and of those that need no GPU."""
+    yield "| file | passed | failed | skipped | expected to fail | seconds |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for name, run in runs.items():
+        every = plan["every"].get(name, 1)
+        yield row(name + (f", one case in {every}" if every > 1 else ""), run.tests, run.seconds)
+    tests = [test for run in runs.values() for test in run.tests]
+    yield row("all", tests, sum(run.seconds for run in runs.values()))
+    neutral = [test for test in tests if test.neutral]
+    counts = Counter(test.outcome for test in neutral)
+    yield row("those with the mark `interpreter`", neutral)
+    yield ""
+    decided = counts["passed"] + counts["failed"]
+    share = 100 * counts["passed"] / decided if decided else 0.0
+    yield f"Of the tests with the mark `interpreter` that were not skipped, {share:.2f} % pass."
+
+
+def row(name: str, tests: Iterable[Outcome], seconds: float | None = None) -> str:
     """One line of the table of files."""
-    return f"| {name} | " + " | ".join(str(counts[kind]) for kind in ("passed", "failed", "skipped", "xfailed")) + " |"
+    counts = Counter(test.outcome for test in tests)
+    time_taken = "" if seconds is None else f"{seconds:.0f}"
+    return f"| {name} | " + " | ".join(str(counts[kind]) for kind in COLUMNS) + f" | {time_taken} |"
 
 
-def failures(file: str, tests: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str]:
-    """One line per test function that fails."""
-    failed = [test for test in tests if test.outcome == "failed"]
-    for (function, reason), count in Counter((t.function, reason_for(file, t, reasons)) for t in failed).items():
-        yield f"| {file}::{function} | {count} | {reason} |"
+def failures(found: Found, plan: dict[str, Any]) -> Iterator[str]:
+    """One line per test function and reason, with the number of cases in every tree."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for (tree, file), run in found.items():
+        for test in run.tests:
+            if test.outcome == "failed":
+                key = f"{file}::{test.function}", reason_for(file, test, plan["reasons"])
+                counts.setdefault(key, Counter())[tree] += 1
+    for (function, reason), in_tree in counts.items():
+        yield f"| {function} | " + " | ".join(str(in_tree[tree]) for tree in plan["trees"]) + f" | {reason} |"
 
 
 def reason_for(file: str, test: Outcome, reasons: dict[str, str]) -> str:
