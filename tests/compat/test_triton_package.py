@@ -156,10 +156,11 @@ def test_driver_is_the_cpu() -> None:
     question = (
         "from triton.runtime import driver\ndevice = driver.active.get_active_torch_device()\n"
         "figures = driver.active.utils.get_device_properties(device.index)\n"
-        "print(json.dumps([str(device), driver.active.get_current_target().backend, min(figures.values()) > 0]))"
+        "target = driver.active.get_current_target()\n"
+        "print(json.dumps([str(device), target.backend, 128 // target.warp_size, min(figures.values()) > 0]))"
     )
 
-    assert asked(question) == ["cpu", "cpu", True]
+    assert asked(question) == ["cpu", "cpu", 128, True]
 
 
 @pytest.mark.slow

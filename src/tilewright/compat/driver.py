@@ -1,7 +1,7 @@
 """`triton.runtime.driver`: the machine that kernels run on, as programs for Triton ask for it.
 
     driver.active.get_active_torch_device()        # device(type='cpu'), or 'cuda:0' where torch has GPUs
-    driver.active.get_current_target()             # GPUTarget(backend='cpu', arch='x86_64', warp_size=0)
+    driver.active.get_current_target()             # GPUTarget(backend='cpu', arch='x86_64', warp_size=1)
 
 Launches do not go through here: they run where their arguments are. Where a program divides by a figure that only GPUs
 have, it is not zero.
@@ -67,7 +67,7 @@ class CpuDriver(DriverBase):
         return "void*" if ty.startswith("*") else C_TYPES[ty]
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cpu", platform.machine(), 0)
+        return GPUTarget("cpu", platform.machine(), 1)
 
     def get_active_torch_device(self) -> Any:
         return torch().device("cpu")
