@@ -95,6 +95,16 @@ def test_errors_may_be_ignored(store: Any) -> None:
         assert store.warmup(np.int32, 10, grid=(1,)).result(ignore_errors=True) is None
 
 
+def test_an_error_of_the_block_does_not_wait(store: Any) -> None:
+    pool = ByHand()
+    with pytest.raises(ZeroDivisionError), tw.AsyncCompileMode(pool):
+        store.warmup(np.int32, 1, grid=(1,))
+        raise ZeroDivisionError
+    assert len(pool.work) == 1
+    pool.run(1)
+    assert store.warmup(np.int32, 1, grid=(1,)).result() is not None
+
+
 def test_modes_do_not_nest() -> None:
     pool = ByHand()
     with (

@@ -5,7 +5,7 @@
             kernel.warmup(x, BLOCK=block, grid=(1,))     # returns at once, with a FutureKernel
         kernel[(1,)](x, BLOCK=64)                        # waits for this one
 
-On leaving, all compilations have ended; the first error is raised.
+On leaving, all compilations have ended; the first error is raised. An error of the block itself is raised without waiting.
 """
 
 from __future__ import annotations
@@ -84,11 +84,13 @@ class AsyncCompileMode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         active_mode.set(None)
+        if error is not None:  # it is raised at once, also where the executor never runs what was submitted
+            return
         failures = []
         for kernel in tuple(self.future_kernels.values()):
             try:
                 kernel.result(self.ignore_errors)
             except Exception as failure:  # noqa: BLE001 - the others are awaited before the first is raised
                 failures.append(failure)
-        if failures and error is None:
+        if failures:
             raise failures[0]
