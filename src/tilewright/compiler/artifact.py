@@ -44,25 +44,37 @@ StageSource: TypeAlias = "Stage | Callable[[], Stage]"
 class Stages(Mapping[str, "Stage"]):
     """The products of compilation by stage name, in order; a callable is called when its stage is first asked for.
 
-    What is made of a stage only when somebody asks for it by name does not count as one of them.
+    What is made of a stage only when somebody asks for it by name does not count as one of them, and neither does what
+    the kernel would be elsewhere: `asm["ptx"]` of a kernel for a CPU compiles it for a GPU, and `"ptx" in asm` is false.
     """
 
     def __init__(
-        self, sources: Mapping[str, StageSource], on_request: Mapping[str, tuple[str, Callable[[Any], Stage]]] = NOTHING
+        self,
+        sources: Mapping[str, StageSource],
+        on_request: Mapping[str, tuple[str, Callable[[Any], Stage]]] = NOTHING,
+        elsewhere: Callable[[str], Stage] | None = None,
     ) -> None:
         """Products.
 
         Args:
             sources: the stages.
             on_request: further texts by name: the stage that each is made of, and how.
+            elsewhere: gives the stages of other machines, or raises KeyError for a name that is none.
         """
         self._sources = dict(sources)
         self._on_request = on_request
+        self._elsewhere = elsewhere
+
+    def with_elsewhere(self, elsewhere: Callable[[str], Stage]) -> Stages:
+        """The same stages, and those of other machines."""
+        return Stages(self._sources, self._on_request, elsewhere)
 
     def __getitem__(self, name: str) -> Stage:
         if name not in self._sources and name in self._on_request:
             stage, make = self._on_request[name]
             self._sources[name] = make(self[stage])
+        if name not in self._sources and self._elsewhere is not None:
+            return self._elsewhere(name)
         source = self._sources[name]
         if callable(source):
             source = self._sources[name] = source()

@@ -20,6 +20,7 @@ from tilewright.runtime import devices, late, trace
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
+from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.runtime.sources import Source, signature_text
 from tilewright.support import knobs
@@ -89,6 +90,7 @@ class _Job(NamedTuple):
 
     source: Source
     backend: BaseBackend
+    given: Mapping[str, Any]
     options: Any
     replacements: Mapping[str, Stage]
     name: str
@@ -98,11 +100,12 @@ class _Job(NamedTuple):
     @classmethod
     def of(cls, source: Source, backend: BaseBackend, given: Mapping[str, Any]) -> _Job:
         begin = perf_counter()
-        options = backend.parse_options(_with_defaults({**given, **source.parse_options()}))
+        given = _with_defaults({**given, **source.parse_options()})
+        options = backend.parse_options(given)
         replacements = _replacements(source, backend, options)
         digest = cache_key(source, backend, options, replacements).digest
         name = source.name.removeprefix("@")
-        return cls(source, backend, options, replacements, name, digest, begin)
+        return cls(source, backend, given, options, replacements, name, digest, begin)
 
 
 def cache_key(
@@ -189,6 +192,12 @@ def _from_compiler(job: _Job) -> CompiledKernel:
     group = store(job.digest, job.name, Entry(facts, files))
     if knobs.compilation.dump_ir:
         _dump(artifact, job.source)
+    return _kernel(job, artifact, image, group)
+
+
+def _kernel(job: _Job, artifact: Artifact, image: Image | None, group: Mapping[str, str]) -> CompiledKernel:
+    if job.backend.makes_objects:
+        artifact = artifact._replace(asm=artifact.asm.with_elsewhere(GpuStages(job.source, job.name, job.given)))
     return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=group)
 
 
@@ -227,7 +236,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
     artifact = Artifact(Stages(stages, backend.on_request), Metadata(facts), backend.binary_ext)
-    return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=stored.group)
+    return _kernel(job, artifact, image, stored.group)
 
 
 def _is_kept(stage: str, backend: BaseBackend) -> bool:

@@ -44,7 +44,8 @@ class CompiledKernel:
     """One kernel, compiled for one signature, one machine and one set of options.
 
     Attributes:
-        asm: the stages: `source`, `ttir`, …, `asm`, `obj`.
+        asm: the stages: `source`, `ttir`, …, `asm`, `obj`; of a kernel for a CPU also, compiled for the GPU that
+            TILEWRIGHT_GPU_ARCH names when somebody asks for one of them: `ttgir`, `ptx`, `cubin`, `sass`.
         metadata: facts: options, `scratch_bytes`, `arguments`, `stored` …
         name: the kernel's symbol.
         hash: digest of everything that the code depends on.

@@ -60,8 +60,15 @@ def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
 
 
 def assume(condition: Any) -> None:
-    """Let the compiler rely on a scalar condition."""
-    active().emit("llvm.intr.assume", [to_bool(to_tensor(condition)).handle])
+    """Let the compiler rely on a scalar condition.
+
+    Raises:
+        SemanticError: it is a tile.
+    """
+    tile = to_tensor(condition)
+    if tile.extents:
+        raise SemanticError(BadArgument("assume", "cond", f"a {tile.type}", "a scalar"))
+    active().emit("llvm.intr.assume", [to_bool(tile).handle])
 
 
 def debug_barrier() -> None:

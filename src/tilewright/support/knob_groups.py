@@ -249,6 +249,11 @@ class tilewright_knobs(base_knobs):
         "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
     )
     cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
+    gpu_arch = env_str(
+        "TILEWRIGHT_GPU_ARCH",
+        "sm_90",
+        "the GPU for which `asm['ttgir']`, `['ptx']`, `['cubin']` and `['sass']` of a kernel for a CPU are compiled",
+    )
     default_backend = env_str(
         "TRITON_DEFAULT_BACKEND",
         "",

@@ -12,6 +12,7 @@ assertions (`emit_reports.py`) or null, and from 24 on one slot of 8 bytes per a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
@@ -48,6 +49,8 @@ from tilewright.transforms.functions import functions_of, is_public, symbol_name
 ARGUMENTS_AT = 24
 LIKELY_STEP = 2
 """The distance of columns, in elements, for which memory is fetched ahead where it shows at run time only."""
+CROWDED = 32
+"""Where more nests than these stand in one place, each of them is written as short as possible."""
 _AXES = "xyz"
 
 
@@ -83,6 +86,14 @@ def as_offset(name: str) -> Offset:
     return int(name) if name.lstrip("-").isdigit() else name
 
 
+def _loop_around(op: Op) -> Op | None:
+    """The innermost loop, or the function, that `op` is in."""
+    parent = op.parent
+    while parent is not None and parent.name not in ("scf.for", "scf.while", "tt.func"):
+        parent = parent.parent
+    return parent
+
+
 class FunctionEmitter:
     """Writes one function. `names` maps scalars and buffers to LLVM values."""
 
@@ -97,6 +108,7 @@ class FunctionEmitter:
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
         self.listener: Listener | None = None
+        self.nests = Counter(_loop_around(op) for op in function.walk() if op.name == "cpu.nest")
 
     def emit(self, name: str) -> None:
         """The kernel: a loop over programs."""
@@ -257,6 +269,10 @@ class FunctionEmitter:
     def _nothing(self, op: Op) -> None:
         """Buffers are addresses from the start; a return is the end of the program."""
 
+    def _assume(self, op: Op) -> None:
+        """LLVM may rely on what the program says."""
+        self.w.call_void("llvm.assume", [("i1", self.value(op.operands[0]))])
+
     def _program_id(self, op: Op) -> None:
         axis = op.attributes["axis"]
         assert isinstance(axis, Keyword)
@@ -276,7 +292,8 @@ class FunctionEmitter:
     def _loops_of(self, nest: Op) -> list[str]:
         """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
         once = self.is_entry and nest.parent is self.function
-        return emit_nest(self.w, nest, self.value, programs=self.total if once else None)
+        compact = self.nests[_loop_around(nest)] > CROWDED
+        return emit_nest(self.w, nest, self.value, programs=self.total if once else None, compact=compact)
 
     def _dot(self, op: Op) -> None:
         spec = spec_of(op)
@@ -436,7 +453,7 @@ class FunctionEmitter:
         "cpu.print": _print,
         "gpu.barrier": _nothing,
         "ttg.barrier": _nothing,
-        "llvm.intr.assume": _nothing,
+        "llvm.intr.assume": _assume,
         "scf.for": _for,
         "scf.if": _if,
         "scf.while": _while,

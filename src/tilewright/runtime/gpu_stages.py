@@ -1,0 +1,99 @@
+"""What a kernel for a CPU would be on a GPU, compiled when somebody asks for it.
+
+    kernel = add[grid](x, y, out, n, BLOCK=128)         # runs on the CPU
+    kernel.asm["ptx"]                                   # the same source, types, constants and options, for sm_90
+    "ptx" in kernel.asm                                 # False: it is no stage of this kernel
+
+TILEWRIGHT_GPU_ARCH names another GPU. No more is compiled than the stage needs, and nothing is kept on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.backends.base import BaseBackend, GPUTarget, StageTable
+from tilewright.backends.registry import NVIDIA, make_backend
+from tilewright.compiler.artifact import Stage
+from tilewright.runtime import late
+from tilewright.runtime.sources import ASTSource, Source
+from tilewright.support import knobs
+from tilewright.support.diagnostics import TilewrightError
+
+NAMES = ("ttgir", "ptx", "cubin", "sass")
+
+
+class NoGpuStageError(TilewrightError, RuntimeError):
+    """A kernel for a CPU cannot be compiled for a GPU as far as somebody asks."""
+
+
+class GpuStages:
+    """The stages of one kernel by name, for `Stages`; each is made once."""
+
+    __slots__ = ("_found", "_name", "_options", "_source")
+
+    def __init__(self, source: Source, name: str, options: Mapping[str, Any]) -> None:
+        """The stages of a kernel that was compiled for a CPU.
+
+        Args:
+            source: what it was compiled from.
+            name: its symbol.
+            options: keywords, as a launch takes them.
+        """
+        self._source, self._name, self._options = source, name, options
+        self._found: dict[tuple[str, str], Stage] = {}
+
+    def __call__(self, name: str) -> Stage:
+        """A stage.
+
+        Raises:
+            KeyError: no GPU has a stage of that name.
+            NoGpuStageError: the kernel cannot be compiled for the GPU; the reason is the cause.
+        """
+        if name not in NAMES:
+            raise KeyError(name)
+        arch = knobs.tilewright.gpu_arch
+        if (name, arch) not in self._found:
+            self._found[name, arch] = self._compiled(name, arch)
+        return self._found[name, arch]
+
+    def _compiled(self, name: str, arch: str) -> Stage:
+        try:
+            return self._artifact_for(name, make_backend(GPUTarget(NVIDIA, arch, 32)))
+        except Exception as error:
+            raise NoGpuStageError(
+                f"{self._name} was compiled for a CPU, and there is no asm[{name!r}] of it for {arch} "
+                f"(TILEWRIGHT_GPU_ARCH): {error}"
+            ) from error
+
+    def _artifact_for(self, name: str, backend: BaseBackend) -> Stage:
+        source = self._source
+        if isinstance(source, ASTSource):
+            source = source.for_target(backend.target)
+        elif source.ext not in backend.module_stages:
+            raise RuntimeError(f"it was compiled from {source.ext}, which is of a CPU alone")
+        made_of, finish = backend.on_request.get(name, (name, None))
+        artifact = late.compile_kernel(
+            source.origin,
+            name=self._name,
+            source=source.text,
+            signature=source.specs,
+            digest="",
+            backend=backend,
+            options=backend.parse_options(dict(self._options)),
+            edit=lambda stages: _cut_after(made_of, stages),
+        )
+        return artifact.asm[made_of] if finish is None else finish(artifact.asm[made_of])
+
+
+def _cut_after(last: str, stages: StageTable) -> None:
+    """Leave the stages up to `last`.
+
+    Raises:
+        RuntimeError: there is no such stage.
+    """
+    names = list(stages)
+    if last not in names:
+        raise RuntimeError(f"there is no stage {last!r} without NVIDIA's assembler")
+    for name in names[names.index(last) + 1 :]:
+        del stages[name]
