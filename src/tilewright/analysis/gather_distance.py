@@ -18,13 +18,20 @@ from tilewright.layouts.linear_layout import LinearLayout
 
 def distance_of(gather: Op) -> int | None:
     """The number that each index is XOR its own place along the axis; None if there is no such number."""
+    source, indices = gather.operands
+    distance = distance_of_indices(gather)
+    return distance if distance is not None and _layout(source) == _layout(indices) else None
+
+
+def distance_of_indices(gather: Op) -> int | None:
+    """The same of tiles without layouts, which may have different shapes off the axis."""
     axis, (source, indices) = gather.attributes["axis"], gather.operands
     assert isinstance(axis, Number), "an axis is a number"
-    distance = _distance(indices, int(axis.value))
-    if distance is None or _layout(source) != _layout(indices):
+    place = int(axis.value)
+    distance, length, asked = _distance(indices, place), source.type.shape, indices.type.shape
+    if distance is None or length is None or asked is None:
         return None
-    shape = source.type.shape
-    return distance if shape is not None and distance < shape[int(axis.value)] else None
+    return distance if max(distance, asked[place] - 1) < length[place] else None
 
 
 def step_of(layout: LinearLayout, axis: int, distance: int) -> dict[str, int]:

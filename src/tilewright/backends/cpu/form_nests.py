@@ -18,6 +18,8 @@ EXPENSIVE, or if the nest changes the memory that it reads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import (
     ATOMICS,
@@ -39,6 +41,9 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType
 
+DEEPEST = 100
+"""Longer chains of ops go through a buffer: what follows each operand, here and in nests, calls itself."""
+
 _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
@@ -56,6 +61,9 @@ class Planner:
         self.dots = dots
         self.open: OpenNest | None = None
         self.done: set[Op] = set()
+        self.met: list[Op] = []
+        """What is done and may be needed again, in order."""
+        self.depths: dict[Value, int] = {}
         self.fixed: set[Value] = set()
         """Buffers that are written once, before anything reads them."""
 
@@ -64,9 +72,28 @@ class Planner:
         while op is not None:
             after = op.next
             self.take(op)
-            self.done.add(op)
+            self.meet(op)
+            if after is not None and self.is_deep(op):
+                self.settle(op.result, after)
             op = after if after is None or after.block is self.block else op.next
         self.erase_dead()
+
+    def meet(self, op: Op) -> None:
+        """From now on `op` counts as one that came before."""
+        if op not in self.done:
+            self.done.add(op)
+            if op.results and (op.name in ROOTS or not op.regions):
+                self.met.append(op)
+
+    def is_deep(self, op: Op) -> bool:
+        """Does the lazy `op` end a chain of DEEPEST ops? Addresses stay together, so that their lines are seen."""
+        if len(op.results) != 1 or not (is_tile(op.result) and is_lazy(op)):
+            return False
+        depth = 1 + max((self.depths.get(v, 0) for v in op.operands), default=0)
+        if depth >= DEEPEST and op.definition.elementwise and not is_affine(op.result):
+            depth = 0
+        self.depths[op.result] = depth
+        return not depth
 
     def take(self, op: Op) -> None:
         if op.regions and op.name not in ROOTS:
@@ -103,7 +130,7 @@ class Planner:
         self.open.add(op)
         self.open.wild |= wild
         if alone:
-            self.done.add(op)
+            self.meet(op)
             self.close(before=op.next)
 
     def settle_operands(self, op: Op) -> None:
@@ -197,17 +224,20 @@ class Planner:
     def dot(self, op: Op) -> None:
         if self.open is not None and self.open.clobbers:
             self.close(before=op)
-        self.done.add(op)
+        self.meet(op)
         self.dots.lower(op, self)
 
     def gather(self, op: Op) -> None:
         """Any element of the source may be asked for, so it lies in memory; later uses read it from there too."""
-        source = op.operands[0]
-        buffer = self.materialise(source, op)
-        self.close(before=op)
-        read = self.insert(Op.create("cpu.read", (buffer,), (source.type,), location=op.location), op)
-        for user in [u for u in source.uses if u not in self.done and _is_under(u, self.block)]:
-            user.set_operands([read.result if v is source else v for v in user.operands])
+        self.settle(op.operands[0], op)
+
+    def settle(self, value: Value, before: Op) -> None:
+        """Compute all of `value` now; later ops read it in a buffer."""
+        buffer = self.materialise(value, before)
+        read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
+        for user in [u for u in value.uses if u not in self.done and _is_under(u, self.block)]:
+            user.set_operands([read.result if v is value else v for v in user.operands])
+        self.close(before=read)
 
     # ------------------------------------------------------------------ buffers
 
@@ -235,11 +265,10 @@ class Planner:
         attributes: dict[str, Attribute] = {"borrow": True} if borrow else {}
         write = self.insert(Op.create("cpu.write", (value, buffer), (), attributes, location=before.location), before)
         self.root(write)
-        self.done.add(write)
 
     def insert(self, op: Op, before: Op) -> Op:
         assert before.block is self.block
-        self.done.add(op)
+        self.meet(op)
         return self.block.insert(op, before)
 
     def read_inside(self, value: Value, buffer: Value, op: Op) -> None:
@@ -279,30 +308,40 @@ class Planner:
 
     def mark_done(self, before: Op) -> None:
         """What the nest was built from and its reads count as met."""
-        op = before.previous
+        op, made = before.previous, []
         while op is not None and op not in self.done:
-            self.done.add(op)
+            made.append(op)
             op = op.previous
+        for op in reversed(made):
+            self.meet(op)
 
     def needed_from(self, nest: OpenNest) -> list[Value]:
         """Values to keep in buffers when `nest` closes, each before those that it is computed from."""
         live = self.live_values(set())
         kept: list[Value] = []
         inside = nest.lazy_values()
+        own = set(inside)
+        again = {v: None for v in live if v not in own}
         for value in reversed(inside):
-            if value not in live or not is_tile(value) or _is_read_of(value, self.fixed):
+            if value not in live or not any(self.is_later_use(u, again) for u in value.uses):
                 continue
-            if not any(self.is_later_use(u, live, kept) for u in value.uses):
-                continue
-            if value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest):
+            if self.is_kept(value, nest):
                 kept.append(value)
-        return kept + [v for v in live if v not in inside and is_tile(v) and self.is_changed_by(v, nest)]
+            else:
+                again[value] = None
+        return kept + [v for v in live if v not in own and is_tile(v) and self.is_changed_by(v, nest)]
 
-    def is_later_use(self, user: Op, live: set[Value], kept: list[Value]) -> bool:
+    def is_kept(self, value: Value, nest: OpenNest) -> bool:
+        """Is `value`, which is needed after `nest`, written to a buffer there, and not computed again?"""
+        if not is_tile(value) or _is_read_of(value, self.fixed):
+            return False
+        return value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
+
+    def is_later_use(self, user: Op, needed: Mapping[Value, None]) -> bool:
+        """Is `user` still to come, or computed again for what is `needed`?"""
         if user not in self.done:
             return True
-        lazy = is_lazy(user) and touches_tiles(user)
-        return lazy and any(r in live and r not in kept for r in user.results)
+        return any(r in needed for r in user.results) and is_lazy(user) and touches_tiles(user)
 
     def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
         """`value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
@@ -311,18 +350,22 @@ class Planner:
             return False
         return nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written
 
-    def live_values(self, finished: set[Op]) -> set[Value]:
-        """Results of lazy ops met so far that an op still to come needs, directly or through lazy ops."""
-        live: set[Value] = set()
-        op = self.block.last
-        while op is not None:
-            if op in self.done and op not in finished and op.name not in ROOTS and not op.regions:
-                for result in op.results:
-                    if any(self.is_later_use(u, live, []) for u in result.uses if u not in finished):
-                        live.add(result)
-            elif op in self.done and op.name in ROOTS:
-                live.update(r for r in op.results if any(self.is_later_use(u, live, []) for u in r.uses))
-            op = op.previous
+    def live_values(self, finished: set[Op]) -> dict[Value, None]:
+        """Results of ops met so far that an op still to come needs, directly or through lazy ops.
+
+        With `finished`, other ops than those to come. What is not needed now never will be, and is not asked again.
+        """
+        live: dict[Value, None] = {}
+        needed = []
+        for op in reversed(self.met):
+            before = len(live)
+            for result in op.results:
+                if any(self.is_later_use(u, live) for u in result.uses if u not in finished):
+                    live[result] = None
+            if len(live) > before:
+                needed.append(op)
+        if not finished:
+            self.met = needed[::-1]
         return live
 
     # ------------------------------------------------------------------ facts about lazy values

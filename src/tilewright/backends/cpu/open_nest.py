@@ -21,6 +21,10 @@ from tilewright.ir.declare import Effect
 from tilewright.ir.types import i64
 
 
+MOST_ROOTS = 32
+"""A nest with so many roots takes no more: each asks what it shares with those before."""
+
+
 class Domain(NamedTuple):
     """The loops that a root needs. `axis` is the reduced axis of columns, -1 for rows."""
 
@@ -83,7 +87,7 @@ class OpenNest:
 
     def accepts(self, root: Op, domain: Domain) -> bool:
         """May `root` share the loops? It asks of the nest's own results only the row that it is in."""
-        if root.name in ATOMICS or root.name == "tt.scan":
+        if root.name in ATOMICS or root.name == "tt.scan" or len(self.roots) >= MOST_ROOTS:
             return False
         mine = self.domain
         rank = len(mine.outer)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
     Address,
     Affine,
     Index,
@@ -24,6 +25,24 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 
 Memo = dict[tuple[Value, Index], Lane]
+
+
+class _Names:
+    """Names of what has been written, by keys that end with a level."""
+
+    def __init__(self) -> None:
+        self._levels: dict[object, dict[tuple[object, ...], str]] = {}
+
+    def get(self, key: tuple[object, ...]) -> str | None:
+        level = self._levels.get(key[-1])
+        return None if level is None else level.get(key)
+
+    def __setitem__(self, key: tuple[object, ...], name: str) -> None:
+        self._levels.setdefault(key[-1], {})[key] = name
+
+    def forget(self, level: int) -> None:
+        """All names at this level, and at deeper ones."""
+        self._levels = {k: names for k, names in self._levels.items() if isinstance(k, int) and k < level}
 
 
 @dataclass
@@ -81,7 +100,7 @@ class Context:
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, str] = {}
         self._memos: dict[tuple[bool, int, int], Memo] = {}
-        self._vectors: dict[tuple[object, ...], str] = {}
+        self._names = _Names()
 
     @property
     def target(self) -> Target:
@@ -92,23 +111,23 @@ class Context:
     def emit(self, level: int, instruction: str) -> str:
         """An instruction without effects, at `level`; the same instruction is written once."""
         key = (instruction, level)
-        name = self._vectors.get(key)
+        name = self._names.get(key)
         if name is None:
             if level >= self.depth:
                 name = self.w.emit(instruction)
             else:
                 with self.w.at(self.places[level]):
                     name = self.w.emit(instruction)
-            self._vectors[key] = name
+            self._names[key] = name
         return name
 
     def intrinsic(self, level: int, name: str, a: str, b: str) -> str:
         """An i64 intrinsic of two operands, at `level`."""
         key = (name, a, b, level)
-        found = self._vectors.get(key)
+        found = self._names.get(key)
         if found is None:
             with self.at(level) as w:
-                found = self._vectors[key] = w.intrinsic(name, "i64", a, b)
+                found = self._names[key] = w.intrinsic(name, "i64", a, b)
         return found
 
     @contextmanager
@@ -138,7 +157,7 @@ class Context:
     def forget(self, level: int) -> None:
         """A loop body at `level` has ended, or a new chunk starts."""
         self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
-        self._vectors = {k: v for k, v in self._vectors.items() if isinstance(k[-1], int) and k[-1] < level}
+        self._names.forget(level)
 
     # ---- lanes as vectors ----
 
@@ -148,9 +167,9 @@ class Context:
             return lane
         level = max(level_of(lane), 0 if isinstance(lane, Uniform) else self.lane_level)
         key = (lane, element, self.lanes, level)
-        name = self._vectors.get(key)
+        name = self._names.get(key)
         if name is None:
-            name = self._vectors[key] = self._spread(lane, element, level)
+            name = self._names[key] = self._spread(lane, element, level)
         return Vector(name, level)
 
     def _spread(self, lane: Lane, element: str, level: int) -> str:
@@ -191,9 +210,9 @@ class Context:
 
     def cached_cast(self, position: str, element: str) -> str:
         key = ("position", position, element, self.lane_level)
-        name = self._vectors.get(key)
+        name = self._names.get(key)
         if name is None:
-            name = self._vectors[key] = self.emit(self.lane_level, f"trunc i64 {position} to {element}")
+            name = self._names[key] = self.emit(self.lane_level, f"trunc i64 {position} to {element}")
         return name
 
     def _prefix_vector(self, lane: Prefix, w: LlvmWriter) -> str:
@@ -308,6 +327,18 @@ class Context:
             return quotient, Affine(rest.name, "1", rest.level, local=True)
         return self._index_op("lshr", lane, Uniform(str(shift), 0)), self._index_op("and", lane, Uniform(str(mask), 0))
 
+    def counts_elements(self, lane: Lane) -> bool:
+        """Does `lane` count the elements of a whole axis, or is it one of them?"""
+        return isinstance(lane, Uniform) or (isinstance(lane, Affine) and lane == LANE)
+
+    def flipped(self, index: Uniform, bits: int) -> Uniform:
+        """An index XOR `bits`."""
+        if not bits:
+            return index
+        if _is_number(index.name):
+            return Uniform(str(int(index.name) ^ bits), index.level)
+        return Uniform(self.emit(index.level, f"xor i64 {index.name}, {bits}"), index.level)
+
     def _starts_aligned(self, lane: Affine) -> bool:
         """Chunks of the whole axis start at multiples of W."""
         return lane.base == "0" and not lane.local
@@ -321,10 +352,10 @@ class Context:
 
     def cached(self, key: tuple[object, ...]) -> str | None:
         """A name kept by `cache`; the last entry of the key is its level."""
-        return self._vectors.get((self.fast, *key))
+        return self._names.get((self.fast, *key))
 
     def cache(self, key: tuple[object, ...], name: str) -> str:
-        self._vectors[(self.fast, *key)] = name
+        self._names[(self.fast, *key)] = name
         return name
 
 

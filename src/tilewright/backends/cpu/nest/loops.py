@@ -50,7 +50,7 @@ def emit_nest(
         w: where the code goes.
         scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
         programs: how many programs the grid has, an i64, if each of them runs the nest once.
-        compact: the nest seldom runs: little code counts for more than speed.
+        compact: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
 
     Returns the LLVM values of the nest's results.

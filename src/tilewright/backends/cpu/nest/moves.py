@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tilewright.analysis.gather_distance import distance_of_indices
 from tilewright.backends.cpu.alignment import axis_of, axis_of_new
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, level_of
@@ -132,6 +133,9 @@ def _gather(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
     op = _definition(value)
     source, indices = op.operands
     axis = axis_of(op)
+    distance = distance_of_indices(op)
+    if distance is not None and c.counts_elements(index[axis]):
+        return _partners(c, source, index, axis, distance, ask)
     where = ask(c, indices, index)
     element = element_of(indices.type)
     if isinstance(where, Uniform):
@@ -142,6 +146,25 @@ def _gather(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
         name = found.name if element == "i64" else c.emit(found.level, f"sext {types[0]} {found.name} to {types[1]}")
         wide = Vector(name, found.level)
     return ask(c, source, (*index[:axis], wide, *index[axis + 1 :]))
+
+
+def _partners(c: Context, source: Value, index: Index, axis: int, distance: int, ask: Ask) -> Lane:
+    """The elements at `distance` (XOR) along the axis: those of another chunk of lanes, which trade places."""
+    lane, near = index[axis], distance % c.lanes
+    if isinstance(lane, Uniform):
+        return ask(c, source, (*index[:axis], c.flipped(lane, distance), *index[axis + 1 :]))
+    assert isinstance(lane, Affine), "lanes that count elements"
+    if distance > near:
+        level = max(lane.level, c.lane_level)
+        start = c.flipped(Uniform(c.start_of(lane, "i64"), level), distance - near)
+        lane = Affine(start.name, "1", level, local=True)
+    found = ask(c, source, (*index[:axis], lane, *index[axis + 1 :]))
+    if isinstance(found, Uniform) or not near:
+        return found
+    whole = c.as_vector(found, element_of(source.type))
+    order = [number ^ near for number in range(c.lanes)]
+    with c.at(whole.level) as w:
+        return Vector(w.shuffle(vector(element_of(source.type), c.lanes), whole.name, "poison", order), whole.level)
 
 
 def _poison(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
