@@ -28,6 +28,20 @@ def test_do_bench_gives_milliseconds() -> None:
     assert 8 <= calls <= 14
 
 
+def test_of_a_slow_function_the_first_runs_are_what_is_measured() -> None:
+    calls: list[float] = []
+
+    def work() -> None:
+        calls.append(0)
+        time.sleep(0.02)
+
+    times = testing.do_bench(work, warmup=5, rep=10, return_mode="all")
+
+    assert len(calls) == 2
+    assert len(times) == 1
+    assert times[0] >= 20
+
+
 @pytest.mark.parametrize(
     ("mode", "kind"), [("min", float), ("max", float), ("mean", float), ("median", float), ("all", list)]
 )
@@ -157,3 +171,12 @@ def test_plots_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_data_frames() -> None:
     frame = testing.perf_report(benchmark())(product).run(return_df=True)
     assert frame["A (ms)"].tolist() == [40, 120]
+
+
+def test_options_that_are_gone_warn_and_change_nothing() -> None:
+    with pytest.warns(UserWarning, match="fast_flush=…\\) is an old form"):
+        assert testing.do_bench(lambda: None, 0, 0, fast_flush=True) >= 0
+    with pytest.warns(UserWarning, match="write quantiles=…"):
+        assert len(testing.do_bench(lambda: None, 0, 0, percentiles=(0.5, 0.2))) == 2
+    with pytest.raises(TypeError, match="no option 'flush'"):
+        testing.do_bench(lambda: None, flush=True)

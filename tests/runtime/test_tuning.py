@@ -121,6 +121,18 @@ def test_configs_compare_by_content() -> None:
     assert str(tw.Config({"A": 1})) == "A: 1, num_warps: 4, num_ctas: 1, num_stages: 3"
 
 
+def test_options_of_configs_that_are_gone_warn_and_change_nothing() -> None:
+    with pytest.warns(UserWarning, match="num_consumer_groups=…\\) is an old form"):
+        assert tw.Config({"BLOCK": 1}, num_consumer_groups=2) == tw.Config({"BLOCK": 1})
+    with pytest.raises(TypeError, match="no option 'num_warp'"):
+        tw.Config({"BLOCK": 1}, num_warp=2)
+
+
+def test_threads_of_a_cpu_are_an_option_of_configs() -> None:
+    assert tw.Config({}, num_cpu_threads=1).all_kwargs()["num_cpu_threads"] == 1
+    assert "num_cpu_threads" not in tw.Config({}).all_kwargs()
+
+
 def test_hooks_around_trials_replace_the_defaults() -> None:
     seen: list[str] = []
     kernel = tuned(

@@ -9,6 +9,8 @@ def double(x, out, n, BLOCK: tl.constexpr):
 from importlib import import_module
 from typing import Any
 
+from tilewright.language.former import former as _former
+
 _SIGNATURES = {"const": "tilewright.language.signatures", "constexpr": "tilewright.semantics.constexpr"}
 """Where names are that stand in the signatures of kernels; all others are in `names`."""
 
@@ -22,7 +24,7 @@ def __getattr__(name: str) -> Any:
     elif "__all__" not in _late and (name == "__all__" or not name.startswith("_")):  # it comes last in that file
         _give(vars(import_module("tilewright.language.names")))
     if name not in _late:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _former("tl", name)
     return _late[name]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.language.former import former as _former
 from tilewright.semantics import arithmetic
 from tilewright.semantics import math as math_semantics
 from tilewright.semantics.constexpr import unwrap
@@ -81,7 +82,7 @@ def abs(x: Any) -> Any:
 
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> Any:
     """x / y of floats; `ieee_rounding` asks for the correctly rounded quotient, `approx` allows a rough one."""
-    return arithmetic.fdiv(x, y, rounded=bool(unwrap(ieee_rounding)))
+    return arithmetic.fdiv(x, y, rounded=bool(unwrap(ieee_rounding)), approximate=bool(unwrap(approx)))
 
 
 def div_rn(x: Any, y: Any) -> Any:
@@ -97,3 +98,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 def umulhi(x: Any, y: Any) -> Any:
     """The high half of the product of 32- or 64-bit integers, taken as unsigned."""
     return math_semantics.umulhi(x, y)
+
+
+def __getattr__(name: str) -> Any:
+    return _former("tl.math", name)

@@ -7,8 +7,10 @@ from typing import Any
 from tilewright.language.callable import must_use_result
 from tilewright.semantics import atomics, block_pointers
 from tilewright.semantics import memory as memory_semantics
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import NotOnThisTarget
 from tilewright.support.diagnostics import SemanticError
+from tilewright.support.old_forms import old_form
 
 
 def load(
@@ -31,7 +33,18 @@ def load(
         padding_option: for block pointers, what stands outside: `zero` or `nan`.
         cache_modifier, eviction_policy: hints.
         volatile: the value may change at any time.
+
+    A cache modifier in fourth place, where Triton 2.0 had it, still works, with a warning.
     """
+    if isinstance(unwrap(boundary_check), str):
+        old_form("cache_modifier as fourth argument of tl.load", "cache_modifier=…")
+        boundary_check, padding_option, cache_modifier, eviction_policy, volatile = (
+            (),
+            "",
+            boundary_check,
+            padding_option,
+            cache_modifier or volatile,
+        )
     return memory_semantics.load(
         pointer,
         mask,
@@ -129,7 +142,7 @@ def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = No
 
 def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
     """Write memory atomically; `sem` is `release` (default) or `relaxed`."""
-    atomics.atomic_rmw("xchg", pointer, val, mask, sem=sem or "release", scope=scope)
+    atomics.atomic_store(pointer, val, mask, sem=sem, scope=scope)
 
 
 def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Any:

@@ -16,6 +16,7 @@ from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.inline_assembly import inline_assembly
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
+from tilewright.support.old_forms import old_form
 
 
 class PropagateNan(Enum):
@@ -65,17 +66,24 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
     """The smaller element; `propagate_nan` decides about NaN."""
-    return arithmetic.minimum(x, y, propagate_nan=unwrap(propagate_nan) is PropagateNan.ALL)
+    return arithmetic.minimum(x, y, propagate_nan=_propagates(propagate_nan))
 
 
 def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
     """The larger element; `propagate_nan` decides about NaN."""
-    return arithmetic.maximum(x, y, propagate_nan=unwrap(propagate_nan) is PropagateNan.ALL)
+    return arithmetic.maximum(x, y, propagate_nan=_propagates(propagate_nan))
 
 
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
     """`x` kept between `min` and `max`."""
-    return math.clamp(x, min, max, propagate_nan=unwrap(propagate_nan) is PropagateNan.ALL)
+    return math.clamp(x, min, max, propagate_nan=_propagates(propagate_nan))
+
+
+def _propagates(chosen: Any) -> bool:
+    choice = unwrap(chosen)
+    if not isinstance(choice, PropagateNan):
+        raise SemanticError(BadArgument("maximum/minimum/clamp", "propagate_nan", choice, "a tl.PropagateNan"))
+    return choice is PropagateNan.ALL
 
 
 def dot(
@@ -86,13 +94,19 @@ def dot(
     allow_tf32: Any = None,
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = None,
+    trans_a: Any = False,
+    trans_b: Any = False,
 ) -> Any:
     """The matrix product `input @ other + acc`; see `semantics.dot.dot` for the arguments.
+
+    What older Tritons had in their places still works, with a warning: `trans_a` and `trans_b` turn an operand, and a
+    truth value as third or fourth argument is `allow_tf32`.
 
     Raises:
         SemanticError: both `input_precision` and `allow_tf32` are given, or operands do not fit.
     """
-    precision, tf32 = unwrap(input_precision), unwrap(allow_tf32)
+    input, other = _turned("trans_a", trans_a, input), _turned("trans_b", trans_b, other)
+    acc, precision, tf32 = _placed_flag(unwrap(acc), unwrap(input_precision), unwrap(allow_tf32))
     if tf32 is not None:
         if precision is not None:
             raise SemanticError(BadArgument("dot", "allow_tf32", tf32, "either allow_tf32 or input_precision"))
@@ -100,11 +114,28 @@ def dot(
     return products.dot(
         input,
         other,
-        unwrap(acc),
+        acc,
         precision=precision,
         imprecise_acc=unwrap(max_num_imprecise_acc),
         out_dtype=unwrap(out_dtype),
     )
+
+
+def _turned(option: str, wanted: Any, operand: Any) -> Any:
+    """An operand, transposed if an option of Triton 2.0 says so."""
+    if not unwrap(wanted):
+        return operand
+    old_form(f"tl.dot(…, {option}=True)", "tl.trans(…) around the operand")
+    return shape_semantics.permute(operand, (1, 0))
+
+
+def _placed_flag(acc: Any, precision: Any, tf32: Any) -> builtins.tuple[Any, Any, Any]:
+    """`acc`, `input_precision` and `allow_tf32`, which was once the third argument, and later the fourth."""
+    for place, flag in (("third", acc), ("fourth", precision)):
+        if isinstance(flag, bool):
+            old_form(f"allow_tf32 as {place} argument of tl.dot", "allow_tf32=…")
+            return None if flag is acc else acc, None, flag
+    return acc, precision, tf32
 
 
 def reduce(input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any = False) -> Any:

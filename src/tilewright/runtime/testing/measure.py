@@ -12,10 +12,14 @@ from time import perf_counter_ns
 from typing import Any
 
 from tilewright.runtime import late
+from tilewright.support.old_forms import old_form
 
 _NS_PER_MS = 1_000_000
 _FIRST_RUNS = 5
 """Runs from which the duration of one is estimated."""
+
+DROPPED_OPTIONS = frozenset(["device_type", "fast_flush", "record_clocks"])
+"""Of Triton 2.0 to 3.2."""
 
 SUMMARIES: dict[str, Callable[[Sequence[float]], Any]] = {
     "min": min,
@@ -34,6 +38,10 @@ def do_bench(
     grad_to_none: Iterable[Any] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
+    *,
+    measure_time_with_hooks: bool = False,
+    percentiles: Sequence[float] | None = None,
+    **dropped: Any,
 ) -> Any:
     """How long `fn` takes on this machine, in milliseconds.
 
@@ -42,16 +50,27 @@ def do_bench(
 
     Args:
         fn: what to measure.
-        warmup, rep: milliseconds to run before, and while, measuring; at least one run each.
+        warmup, rep: milliseconds to run before, and while, measuring; at least one run each, unless the first runs,
+            which tell how many are needed, take that long: then they are what is measured.
         grad_to_none: tensors whose `.grad` is dropped before each run.
         quantiles: which quantiles to return, each between 0 and 1.
         return_mode: without `quantiles`: min, max, mean, median, or all for the list of times.
+        measure_time_with_hooks: an option of triton-cpu, which changes nothing: what is measured is all of `fn`.
+        percentiles: what `quantiles` was called once; taken, as other options that Triton has dropped, with a warning.
 
     Returns: a time, or a list of them (one quantile alone is no list, as in Triton).
 
     Raises:
+        TypeError: there never was such an option.
         ValueError: there is no such `return_mode`, or a quantile is not between 0 and 1.
     """
+    for name in dropped:
+        if name not in DROPPED_OPTIONS:
+            raise TypeError(f"do_bench has no option {name!r}")
+        old_form(f"do_bench(…, {name}=…)", "nothing: it is not needed")
+    if percentiles is not None:
+        old_form("do_bench(…, percentiles=…)", "quantiles=…")
+        quantiles = percentiles
     if return_mode not in SUMMARIES:
         raise ValueError(f"return_mode is one of {', '.join(SUMMARIES)}, not {return_mode!r}")
     fn()
@@ -61,11 +80,22 @@ def do_bench(
         for tensor in tensors:
             tensor.grad = None
 
-    estimate = max(min(times_of(fn, _FIRST_RUNS)), 1e-4)
+    first = first_times(fn, warmup + rep, drop_gradients)
+    if sum(first) >= warmup + rep:
+        return summary(first, quantiles, return_mode)
+    estimate = max(min(first), 1e-4)
     for _ in range(max(1, int(warmup / estimate))):
         fn()
     times = times_of(fn, max(1, int(rep / estimate)), drop_gradients)
     return summary(times, quantiles, return_mode)
+
+
+def first_times(fn: Callable[[], Any], enough: float, before: Callable[[], None]) -> list[float]:
+    """Milliseconds of some runs; of slow ones no more than it takes to be at it for `enough` milliseconds."""
+    times: list[float] = []
+    while len(times) < _FIRST_RUNS and (not times or sum(times) < enough):
+        times += times_of(fn, 1, before)
+    return times
 
 
 def times_of(fn: Callable[[], Any], count: int, before: Callable[[], None] = lambda: None) -> list[float]:

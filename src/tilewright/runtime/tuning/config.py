@@ -8,7 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from tilewright.support.old_forms import old_form
+
 PreHook = Callable[[dict[str, Any]], Any]
+
+DROPPED_OPTIONS = frozenset(
+    [
+        "enable_persistent",
+        "enable_warp_specialization",
+        "num_buffers_warp_spec",
+        "num_consumer_groups",
+        "reg_dec_producer",
+        "reg_inc_consumer",
+    ]
+)
+"""Of Triton 2.1 to 3.3: how warps of a GPU share the work."""
 
 
 class Config:
@@ -19,6 +33,12 @@ class Config:
         num_warps, num_stages, num_ctas, maxnreg: GPU options, which mean nothing on a CPU.
         pre_hook: called with all arguments by name before each launch of this configuration.
         ir_override: a file of TTIR or of a later stage that is compiled instead of the kernel.
+        num_cpu_threads: threads that share the grid on a CPU, 0 for the default.
+
+    Options of GPUs that Triton has dropped are taken, with a warning.
+
+    Raises:
+        TypeError: there never was such an option.
     """
 
     def __init__(
@@ -30,11 +50,19 @@ class Config:
         maxnreg: int | None = None,
         pre_hook: PreHook | None = None,
         ir_override: str | None = None,
+        *,
+        num_cpu_threads: int | None = None,
+        **dropped: Any,
     ) -> None:
+        for name in dropped:
+            if name not in DROPPED_OPTIONS:
+                raise TypeError(f"Config has no option {name!r}")
+            old_form(f"Config(…, {name}=…)", "nothing: it changes no result")
         self.kwargs = dict(kwargs)
         self.num_warps, self.num_stages, self.num_ctas, self.maxnreg = num_warps, num_stages, num_ctas, maxnreg
         self.pre_hook = pre_hook
         self.ir_override = ir_override
+        self.num_cpu_threads = num_cpu_threads
 
     def all_kwargs(self) -> dict[str, Any]:
         """Constants and options, as keywords of a launch."""
@@ -44,6 +72,7 @@ class Config:
             "num_stages": self.num_stages,
             "maxnreg": self.maxnreg,
             "ir_override": self.ir_override,
+            "num_cpu_threads": self.num_cpu_threads,
         }
         return self.kwargs | {name: value for name, value in options.items() if value is not None}
 

@@ -4,6 +4,7 @@ from tilewright.language.callable import must_use_result
 from tilewright.language import *
 from tilewright.language.aggregates import aggregate_replace
 from tilewright.language import __all__ as _names
+from tilewright.language import __getattr__
 
 import triton.language.core as core
 import triton.language.extra as extra

@@ -1,0 +1,60 @@
+"""Names that Triton's language had once: they still work, and a warning says what they are called now.
+
+tl.math.tanh(x)       tl.extra.libdevice.tanh(x)
+tl.libdevice.pow      tl.extra.libdevice.pow
+tl.printf("x", x)     tl.device_print("x", x)
+
+Until 2.2 all of libdevice was in `tl.math`, and before that in `tl.libdevice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from tilewright.support.old_forms import old_form
+
+LIBDEVICE = "tl.extra.libdevice"
+NAMES: Mapping[str, str] = {
+    "tl.float8e4": "tl.float8e4nv",
+    "tl.float8e4b15x4": "tl.float8e4b15",
+    "tl.globaltimer": "tl.extra.cuda.globaltimer",
+    "tl.libdevice": LIBDEVICE,
+    "tl.printf": "tl.device_print",
+    "tl.extra.globaltimer": "tl.extra.cuda.globaltimer",
+    "tl.extra.smid": "tl.extra.cuda.smid",
+    "tl.math.max": "tl.maximum",
+    "tl.math.min": "tl.minimum",
+}
+"""What a name is called now; besides, all of libdevice was in `tl.math`."""
+
+
+def former(module: str, name: str) -> Any:
+    """The object that `name` of `module` was, with a warning that says where it is now.
+
+    Args:
+        module: `tl`, `tl.math` or `tl.extra`.
+        name: of an attribute that the module has not.
+
+    Raises:
+        AttributeError: it never had one of that name.
+    """
+    old = f"{module}.{name}"
+    now = NAMES.get(old) or _in_libdevice(module, name)
+    if now is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    old_form(old, now)
+    return _named(now)
+
+
+def _in_libdevice(module: str, name: str) -> str | None:
+    """Where a function of libdevice is now."""
+    held = module == "tl.math" and not name.startswith("_") and name in _named(LIBDEVICE).__all__
+    return f"{LIBDEVICE}.{name}" if held else None
+
+
+def _named(path: str) -> Any:
+    """The object that kernels write as `path`."""
+    module, _, name = path.replace("tl", "tilewright.language", 1).rpartition(".")
+    return getattr(import_module(module), name)

@@ -1,0 +1,128 @@
+"""Kernels written for older Tritons: what was removed or renamed since still works, and says what is written now."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+import tilewright.language as tl
+from tilewright.language import former
+from tilewright.language.extra import libdevice
+
+
+@tilewright.jit
+def old_mathematics(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(x + i)
+    rooted = tl.math.pow(value, 0.5) + tl.math.tanh(value) + tl.math.fast_expf(value)
+    tl.store(out + i, tl.math.max(tl.math.min(rooted, 3.0), tl.libdevice.cbrt(value)))
+
+
+@tilewright.jit
+def old_product(a, b, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    block = i[:, None] * N + i[None, :]
+    left, right = tl.load(a + block), tl.load(b + block)
+    tl.store(out + block, tl.dot(left, right, trans_a=True) + tl.dot(left, right, False, trans_b=True))
+
+
+@tilewright.jit
+def old_places(a, b, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    block = i[:, None] * N + i[None, :]
+    left = tl.load(a + block, block >= 0, 0.0, ".cg", "evict_last", False)
+    tl.store(out + block, tl.dot(left, tl.load(b + block), None, False))
+
+
+def launched(kernel: Any, *arrays: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
+    """What the kernel writes into its last argument, and what it warns of."""
+    out = np.zeros_like(arrays[0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel[(1,)](*arrays, out, N=n)
+    assert {warning.filename for warning in caught} == {__file__}
+    return out, sorted({str(warning.message) for warning in caught})
+
+
+def test_functions_that_were_in_other_modules() -> None:
+    x = np.linspace(0.25, 4, 16, dtype=np.float32)
+
+    out, warned = launched(old_mathematics, x, n=16)
+
+    rooted = np.minimum(np.sqrt(x) + np.tanh(x) + np.exp(x), 3)
+    np.testing.assert_allclose(out, np.maximum(rooted, np.cbrt(x)), rtol=1e-5)
+    assert warned == [
+        "tl.libdevice is an old form: write tl.extra.libdevice",
+        "tl.math.fast_expf is an old form: write tl.extra.libdevice.fast_expf",
+        "tl.math.max is an old form: write tl.maximum",
+        "tl.math.min is an old form: write tl.minimum",
+        "tl.math.pow is an old form: write tl.extra.libdevice.pow",
+        "tl.math.tanh is an old form: write tl.extra.libdevice.tanh",
+    ]
+
+
+def test_operands_of_products_that_are_turned() -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float32)
+
+    out, warned = launched(old_product, a, b, n=16)
+
+    np.testing.assert_allclose(out, a.T @ b + a @ b.T, atol=1e-4)
+    assert warned == [
+        "allow_tf32 as third argument of tl.dot is an old form: write allow_tf32=…",
+        "tl.dot(…, trans_a=True) is an old form: write tl.trans(…) around the operand",
+        "tl.dot(…, trans_b=True) is an old form: write tl.trans(…) around the operand",
+    ]
+
+
+def test_arguments_in_places_of_older_signatures() -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float32)
+
+    out, warned = launched(old_places, a, b, n=16)
+
+    np.testing.assert_allclose(out, a @ b, atol=1e-4)
+    assert warned == [
+        "allow_tf32 as fourth argument of tl.dot is an old form: write allow_tf32=…",
+        "cache_modifier as fourth argument of tl.load is an old form: write cache_modifier=…",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        (lambda: tl.float8e4, tl.float8e4nv),
+        (lambda: tl.printf, tl.device_print),
+        (lambda: tl.globaltimer, tl.extra.cuda.globaltimer),
+        (lambda: tl.extra.smid, tl.extra.cuda.smid),
+        (lambda: tl.math.llrint if "llrint" in libdevice.__all__ else tl.math.rint, None),
+    ],
+)
+def test_old_names_are_the_new_objects(old: Callable[[], Any], now: Any) -> None:
+    with pytest.warns(UserWarning, match="is an old form: write tl"):
+        found = old()
+
+    assert found is now or now is None
+
+
+def test_every_function_of_libdevice_was_in_math() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [n for n in libdevice.__all__ if not callable(getattr(tl.math, n))] == []
+
+
+def test_every_new_name_exists() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for old in former.NAMES:
+            module, _, name = old.rpartition(".")
+            former.former(module, name)
+
+
+def test_names_that_never_were_are_refused() -> None:
+    for module, name in ((tl, "nothing"), (tl.math, "nothing"), (tl.extra, "tanh"), (tl.math, "__all__")):
+        with pytest.raises(AttributeError, match=name):
+            getattr(module, name)
