@@ -97,12 +97,17 @@ def test_errors_may_be_ignored(store: Any) -> None:
 
 def test_an_error_of_the_block_does_not_wait(store: Any) -> None:
     pool = ByHand()
-    with pytest.raises(ZeroDivisionError), tw.AsyncCompileMode(pool):
-        store.warmup(np.int32, 1, grid=(1,))
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        warm_up_and_fail(tw.AsyncCompileMode(pool), store)
     assert len(pool.work) == 1
     pool.run(1)
     assert store.warmup(np.int32, 1, grid=(1,)).result() is not None
+
+
+def warm_up_and_fail(mode: tw.AsyncCompileMode, store: Any) -> None:
+    with mode:
+        store.warmup(np.int32, 1, grid=(1,))
+        raise ZeroDivisionError
 
 
 def test_modes_do_not_nest() -> None:

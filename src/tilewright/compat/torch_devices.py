@@ -66,6 +66,7 @@ def answer_for_cpu(torch: Any) -> None:
         return
     for (module, name), stand_in in STAND_INS.items():
         if module != "cpu" or not hasattr(torch.cpu, name):
+            stand_in.__module__ = f"torch.{module}"  # for who asks whether a kernel may call it
             setattr(getattr(torch, module), name, stand_in)
 
 

@@ -5,7 +5,7 @@
             kernel.warmup(x, BLOCK=block, grid=(1,))     # returns at once, with a FutureKernel
         kernel[(1,)](x, BLOCK=64)                        # waits for this one
 
-On leaving, all compilations have ended; the first error is raised. An error of the block itself is raised without waiting.
+On leaving, all compilations have ended; the first error is raised. An error of the block itself is raised at once.
 """
 
 from __future__ import annotations

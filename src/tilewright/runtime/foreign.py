@@ -53,7 +53,7 @@ def refuse_foreign(value: Any, reader: FunctionType) -> None:
     package = module.partition(".")[0].lstrip("_")  # `operator` is written in C as `_operator`
     if package in COMPUTE_ONLY or package in (OWN_PACKAGE, (reader.__module__ or "").partition(".")[0]):
         return
-    is_foreign = _is_file_installed(_file_of(value)) if isinstance(value, FunctionType) else is_installed(module)
+    is_foreign = is_installed(module) or (isinstance(value, FunctionType) and _is_file_installed(_file_of(value)))
     if is_foreign and not _is_file_installed(_file_of(reader)):
         name = f"{module}.{getattr(value, '__qualname__', type(value).__name__)}"
         raise RuntimeError(
