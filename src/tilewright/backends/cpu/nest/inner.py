@@ -25,8 +25,14 @@ from tilewright.ir.types import TensorType
 STREAMED = 128
 """Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
 
+STREAMED_TILE = 2048
+"""Bytes of a tile from which on the order of its stores counts: a grid of smaller ones seldom stores much."""
+
 UNROLLED = 48
 """The cost up to which chunks are unrolled."""
+
+ITERATIONS = 8
+"""So many are left of a loop that is unrolled: a short tile is no work, but its code would be. Rows count as one."""
 
 LONG = 4
 """What the most expensive ops count for there."""
@@ -97,7 +103,8 @@ class InnerLoop:
         ops = {o for r in self.roots for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
         wanted = next(n for n in (8 if self.accumulators else 4, 4, 2, 1) if n * size <= UNROLLED or n == 1)
-        return max(1, min(wanted, self.extent // c.lanes))
+        chunks, is_tile = self.extent // c.lanes, not nest.outer and not self.accumulators
+        return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 
     def _versions(self, step: int) -> None:
         """if <assumptions>: fast loop, else: general loop."""
@@ -131,7 +138,8 @@ class InnerLoop:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
         c = self.c
         several = self.by_rows and not c.compact and step * c.lanes < self.extent
-        if not several or c.programs is None or not all(r.name in STORES for r in self.roots):
+        large = all(r.name in STORES for r in self.roots) and sum(map(_bytes, self.roots)) >= STREAMED_TILE
+        if not several or not large or c.programs is None:
             self._loop(step)
             return
         w, bound = c.w, is_bound_by_memory(self.nest, self.nest.body)

@@ -95,16 +95,17 @@ def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
     zero: Index = tuple(ZERO for _ in shape)
     origin = evaluate(c, pointer, zero)
     low = high = first = _address(c, origin)
-    steps = []
+    steps, known = [], size
     for axis, extent in enumerate(shape):
         step = "0" if extent == 1 else _step(c, pointer, zero, axis, origin)
         steps.append(step)
         length = c.multiply(step, _last_index(c, mask, axis, extent), "i64", 0)
-        if not length.isdigit():
-            low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
-            length = c.intrinsic(0, "llvm.smax", length, "0")
-        high = c.add(high, length, "i64", 0)
-    return Reach(low, c.add(high, str(size), "i64", 0), first, tuple(steps), shape)
+        if length.isdigit():
+            known += int(length)
+            continue
+        low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
+        high = c.add(high, c.intrinsic(0, "llvm.smax", length, "0"), "i64", 0)
+    return Reach(low, c.add(high, str(known), "i64", 0), first, tuple(steps), shape)
 
 
 def _last_index(c: Context, mask: Value | None, axis: int, extent: int) -> str:
@@ -156,6 +157,8 @@ def _address(c: Context, lane: Lane) -> str:
         return c.emit(0, f"ptrtoint ptr {lane.name} to i64")
     assert isinstance(lane, Address), "a guarded store has an affine address"
     assert isinstance(lane.offset, Uniform), "a corner is one element"
+    if lane.offset.name == "0":
+        return c.emit(0, f"ptrtoint ptr {lane.base.name} to i64")
     where = f"getelementptr {lane.element}, ptr {lane.base.name}, i64 {lane.offset.name}"
     return c.emit(0, f"ptrtoint ptr {c.emit(0, where)} to i64")
 
