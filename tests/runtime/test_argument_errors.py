@@ -31,6 +31,11 @@ LAUNCHES = {
 }
 
 
+def test_numbers_beyond_64_bits_overflow():
+    with pytest.raises(OverflowError, match="does not fit into 64 bits"):
+        scale[(1,)](array(), array(), -(2**63) - 1, BLOCK=64)
+
+
 def test_words(golden):
     said = []
     for name, launch in LAUNCHES.items():

@@ -13,7 +13,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.base import GPUTarget, Language
+from tilewright.backends.base import GPUTarget, Language, OptionError
 from tilewright.ir.errors import ParseError
 from tilewright.runtime.compile import ASTSource, IRSource, compile, filter_traceback, get_cache_key, make_backend
 from tilewright.runtime.kernel import CompiledKernel
@@ -345,6 +345,14 @@ def test_override_option(tmp_path: Path) -> None:
     from_machine_code = compile(source(), options={"ir_override": str(tmp_path / "mine.obj")})
     subtracts(from_machine_code)
     assert len({from_text.hash, from_machine_code.hash, compile(source()).hash}) == 3
+
+
+@pytest.mark.parametrize("number", [0, 3, -4, "4"])
+def test_warps_come_in_powers_of_two_on_every_target(number: Any) -> None:
+    for target in (None, GPUTarget("cuda", 90, 32)):
+        with pytest.raises(OptionError, match="num_warps must be a power of 2"):
+            compile(source(), target=target, options={"num_warps": number})
+    assert issubclass(OptionError, AssertionError)  # which is what Triton raises
 
 
 def subtracts(kernel: CompiledKernel) -> None:

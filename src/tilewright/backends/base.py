@@ -30,6 +30,10 @@ StageFunction: TypeAlias = Callable[[Any, dict[str, Any]], Any]
 StageTable: TypeAlias = dict[str, StageFunction]
 
 
+class OptionError(ValueError, AssertionError):
+    """A compile option has a value that it cannot have. Triton asserts what it asks of options."""
+
+
 class GPUTarget:
     """What to compile for, whatever its kind; the name is Triton's.
 

@@ -12,6 +12,10 @@ class ArgumentError(TilewrightError, TypeError):
     """An argument cannot be passed to a kernel: its type, device or layout is not supported."""
 
 
+class ArgumentRangeError(ArgumentError, OverflowError):
+    """A number that no integer type of a kernel can hold."""
+
+
 class ReadOnlyError(TilewrightError, ValueError):
     """A kernel stores through an argument that must not be written."""
 

@@ -28,7 +28,7 @@ from tilewright.language.callable import KeyedCallable
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.dependencies import value_text
-from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.errors import ArgumentError, ArgumentRangeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.named_tuple import NamedTuple
@@ -76,7 +76,7 @@ def specialize(value: Any, param: KernelParam) -> Specialized:
     try:
         found = _specialize(value, param)
     except ArgumentError as error:
-        raise ArgumentError(f"argument {param.name!r}: {error}") from None
+        raise type(error)(f"argument {param.name!r}: {error}") from None
     if param.annotation_type and found.type not in (CONSTEXPR, TUPLE):
         return _annotated(found, param.annotation_type)
     return found
@@ -174,7 +174,7 @@ def _int(value: Any, param: KernelParam) -> Specialized:
     elif number in UINT64:
         kind = "u64"
     else:
-        raise ArgumentError(f"the number {number} does not fit into 64 bits")
+        raise ArgumentRangeError(f"the number {number} does not fit into 64 bits")
     return Specialized(kind, _alignment(number, param), number)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.backends.base import OptionError
 from tilewright.support.named_tuple import NamedTuple
 
 GPU_ONLY = frozenset(
@@ -104,7 +105,7 @@ def parse_options(given: Mapping[str, Any]) -> CpuOptions:
 
     Raises:
         KeyError: no back end has an option of that name.
-        ValueError: an option has a value that it cannot have.
+        OptionError: an option has a value that it cannot have.
     """
     given = {ALIASES.get(name, name): value for name, value in given.items()}
     own = set(CpuOptions._fields) - {"ignored"}
@@ -115,9 +116,12 @@ def parse_options(given: Mapping[str, Any]) -> CpuOptions:
         )
     threads = given.get("num_threads", 0)
     if not isinstance(threads, int) or threads < 0:
-        raise ValueError(f"num_threads must be a number of threads, or 0 for the default; got {threads!r}")
+        raise OptionError(f"num_threads must be a number of threads, or 0 for the default; got {threads!r}")
+    warps = given.get("num_warps", 1)
+    if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
+        raise OptionError(f"num_warps must be a power of 2, also where it changes nothing; got {warps!r}")
     if given.get("debug_info", "") not in DEBUG_INFO:
-        raise ValueError(f"debug_info is 'lines', 'variables' or ''; got {given['debug_info']!r}")
+        raise OptionError(f"debug_info is 'lines', 'variables' or ''; got {given['debug_info']!r}")
     if "sanitize" in given:
         given["sanitize"] = chosen_checks(given["sanitize"])
     ignored = tuple((name, value) for name, value in given.items() if name in GPU_ONLY)
@@ -128,12 +132,12 @@ def chosen_checks(asked: Any) -> tuple[str, ...]:
     """The checks that `sanitize` names: "bounds,races", ("bounds",), True for all, None or "" for none.
 
     Raises:
-        ValueError: there is no such check.
+        OptionError: there is no such check.
     """
     if isinstance(asked, bool):
         return CHECKS if asked else ()
     names = asked.replace(",", " ").split() if isinstance(asked, str) else list(asked or ())
     for name in names:
         if name not in CHECKS:
-            raise ValueError(f"sanitize knows {', '.join(CHECKS)}; got {name!r}")
+            raise OptionError(f"sanitize knows {', '.join(CHECKS)}; got {name!r}")
     return tuple(check for check in CHECKS if check in names)

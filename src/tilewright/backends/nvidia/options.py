@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.backends.base import OptionError
 from tilewright.backends.nvidia.targets import FIRST_WITH_SUFFIX, LATEST_PTX, find
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
@@ -150,33 +151,33 @@ def _check_numbers(options: CudaOptions) -> None:
     for name, most in (("num_warps", MOST_WARPS), ("num_ctas", 16)):
         number = getattr(options, name)
         if not isinstance(number, int) or not 0 < number <= most or number & (number - 1):
-            raise ValueError(f"{name} must be a power of 2 from 1 to {most}; got {number!r}")
+            raise OptionError(f"{name} must be a power of 2 from 1 to {most}; got {number!r}")
     if options.warp_size != CudaOptions().warp_size:
-        raise ValueError(f"a warp has 32 threads; got warp_size={options.warp_size!r}")
+        raise OptionError(f"a warp has 32 threads; got warp_size={options.warp_size!r}")
     if not isinstance(options.num_stages, int) or options.num_stages < 0:
-        raise ValueError(f"num_stages must be a number of steps; got {options.num_stages!r}")
+        raise OptionError(f"num_stages must be a number of steps; got {options.num_stages!r}")
     if options.maxnreg is not None and (not isinstance(options.maxnreg, int) or options.maxnreg < 1):
-        raise ValueError(f"maxnreg must be a number of registers; got {options.maxnreg!r}")
+        raise OptionError(f"maxnreg must be a number of registers; got {options.maxnreg!r}")
 
 
 def _check_words(options: CudaOptions) -> None:
     if options.default_dot_input_precision not in options.allowed_dot_input_precisions:
         allowed = ", ".join(options.allowed_dot_input_precisions)
-        raise ValueError(
+        raise OptionError(
             f"default_dot_input_precision is one of {allowed}; got {options.default_dot_input_precision!r}"
         )
     if options.debug_info not in DEBUG_INFO:
-        raise ValueError(f"debug_info is 'lines', 'variables' or ''; got {options.debug_info!r}")
+        raise OptionError(f"debug_info is 'lines', 'variables' or ''; got {options.debug_info!r}")
 
 
 def _check_device(options: CudaOptions, capability: int) -> None:
     if options.num_ctas > 1 and capability < FIRST_CLUSTERS:
-        raise ValueError(f"num_ctas={options.num_ctas}: only devices from sm_90 on have clusters, not sm_{capability}")
+        raise OptionError(f"num_ctas={options.num_ctas}: only devices from sm_90 on have clusters, not sm_{capability}")
     if options.clc and capability < FIRST_CLC:
-        raise ValueError(f"clc=True: only devices from sm_100 on can do that, not sm_{capability}")
+        raise OptionError(f"clc=True: only devices from sm_100 on can do that, not sm_{capability}")
     oldest = find(capability).ptx
     if options.ptx_version is not None and not oldest <= options.ptx_version <= LATEST_PTX:
-        raise ValueError(
+        raise OptionError(
             f"ptx_version for sm_{capability} is a number from {oldest} to {LATEST_PTX}; got {options.ptx_version!r}"
         )
 
@@ -190,5 +191,5 @@ def _file_identity(path: str) -> tuple[str, int, int]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise ValueError(f"extern_libs: {path} cannot be read: {error.strerror}") from None
+        raise OptionError(f"extern_libs: {path} cannot be read: {error.strerror}") from None
     return path, status.st_size, status.st_mtime_ns
