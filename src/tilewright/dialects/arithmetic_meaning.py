@@ -6,6 +6,7 @@ Every meaning takes the op (for its attributes and result type) and one array pe
 stored signed: unsigned ops look at them through an unsigned view. Where LLVM leaves a result undefined we still say
 one: x/0 and x%0 are 0, a shift by the width or more gives 0 (`shrsi`: the sign), and a float beyond the integer's
 range gives the nearest integer (NaN: 0). Folding asks `is_defined` first and leaves those cases alone.
+8-bit floats saturate: what is too large for them, infinity too, becomes the largest number; NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
@@ -144,7 +147,23 @@ def _round_to_odd(rounded: Array, error_sign: Array) -> Array:
 
 @quiet
 def convert_float(a: Array, dtype: np.dtype[Any]) -> Array:
-    """The floats `a` rounded to nearest even in `dtype`, once."""
+    """The floats `a` rounded to nearest even in `dtype`, once; 8-bit floats saturate."""
+    rounded = nearest_float(a, dtype)
+    if dtype.itemsize > 1:
+        return rounded
+    beyond = ~np.isfinite(rounded.astype(np.float32)) & ~np.isnan(a.astype(np.float32))
+    return np.where(beyond, np.copysign(np.float32(largest_finite(dtype)), a.astype(np.float32)).astype(dtype), rounded)
+
+
+@cache
+def largest_finite(dtype: np.dtype[Any]) -> Any:
+    """The largest finite number of a float format, as a scalar of that format."""
+    return ml_dtypes.finfo(dtype).max
+
+
+@quiet
+def nearest_float(a: Array, dtype: np.dtype[Any]) -> Array:
+    """The floats `a` rounded to nearest even in `dtype`, once; beyond its range infinity, or NaN if there is none."""
     if a.dtype == np.float64 and not _is_native(dtype):
         single = a.astype(np.float32)
         a = _round_to_odd(single, np.sign(a - single.astype(np.float64)))
@@ -159,7 +178,7 @@ def floating(compute: Callable[..., Array]) -> Meaning:
         dtype = arrays[0].dtype
         if _is_native(dtype):
             return compute(*arrays)
-        return compute(*(a.astype(np.float32) for a in arrays)).astype(dtype)
+        return convert_float(compute(*(a.astype(np.float32) for a in arrays)), dtype)
 
     return meaning
 

@@ -7,11 +7,23 @@ Pointers are addresses in int64, so `tt.addptr` multiplies by the size of what t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.arithmetic_meaning import UNSIGNED, Array, Meaning, convert_float, floating, quiet
+from tilewright.dialects.arithmetic_meaning import (
+    MEANINGS,
+    UNSIGNED,
+    Array,
+    Meaning,
+    convert_float,
+    floating,
+    largest_finite,
+    nearest_float,
+    quiet,
+)
+from tilewright.dialects.directed_meaning import MODES, NEAREST, OPERATIONS, rounded
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.types import PointerType
 
@@ -130,30 +142,26 @@ def _clamp(op: Any, x: Array, low: Array, high: Array) -> Array:
 @quiet
 def _convert(op: Any, a: Array) -> Array:
     dtype = numpy_dtype(op.results[0].type)
-    rounded = convert_float(a, dtype)
     rounding = op.attributes.get("rounding")
-    return _towards_zero(a, rounded) if rounding is not None and rounding.name == "rtz" else rounded
+    if rounding is not None and rounding.name == "rtz":
+        return _towards_zero(a, nearest_float(a, dtype))
+    return convert_float(a, dtype)
 
 
 def _towards_zero(exact: Array, rounded: Array) -> Array:
-    """The nearest values `rounded` of `exact`, one step back where rounding went away from zero."""
-    wide = exact.astype(np.float64)
-    beyond = np.abs(rounded.astype(np.float64)) > np.abs(wide)
-    beyond = np.isfinite(wide) & (beyond | ~np.isfinite(rounded.astype(np.float64)))
+    """The nearest values `rounded` of `exact`, one step back where rounding went away from zero.
+
+    Infinity stays; in formats without it, it becomes the largest number.
+    """
+    wide, found = exact.astype(np.float64), rounded.astype(np.float64)
+    beyond = np.isfinite(wide) & ((np.abs(found) > np.abs(wide)) | ~np.isfinite(found))
+    beyond = beyond | (np.isinf(wide) & np.isnan(found))
     code = np.dtype(f"u{rounded.dtype.itemsize}")
     bits = np.asarray(rounded).view(code)
-    largest = np.asarray(_largest_finite(rounded.dtype)).view(code)
+    largest = np.asarray(largest_finite(rounded.dtype)).view(code)
     sign = np.signbit(wide).astype(code) << code.type(code.itemsize * 8 - 1)
-    back = np.where(np.isfinite(rounded.astype(np.float64)), bits - code.type(1), largest | sign)
+    back = np.where(np.isfinite(found), bits - code.type(1), largest | sign)
     return np.where(beyond, back, bits).astype(code).view(rounded.dtype)[()]
-
-
-def _largest_finite(dtype: np.dtype[Any]) -> Array:
-    codes = np.arange(1 << min(16, dtype.itemsize * 8), dtype=np.dtype(f"u{min(2, dtype.itemsize)}"))
-    if dtype.itemsize > 2:
-        return np.finfo(dtype).max
-    values = codes.view(dtype)
-    return values[np.nanargmax(np.where(np.isfinite(values.astype(np.float64)), values.astype(np.float64), -1.0))]
 
 
 # --- library functions --------------------------------------------------------------------------------------------
@@ -193,10 +201,19 @@ LIBRARY: dict[str, Any] = {
 """Functions of `tt.extern_elementwise` by their symbol without `__tw_`, evaluated in double precision."""
 
 
+DIRECTED = {f"{operation}_{mode}": (operation, mode) for operation in OPERATIONS for mode in MODES}
+"""Arithmetic of `tt.extern_elementwise` that rounds as asked: to nearest, towards zero, down, up."""
+
+
 @quiet
 def _library_function(op: Any, *arrays: Array) -> Array:
     symbol: str = op.attributes["symbol"]
-    compute = LIBRARY[symbol.removeprefix("__tw_")]
+    name = symbol.removeprefix("__tw_")
+    if name in DIRECTED:
+        operation, mode = DIRECTED[name]
+        compute = partial(MEANINGS["math.fma"], op) if operation == "fma" else NEAREST[operation]
+        return rounded(operation, mode, arrays, compute(*arrays))
+    compute = LIBRARY[name]
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 
 

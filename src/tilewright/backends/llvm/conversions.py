@@ -1,8 +1,8 @@
 """Conversions between number formats, never by a library call.
 
 Formats are named as in the IR (`f16`, `f8E4M3FN`); values have LLVM's types (half, bfloat, i8 for all 8-bit floats).
-Narrowing rounds to nearest even, once, also from f64; NaN stays NaN. Out of range, a format without infinity gives NaN.
-Integers from floats saturate and NaN gives 0, as on NVIDIA GPUs.
+Narrowing rounds to nearest even, once, also from f64; NaN stays NaN. 8-bit floats saturate, as NVIDIA's `cvt.satfinite`
+does: beyond the range, infinity included, comes the largest number. Integers from floats saturate, and NaN gives 0.
 
     bf16 from f32:   (bits + 0x7FFF + (bits >> 16 & 1)) >> 16         and a quiet NaN for NaN
 
@@ -50,8 +50,13 @@ class SmallFloat:
 
     @property
     def overflow(self) -> int:
-        """What a finite number beyond the range becomes."""
-        return self.exponent_mask if self.infinite else self.nan
+        """What a number beyond the range becomes, rounded to nearest."""
+        return self.largest if self.bits == 8 else self.exponent_mask
+
+    @property
+    def infinity(self) -> int:
+        """What infinity becomes, rounded towards zero."""
+        return self.exponent_mask if self.infinite else self.largest
 
     @property
     def largest(self) -> int:
@@ -209,7 +214,7 @@ def _narrowed(x: Lanes, form: SmallFloat, *, to_zero: bool) -> Lanes:
     overflow = form.largest if to_zero else form.overflow
     code = ints.select(code > form.largest, overflow, code)
     if to_zero:
-        code = ints.select(magnitude.equals(0x7F800000), form.overflow, code)
+        code = ints.select(magnitude.equals(0x7F800000), form.infinity, code)
     code = ints.select(x.is_nan(), form.nan, code)
     sign = (x.bits >> (32 - form.bits)) & form.sign
     if form.unsigned_zero:

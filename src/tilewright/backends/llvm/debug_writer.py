@@ -35,10 +35,16 @@ class DebugWriter(LlvmWriter):
 
     @contextmanager
     def function(
-        self, name: str, parameters: Sequence[Typed], *, result: str = "void", internal: bool = False
+        self,
+        name: str,
+        parameters: Sequence[Typed],
+        *,
+        result: str = "void",
+        internal: bool = False,
+        attributes: str = "",
     ) -> Iterator[None]:
         outer, self.debug.suffix = self.debug.suffix, ""
-        with super().function(name, parameters, result=result, internal=internal):
+        with super().function(name, parameters, result=result, internal=internal, attributes=attributes):
             yield
         self.debug.suffix = outer
 

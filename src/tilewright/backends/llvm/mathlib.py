@@ -19,6 +19,7 @@ from tilewright.backends.llvm import math_logarithm as logarithm
 from tilewright.backends.llvm import math_special as special
 from tilewright.backends.llvm import math_trigonometric as trigonometric
 from tilewright.backends.llvm.lanes import Lanes
+from tilewright.backends.llvm.math_directed import MODES, OPCODES, directed
 
 MathFunction: TypeAlias = Callable[..., Lanes]
 
@@ -62,7 +63,14 @@ def through_double(function: MathFunction, in_double: MathFunction | None = None
     return applied
 
 
+def _rounded(operation: str, mode: str) -> MathFunction:
+    return lambda *operands: directed(operation, mode, operands)
+
+
+DIRECTED = {f"{operation}_{mode}": _rounded(operation, mode) for operation in OPCODES for mode in MODES}
+"""Arithmetic rounded as the name says: to nearest, towards zero, down, up."""
 FUNCTIONS: dict[str, MathFunction] = {
+    **DIRECTED,
     "absf": abs,
     "acos": through_double(trigonometric.acos),
     "acosh": through_double(logarithm.acosh),

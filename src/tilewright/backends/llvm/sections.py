@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class Section:
     """Lines of a function, and sections spliced between them.
 
-    Straight-line code may be added at any time. New blocks (loops, branches) may be added until the section is sealed,
-    which happens when code behind it has named its last label.
+    Code may be added at any time, new blocks (loops, branches) as well: a phi behind it names its last label late.
     """
 
-    __slots__ = ("marks", "parent", "parts", "sealed")
+    __slots__ = ("marks", "parent", "parts")
 
     def __init__(self, parent: Section | None, label: str | None = None) -> None:
         self.parent = parent
-        self.parts: list[str | Section] = []
+        self.parts: list[str | Section | Phi] = []
         self.marks: list[str | Section] = [] if label is None else [label]
-        self.sealed = False
 
     def label(self) -> str:
         """The block that the next line of this section would belong to."""
@@ -47,3 +47,26 @@ class Section:
                 into.append(part)
             else:
                 part.flatten(into)
+
+
+class Phi:
+    """The line of a phi, written out when all code is there: only then is known in which block a section ends.
+
+    Args:
+        name: of the result.
+        type: of the result.
+        ways: the value of each way in, and where it comes from: a label, or the end of a section.
+    """
+
+    __slots__ = ("name", "type", "ways")
+
+    def __init__(self, name: str, type: str, ways: Sequence[tuple[str, str | Section]]) -> None:
+        self.name = name
+        self.type = type
+        self.ways = ways
+
+    def flatten(self, into: list[str]) -> None:
+        """Append the line."""
+        labels = (source if isinstance(source, str) else source.label() for _, source in self.ways)
+        ways = ", ".join(f"[ {value}, %{label} ]" for (value, _), label in zip(self.ways, labels, strict=True))
+        into.append(f"  {self.name} = phi {self.type} {ways}")

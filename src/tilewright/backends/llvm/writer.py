@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
-from tilewright.backends.llvm.sections import Section
+from tilewright.backends.llvm.sections import Phi, Section
 from tilewright.backends.llvm.spelling import constant, literal, suffix, vector
 from tilewright.ir.core import Op, Value
 
@@ -150,7 +150,13 @@ class LlvmWriter:
 
     @contextmanager
     def function(
-        self, name: str, parameters: Sequence[Typed], *, result: str = "void", internal: bool = False
+        self,
+        name: str,
+        parameters: Sequence[Typed],
+        *,
+        result: str = "void",
+        internal: bool = False,
+        attributes: str = "",
     ) -> Iterator[None]:
         """Write a function; lines go to its body. A void function gets its `ret` at the end. May be nested in another.
 
@@ -159,11 +165,13 @@ class LlvmWriter:
             parameters: (type with attributes, `%name`) pairs: `("ptr noalias", "%x")`.
             result: the result type.
             internal: not visible outside the module.
+            attributes: of this function only: `noinline`.
         """
         body = Section(None, "entry")
         linkage = "internal " if internal else ""
         arguments = ", ".join(f"{type} {value}" for type, value in parameters)
-        self._functions.append((f"define {linkage}{result} @{name}({arguments}) #0 {{", body))
+        own = f"{attributes} " if attributes else ""
+        self._functions.append((f"define {linkage}{result} @{name}({arguments}) {own}#0 {{", body))
         outer = self.entry, self._scratch_slot
         self._scratch_slot = None
         with self.at(body):
@@ -181,17 +189,26 @@ class LlvmWriter:
         header = header.replace("define ", "define ptx_kernel ", 1).replace(" #0 ", f" {attributes} #0 ")
         self._functions[-1] = header, body
 
-    def helper(self, name: str, parameters: Sequence[Typed], result: str, write: Callable[[], str | None]) -> str:
+    def helper(
+        self,
+        name: str,
+        parameters: Sequence[Typed],
+        result: str,
+        write: Callable[[], str | None],
+        *,
+        attributes: str = "",
+    ) -> str:
         """A function inside the module for rare and long computations; written once, whoever asks.
 
         Args:
             write: writes the body and returns the value to return, of type `result`; None for void.
+            attributes: of this function only.
 
         Returns the function's symbol, without `@`.
         """
         if name not in self._helpers:
             self._helpers.add(name)
-            with self.function(name, parameters, result=result, internal=True):
+            with self.function(name, parameters, result=result, internal=True, attributes=attributes):
                 value = write()
                 if value is not None:
                     self.do(f"ret {result} {value}")
@@ -219,7 +236,6 @@ class LlvmWriter:
 
     def start_block(self, label: str) -> None:
         """Begin the block `label`; the block before must have ended."""
-        assert not self.section.sealed, "code behind this section relies on its last label"
         self.section.parts.append(f"{label}:")
         self.section.marks.append(label)
 
@@ -262,29 +278,31 @@ class LlvmWriter:
         unsigned = "nuw " if str(low).isdigit() else ""  # from a negative number the counter passes 0
         following = self.emit(f"add {unsigned}nsw i64 {loop.index}, {step}")
         again = self.emit(f"icmp slt i64 {following}, {high}")
-        before, latch = preheader.label(), self.label
-        preheader.sealed = True
+        latch = self.label
         self.do(f"br i1 {again}, label %{head}, label %{after}")
         self.start_block(after)
-        incoming = [(loop.index, "i64", str(low), following)]
-        incoming += [
-            (name, type, init, last) for name, (type, init), last in zip(loop.carried, carried, loop.next, strict=True)
-        ]
+        names, inits, lasts = [loop.index, *loop.carried], [("i64", str(low)), *carried], [following, *loop.next]
         phis.parts += [
-            f"  {name} = phi {type} [ {init}, %{before} ], [ {last}, %{latch} ]" for name, type, init, last in incoming
+            Phi(name, type, ((init, preheader), (last, latch)))
+            for name, (type, init), last in zip(names, inits, lasts, strict=True)
         ]
         loop.results = list(loop.next)
         if skipped_from is not None:
             loop.results = [
-                self.emit(f"phi {type} [ {init}, %{skipped_from} ], [ {last}, %{latch} ]")
-                for _, type, init, last in incoming[1:]
+                self._phi(type, ((init, skipped_from), (last, latch)))
+                for (type, init), last in zip(carried, loop.next, strict=True)
             ]
 
-    def _guard(self, low: str | int, high: str | int, after: str) -> str:
-        """Jump to `after` unless low < high; returns the label jumped from."""
+    def _phi(self, type: str, ways: Sequence[tuple[str, str | Section]]) -> str:
+        name = self.fresh()
+        self.section.parts.append(Phi(name, type, ways))
+        return name
+
+    def _guard(self, low: str | int, high: str | int, after: str) -> Section:
+        """Jump to `after` unless low < high; returns the section jumped from."""
         inside = self.fresh_label("enter")
         runs = self.emit(f"icmp slt i64 {low}, {high}")
-        here = self.label
+        here = self.open_section()
         self.do(f"br i1 {runs}, label %{inside}, label %{after}")
         self.start_block(inside)
         return here

@@ -42,10 +42,13 @@ def to_odd(values: Array, missing: Array) -> Array:
     return np.where(inexact, bits + np.where(away, 1, -1), bits).view(np.float64)
 
 
-def odd_sum(a: Array, b: Array) -> Array:
-    """The sum, rounded to odd."""
+def odd_sum(a: Array, b: Array, *, down: bool = False) -> Array:
+    """The sum, rounded to odd; `down`: terms that cancel give -0, as where sums are rounded down."""
     a, b = np.broadcast_arrays(a, b)
-    return to_odd(*two_sum(np.ascontiguousarray(a, np.float64), np.ascontiguousarray(b, np.float64)))
+    total = to_odd(*two_sum(np.ascontiguousarray(a, np.float64), np.ascontiguousarray(b, np.float64)))
+    if not down:
+        return total
+    return np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
 
 
 def odd_quotient(a: Array, b: Array) -> Array:
@@ -60,18 +63,6 @@ def odd_root(a: Array) -> Array:
     root = np.sqrt(a)
     square, error = two_product(root, root)
     return to_odd(root, (a - square) - error)
-
-
-def directed(values: Array, missing: Array, mode: str) -> Array:
-    """Numbers of float64 rounded to nearest as numbers rounded by `rz`, `rm` or `rp`, given what is missing."""
-    missing = np.where(np.isfinite(missing), missing, 0.0)
-    if mode == "rn":
-        return values
-    towards = {"rz": np.zeros(1), "rm": np.full(1, -np.inf), "rp": np.full(1, np.inf)}[mode]
-    wrong = (missing > 0) & (values < 0) | (missing < 0) & (values > 0)
-    if mode != "rz":
-        wrong = missing < 0 if mode == "rm" else missing > 0
-    return np.where(wrong, np.nextafter(values, towards), values)
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
@@ -92,18 +83,6 @@ def fused(a: Array, b: Array, c: Array) -> Array:
     for place in np.flatnonzero(risky & ~special):
         result[place] = _fused_exactly(float(a[place]), float(b[place]), float(c[place]))
     return result
-
-
-def fused_with_missing(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
-    """a*b + c of float64 rounded to nearest, and the sign of what is missing from the exact one."""
-    nearest = fused(a, b, c)
-    a, b, c = np.broadcast_arrays(a, b, c)
-    missing = np.zeros(len(nearest))
-    for place in np.flatnonzero(np.isfinite(nearest) & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
-        exact = Fraction(float(a[place])) * Fraction(float(b[place])) + Fraction(float(c[place]))
-        difference = exact - Fraction(float(nearest[place]))
-        missing[place] = (difference > 0) - (difference < 0)
-    return nearest, missing
 
 
 def _fused_exactly(a: float, b: float, c: float) -> float:

@@ -21,8 +21,10 @@ from tilewright.backends.ptxsim.elementwise import applied
 from tilewright.backends.ptxsim.formats import FORMATS, canonical, narrow, narrow_nearest, widen
 from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import TYPES, Array
+from tilewright.dialects.directed_meaning import rounded
 
-MODES = ("rn", "rz", "rm", "rp")
+DIRECTED_MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
+"""The modes, and what `directed_meaning.py` calls them."""
 LEAST_NORMAL = {
     "f32": np.float32(2.0**-126),
     "f16": np.float32(2.0**-14),
@@ -92,7 +94,7 @@ class Lens:
 def lens_of(instruction: Instruction) -> Lens:
     """How this instruction sees operands of the type it ends with."""
     name = instruction.type
-    mode = next((part for part in instruction.parts if part in MODES), "rn")
+    mode = next((part for part in instruction.parts if part in DIRECTED_MODES), "rn")
     flags = (instruction.has(flag) for flag in ("ftz", "sat", "relu"))
     flush, saturate, relu = flags
     return Lens(name.removesuffix("x2"), name.endswith("x2"), mode, flush, saturate, relu)
@@ -136,43 +138,28 @@ def _decode_mixed(instruction: Instruction, code: Decoder, make: Arithmetic) -> 
     return applied(instruction, code, on_bits, reads, "b32")
 
 
-Residual: TypeAlias = Callable[..., tuple[Array, Array]]
-"""Operands of float64 → the result rounded to nearest, and what is missing from the exact one."""
-
-
-def _rounding(native: Callable[..., Array], odd: Callable[..., Array], f64: Residual) -> Arithmetic:
-    """An operation: its NumPy form, its form that rounds to odd in float64, and (values, missing) of float64."""
+def _rounding(operation: str, native: Callable[..., Array], odd: Callable[..., Array]) -> Arithmetic:
+    """An operation: its name in `directed_meaning.py`, its NumPy form, and its form that rounds to odd in float64."""
 
     def make(lens: Lens) -> Callable[..., Array]:
         if lens.format == "f64":
-            return lambda *v: lens.stored(exact.directed(*f64(*v), lens.mode).view(np.uint64))
+            mode = DIRECTED_MODES[lens.mode]
+            return lambda *v: lens.stored(rounded(operation, mode, v, native(*v)).view(np.uint64))
         if lens.mode == "rn":
             return lambda *v: lens.bits(native(*v))
-        return lambda *v: lens.rounded(odd(*[x.astype(np.float64) for x in v]))
+        return lambda *v: lens.rounded(odd(lens.mode == "rm", *[x.astype(np.float64) for x in v]))
 
     return make
 
 
-def _missing_quotient(a: Array, b: Array) -> tuple[Array, Array]:
-    quotient = a / b
-    product, error = exact.two_product(quotient, b)
-    return quotient, ((a - product) - error) * np.sign(b)
-
-
-def _missing_root(a: Array) -> tuple[Array, Array]:
-    root = np.sqrt(a)
-    square, error = exact.two_product(root, root)
-    return root, (a - square) - error
-
-
 def _fused_for(lens: Lens) -> Callable[..., Array]:
     if lens.format == "f64":
-        if lens.mode == "rn":
-            return lambda a, b, c: lens.stored(exact.fused(a, b, c).view(np.uint64))
-        return lambda *v: lens.stored(exact.directed(*exact.fused_with_missing(*v), lens.mode).view(np.uint64))
+        mode = DIRECTED_MODES[lens.mode]
+        return lambda *v: lens.stored(rounded("fma", mode, v, exact.fused(*v)).view(np.uint64))
 
     def fused(a: Array, b: Array, c: Array) -> Array:
-        return lens.rounded(exact.odd_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)))
+        product = a.astype(np.float64) * b.astype(np.float64)
+        return lens.rounded(exact.odd_sum(product, c.astype(np.float64), down=lens.mode == "rm"))
 
     return fused
 
@@ -197,16 +184,16 @@ def _reciprocal(a: Array) -> Array:
     return a.dtype.type(1) / a
 
 
-ADD = _rounding(_add, exact.odd_sum, exact.two_sum)
-SUBTRACT = _rounding(_subtract, lambda a, b: exact.odd_sum(a, -b), lambda a, b: exact.two_sum(a, -b))
-MULTIPLY = _rounding(_multiply, _multiply, exact.two_product)
-DIVIDE = _rounding(_divide, exact.odd_quotient, _missing_quotient)
-ROOT = _rounding(np.sqrt, exact.odd_root, _missing_root)
-RECIPROCAL = _rounding(
-    _reciprocal,
-    lambda a: exact.odd_quotient(np.ones(1), a),
-    lambda a: _missing_quotient(np.ones(1), a),
-)
+ADD = _rounding("add", _add, lambda down, a, b: exact.odd_sum(a, b, down=down))
+SUBTRACT = _rounding("sub", _subtract, lambda down, a, b: exact.odd_sum(a, -b, down=down))
+MULTIPLY = _rounding("mul", _multiply, lambda down, a, b: a * b)
+DIVIDE = _rounding("div", _divide, lambda down, a, b: exact.odd_quotient(a, b))
+ROOT = _rounding("sqrt", np.sqrt, lambda down, a: exact.odd_root(a))
+
+
+def _invert(lens: Lens) -> Callable[..., Array]:
+    divide = DIVIDE(lens)
+    return lambda a: divide(np.ones_like(a), a)
 
 
 def _on_signs(change: Callable[[Array, Array], Array]) -> Decode:
@@ -322,7 +309,7 @@ HANDLERS: Handlers = {
     "min": decode_extremum,
     "mul": floating(MULTIPLY),
     "neg": _on_signs(lambda value, sign: value ^ sign),
-    "rcp": _exact_or_approximate(RECIPROCAL),
+    "rcp": _exact_or_approximate(_invert),
     "rsqrt": decode_approximation,
     "sin": decode_approximation,
     "sqrt": _exact_or_approximate(ROOT),

@@ -4,8 +4,8 @@
     f8E4M3FN, f8E5M2 (since 8.9)       cvt.rn.satfinite.e4m3x2.f32 and its like: two elements at a time
     floats -> integers                 cvt.rzi: saturates, and NaN is 0
 
-8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by what back ends share: there
-numbers beyond the range become infinity or NaN, where the hardware gives the largest number.
+8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by what back ends share, which
+gives the same: the largest number for what is beyond the range.
 """
 
 from __future__ import annotations

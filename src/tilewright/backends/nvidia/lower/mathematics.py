@@ -6,6 +6,7 @@
     math.rsqrt  f32     rsqrt.approx.ftz.f32
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
     log10, log1p        through log2 and log of f32, where others compute in double
+    add_rd, fma_ru, …   add.rm, fma.rp
 
 Functions of f16, bf16 and fp8 are computed in f32 and rounded.
 """
@@ -19,7 +20,7 @@ from tilewright.backends.llvm import coefficients
 from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
 from tilewright.backends.llvm.lanes import Kind
-from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.rules import Rule
@@ -28,6 +29,7 @@ from tilewright.ir.types import Type, f64
 
 Single: TypeAlias = Callable[[Lowerer, Sequence[str]], str]
 """A function of f32, as instructions."""
+PTX_ROUNDING = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
 LOG2_E = 1.4426950408889634
 LOG10_2 = 0.30102999566398120
 LARGE = 2.0**30
@@ -111,6 +113,20 @@ def _divided(lowerer: Lowerer, x: str, y: str) -> str:
     return lowerer.w.call("float", "llvm.nvvm.div.full", [("float", x), ("float", y)])
 
 
+def _directed(name: str) -> Rule:
+    """Arithmetic by the instruction that rounds as the name says: add_rd is add.rm."""
+    operation, mode = name.split("_")
+
+    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+        element, letter, form = ("double", "d", "f64") if op.result.type.scalar is f64 else ("float", "f", "f32")
+        places = ", ".join(f"${number}" for number in range(len(operands) + 1))
+        constraints = ",".join([f"={letter}", *[letter] * len(operands)])
+        given = [(element, operand) for operand in operands]
+        return lowerer.computed(element, f"{operation}.{PTX_ROUNDING[mode]}.{form} {places};", constraints, given)
+
+    return rule
+
+
 def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     """A function by name: one of ours, or one of a library that is linked later."""
     symbol = str(op.attributes["symbol"])
@@ -130,7 +146,7 @@ SINGLES: dict[str, Single] = {
     "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
     "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),
 }
-EXTERNS = {name: _function(name, SINGLES.get(name)) for name in FUNCTIONS}
+EXTERNS = {name: _directed(name) if name in DIRECTED else _function(name, SINGLES.get(name)) for name in FUNCTIONS}
 _SIGNS_AND_SUMS = ("absf", "fma")
 RULES: dict[str, Rule] = {
     **{f"math.{name}": _function(name, SINGLES.get(name)) for name in FUNCTIONS if name not in _SIGNS_AND_SUMS},

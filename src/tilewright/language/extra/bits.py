@@ -1,0 +1,144 @@
+"""Functions of libdevice on the bits of integers. All are exact; none can overflow, whatever is checked.
+
+popc(x)      how many bits are set, counted in pairs, then in fours, then in bytes
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language import math, operations
+from tilewright.language.extra.forms import takes
+from tilewright.language.operations import cast
+from tilewright.semantics.types import dtype, int32, uint32, uint64
+
+ALTERNATE = (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF)
+"""Every other bit, every other pair of bits, …, every other 16 bits."""
+BYTES = 0x0101010101010101
+
+
+def plus(x: Any, y: Any) -> Any:
+    """x + y of integers, which may wrap."""
+    return operations.add(x, y, sanitize_overflow=False)
+
+
+def less(x: Any, y: Any) -> Any:
+    """x - y of integers, which may wrap."""
+    return operations.sub(x, y, sanitize_overflow=False)
+
+
+def times(x: Any, y: Any) -> Any:
+    """x * y of integers, which may wrap."""
+    return operations.mul(x, y, sanitize_overflow=False)
+
+
+def bitcast(x: Any, kind: dtype) -> Any:
+    """The same bits under another type."""
+    return cast(x, kind, bitcast=True)
+
+
+def unsigned(x: Any) -> Any:
+    """The same bits without a sign."""
+    return bitcast(x, uint32 if width(x) == 32 else uint64)
+
+
+def width(x: Any) -> int:
+    """The bits of each element."""
+    return int(x.type.scalar.primitive_bitwidth)
+
+
+def _mask(step: int, bits: int) -> int:
+    return ALTERNATE[step] & ((1 << bits) - 1)
+
+
+@takes("int32 -> int32", "int64 -> int32")
+def popc(arg0: Any) -> Any:
+    """How many bits are set."""
+    return _count(unsigned(arg0))
+
+
+def _count(x: Any) -> Any:
+    bits = width(x)
+    x = less(x, (x >> 1) & _mask(0, bits))
+    x = plus(x & _mask(1, bits), (x >> 2) & _mask(1, bits))
+    x = plus(x, x >> 4) & _mask(2, bits)
+    return cast(times(x, BYTES & ((1 << bits) - 1)) >> (bits - 8), int32)
+
+
+@takes("int32 -> int32", "int64 -> int32")
+def clz(arg0: Any) -> Any:
+    """How many bits above the highest one that is set; all of them for 0."""
+    x = unsigned(arg0)
+    distance = 1
+    while distance < width(x):
+        x = x | (x >> distance)
+        distance *= 2
+    return _count(~x)
+
+
+@takes("int32 -> int32", "int64 -> int32")
+def ffs(arg0: Any) -> Any:
+    """The place of the lowest bit that is set, counted from 1; 0 for 0."""
+    x = unsigned(arg0)
+    return operations.where(x == 0, 0, _count(x ^ less(x, 1)))
+
+
+@takes("int32 -> int32", "int64 -> int64")
+def brev(arg0: Any) -> Any:
+    """The bits in the opposite order."""
+    x, bits = unsigned(arg0), width(arg0)
+    for step in range(5):
+        mask, distance = _mask(step, bits), 1 << step
+        x = ((x >> distance) & mask) | ((x & mask) << distance)
+    if bits == 64:
+        x = (x >> 32) | (x << 32)
+    return bitcast(x, arg0.type.scalar)
+
+
+@takes("int32, int32, int32 -> int32")
+def byte_perm(arg0: Any, arg1: Any, arg2: Any) -> Any:
+    """Four bytes out of the eight of the second and the first, each chosen by three bits of one digit of the third."""
+    low, high, selector = (cast(unsigned(x), uint64) for x in (arg0, arg1, arg2))
+    both = low | (high << 32)
+    result = low & 0
+    for place in range(4):
+        chosen = (selector >> (4 * place)) & 7
+        result = result | (((both >> (chosen << 3)) & 0xFF) << (8 * place))
+    return bitcast(cast(result, uint32), int32)
+
+
+@takes(*(f"{kind}, {kind} -> {kind}" for kind in ("int32", "uint32", "int64", "uint64")))
+def mulhi(arg0: Any, arg1: Any) -> Any:
+    """The high half of the product."""
+    high = math.umulhi(unsigned(arg0), unsigned(arg1))
+    if arg0.type.scalar.is_int_unsigned():
+        return high
+    sign = width(arg0) - 1
+    high = less(high, unsigned(arg0 >> sign) & unsigned(arg1))
+    high = less(high, unsigned(arg1 >> sign) & unsigned(arg0))
+    return bitcast(high, arg0.type.scalar)
+
+
+@takes("int32, int32 -> int32", "uint32, uint32 -> uint32")
+def mul24(arg0: Any, arg1: Any) -> Any:
+    """The low half of the product of the low 24 bits."""
+    return times((arg0 << 8) >> 8, (arg1 << 8) >> 8)
+
+
+@takes("int32, int32, uint32 -> int32", "uint32, uint32, uint32 -> uint32")
+def sad(arg0: Any, arg1: Any, arg2: Any) -> Any:
+    """|x - y| + z."""
+    difference = operations.where(arg0 < arg1, less(arg1, arg0), less(arg0, arg1))
+    return bitcast(plus(unsigned(difference), arg2), arg0.type.scalar)
+
+
+@takes("int32, int32 -> int32", "uint32, uint32 -> uint32")
+def hadd(arg0: Any, arg1: Any) -> Any:
+    """(x + y) >> 1 of the exact sum."""
+    return plus(arg0 & arg1, (arg0 ^ arg1) >> 1)
+
+
+@takes("int32, int32 -> int32", "uint32, uint32 -> uint32")
+def rhadd(arg0: Any, arg1: Any) -> Any:
+    """(x + y + 1) >> 1 of the exact sum."""
+    return less(arg0 | arg1, (arg0 ^ arg1) >> 1)

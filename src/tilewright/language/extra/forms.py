@@ -1,0 +1,73 @@
+"""Which types of arguments a function of libdevice takes.
+
+    @takes("fp32 -> fp32", "fp64 -> fp64")
+    def sinpi(arg0): ...
+
+A form is the types of the arguments and that of the result. Arguments that are a form already only get one shape; any
+others are promoted to one type first, as in Triton, and refused if that makes no form either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from tilewright.semantics.arithmetic import common_operands, to_tensor
+from tilewright.semantics.broadcasting import broadcast
+from tilewright.semantics.errors import WrongOperandType
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
+
+FLOATS_1 = ("fp32 -> fp32", "fp64 -> fp64")
+FLOATS_2 = ("fp32, fp32 -> fp32", "fp64, fp64 -> fp64")
+FLOATS_3 = ("fp32, fp32, fp32 -> fp32", "fp64, fp64, fp64 -> fp64")
+Function = Callable[..., Any]
+
+
+def takes(*forms: str) -> Callable[[Function], Function]:
+    """A decorator: the function is called with tiles that are one of the `forms`, all of one shape.
+
+    The forms stay with the function, as its attribute `forms`. What is no form raises a SemanticError.
+    """
+    accepted = tuple(tuple(form.partition(" -> ")[0].split(", ")) for form in forms)
+
+    def decorate(function: Function) -> Function:
+        names = function.__code__.co_varnames[: len(accepted[0])]
+
+        @wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            given = [*arguments, *(named.pop(name) for name in names[len(arguments) :] if name in named)]
+            if named or len(given) != len(names):
+                raise TypeError(f"{function.__name__} takes {', '.join(names)}")
+            return function(*_matched(function.__name__, given, accepted))
+
+        call.forms = forms  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _matched(name: str, arguments: Sequence[Any], accepted: Sequence[tuple[str, ...]]) -> list[Tile]:
+    tiles = [to_tensor(argument) for argument in arguments]
+    if _types(tiles) in accepted:
+        return _of_one_shape(tiles)
+    common = tiles[0]
+    for argument in arguments:  # numbers adopt the type of tiles
+        common = common_operands(argument, common, operation=name)[1]
+    promoted = [common_operands(argument, common, operation=name)[0] for argument in arguments]
+    if _types(promoted) in accepted:
+        return promoted
+    wanted = " or ".join(", ".join(form) for form in accepted)
+    raise SemanticError(WrongOperandType(name, ", ".join(_types(tiles)), wanted))
+
+
+def _types(tiles: Sequence[Tile]) -> tuple[str, ...]:
+    return tuple(str(tile.type.scalar) for tile in tiles)
+
+
+def _of_one_shape(tiles: list[Tile]) -> list[Tile]:
+    shaped = tiles[0]
+    for tile in tiles[1:]:
+        shaped = broadcast(shaped, tile)[0]
+    return [broadcast(tile, shaped)[0] for tile in tiles]

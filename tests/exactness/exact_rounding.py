@@ -1,0 +1,124 @@
+"""Rounding of exact fractions to number formats with whole numbers alone: the reference of the tables of this folder.
+
+    encode(Fraction(1, 3), FORMATS["fp16"], "rn")       0x3555
+    decode(0x3555, FORMATS["fp16"])                     Fraction(1365, 4096)
+
+Numbers are fractions, or the floats ±inf, nan and -0.0. Shares no code with the package, NumPy or ml_dtypes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+Number = Fraction | float
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary format: its fields, and what its largest exponent means.
+
+    Attributes:
+        infinite: the largest exponent is infinity and NaN.
+        fnuz: the code of -0 is the one NaN; otherwise, without infinity, all bits set is NaN.
+        saturates: what is too large becomes the largest number.
+    """
+
+    exponent: int
+    fraction: int
+    bias: int
+    infinite: bool = True
+    fnuz: bool = False
+    saturates: bool = False
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.exponent + self.fraction
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def nan(self) -> int:
+        if self.infinite:
+            return ((1 << self.exponent) - 1) << self.fraction | 1 << (self.fraction - 1)
+        return self.sign if self.fnuz else self.sign - 1
+
+    @property
+    def largest(self) -> int:
+        """The code of the largest number."""
+        if self.infinite:
+            return (((1 << self.exponent) - 1) << self.fraction) - 1
+        return self.sign - 1 if self.fnuz else self.sign - 2
+
+
+FORMATS = {
+    "fp8e4nv": Format(4, 3, 7, infinite=False, saturates=True),
+    "fp8e5": Format(5, 2, 15, saturates=True),
+    "fp8e4b8": Format(4, 3, 8, infinite=False, fnuz=True, saturates=True),
+    "fp8e5b16": Format(5, 2, 16, infinite=False, fnuz=True, saturates=True),
+    "fp16": Format(5, 10, 15),
+    "bf16": Format(8, 7, 127),
+    "fp32": Format(8, 23, 127),
+    "fp64": Format(11, 52, 1023),
+}
+
+
+def is_zero(number: Number) -> bool:
+    return number == 0
+
+
+def negative(number: Number) -> bool:
+    """Is the sign set? NaN counts as positive."""
+    return math.copysign(1.0, number) < 0 if isinstance(number, float) else number < 0
+
+
+@cache
+def decode(code: int, form: Format) -> Number:
+    """What a code stands for."""
+    minus, size = bool(code & form.sign), code & (form.sign - 1)
+    exponent, fraction = size >> form.fraction, size & ((1 << form.fraction) - 1)
+    if form.infinite and exponent == (1 << form.exponent) - 1:
+        return math.nan if fraction else -math.inf if minus else math.inf
+    if code == form.nan or (not form.fnuz and not form.infinite and size == form.nan):
+        return math.nan
+    if size == 0:
+        return -0.0 if minus else Fraction(0)
+    whole = fraction if exponent == 0 else fraction + (1 << form.fraction)
+    value = Fraction(whole) * Fraction(2) ** (max(exponent, 1) - form.bias - form.fraction)
+    return -value if minus else value
+
+
+def encode(number: Number, form: Format, mode: str = "rn") -> int:
+    """The code of a number rounded by `mode`: rn to nearest even, rz towards zero, rd down, ru up."""
+    if number != number:
+        return form.nan
+    minus = negative(number)
+    sign = form.sign if minus else 0
+    if isinstance(number, float) and math.isinf(number):
+        overflow = form.largest if not form.infinite or (form.saturates and mode == "rn") else form.largest + 1
+        return overflow | sign
+    code = _rounded(abs(Fraction(number)), form, mode, minus=minus)
+    return code if code == 0 and form.fnuz else code | sign
+
+
+def _rounded(size: Fraction, form: Format, mode: str, *, minus: bool) -> int:
+    if size == 0:
+        return 0
+    power = size.numerator.bit_length() - size.denominator.bit_length()
+    power -= size < Fraction(2) ** power
+    power = max(power, 1 - form.bias)
+    scaled = size / Fraction(2) ** (power - form.fraction)
+    whole, rest = divmod(scaled.numerator, scaled.denominator)
+    twice = Fraction(2 * rest, scaled.denominator)
+    up = {"rz": False, "rd": minus and rest > 0, "ru": not minus and rest > 0}.get(mode)
+    if up is None:
+        up = twice > 1 or (twice == 1 and whole & 1 == 1)
+    code = whole + up + ((power + form.bias - 1) << form.fraction)
+    if code <= form.largest:
+        return code
+    stays = mode == "rz" or (mode == "rd" and not minus) or (mode == "ru" and minus) or form.saturates
+    return form.largest if stays else form.largest + 1

@@ -1,0 +1,42 @@
+"""A kernel run in every way there is: native code, the eager interpreter, TTIR interpreted, simulated GPUs.
+
+out = answer("80", kernel, {"x": x, "out": np.empty_like(x)}, F=libdevice.clz, N=64)["out"]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
+from tilewright.runtime.interpreted import InterpretedFunction
+
+INTERPRETED = ("eager", "ttir")
+GPUS = ("80", "90")
+WAYS = ("native", *INTERPRETED, *GPUS)
+
+
+def answer(way: str, kernel: Any, arrays: dict[str, np.ndarray[Any, Any]], **constants: Any) -> dict[str, Any]:
+    """The arrays after one program of the kernel has run in this way."""
+    given = {name: array.copy() for name, array in arrays.items()}
+    with np.errstate(all="ignore"):
+        if way == "eager":
+            InterpretedFunction(kernel.fn)[(1,)](**given, **constants)
+        elif way == "ttir":
+            text = kernel[(1,)](**{name: array.copy() for name, array in arrays.items()}, **constants).asm["ttir"]
+            run_ir(parse_module(text), given | constants, (1,))
+        elif way == "native":
+            kernel[(1,)](**given, **constants)
+        else:
+            with tw.simulate(way):
+                kernel[(1,)](**given, **constants)
+    return given
+
+
+def ways(quick: str = "native") -> list[Any]:
+    """All ways as test parameters; all but the `quick` one are slow."""
+    return [way if way == quick else pytest.param(way, marks=pytest.mark.slow) for way in WAYS]
