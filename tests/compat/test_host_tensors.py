@@ -74,6 +74,13 @@ def test_four_bit_floats_in_pairs() -> None:
     assert (codes.unpack_packed_tensor(packed, 1, (3, 5)) == codes.data).all()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch has a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "cpu", None])
+def test_tensors_for_a_gpu_that_is_not_there_are_on_the_cpu(device: str | None) -> None:
+    assert MXFP4Tensor(size=(2, 4), device=device).random().to_packed_tensor(dim=1).device.type == "cpu"
+    assert MXScaleTensor(size=(2, 4), device=device).random().data.device.type == "cpu"
+
+
 def test_scales_are_the_powers_of_two_below() -> None:
     values = torch.tensor([0.75, 1.0, 5.0, 2.0**-126, 0.0, -1.0, np.inf, np.nan])
 

@@ -5,6 +5,7 @@
     values.to_packed_tensor(dim=1)        # two in a byte, the first in its low half
 
 The numbers of a format are a table of 16 or 256 floats; reading is indexing it, and writing is searching it.
+Where torch finds no GPU, kernels run on the CPU, and what asks for device "cuda" is kept there too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Coded:
     def __init__(self, data: Any = None, size: Any = None, device: Any = None) -> None:
         if data is None and size is None:
             raise ValueError(f"{type(self).__name__} needs data or a size")
-        self.device = device if data is None else data.device
+        self.device = _present(device) if data is None else data.device
         self.size = tuple(data.shape) if data is not None else size if isinstance(size, tuple) else (size,)
         self.data: Any = None if data is None else self.encoded(data)
 
@@ -123,6 +124,12 @@ class MXScaleTensor(_Coded):
         exponent = library.floor(library.log2(library.where(valid, values, 1.0)))
         code = (exponent + SCALE_BIAS).clamp(0, LARGEST_SCALE)
         return library.where(valid, code, float(NOT_A_SCALE)).to(library.uint8)
+
+
+def _present(device: Any) -> Any:
+    """The device, or the CPU for a GPU that torch does not find."""
+    wants_gpu = device is not None and torch().device(device).type == "cuda"
+    return "cpu" if wants_gpu and not torch().cuda.is_available() else device
 
 
 def _check_float32(dtype: Any) -> None:

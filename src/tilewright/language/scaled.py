@@ -1,7 +1,11 @@
 """`dot_scaled`: products of microscaled formats; one operation for GPUs, elsewhere a product of widened operands.
 
-A scale is an unsigned byte e that means 2 ** (e - 127), one for every 32 elements along K, or for GPUs an e4m3 for
-every 16; `e2m1` packs two 4-bit floats in a byte, the first in the low half.
+    a = e5m2 bytes → fp32 · 2 ** (scale - 127) → bf16          b the same
+    dot(a, b, acc)
+
+A scale is an unsigned byte e that means 2 ** (e - 127), one for every 32 elements along K, or an e4m3 for every 16;
+`e2m1` packs two 4-bit floats in a byte, the first in the low half. A scaled element has no more bits than bf16, so it
+is exact there, but where fp16 takes part: then everything is fp32.
 """
 
 from __future__ import annotations
@@ -10,17 +14,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.language import operations, shaping
+from tilewright.language.callable import accept_semantic
 from tilewright.semantics import dot as products
 from tilewright.semantics.active import context
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument, DotShapesDiffer, ScaleFactorsDiffer
-from tilewright.semantics.types import bfloat16, float8e4nv, float8e5, float16, float32, int16, uint8
+from tilewright.semantics.types import (
+    bfloat16,
+    float8e4nv,
+    float8e5,
+    float16,
+    float32,
+    int8,
+    int32,
+    uint8,
+    uint16,
+)
 from tilewright.support.diagnostics import SemanticError
 
 FORMATS = {"e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
-BF16_EXPONENT = 7
-Shape = tuple[int, ...]
+FOUR_BITS_UNIT = 2.0**14
+SINGLE_MANTISSA = 23
 NAN_SCALE = 0xFF
+Shape = tuple[int, ...]
 
 
 def dot_scaled(
@@ -39,11 +55,11 @@ def dot_scaled(
     """`(lhs * lhs_scale) @ (rhs * rhs_scale) + acc` in fp32.
 
     Args:
-        lhs, rhs: M x K and K x N; elements of `e2m1` stand in pairs in bytes.
-        lhs_scale, rhs_scale: M x K / 32 and N x K / 32 bytes, or None for no scale.
+        lhs, rhs: M x K and K x N, or batches of such; elements of `e2m1` stand in pairs in bytes.
+        lhs_scale, rhs_scale: M x K / 32 and N x K / 32 bytes, or K / 16 of e4m3, or None for no scale.
         lhs_format, rhs_format: `e2m1`, `e4m3`, `e5m2`, `bf16` or `fp16`.
         acc: what is added.
-        fast_math: accepted; NaN scales are always honoured.
+        fast_math: accepted; NaN scales are honoured on CPUs.
         lhs_k_pack, rhs_k_pack: whether pairs lie along K, or along M and N.
         out_dtype: only fp32.
 
@@ -52,21 +68,35 @@ def dot_scaled(
     """
     if unwrap(out_dtype) is not float32:
         raise SemanticError(BadArgument("dot_scaled", "out_dtype", unwrap(out_dtype), "float32"))
-    left_format, right_format = unwrap(lhs_format), unwrap(rhs_format)
+    formats = unwrap(lhs_format), unwrap(rhs_format)
+    packing = unwrap(lhs_k_pack), unwrap(rhs_k_pack)
+    _check_factors((lhs, rhs), formats, packing)
+    scales = unwrap(lhs_scale), unwrap(rhs_scale)
     if context().capability:
-        given = lhs, rhs, unwrap(lhs_scale), unwrap(rhs_scale), unwrap(acc)
-        packing = unwrap(lhs_k_pack), unwrap(rhs_k_pack)
-        return _one_operation(given, (left_format, right_format), packing, fast=unwrap(fast_math))
-    # bf16 holds every scaled element exactly, except those of fp16
-    wide = float32 if "fp16" in (left_format, right_format) else bfloat16
-    left = _widened(lhs, left_format, 1 if unwrap(lhs_k_pack) else 0, wide)
-    right = _widened(rhs, right_format, 0 if unwrap(rhs_k_pack) else 1, wide)
-    _check_scales(left.type.shape, unwrap(lhs_scale), right.type.shape[::-1], unwrap(rhs_scale))
-    if unwrap(lhs_scale) is not None:
-        left = left * _spread(lhs_scale, left.type.shape[1], wide)
-    if unwrap(rhs_scale) is not None:
-        right = right * shaping.trans(_spread(rhs_scale, right.type.shape[0], wide))
+        given = lhs, rhs, *scales, unwrap(acc)
+        return _one_operation(given, formats, packing, fast=unwrap(fast_math))
+    wide = float32 if "fp16" in formats else bfloat16
+    left = _numbers(lhs, formats[0], -1 if packing[0] else -2)
+    right = _numbers(rhs, formats[1], -2 if packing[1] else -1)
+    _check_scales(left.type.shape, scales[0], _transposed(right.type.shape), scales[1])
+    if scales[0] is not None:
+        left = left * _spread(scales[0], left.type.shape[-1])
+    if scales[1] is not None:
+        right = right * _across(_spread(scales[1], right.type.shape[-2]))
+    left, right = operations.cast(left, wide), operations.cast(right, wide)
     return operations.dot(left, right, acc, input_precision="ieee", out_dtype=float32)
+
+
+def _check_factors(factors: tuple[Any, Any], formats: tuple[str, str], along_k: tuple[bool, bool]) -> None:
+    """Raise unless both sides are matrices, or batches of them, in formats that there are."""
+    for side, format, packed in zip(("lhs", "rhs"), formats, along_k, strict=True):
+        if format != "e2m1" and format not in FORMATS:
+            raise SemanticError(BadArgument("dot_scaled", "format", format, ", ".join(["e2m1", *FORMATS])))
+        if not packed and format != "e2m1":
+            raise SemanticError(BadArgument("dot_scaled", f"{side}_k_pack", packed, f"True, as {format} is not packed"))
+    shapes = [_shape_of(factor) for factor in factors]
+    if len(shapes[0]) not in (2, 3) or len(shapes[0]) != len(shapes[1]):
+        raise SemanticError(DotShapesDiffer(*shapes))
 
 
 def _one_operation(given: Sequence[Any], formats: tuple[str, str], along_k: tuple[bool, bool], *, fast: bool) -> Any:
@@ -75,11 +105,12 @@ def _one_operation(given: Sequence[Any], formats: tuple[str, str], along_k: tupl
     factors = _of_format(lhs, formats[0]), _of_format(rhs, formats[1])
     twice = [2 if format == "e2m1" else 1 for format in formats]
     (rows, depth), (columns, other) = lhs.type.shape[-2:], rhs.type.shape[:-3:-1]
-    left = (rows, depth * twice[0]) if along_k[0] else (rows * twice[0], depth)
-    right = (columns, other * twice[1]) if along_k[1] else (columns * twice[1], other)
+    batch = lhs.type.shape[:-2], rhs.type.shape[:-2]
+    left = (*batch[0], rows, depth * twice[0]) if along_k[0] else (*batch[0], rows * twice[0], depth)
+    right = (*batch[1], columns, other * twice[1]) if along_k[1] else (*batch[1], columns * twice[1], other)
     _check_scales(left, lhs_scale, right, rhs_scale)
-    if left[1] != right[1]:
-        raise SemanticError(DotShapesDiffer(left, right[::-1]))
+    if left[-1] != right[-1] or batch[0] != batch[1]:
+        raise SemanticError(DotShapesDiffer(left, _transposed(right)))
     packed = along_k[0] or formats[0] != "e2m1", along_k[1] or formats[1] != "e2m1"
     scales = lhs_scale, rhs_scale
     return products.dot_scaled(factors, scales, acc, kinds=formats, along_k=packed, fast=fast)
@@ -87,66 +118,73 @@ def _one_operation(given: Sequence[Any], formats: tuple[str, str], along_k: tupl
 
 def _of_format(tile: Any, format: str) -> Any:
     """The tile with elements of this format; of 4 bits two are in a byte."""
-    if format == "e2m1":
-        return tile
-    if format not in FORMATS:
-        raise SemanticError(BadArgument("dot_scaled", "format", format, ", ".join(["e2m1", *FORMATS])))
-    return operations.cast(tile, FORMATS[format], bitcast=True)
+    return tile if format == "e2m1" else operations.cast(tile, FORMATS[format], bitcast=True)
 
 
 def _check_scales(lhs: Shape, lhs_scale: Any, rhs: Shape, rhs_scale: Any) -> None:
     """Raise unless each scale has the rows of its side and stands for as many elements along K as the other's."""
-    sides = (("lhs_scale", lhs, lhs_scale), ("rhs_scale", rhs, rhs_scale))
     factors = []
-    for name, (rows, extent), scale in sides:
+    for name, rows, scale in (("lhs_scale", lhs, lhs_scale), ("rhs_scale", rhs, rhs_scale)):
         if scale is None:
             continue
-        shape = scale.type.shape
-        if len(shape) != 2 or shape[0] != rows or extent % shape[1]:
-            expected = f"shape ({rows}, {extent} / n), with an n that divides {extent}"
+        shape, extent = _shape_of(scale), rows[-1]
+        if len(shape) != len(rows) or shape[:-1] != rows[:-1] or extent % shape[-1]:
+            expected = f"shape ({', '.join(map(str, rows[:-1]))}, {extent} / n), with an n that divides {extent}"
             raise SemanticError(BadArgument("dot_scaled", name, shape, expected))
-        factors.append(extent // shape[1])
+        if scale.type.scalar not in (int8, uint8, float8e4nv):
+            raise SemanticError(BadArgument("dot_scaled", name, scale.type.scalar, "elements of uint8 or float8e4nv"))
+        factors.append(extent // shape[-1])
     if len(set(factors)) > 1:
         raise SemanticError(ScaleFactorsDiffer(*factors))
 
 
-def _widened(tile: Any, format: str, axis: int, wide: Any) -> Any:
-    """The elements of `tile` in the format `format` as `wide`."""
-    if format == "e2m1":
-        return operations.cast(_unpacked(tile, axis), wide)
-    if format not in FORMATS:
-        raise SemanticError(BadArgument("dot_scaled", "format", format, ", ".join(["e2m1", *FORMATS])))
-    return operations.cast(operations.cast(tile, FORMATS[format], bitcast=True), wide)
+def _shape_of(tile: Any) -> Shape:
+    """The shape, of a scalar ()."""
+    return tuple(getattr(tile.type, "shape", ()))
 
 
-def _unpacked(tile: Any, axis: int) -> Any:
-    """Twice as many bf16 elements along `axis`, from the halves of bytes."""
-    if axis == 0:
-        return shaping.trans(_unpacked(shaping.trans(tile), 1))
-    rows, columns = tile.type.shape
-    halves = shaping.join(_four_bits(tile & 0xF), _four_bits((tile >> 4) & 0xF))
-    return shaping.reshape(halves, (rows, 2 * columns))
+def _transposed(shape: Shape) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2])
 
 
-def _four_bits(code: Any) -> Any:
-    """sign, 2 bits of exponent (bias 1), 1 bit of mantissa as bf16."""
-    wide = operations.cast(code, int16)
-    exponent, mantissa = (wide >> 1) & 3, wide & 1
-    normal = ((exponent + 126) << BF16_EXPONENT) | (mantissa << (BF16_EXPONENT - 1))
-    magnitude = operations.where(exponent == 0, mantissa * (126 << BF16_EXPONENT), normal)
-    return operations.cast(magnitude | ((wide >> 3) << 15), bfloat16, bitcast=True)
+def _across(tile: Any) -> Any:
+    """The tile with its last two axes swapped."""
+    rank = len(tile.type.shape)
+    return shaping.permute(tile, *range(rank - 2), rank - 1, rank - 2)
 
 
-def _spread(scale: Any, extent: int, wide: Any) -> Any:
-    """The scales as `wide` numbers, each repeated for its group of elements along K."""
-    rows, groups = scale.type.shape
-    factor = operations.cast(_power_of_two(operations.cast(scale, uint8, bitcast=True)), wide)
-    repeated = shaping.broadcast_to(shaping.expand_dims(factor, 2), (rows, groups, extent // groups))
-    return shaping.reshape(repeated, (rows, extent))
+def _numbers(tile: Any, format: str, axis: int) -> Any:
+    """The elements of `tile` in fp32; `axis` is the one along which `e2m1` is packed."""
+    if format != "e2m1":
+        return operations.cast(_of_format(tile, format), float32)
+    if axis == -2:
+        return _across(_numbers(_across(tile), format, -1))
+    *rows, columns = tile.type.shape
+    code = operations.cast(operations.cast(tile, uint8, bitcast=True), uint16)
+    halves = shaping.join(_four_bits(code << 9, code << 12), _four_bits(code << 5, code << 8))
+    return operations.cast(shaping.reshape(halves, (*rows, 2 * columns)), float32) * FOUR_BITS_UNIT
 
 
-def _power_of_two(code: Any) -> Any:
-    """2 ** (code - 127) as bf16; 255 is NaN, and 0 a subnormal number."""
-    wide = operations.cast(code, int16)
-    bits = operations.where(wide == 0, 1 << (BF16_EXPONENT - 1), wide << BF16_EXPONENT)
-    return operations.where(wide == NAN_SCALE, float("nan"), operations.cast(bits, bfloat16, bitcast=True))
+def _four_bits(size: Any, sign: Any) -> Any:
+    """e2m1 as fp16, in units of FOUR_BITS_UNIT: its last bits of exponent and first bit of mantissa, and the sign."""
+    return operations.cast((size & 0x0E00) | (sign & 0x8000), float16, bitcast=True)
+
+
+def _spread(scale: Any, extent: int) -> Any:
+    """The scales in fp32, each repeated for its group of elements along K."""
+    *rows, groups = scale.type.shape
+    factor = _scale_numbers(scale)
+    repeated = shaping.broadcast_to(shaping.expand_dims(factor, len(rows) + 1), (*rows, groups, extent // groups))
+    return shaping.reshape(repeated, (*rows, extent))
+
+
+def _scale_numbers(scale: Any) -> Any:
+    """An e4m3 is a number; a byte is 2 ** (byte - 127), where 255 is NaN and 0 gives a subnormal number."""
+    if scale.type.scalar is float8e4nv:
+        return operations.cast(scale, float32)
+    code = operations.cast(operations.cast(scale, uint8, bitcast=True), int32)
+    bits = operations.where(code == 0, 1 << (SINGLE_MANTISSA - 1), code << SINGLE_MANTISSA)
+    return operations.where(code == NAN_SCALE, float("nan"), operations.cast(bits, float32, bitcast=True))
+
+
+accept_semantic(globals())
