@@ -80,7 +80,7 @@ def main() -> int:
         trees = unpacked(options.triton.resolve(), plan["trees"], Path(folder))
         chosen = [(tree, name) for name in options.files or plan["files"] for tree in trees]
         chosen = [(tree, name) for tree, name in chosen if (trees[tree] / "unit" / name).exists()]
-        runs = pool.map(lambda key: run(trees[key[0]], key[1], options, plan), chosen)
+        runs = pool.map(lambda key: run(trees[key[0]], *key, options, plan), chosen)
         for (tree, name), done in zip(chosen, runs, strict=True):
             found[tree, name] = done
             print(f"{tree} {name}: {summary(done.tests)} in {done.seconds:.0f} s", flush=True)
@@ -106,30 +106,32 @@ def parsed_arguments() -> argparse.Namespace:
     return parser.parse_intermixed_args()
 
 
-def unpacked(triton: Path, commits: Mapping[str, str], folder: Path) -> dict[str, Path]:
-    """The folder `python/test` of every tree, by the tree's name.
+def unpacked(triton: Path, commits: Mapping[str, str], folder: Path, part: str = "python/test") -> dict[str, Path]:
+    """A folder of Triton in every tree, by the tree's name.
 
     Args:
-        triton: a repository, or such a folder.
+        triton: a repository, or `python/test`.
         commits: the commit of each tree, for a repository.
         folder: where they are unpacked.
+        part: which folder.
     """
     if (triton / "unit").is_dir():
         return {FOLDER: triton}
     for name, commit in commits.items():
-        command = ["git", "-C", str(triton), "archive", commit, "python/test"]
+        command = ["git", "-C", str(triton), "archive", commit, part]
         archive = subprocess.run(command, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder / name, filter="data")
-    return {name: folder / name / "python" / "test" for name in commits}
+    return {name: folder / name / part for name in commits}
 
 
-def run(tree: Path, name: str, options: argparse.Namespace, plan: dict[str, Any]) -> Run:
+def run(folder: Path, tree: str, name: str, options: argparse.Namespace, plan: dict[str, Any]) -> Run:
     """Run one file as the command line and reasons.toml say."""
     every = options.every or (1 if options.only else plan["every"].get(name, 1))
-    choice = Choice(options.only or plan["only"].get(name, ""), every, options.simulate)
+    only = options.only or plan["only"].get(f"{tree} {name}") or plan["only"].get(name, "")
+    choice = Choice(only, every, options.simulate, plan["marks"].get(f"{tree} {name}", ""))
     began = time.monotonic()
-    tests = list(outcomes(tree, name, options.timeout, choice))
+    tests = list(outcomes(folder, name, options.timeout, choice))
     return Run(tests, time.monotonic() - began)
 
 
@@ -165,12 +167,13 @@ def write_part(text: str) -> None:
 class Choice:
     """Which tests of a file are run: those that match `only` as pytest -k has it, and of them every n-th.
 
-    `simulate` is the capability of the simulated GPU that they run on; 0: on this CPU.
+    `simulate` is the capability of the simulated GPU that they run on; 0: on this CPU. `marks` is what pytest -m gets.
     """
 
     only: str
     every: int
     simulate: int = 0
+    marks: str = ""
 
 
 def outcomes(tree: Path, name: str, timeout: float, choice: Choice) -> Iterator[Outcome]:
@@ -192,14 +195,8 @@ def outcomes(tree: Path, name: str, timeout: float, choice: Choice) -> Iterator[
 def run_file(tree: Path, name: str, log: Path, timeout: float, choice: Choice) -> int | None:
     """Run what is left of a file; None when it took too long."""
     command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "recorder"]
-    command += [
-        "-p",
-        "no:cacheprovider",
-        "--device",
-        "cpu",
-        "--tb=short",
-        *(["-k", choice.only] if choice.only else []),
-    ]
+    command += ["-p", "no:cacheprovider", "--device", "cpu", "--tb=short"]
+    command += [*(["-k", choice.only] if choice.only else []), *(["-m", choice.marks] if choice.marks else [])]
     path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryDirectory() as cache:
         variables = os.environ | {"PYTHONPATH": path, "CONFORMANCE_LOG": str(log), "TRITON_CACHE_DIR": cache}
