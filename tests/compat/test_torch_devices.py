@@ -20,6 +20,13 @@ try:
 except RuntimeError as error:
     print("function of another package" in str(error))
 print(torch.cuda.get_device_capability(), torch.cuda.synchronize(), torch.cuda.is_available(), torch.__spec__.name)
+with torch.cuda.device(torch.empty(1).device.index):
+    print("inside")
+try:
+    with torch.cuda.device(0):
+        torch.empty(1)
+except (AssertionError, RuntimeError):
+    print("no such GPU")
 try:
     torch.empty(1, device="cuda")
 except (AssertionError, RuntimeError):
@@ -34,4 +41,4 @@ def test_questions_for_a_gpu_have_answers(tmp_path: Path, imports: str) -> None:
     script.write_text(PROGRAM.format(imports=imports))
     command = [sys.executable, "-m", "tilewright", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split("\n")[:3] == ["True", "(0, 0) None False torch", "no GPU"]
+    assert done.stdout.split("\n") == ["True", "(0, 0) None False torch", "inside", "no such GPU", "no GPU", ""]

@@ -2,6 +2,8 @@
 
     torch.cuda.get_device_capability()    # (0, 0), where torch alone raises an error
     torch.cuda.synchronize()              # kernels on a CPU have ended when their launch returns
+    with torch.cuda.device(x.device.index):     # a tensor on a CPU has none: nothing changes
+        ...
     torch.cuda.is_available()             # False, as ever
 
 Programs written for Triton ask such questions when they are imported, and in benchmarks, whatever device they run on.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -33,6 +36,15 @@ STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
     ("cpu", "set_stream"): nothing_to_do,
 }
 """By module of torch and name."""
+
+
+def device_or_cpu(cuda_device: Callable[[Any], Any]) -> Callable[..., Any]:
+    """`torch.cuda.device` which takes the index of a tensor on a CPU, None, and then changes nothing."""
+
+    def device(index: Any = None) -> Any:
+        return nullcontext() if index is None else cuda_device(index)
+
+    return device
 
 
 class BeforeTorch(MetaPathFinder):
@@ -64,6 +76,7 @@ def answer_for_cpu(torch: Any) -> None:
     """Put the stand-ins into `torch`, unless it has a GPU."""
     if torch.cuda.is_available():
         return
+    torch.cuda.device = device_or_cpu(torch.cuda.device)
     for (module, name), stand_in in STAND_INS.items():
         if module != "cpu" or not hasattr(torch.cpu, name):
             stand_in.__module__ = f"torch.{module}"  # for who asks whether a kernel may call it
