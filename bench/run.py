@@ -47,6 +47,7 @@ class Table:
 
 TABLES = (
     Table("Compile, load, launch", "measure_start.py", environment={"TRITON_ALWAYS_COMPILE": "1"}, is_quick=True),
+    Table("Hard kernels", "measure_hard.py", environment={"TRITON_ALWAYS_COMPILE": "1"}),
     Table("Reading", "measure_reading.py", is_quick=True),
     Table("Passes, beside Triton", "measure_passes.py"),
     Table("Run, one thread", "measure_run.py", is_quick=True),

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
+from tilewright.backends.cpu.costs import ROOTS
 from tilewright.backends.cpu.dot.emit import emit_dot
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.cpu.dot_masks import axis_of_depth
@@ -49,8 +50,8 @@ from tilewright.transforms.functions import functions_of, is_public, symbol_name
 ARGUMENTS_AT = 24
 LIKELY_STEP = 2
 """The distance of columns, in elements, for which memory is fetched ahead where it shows at run time only."""
-CROWDED = 32
-"""Where more nests than these stand in one place, each of them is written as short as possible."""
+CROWDED = 40
+"""Where more reductions, stores and the like than these stand in one place, each is written as short as possible."""
 _AXES = "xyz"
 
 
@@ -108,7 +109,7 @@ class FunctionEmitter:
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
         self.listener: Listener | None = None
-        self.nests = Counter(_loop_around(op) for op in function.walk() if op.name == "cpu.nest")
+        self.crowds = Counter(_loop_around(op) for op in function.walk() if op.name in ROOTS)
 
     def emit(self, name: str) -> None:
         """The kernel: a loop over programs."""
@@ -292,7 +293,7 @@ class FunctionEmitter:
     def _loops_of(self, nest: Op) -> list[str]:
         """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
         once = self.is_entry and nest.parent is self.function
-        compact = self.nests[_loop_around(nest)] > CROWDED
+        compact = self.crowds[_loop_around(nest)] > CROWDED
         return emit_nest(self.w, nest, self.value, programs=self.total if once else None, compact=compact)
 
     def _dot(self, op: Op) -> None:

@@ -139,6 +139,17 @@ class Context:
             with self.w.at(self.places[level]):
                 yield self.w
 
+    @contextmanager
+    def narrowed(self, count: int) -> Iterator[None]:
+        """Chunks of every `count`-th lane, on an axis of as many elements fewer; LANE counts those."""
+        lanes, extent, position, moved = self.lanes, self.extent, self.position, self.moved
+        self.lanes, self.extent, self.moved = lanes // count, extent // count, None
+        start, _ = self.divided(Uniform(position, self.lane_level), count)
+        assert isinstance(start, Uniform), "a scalar divides into scalars"
+        self.position = start.name
+        yield
+        self.lanes, self.extent, self.position, self.moved = lanes, extent, position, moved
+
     # ---- what is known already ----
 
     def known(self, key: tuple[Value, Index]) -> Lane | None:

@@ -9,6 +9,7 @@ from tilewright.analysis.gather_distance import distance_of_indices
 from tilewright.backends.cpu.alignment import axis_of, axis_of_new
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, level_of
+from tilewright.backends.cpu.nest.reshapes import reshaped
 from tilewright.backends.llvm.spelling import element_of, literal, vector
 from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Op, Value
@@ -66,30 +67,6 @@ def _trans(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
     for position, axis in enumerate(order.values):
         moved[axis] = index[position]
     return ask(c, _definition(value).operands[0], tuple(moved))
-
-
-def _reshape(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    source = _definition(value).operands[0]
-    return ask(c, source, _delinearised(c, _linear(c, index, _shape(value)), _shape(source)))
-
-
-def _linear(c: Context, index: Index, shape: tuple[int, ...]) -> Lane:
-    total: Lane = ZERO
-    stride = 1
-    for lane, extent in zip(reversed(index), reversed(shape), strict=True):
-        if extent > 1:
-            total = c.plus(c.scaled(lane, stride), total)
-        stride *= extent
-    return total
-
-
-def _delinearised(c: Context, linear: Lane, shape: tuple[int, ...]) -> Index:
-    found: list[Lane] = []
-    rest = linear
-    for position in range(len(shape) - 1, 0, -1):
-        rest, low = c.divided(rest, shape[position])
-        found.append(low)
-    return (rest, *reversed(found))
 
 
 def _join(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
@@ -179,7 +156,7 @@ MOVES: dict[str, Move] = {
     "tt.gather": _gather,
     "tt.join": _join,
     "tt.make_range": _range,
-    "tt.reshape": _reshape,
+    "tt.reshape": reshaped,
     "tt.splat": _splat,
     "tt.split": _split,
     "tt.trans": _trans,

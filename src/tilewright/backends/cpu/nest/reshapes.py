@@ -1,0 +1,141 @@
+"""tt.reshape of lanes: which elements of its operand the lanes of a chunk ask for.
+
+Extents are powers of two, so an index is a row of bits, and a reshape cuts the same bits at other places:
+
+    tensor<4x32>      i i | j j j j j
+    tensor<2x8x8>     a | b b b | c c c         a = i >> 1    b = (i & 1) << 2 | j >> 3    c = j & 7
+
+Where the lanes are cut below their number, as in tensor<64x2> -> tensor<128>, neighbours are apart in the operand: it
+is asked for the even lanes and for the odd ones, each in order, and the vectors are interleaved. Where it is the same
+on all of them (a scale for 16 elements, broadcast), one vector is asked for, and its elements are repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TypeAlias
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index, Lane, Uniform, Vector
+from tilewright.backends.llvm.spelling import element_of, vector
+from tilewright.ir.core import Value
+from tilewright.ir.types import PointerType, TensorType
+
+Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
+Shape: TypeAlias = tuple[int, ...]
+
+MOST_INTERLEAVED = 4
+"""Of so many vectors a chunk may consist; beyond that lanes are asked for one by one."""
+
+
+def reshaped(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+    """The lanes of the tt.reshape `value` at `index`."""
+    assert value.op is not None, "a reshape is an op"
+    assert isinstance(value.type, TensorType)
+    return _asked(c, value.op.operands[0], value.type.shape, index, ask)
+
+
+def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask) -> Lane:
+    """`source`, seen as a tile of `shape`, at `index`."""
+    assert isinstance(source.type, TensorType)
+    axis, count = _narrowest(c, source.type.shape, shape, index)
+    repeated = _is_repeated(source, count)
+    if not 2 <= count <= c.lanes // 2 or not (repeated or count <= MOST_INTERLEAVED) or not _divides(c, source):
+        return ask(c, source, _places(c, index, shape, source.type.shape))
+    cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
+    element = element_of(source.type)
+    with c.narrowed(count):
+        places = [(*index[:axis], LANE, Uniform(str(n), 0), *index[axis + 1 :]) for n in range(count)]
+        lanes = [_asked(c, source, cut, place, ask) for place in places[: 1 if repeated else count]]
+        if all(isinstance(lane, Uniform) for lane in lanes) and len(set(lanes)) == 1:
+            return lanes[0]
+        vectors = [c.as_vector(lane, element) for lane in lanes]
+    level = max(found.level for found in vectors)
+    with c.at(level):
+        name = _repeat(c, vectors[0], count, element) if repeated else _interleave(c, vectors, element)
+    return Vector(name, level)
+
+
+def _narrowest(c: Context, source: Shape, shape: Shape, index: Index) -> tuple[int, int]:
+    """The axis of the lanes, and how many of them the last axis of the source that they reach has; 1 for no cut."""
+    for axis, lane in enumerate(index):
+        if lane == LANE and shape[axis] > 1:
+            low = _bits(shape[axis + 1 :])
+            above = [cut for cut in _cuts(source) if low < cut < low + _bits(shape[axis : axis + 1])]
+            return axis, 1 << (min(above) - low) if above else 1
+    return 0, 1
+
+
+def _divides(c: Context, source: Value) -> bool:
+    """Addresses stay lines, and results of this nest's reductions have a lane for each lane of the nest."""
+    is_pointer = isinstance(source.type.scalar, PointerType)
+    return not is_pointer and not any(isinstance(lane, Vector) for lane in c.reduced.values())
+
+
+def _is_repeated(source: Value, count: int) -> bool:
+    """Is the source the same for all `count` elements in a row?"""
+    op = source.op
+    if op is None or op.name != "tt.broadcast":
+        return False
+    inner, outer = op.operands[0].type.shape, source.type.shape
+    assert inner is not None
+    assert outer is not None
+    wide = len(outer)
+    while wide > 0 and inner[wide - 1] == 1:
+        wide -= 1
+    return prod(outer[wide:]) >= count > 1
+
+
+def _places(c: Context, index: Index, shape: Shape, source: Shape) -> Index:
+    """The index in the source for the index in a tile of `shape`."""
+    cuts = _cuts(source)
+    pieces: list[tuple[int, Lane]] = []
+    for axis, lane in enumerate(index):
+        low = _bits(shape[axis + 1 :])
+        pieces += _pieces(c, lane, low, [cut for cut in cuts if low < cut < low + _bits(shape[axis : axis + 1])])
+    found: list[Lane] = []
+    for axis in range(len(source)):
+        low, high = _bits(source[axis + 1 :]), _bits(source[axis:])
+        total: Lane = ZERO
+        for place, lane in pieces:
+            if low <= place < high:
+                total = c.plus(c.scaled(lane, 1 << (place - low)), total)
+        found.append(total)
+    return tuple(found)
+
+
+def _pieces(c: Context, lane: Lane, low: int, cuts: list[int]) -> list[tuple[int, Lane]]:
+    """An index whose lowest bit is bit `low`, cut at the bits `cuts`: each piece with its lowest bit."""
+    pieces = []
+    for cut in sorted(cuts):
+        lane, piece = c.divided(lane, 1 << (cut - low))
+        pieces.append((low, piece))
+        low = cut
+    return [*pieces, (low, lane)]
+
+
+def _cuts(shape: Shape) -> set[int]:
+    """The bits at which axes of more than one element begin."""
+    return {_bits(shape[axis + 1 :]) for axis, extent in enumerate(shape) if extent > 1}
+
+
+def _bits(shape: Shape) -> int:
+    return prod(shape).bit_length() - 1
+
+
+def _repeat(c: Context, found: Vector, count: int, element: str) -> str:
+    order = [lane // count for lane in range(c.lanes)]
+    return c.w.shuffle(vector(element, c.lanes // count), found.name, "poison", order)
+
+
+def _interleave(c: Context, vectors: list[Vector], element: str) -> str:
+    """a0 b0 a1 b1 …; of four vectors first those two apart, then both results."""
+    names, lanes = [v.name for v in vectors], c.lanes // len(vectors)
+    while len(names) > 1:
+        half = len(names) // 2
+        order = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
+        pairs = zip(names[:half], names[half:], strict=True)
+        names = [c.w.shuffle(vector(element, lanes), a, b, order) for a, b in pairs]
+        lanes *= 2
+    return names[0]

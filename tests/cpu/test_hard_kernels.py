@@ -1,0 +1,113 @@
+"""Kernels that tend to blow up stay small: bars in lines of LLVM IR, which is what compiling takes time for.
+
+The time itself is a matter of `bench/run.py --only compile`; a line takes some 50 µs, front end and passes included.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+
+from hard_kernels import CASES, loads_kernel, sort_kernel
+
+MOST_LINES = 9000
+"""The bar is a second on any machine, not what they take today."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_size(case, monkeypatch):
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    assert case.compile().asm["llir"].count("\n") <= MOST_LINES
+
+
+def test_a_step_of_a_sort_is_a_few_lines():
+    """A partner is found by a load and a shuffle, whatever the element type: nothing goes lane by lane."""
+    short, long = (sort_kernel.warmup(x, x, 2, n, 0, grid=(1,)) for x in [np.zeros(64, np.int8)] for n in (32, 256))
+    steps = 36 - 15
+    added = long.asm["llir"].count("\n") - short.asm["llir"].count("\n")
+    assert added <= 50 * steps
+    assert "extractelement" not in long.asm["llir"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "int64"])
+@pytest.mark.parametrize("shape", [(1, 2), (1, 8), (4, 64)])
+def test_sorts(dtype, shape):
+    x = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+    out = np.zeros_like(x)
+    sort_kernel[(1,)](x, out, *shape, 0)
+    np.testing.assert_array_equal(out, np.sort(x, axis=1))
+
+
+@tw.jit
+def partner_kernel(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, AXIS: tl.constexpr, DISTANCE: tl.constexpr):
+    i, j = tl.arange(0, A)[:, None], tl.arange(0, B)[None, :]
+    offsets = i * B + j
+    place = (i if AXIS == 0 else j) + tl.zeros([A, B], tl.int32)
+    x = tl.load(x_ptr + offsets)
+    tl.store(out_ptr + offsets, tl.gather(x + 1, place ^ DISTANCE, AXIS) * 2 + x)
+
+
+@pytest.mark.parametrize(("axis", "distance"), [(0, 1), (0, 7), (0, 12), (1, 1), (1, 5), (1, 31), (1, 32), (1, 48)])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_partners_at_any_distance(dtype, axis, distance):
+    x = np.random.default_rng(1).integers(-9, 9, (16, 64)).astype(dtype)
+    out = np.zeros_like(x)
+    partner_kernel[(1,)](x, out, 16, 64, axis, distance)
+    partner = np.take(x, np.arange(x.shape[axis]) ^ distance, axis)
+    np.testing.assert_array_equal(out, (partner + 1) * 2 + x)
+
+
+@tw.jit
+def nearest_kernel(x_ptr, out_ptr, N: tl.constexpr, M: tl.constexpr):
+    places = tl.arange(0, M) ^ 3
+    tl.store(out_ptr + tl.arange(0, M), tl.gather(tl.load(x_ptr + tl.arange(0, N)), places, 0))
+
+
+def test_partners_in_a_longer_tile():
+    """More elements than are asked for."""
+    x = np.arange(64, dtype=np.int32)
+    out = np.zeros(16, np.int32)
+    nearest_kernel[(1,)](x, out, 64, 16)
+    np.testing.assert_array_equal(out, np.arange(16) ^ 3)
+
+
+@tw.jit
+def chain_kernel(x_ptr, out_ptr, N: tl.constexpr, LENGTH: tl.constexpr):
+    offsets = tl.arange(0, N)
+    y = x = tl.load(x_ptr + offsets)
+    for i in tl.static_range(LENGTH):
+        y = tl.where(y > i, y - x, y + x * 2)
+    tl.store(out_ptr + offsets, y)
+
+
+def test_a_long_chain():
+    """Longer than Python's stack is deep; few values are kept on the way."""
+    x = np.arange(-32, 32, dtype=np.int32)
+    out = np.zeros_like(x)
+    chain_kernel[(1,)](x, out, 64, 250)
+    y = x
+    for i in range(250):
+        y = np.where(y > i, y - x, y + x * 2)
+    np.testing.assert_array_equal(out, y)
+    kernel = chain_kernel.warmup(x, out, 64, 250, grid=(1,))
+    assert kernel.asm["ttcir"].count("cpu.write") <= 2 * 250 * 4 // 100
+
+
+def test_many_nests():
+    """Masks, overlapping arguments and all, where code is written as short as possible."""
+    count, n = 40, 23
+    memory = np.arange(count * 32 + 7, dtype=np.float32)
+    x, out = memory[: count * 32], memory[7:]
+    expected = memory.copy()
+    for i in range(count):
+        part = expected[i * 32 : i * 32 + n].copy()
+        expected[7 + i * 32 : 7 + i * 32 + n] = part * part + i
+    loads_kernel[(1,)](x, out, n, 32, count)
+    np.testing.assert_array_equal(memory, expected)
