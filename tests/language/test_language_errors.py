@@ -89,7 +89,7 @@ MISTAKES = [
     "tl.sqrt_rn(d)",
     "tl.umulhi(i.to(tl.int8), i.to(tl.int8))",
     "tl.extra.libdevice.pow(f, f)",
-    "v.to(tl.float32, fp_downcast_rounding='up')",
+    "v.to(tl.float16, fp_downcast_rounding='up')",
     "f.to(tl.float32, fp_downcast_rounding='rtz')",
     "v.to(tl.int64, bitcast=True)",
     "x.to(tl.int32)",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tilewright.language.callable import accept_semantic
 from tilewright.semantics import debug as debug_semantics
 from tilewright.semantics.active import active
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import MustBeConstant
+from tilewright.semantics.errors import BadArgument, MustBeConstant
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError, StaticAssertionFailed
 
@@ -73,7 +74,9 @@ def max_contiguous(input: Any, values: Any) -> Any:
 
 
 def max_constancy(input: Any, values: Any) -> Any:
-    """Promise that runs of `values` elements (per axis) are equal."""
+    """Promise that runs of `values` elements (per axis) are equal; only tiles have axes."""
+    if not input.type.shape:
+        raise SemanticError(BadArgument("max_constancy", "input", input.type, "a tile"))
     return debug_semantics.hint("tt.constancy", input, values)
 
 
@@ -81,3 +84,6 @@ def expect_zero(x: Any, mask: Any) -> Any:
     """`x`, which must be 0 where `mask` holds; checked only when debugging."""
     debug_semantics.device_assert(x == 0, "expected zero", mask)
     return x
+
+
+accept_semantic(globals())

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language import memory, operations, shaping
+from tilewright.language.callable import accept_semantic
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument, BlockTooNarrow
@@ -200,3 +201,6 @@ def load_tensor_descriptor(desc: tensor_descriptor, offsets: Any) -> Any:
 def store_tensor_descriptor(desc: tensor_descriptor, offsets: Any, value: Any) -> None:
     """`desc.store(offsets, value)`."""
     desc.store(offsets, value)
+
+
+accept_semantic(globals())

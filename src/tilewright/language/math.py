@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.language.callable import accept_semantic
 from tilewright.language.former import former as _former
 from tilewright.semantics import arithmetic
 from tilewright.semantics import math as math_semantics
@@ -102,3 +103,6 @@ def umulhi(x: Any, y: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     return _former("tl.math", name)
+
+
+accept_semantic(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.callable import must_use_result
+from tilewright.language.callable import accept_semantic, must_use_result
 from tilewright.semantics import atomics, block_pointers
 from tilewright.semantics import memory as memory_semantics
 from tilewright.semantics.constexpr import unwrap
@@ -154,3 +154,6 @@ def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any =
     raise SemanticError(
         NotOnThisTarget("atomic_poll", "it has no op yet", "loop: while tl.atomic_load(pointer) != expected: pass")
     )
+
+
+accept_semantic(globals())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
+from tilewright.language.callable import accept_semantic
 from tilewright.language.tuples import tuple
 from tilewright.semantics import arithmetic, casting, comparison, math, reductions
 from tilewright.semantics import dot as products
@@ -210,3 +211,6 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """
     results = reductions.map_elements([arithmetic.to_tensor(arg) for arg in args], scalar_fn, unwrap(pack))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+accept_semantic(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from tilewright.language.callable import accept_semantic
 from tilewright.language.tuples import tuple
 from tilewright.semantics import shapes
 from tilewright.semantics.arithmetic import to_tensor
@@ -92,3 +93,6 @@ def _one_sequence(values: builtins.tuple[Any, ...]) -> Any:
     """The arguments of a call that takes either one sequence or several numbers."""
     first = unwrap_all(values[0]) if len(values) == 1 else None
     return first if isinstance(first, builtins.tuple) and not isinstance(first, Tile) else values
+
+
+accept_semantic(globals())

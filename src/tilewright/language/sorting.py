@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.language import shaping
 from tilewright.semantics.active import gpu_capability
 from tilewright.semantics.arithmetic import and_, xor
+from tilewright.semantics.casting import in_32_bits
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
@@ -48,19 +49,22 @@ def bitonic_merge(x: Any, dim: Any = None, descending: Any = 0) -> Any:
 
 
 def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> Any:
-    """The `k` largest elements (smallest unless `descending`) along the last axis, in order; k is a power of two."""
+    """The `k` largest elements (smallest unless `descending`) along the last axis, in order; k is a power of two.
+
+    They come in 32 bits, as from `tl.max`, unless all are taken.
+    """
     axis = _last_axis("topk", x, dim)
     length, count = x.type.shape[axis], unwrap(k)
     if not isinstance(count, int) or not 1 <= count <= length or count & (count - 1):
         raise SemanticError(BadArgument("topk", "k", count, f"a power of two up to {length}"))
-    ordered = sort(x, dim, descending)
+    ordered = whole = sort(x, dim, descending)
     shape = ordered.type.shape
     while ordered.type.shape[-1] > count:
         half = ordered.type.shape[-1] // 2
         pairs = shaping.reshape(ordered, (*shape[:-1], 2, half))
         order = (*range(len(shape) - 1), len(shape), len(shape) - 1)
         ordered = shaping.split(shaping.permute(pairs, order))[0]
-    return ordered
+    return ordered if ordered is whole else in_32_bits(ordered)
 
 
 def _merge(x: Any, axis: int, size: int, *, descending: bool, alternating: bool) -> Any:

@@ -12,13 +12,13 @@ from typing import Any
 from tilewright.language import math, operations, shaping
 from tilewright.semantics import arithmetic
 from tilewright.semantics.arithmetic import widened_bf16
+from tilewright.semantics.casting import in_32_bits
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
 from tilewright.semantics.shapes import checked_axis
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import dtype as element_type
-from tilewright.semantics.types import float32, int32, uint32
+from tilewright.semantics.types import int32, uint32
 from tilewright.support.diagnostics import SemanticError
 
 
@@ -110,7 +110,7 @@ def max(
     """
     if unwrap(return_indices):
         return _with_index(input, axis, ">", keep_dims, leftmost=bool(return_indices_tie_break_left))
-    return operations.reduce(_for_extrema(input), axis, operations.maximum, keep_dims)
+    return operations.reduce(in_32_bits(input), axis, operations.maximum, keep_dims)
 
 
 def min(
@@ -123,7 +123,7 @@ def min(
     """The smallest element along `axis`; like `max` in everything else."""
     if unwrap(return_indices):
         return _with_index(input, axis, "<", keep_dims, leftmost=bool(return_indices_tie_break_left))
-    return operations.reduce(_for_extrema(input), axis, operations.minimum, keep_dims)
+    return operations.reduce(in_32_bits(input), axis, operations.minimum, keep_dims)
 
 
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
@@ -163,14 +163,6 @@ def _for_sums(tile: Any, dtype: Any) -> Any:
     if wanted is None and own.integer and own.primitive_bitwidth < 32:
         wanted = int32 if own.signed else uint32
     return tile if wanted is None else operations.cast(tile, wanted)
-
-
-def _for_extrema(tile: Any) -> Any:
-    """`tile` in at least 32 bits."""
-    own: element_type = tile.type.scalar
-    if own.primitive_bitwidth >= 32:
-        return tile
-    return operations.cast(tile, float32 if own.floating else int32)
 
 
 def _integers(operation: str, tile: Any) -> Any:

@@ -119,11 +119,11 @@ class tensor(Tile):  # noqa: N801 - Triton's name
     def __format__(self, specification: str) -> str:
         return format(self._known() if specification else repr(self), specification)
 
-    def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Any:
+    def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False, _semantic: Any = None) -> Any:
         """`tl.cast`."""
         return operations.cast(self, dtype, fp_downcast_rounding, bitcast)
 
-    def item(self) -> Any:
+    def item(self, _semantic: Any = None) -> Any:
         """The only element as a scalar."""
         return shapes.unsplat(self)
 

@@ -14,7 +14,13 @@ from tilewright.semantics.active import active, context
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import NegativeMeetsUnsigned, NumberOutOfRange, PointerMeetsPointer, WrongOperandType
+from tilewright.semantics.errors import (
+    BadArgument,
+    NegativeMeetsUnsigned,
+    NumberOutOfRange,
+    PointerMeetsPointer,
+    WrongOperandType,
+)
 from tilewright.semantics.numbers import dtype_of_number, number_as
 from tilewright.semantics.promotion import promote
 from tilewright.semantics.tile import Tile, build, constant
@@ -172,11 +178,17 @@ def mod(lhs: Any, rhs: Any) -> Tile:
     return build("arith.remsi" if kind.signed else "arith.remui", [a.handle, b.handle], a.type)
 
 
-def fdiv(lhs: Any, rhs: Any, *, rounded: bool = False) -> Tile:
-    """Division of floats in their own type; `rounded` asks for the correctly rounded result."""
-    a, b = common_operands(lhs, rhs, operation="fdiv")
-    if not a.type.scalar.floating:
-        raise SemanticError(WrongOperandType("fdiv", a.type.scalar, "floats"))
+def fdiv(lhs: Any, rhs: Any, *, rounded: bool = False, approximate: bool = False) -> Tile:
+    """Division of floats, halves in fp32; `rounded` asks for the correctly rounded result.
+
+    Raises:
+        SemanticError: no float among the operands, or `approximate` for anything but fp32.
+    """
+    if rounded and approximate:
+        raise SemanticError(BadArgument("fdiv", "approx", True, "either approx or ieee_rounding"))
+    a, b = common_operands(lhs, rhs, operation="fdiv", division=True)
+    if not a.type.scalar.floating or (approximate and a.type.scalar is not float32):
+        raise SemanticError(WrongOperandType("fdiv", a.type.scalar, "fp32" if approximate else "floats"))
     return build("tt.precise_divf" if rounded else "arith.divf", [a.handle, b.handle], a.type)
 
 
@@ -233,8 +245,9 @@ def shl(lhs: Any, rhs: Any) -> Tile:
 
 
 def shr(lhs: Any, rhs: Any) -> Tile:
-    """`lhs >> rhs`; the sign bit is repeated when `lhs` is signed."""
-    signed = lhs.type.scalar.signed if isinstance(lhs, Tile) else True
+    """`lhs >> rhs`; the sign bit is repeated when the left operand that is a tile is signed."""
+    tile = lhs if isinstance(lhs, Tile) else rhs
+    signed = tile.type.scalar.signed if isinstance(tile, Tile) else True
     return _bitwise("arith.shrsi" if signed else "arith.shrui", ">>", lhs, rhs)
 
 

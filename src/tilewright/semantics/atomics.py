@@ -21,6 +21,8 @@ from tilewright.semantics.types import dtype, float32, int1, int32, int64, point
 from tilewright.support.diagnostics import SemanticError
 
 ORDERINGS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
+LOAD_ORDERINGS = {"acquire": "acquire", "relaxed": "relaxed"}
+STORE_ORDERINGS = {"release": "release", "relaxed": "relaxed"}
 _UNSIGNED = {32: uint32, 64: uint64}
 SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
 
@@ -60,17 +62,31 @@ def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scop
         "sem": _choice("sem", sem, ORDERINGS, "acq_rel"),
         "scope": _choice("scope", scope, SCOPES, "gpu"),
     }
-    return build("tt.atomic_cas", [pointer.handle, old.handle, new.handle], shaped(element, shape), attributes)
+    result = build("tt.atomic_cas", [pointer.handle, old.handle, new.handle], shaped(element, shape), attributes)
+    return cast(result, _sign_of(value, element))
+
+
+def _sign_of(value: Any, element: dtype) -> dtype:
+    """`element` with the sign of `value`, whose type the result has; a mere number is signed as the elements are."""
+    own = value.type.scalar if isinstance(value, Tile) else element
+    return own if own.ir is element.ir else element
 
 
 def atomic_load(pointer: Any, mask: Any = None, *, sem: Any = None, scope: Any = None) -> Tile:
     """Read memory: a read-modify-write of the bits that changes none of them."""
+    order = _choice("sem", sem, LOAD_ORDERINGS, "acquire").name
     element = _element("load", pointer)
     bits = _UNSIGNED.get(element.primitive_bitwidth)
     if bits is None:
         raise SemanticError(AtomicNotSupported("load", element, "elements of 32 or 64 bits"))
     address = pointer if element.integer else _pointer_to(pointer, bits)
-    return bitcast(atomic_rmw("or", address, 0, mask, sem=unwrap(sem) or "acquire", scope=scope), element)
+    return bitcast(atomic_rmw("or", address, 0, mask, sem=order, scope=scope), element)
+
+
+def atomic_store(pointer: Any, value: Any, mask: Any = None, *, sem: Any = None, scope: Any = None) -> None:
+    """Write memory: an exchange whose result nobody takes."""
+    order = _choice("sem", sem, STORE_ORDERINGS, "release").name
+    atomic_rmw("xchg", pointer, value, mask, sem=order, scope=scope)
 
 
 def _element(operation: str, pointer: Any) -> dtype:

@@ -22,6 +22,7 @@ from tilewright.semantics.types import (
     float32,
     float64,
     int1,
+    int32,
     int64,
     pointer_type,
     shaped,
@@ -43,10 +44,10 @@ def cast(tile: Tile, target: AnyType, *, rounding: str | None = None) -> Tile:
         SemanticError: there is no such conversion, or a rounding where none happens.
     """
     source, wanted = tile.type.scalar, target.scalar
-    if rounding is not None:
-        _check_rounding(source, wanted, rounding)
     if source is wanted:
         return tile
+    if rounding is not None:
+        _check_rounding(source, wanted, rounding)
     result = shaped(wanted, tile.type.shape)
     if isinstance(source, pointer_type) or isinstance(wanted, pointer_type):
         return _cast_pointer(tile, source, wanted, result)
@@ -57,6 +58,12 @@ def cast(tile: Tile, target: AnyType, *, rounding: str | None = None) -> Tile:
     if source.integer and wanted.integer:
         return _between_integers(tile, source, wanted, result)
     raise SemanticError(WrongOperandType("cast", source, f"a number, to convert it to {wanted}"))
+
+
+def in_32_bits(tile: Tile) -> Tile:
+    """Narrower elements as fp32 or int32; others as they are."""
+    own = tile.type.scalar
+    return tile if own.primitive_bitwidth >= 32 else cast(tile, float32 if own.floating else int32)
 
 
 def bitcast(tile: Tile, target: AnyType) -> Tile:

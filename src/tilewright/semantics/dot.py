@@ -108,7 +108,7 @@ def dot_scaled(
 
 
 def _operand(tile: Any) -> Tile:
-    if not isinstance(tile, Tile) or len(tile.type.shape) < 2:
+    if not isinstance(tile, Tile) or len(tile.type.shape) < 2 or tile.type.scalar.is_ptr():
         raise SemanticError(WrongOperandType("dot", getattr(tile, "type", type(tile)), "tiles of rank 2 or more"))
     return cast(tile, float16) if tile.type.scalar.is_fp8e4b15() else tile
 
@@ -146,6 +146,8 @@ def _result_element(left: dtype, right: dtype, acc: Tile | None, out_dtype: dtyp
         )
     if left is float32 or left.is_bf16():
         return float32
+    if not wanted.floating:
+        raise SemanticError(BadArgument("dot", "out_dtype", wanted, "float32 or float16"))
     return wanted
 
 

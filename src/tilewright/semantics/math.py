@@ -8,13 +8,25 @@ extern("__tw_pow", x, y)       tt.extern_elementwise {symbol = "__tw_pow"}
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics import fp8e4b15
-from tilewright.semantics.arithmetic import common_operands, maximum, minimum, to_tensor, typed_operands
-from tilewright.semantics.broadcasting import broadcast
+from tilewright.semantics.arithmetic import (
+    common_operands,
+    maximum,
+    minimum,
+    scalar_or_tile,
+    to_tensor,
+    typed_operands,
+    widened_bf16,
+)
+from tilewright.semantics.broadcasting import broadcast_shapes, stretch
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
+from tilewright.semantics.numbers import dtype_of_number
+from tilewright.semantics.promotion import promote
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import AnyType, dtype, float32, float64, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
@@ -34,6 +46,13 @@ def check_element(operation: str, tile: Tile, accepted: Sequence[dtype]) -> None
     """Raise unless the elements of `tile` are of an `accepted` type."""
     if tile.type.scalar not in accepted:
         raise SemanticError(WrongOperandType(operation, tile.type.scalar, " or ".join(map(str, accepted))))
+
+
+def _check_tiles(operation: str, operands: Sequence[Any], accepted: Sequence[dtype]) -> None:
+    """Raise unless those of the operands that are tiles are of an `accepted` type: they are not converted."""
+    for operand in operands:
+        if isinstance(operand, Tile):
+            check_element(operation, operand, accepted)
 
 
 def absolute(value: Any) -> Tile:
@@ -62,6 +81,7 @@ def fma(x: Any, y: Any, z: Any) -> Tile:
 
 def umulhi(x: Any, y: Any) -> Tile:
     """The high half of the product of unsigned integers."""
+    _check_tiles("umulhi", (x, y), WIDE_INTEGERS)
     a, b = typed_operands(x, y, operation="umulhi")
     check_element("umulhi", a, WIDE_INTEGERS)
     return build("tt.mulhiui", [a.handle, b.handle], a.type)
@@ -69,21 +89,34 @@ def umulhi(x: Any, y: Any) -> Tile:
 
 def div_rn(x: Any, y: Any) -> Tile:
     """The correctly rounded quotient of fp32 values."""
+    _check_tiles("div_rn", (x, y), (float32,))
     a, b = common_operands(x, y, operation="div_rn")
     check_element("div_rn", a, (float32,))
     return build("tt.precise_divf", [a.handle, b.handle], a.type)
 
 
 def clamp(x: Any, low: Any, high: Any, *, propagate_nan: bool = False) -> Tile:
-    """`x` kept between `low` and `high`."""
-    x, low = typed_operands(x, low, operation="clamp")
-    x, high = typed_operands(x, high, operation="clamp")
-    x, low = typed_operands(x, low, operation="clamp")
-    low, high = broadcast(low, high)
+    """`x` kept between `low` and `high`; numbers adapt to the tiles among the three."""
+    x, low, high = _alike((x, low, high))
     if not x.type.scalar.floating:
         return minimum(maximum(x, low), high)
     mode = Keyword("all" if propagate_nan else "none")
     return build("tt.clampf", [x.handle, low.handle, high.handle], x.type, {"propagateNan": mode})
+
+
+def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
+    """All operands in one element type and shape: the common one of the tiles, to which the numbers adapt."""
+    values = [unwrap(operand) for operand in operands]
+    tiles = [widened_bf16(value).type.scalar for value in values if isinstance(value, Tile)]
+    numbers = [dtype_of_number(value) for value in values if not isinstance(value, Tile)]
+    kind = reduce(promote, tiles or numbers)
+    if kind.is_ptr():
+        raise SemanticError(WrongOperandType("clamp", kind, "numbers"))
+    if tiles and numbers:
+        kind = promote(kind, reduce(promote, numbers), right_is_number=True)
+    alike = [scalar_or_tile(value, kind, ()) for value in values]
+    shape = reduce(broadcast_shapes, [tile.type.shape for tile in alike])
+    return tuple(stretch(tile, shape) if shape else tile for tile in alike)
 
 
 def extern(symbol: str, values: Sequence[Any], *, result: dtype | None = None, library: str = "libdevice") -> Tile:

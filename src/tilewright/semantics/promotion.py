@@ -32,7 +32,7 @@ def number_meets_tile(a: Side, b: Side, division: bool) -> dtype | None:
         return None
     if tile is float8e4b15:
         tile = float16
-    return float32 if division and tile in (float16, bfloat16) else tile
+    return float32 if division and (tile in (float16, bfloat16) or tile.is_fp8()) else tile
 
 
 def either_is(wide: dtype) -> Callable[[Side, Side, bool], dtype | None]:
@@ -56,6 +56,8 @@ def eighth(a: Side, b: Side, division: bool) -> dtype | None:
     """Two different fp8 formats meet in fp16, and so does fp8e4b15 with itself: it has no arithmetic."""
     if not (a.dtype.is_fp8() and b.dtype.is_fp8()):
         return None
+    if a.dtype is b.dtype is float8e4b15 and division:
+        return float32
     return a.dtype if a.dtype is b.dtype is not float8e4b15 else float16
 
 

@@ -19,6 +19,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.casting import cast
 from tilewright.semantics.errors import BadArgument, CombineChangesType, ShapesDiffer
+from tilewright.semantics.memory import fitting_mask
 from tilewright.semantics.shapes import checked_axis, constant_int, reshape
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import block_type, dtype, int32, shaped
@@ -100,7 +101,7 @@ def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
         raise SemanticError(BadArgument("histogram", "input", tile.type, "a one-dimensional tile of integers"))
     if tile.type.scalar.primitive_bitwidth < 32:
         tile = cast(tile, int32)  # the op takes its elements as signed numbers
-    operands = [tile.handle] if mask is None else [tile.handle, mask.handle]
+    operands = [tile.handle] if mask is None else [tile.handle, fitting_mask(mask, tile.type.shape).handle]
     result = block_type(int32, (constant_int(bins, "num_bins"),))
     return Tile.concrete(active().emit("tt.histogram", operands, (result.ir,))[0], result)
 

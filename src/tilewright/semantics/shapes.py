@@ -103,15 +103,26 @@ def full(shape: Any, value: Any, element: Any) -> Tile:
     """A tile of `shape` with `value` (number or scalar) everywhere; the shape `()` gives a scalar."""
     extents, target = constant_shape(shape), unwrap(element)
     if isinstance(value, Tile):
-        scalar = value if not value.type.shape else unsplat(value)
-        return broadcast_to(cast(scalar, target), extents) if extents else cast(scalar, target)
+        if value.type.shape:
+            raise SemanticError(BadArgument("full", "value", value.type, "a number or a scalar"))
+        return broadcast_to(cast(value, target), extents) if extents else cast(value, target)
     if not isinstance(target, dtype):
         raise SemanticError(BadArgument("full", "dtype", target, "an element type such as tl.float32"))
     if isinstance(target, pointer_type):
         address = to_tensor(unwrap(value))
         pointer = cast(cast(address, uint64), target)
         return broadcast_to(pointer, extents) if extents else pointer
-    return constant(number_as(unwrap(value), target), shaped(target, extents))
+    return constant(number_as(_storable(unwrap(value), target), target), shaped(target, extents))
+
+
+def _storable(number: Any, target: dtype) -> Any:
+    """`number`, which fits the kind of `target`: integers hold no fractions, and unsigned ones nothing negative."""
+    if target.integer and target.primitive_bitwidth > 1:
+        least, most = (-(2**63), 2**63) if target.signed else (0, 2**64)
+        if not isinstance(number, int) or not least <= number < most:
+            expected = f"a whole number{'' if target.signed else ', not negative'}; or write tl.cast(value, dtype)"
+            raise SemanticError(BadArgument(f"full of {target}", "value", number, expected))
+    return number
 
 
 def unsplat(tile: Tile) -> Tile:
@@ -157,7 +168,6 @@ def broadcast_shape(value: Any, shape: Any) -> Tile:
 def permute(tile: Tile, order: Any) -> Tile:
     """Axis i of the result is axis `order[i]` of `tile`."""
     rank, axes = len(tile.type.shape), constant_shape(order, "dims")
-    axes = tuple(axis % rank if -rank <= axis < rank else axis for axis in axes)
     if sorted(axes) != list(range(rank)):
         raise SemanticError(BadPermutation(axes, rank))
     if axes == tuple(range(rank)):

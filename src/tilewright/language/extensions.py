@@ -1,0 +1,51 @@
+"""What Triton hands to functions that extend its language, in our terms.
+
+    @triton.language.core.builtin
+    def twice(x, _semantic=None):
+        return _semantic.add(x, x, True)         # as good as tl.add(x, x, _semantic=_semantic)
+
+Such functions, and classes of context managers, run while the kernel is compiled; whoever calls them from a kernel
+adds `_semantic` (and `_generator`) where they have a parameter of that name.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from tilewright.language import core
+from tilewright.semantics.active import call_function
+from tilewright.support.diagnostics import NotSupported, SemanticError
+
+NAMES = ("_semantic", "_generator")
+MAKER = "__init__"
+
+
+class Semantic:
+    """The operations of the language as methods: `_semantic.add(x, y)` is `tl.add(x, y)`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "builder":
+            raise SemanticError(NotSupported("`_semantic.builder`", "ops are made by the functions of the language"))
+        if name not in core.__all__:
+            raise AttributeError(f"the language has no function {name}", name=name, obj=self)
+        return getattr(core, name)
+
+    @staticmethod
+    def call_JitFunction(function: Any, args: Any, kwargs: Any = None) -> Any:  # noqa: N802 - Triton's name
+        """A call of a kernel function, as Triton's `_generator` has it."""
+        return call_function(function, args, kwargs or {})
+
+
+SEMANTIC = Semantic()
+
+
+def with_semantic(callee: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """`keywords` with what `callee` has parameters for: a function, a method, or a class with `__init__`."""
+    made = getattr(callee, MAKER) if isinstance(callee, type) else callee
+    function = getattr(made, "__func__", made)
+    if not isinstance(function, FunctionType) or function.__module__.startswith("tilewright."):
+        return keywords
+    code = function.__code__
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return {name: SEMANTIC for name in NAMES if name in parameters} | keywords
