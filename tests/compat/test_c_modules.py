@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from tilewright.compat.c_modules import COMPILERS, EXTENSION, compile_module_from_src, compile_so_from_src, compiler
+from tilewright.compat.c_modules import (
+    COMPILERS,
+    EXTENSION,
+    compile_module_from_file,
+    compile_module_from_src,
+    compile_so_from_file,
+    compile_so_from_src,
+    compiler,
+)
 from tilewright.compat.descriptor_arguments import expand_signature, wrap_handle_tensordesc_impl
 from tilewright.support import knobs
 
@@ -39,6 +47,16 @@ def test_module_is_compiled_once(compiled: Any) -> None:
     assert compiled().__file__ == first.__file__
     assert compiled(7).answer() == 7
     assert compile_so_from_src(SOURCE, "answers", ccflags=["-DANSWER=42"]) == first.__file__
+
+
+def test_sources_may_be_files(compiled: Any, tmp_path: Path) -> None:
+    first, source = compiled(), tmp_path / "answers.c"
+    source.write_text(SOURCE)
+
+    module = compile_module_from_file(str(source), "answers", ccflags=["-DANSWER=42"])
+
+    assert module.answer() == 42
+    assert module.__file__ == first.__file__ == compile_so_from_file(str(source), "answers", ccflags=["-DANSWER=42"])
 
 
 def test_damaged_file_is_made_anew(compiled: Any) -> None:

@@ -75,6 +75,42 @@ def compile_so_from_src(
     return build.kept() or build.made()
 
 
+def compile_module_from_file(
+    src_path: str,
+    name: str,
+    library_dirs: Words = None,
+    include_dirs: Words = None,
+    libraries: Words = None,
+    ccflags: Words = None,
+) -> ModuleType:
+    """The module `name` whose source is in a file; further arguments and errors as for `compile_module_from_src`."""
+    words = (library_dirs, include_dirs, libraries, ccflags)
+    return compile_module_from_src(Path(src_path).read_text(), name, *words, language_of(src_path))
+
+
+def compile_so_from_file(
+    src_path: str,
+    name: str,
+    library_dirs: Words = None,
+    include_dirs: Words = None,
+    libraries: Words = None,
+    ccflags: Words = None,
+) -> str:
+    """The path of the shared library made of a file; arguments and errors as for `compile_module_from_file`."""
+    words = (library_dirs, include_dirs, libraries, ccflags)
+    return compile_so_from_src(Path(src_path).read_text(), name, *words, language_of(src_path))
+
+
+def language_of(path: str) -> str:
+    """The language of a source, by the suffix of its name."""
+    return "c" if Path(path).suffix == ".c" else "c++"
+
+
+def platform_key() -> str:
+    """What differs between machines that cannot use each other's libraries."""
+    return ",".join([platform.machine(), platform.system(), *platform.architecture()])
+
+
 def load(name: str, path: str) -> ModuleType:
     """The module in a shared library.
 

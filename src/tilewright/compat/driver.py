@@ -24,6 +24,7 @@ from tilewright.compat.unavailable import unavailable
 from tilewright.runtime import devices
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.support import knobs
+from tilewright.support.old_forms import old_form
 
 BENCHMARK_CACHE_BYTES = 256 << 20
 """Writing this much leaves nothing else in the caches."""
@@ -143,6 +144,12 @@ class DriverConfig:
             self._active = self.default
         return self._active
 
+    @property
+    def utils(self) -> Any:
+        """What `active.utils` was until 2.2."""
+        old_form("triton.runtime.driver.utils", "triton.runtime.driver.active.utils")
+        return utilities(self.active)
+
     def set_active(self, driver: DriverBase) -> None:
         """Show programs another driver; kernels run where their arguments are all the same."""
         self._active = driver
@@ -178,6 +185,20 @@ def _driver(name: str) -> DriverBase:
     if found is None or not found.is_active():
         raise RuntimeError(f"there is no active driver for {name!r}")
     return found()
+
+
+driver = DriverConfig()
+"""`triton.runtime.driver`."""
+
+
+def utilities(active: Any) -> Any:
+    """What a driver calls `utils`; drivers of other packages have it, too."""
+    return active.utils
+
+
+def max_shared_mem(device: int | None) -> int:
+    """Bytes that the tiles of a program may take on a device of the active driver."""
+    return int(utilities(driver.active).get_device_properties(device)["max_shared_mem"])
 
 
 def get_device_key() -> str:

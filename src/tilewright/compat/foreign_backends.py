@@ -1,6 +1,6 @@
-"""The back ends of GPUs by name: what they say of arguments can be asked; compiling for them cannot.
+"""AMD's back end by name: what it says of arguments can be asked; compiling for it cannot.
 
-CUDABackend.get_int_specialization(32, align=True)      # "D"
+HIPBackend.get_int_specialization(32, align=True)      # "D"
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTabl
 from tilewright.compat.unavailable import NotOnCpu
 
 
-class _GPUBackend(BaseBackend):
-    """A back end that cannot compile here."""
-
-    kind = ""
+class HIPBackend(BaseBackend):
+    """AMD's GPUs."""
 
     @classmethod
     def supports_target(cls, target: GPUTarget) -> bool:
         """Whether `target` is a machine of this kind."""
-        return target.backend == cls.kind
+        return target.backend == "hip"
 
     def hash(self) -> str:
         """The target."""
@@ -27,20 +25,8 @@ class _GPUBackend(BaseBackend):
 
     def parse_options(self, options: dict[str, Any]) -> Any:
         """Refuses."""
-        raise NotOnCpu(f"Tilewright compiles for CPUs, not for {self.target.backend}")
+        raise NotOnCpu(f"Tilewright does not compile for {self.target.backend}")
 
     def add_stages(self, stages: StageTable, options: Any, language: Language = Language.TRITON) -> None:
         """Refuses."""
         self.parse_options({})
-
-
-class CUDABackend(_GPUBackend):
-    """NVIDIA's GPUs."""
-
-    kind = "cuda"
-
-
-class HIPBackend(_GPUBackend):
-    """AMD's GPUs."""
-
-    kind = "hip"

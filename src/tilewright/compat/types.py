@@ -6,9 +6,13 @@ canonicalize_ptr_dtype("int8", True)     # *ki8
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tilewright.runtime.parameters import ANNOTATION_TYPES
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.types import MAX_TILE_ELEMENTS
 
 _LONG_NAMES = {
     **ANNOTATION_TYPES,
@@ -48,6 +52,29 @@ def get_primitive_bitwidth(dtype: str) -> int:
     if name.startswith("fp8"):
         return 8
     return _BITS[name] if name in _BITS else int(name[1:])
+
+
+BITWIDTH_DICT = {name: get_primitive_bitwidth(name) for name in type_canonicalisation_dict}
+"""Bits of every element type, by all its names."""
+
+
+def validate_block_shape(shape: Sequence[Any]) -> int:
+    """The number of elements of a block.
+
+    Raises:
+        TypeError: an extent is no whole number.
+        ValueError: an extent is no power of two, or there are too many elements.
+    """
+    extents = [unwrap(extent) for extent in shape]
+    for axis, extent in enumerate(extents):
+        if not isinstance(extent, int):
+            raise TypeError(f"extent {axis} of the block is {extent!r}, which is no whole number")
+        if extent < 1 or not is_power_of_two(extent):
+            raise ValueError(f"extent {axis} of the block is {extent}, which is no power of 2")
+    elements: int = prod(extents)
+    if elements > MAX_TILE_ELEMENTS:
+        raise ValueError(f"the block has {elements} elements; at most {MAX_TILE_ELEMENTS} are possible")
+    return elements
 
 
 def is_power_of_two(number: int) -> bool:

@@ -7,7 +7,11 @@ do_bench_cudagraph = do_bench
 """There are no graphs of launches on a CPU, and no need for them."""
 
 _GPU_ONLY = {
+    "cublas": "it is a library of CUDA",
+    "cuda_graph_without_gc": "there are no graphs of launches",
     "cuda_memcheck": "it runs a tool of CUDA",
+    "do_bench_cudagraph_proton": "it asks Proton, which counts what GPUs do",
+    "do_bench_proton": "it asks Proton, which counts what GPUs do",
     "get_dram_gbps": "it asks a GPU for its clock rates",
     "get_max_simd_tflops": "it asks a GPU for its clock rates",
     "get_max_tensorcore_tflops": "it asks a GPU for its clock rates",

@@ -1,6 +1,9 @@
 """`triton.language.standard`."""
 
 from tilewright.language import standard as _own
+from tilewright.language.sorting import bitonic_merge, flip, sort, topk
 from tilewright.compat.names import public_names
 
-globals().update(public_names(_own))
+_names = public_names(_own)
+globals().update(_names)
+__all__ = [*_names["__all__"], "bitonic_merge", "flip", "sort", "topk"]

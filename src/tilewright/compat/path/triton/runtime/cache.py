@@ -1,6 +1,7 @@
 """`triton.runtime.cache`."""
 
-from tilewright.compat.identity import triton_key
+from tilewright.compat.former_caches import default_cache_dir, default_dump_dir, default_override_dir
+from tilewright.compat.identity import make_so_cache_key, triton_key
 from tilewright.runtime.cache.managers import (
     CacheManager,
     FileCacheManager,
@@ -10,7 +11,9 @@ from tilewright.runtime.cache.managers import (
 )
 from tilewright.runtime.cache.redis import RedisRemoteCacheBackend
 from tilewright.runtime.cache.remote import RemoteCacheBackend, RemoteCacheManager
+from tilewright.runtime.cache.managers import base32 as _base32
 from tilewright.runtime.compile import get_cache_key
+from tilewright.support import knobs
 
 __all__ = [
     "CacheManager",
@@ -18,9 +21,14 @@ __all__ = [
     "RedisRemoteCacheBackend",
     "RemoteCacheBackend",
     "RemoteCacheManager",
+    "default_cache_dir",
+    "default_dump_dir",
+    "default_override_dir",
     "get_cache_key",
     "get_cache_manager",
     "get_dump_manager",
     "get_override_manager",
+    "knobs",
+    "make_so_cache_key",
     "triton_key",
 ]

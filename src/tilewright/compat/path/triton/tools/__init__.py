@@ -1,5 +1,5 @@
 """`triton.tools`."""
 
-from triton.tools import mxfp, tensor_descriptor
+from triton.tools import disasm, mxfp, tensor_descriptor
 
-__all__ = ["mxfp", "tensor_descriptor"]
+__all__ = ["disasm", "mxfp", "tensor_descriptor"]

@@ -1,1 +1,5 @@
 """`triton.backends.amd`: names only."""
+
+from triton.backends.amd import compiler
+
+__all__ = ["compiler"]

@@ -1,1 +1,5 @@
-"""`triton.backends.nvidia`: names only."""
+"""`triton.backends.nvidia`."""
+
+from triton.backends.nvidia import compiler, driver
+
+__all__ = ["compiler", "driver"]

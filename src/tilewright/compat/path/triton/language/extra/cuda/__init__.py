@@ -1,6 +1,7 @@
 """`triton.language.extra.cuda`."""
 
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import gdc, utils
 
 from tilewright.language.extra.cuda import gdc_launch_dependents, gdc_wait, globaltimer, smid
 

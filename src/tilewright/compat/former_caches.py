@@ -1,0 +1,24 @@
+"""Folders of the cache by the names that `triton.runtime.cache` had for them until 3.2; now they are knobs."""
+
+from __future__ import annotations
+
+from tilewright.support import knobs
+from tilewright.support.old_forms import old_form
+
+
+def default_cache_dir() -> str:
+    """Where kernels are kept."""
+    old_form("triton.runtime.cache.default_cache_dir()", "triton.knobs.cache.dir")
+    return knobs.cache.dir
+
+
+def default_dump_dir() -> str:
+    """Where texts of stages are dumped."""
+    old_form("triton.runtime.cache.default_dump_dir()", "triton.knobs.cache.dump_dir")
+    return knobs.cache.dump_dir
+
+
+def default_override_dir() -> str:
+    """Where texts that override stages are looked for."""
+    old_form("triton.runtime.cache.default_override_dir()", "triton.knobs.cache.override_dir")
+    return knobs.cache.override_dir

@@ -1,0 +1,5 @@
+"""`triton.language.extra.cuda.utils`."""
+
+from tilewright.language.extra.cuda import globaltimer, smid
+
+__all__ = ["globaltimer", "smid"]

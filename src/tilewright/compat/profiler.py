@@ -1,0 +1,88 @@
+"""`triton.profiler`, whose recorder counts what GPUs do: on a CPU programs with it run, and nothing is recorded.
+
+session = proton.start("matmul", hook="triton")      # warns that nothing is recorded
+with proton.scope("fp16"):                           # runs the block
+    matmul[grid](…)
+proton.finalize()                                    # writes no file
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, overload
+
+Function = Callable[..., Any]
+
+DEFAULT_PROFILE_NAME = "proton"
+SESSION = 0
+"""What stands for a session that records nothing."""
+
+
+def start(name: str | None = None, **options: Any) -> int:
+    """Warn that nothing is recorded; `name` and `options` are those of a profile. Gives the number of a session."""
+    warnings.warn(
+        "triton.profiler records nothing on a CPU; TILEWRIGHT_TRACE=file.json notes its launches", stacklevel=2
+    )
+    return SESSION
+
+
+def activate(session: int | None = None) -> None:
+    """Does nothing: sessions record nothing."""
+
+
+def deactivate(session: int | None = None, flushing: bool = False) -> None:
+    """Does nothing: sessions record nothing."""
+
+
+def finalize(session: int | None = None, output_format: str = "") -> None:
+    """Does nothing: there is nothing to write."""
+
+
+@overload
+def profile(func: Function, **options: Any) -> Function: ...
+@overload
+def profile(func: None = None, **options: Any) -> Callable[[Function], Function]: ...
+def profile(func: Any = None, **options: Any) -> Any:
+    """A decorator that leaves functions as they are."""
+    return (lambda function: function) if func is None else func
+
+
+@contextmanager
+def scope(name: str, metrics: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """A part of a profile under a name: for `with`, and as a decorator."""
+    yield
+
+
+@contextmanager
+def state(name: str) -> Iterator[None]:
+    """A phase of a profile, for `with`, and as a decorator."""
+    yield
+
+
+cpu_timed_scope = scope
+
+
+@contextmanager
+def metadata_state() -> Iterator[None]:
+    """Where metrics are computed, for `with`."""
+    yield
+
+
+def enter_scope(name: str, *, metrics: Mapping[str, Any] | None = None, **options: Any) -> int:
+    """Begin a scope; gives the number of it."""
+    return SESSION
+
+
+def exit_scope(name: str | None = None, *, metrics: Mapping[str, Any] | None = None, **options: Any) -> int:
+    """End a scope; gives the number of it."""
+    return SESSION
+
+
+def enter_state(name: str) -> None:
+    """Begin a phase."""
+
+
+def exit_state() -> None:
+    """End a phase."""

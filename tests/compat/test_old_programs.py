@@ -1,0 +1,114 @@
+"""Programs written for older Tritons, and what a program may ask before anything runs on a device."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+from tests.compat.test_triton_package import asked
+
+from tilewright.compat import former_caches, profiler
+from tilewright.compat.driver import DriverConfig
+from tilewright.compat.paths import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
+from tilewright.compat.types import BITWIDTH_DICT, validate_block_shape
+from tilewright.support import knobs
+
+DECORATED = """
+import triton.language as tl
+from triton.language.math import tanh, pow
+from triton.language.libdevice import rsqrt
+from triton.language.extra.cuda.libdevice import fast_expf
+from triton.language.extra.cuda import gdc_wait, libdevice
+from triton.runtime.cache import FileCacheManager, default_cache_dir, default_dump_dir, default_override_dir
+
+@triton.autotune([triton.Config({"BLOCK": 128}, num_warps=8, num_consumer_groups=2)], key=["n", "no_parameter"])
+@triton.heuristics({"EVEN": lambda arguments: arguments["n"] % 2 == 0})
+@triton.jit
+def kernel(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    tl.store(x, tl.math.tanh(n))
+
+@triton.jit
+def helper(x):
+    return tl.libdevice.pow(x, 2.0)
+
+from tilewright.runtime.drivers.cpu import process
+print(json.dumps(["torch" in sys.modules, process._set_up.cache_info().currsize, triton.runtime.driver._active]))
+"""
+
+
+def test_nothing_asks_for_a_driver_at_import_or_decoration(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text("import json, sys, triton\n" + DECORATED)
+
+    quiet = "import warnings\nwarnings.simplefilter('ignore')"
+    answer = asked(f"sys.path.insert(0, {str(tmp_path)!r})\n{quiet}\nimport kernels")
+
+    assert answer == [False, 0, None]
+
+
+def test_folders_of_the_cache_had_functions(tmp_path: Path) -> None:
+    with knobs.cache.scope():
+        knobs.cache.dir = str(tmp_path)
+        with pytest.warns(UserWarning, match=r"write triton\.knobs\.cache\.dir"):
+            assert former_caches.default_cache_dir() == str(tmp_path)
+        with pytest.warns(UserWarning, match="dump_dir"):
+            assert former_caches.default_dump_dir() == knobs.cache.dump_dir
+        with pytest.warns(UserWarning, match="override_dir"):
+            assert former_caches.default_override_dir() == knobs.cache.override_dir
+
+
+def test_drivers_had_their_figures_elsewhere() -> None:
+    driver = DriverConfig()
+    with pytest.warns(UserWarning, match=r"write triton\.runtime\.driver\.active\.utils"):
+        assert driver.utils is driver.active.utils  # type: ignore[attr-defined]
+
+
+def test_profiles_are_begun_and_stay_empty() -> None:
+    with pytest.warns(UserWarning, match="records nothing on a CPU"):
+        session = profiler.start("all", hook="triton")
+    ran = []
+
+    @profiler.profile(name="one")
+    @profiler.scope("two")
+    def work() -> None:
+        ran.append(1)
+
+    profiler.deactivate(session)
+    profiler.activate(session)
+    with profiler.scope("three", {"flops": 1}), profiler.state("four"), profiler.cpu_timed_scope("five"):
+        profiler.exit_scope("six", metrics={}) if profiler.enter_scope("six") else work()
+    profiler.finalize()
+
+    assert ran == [1]
+
+
+def test_places_in_nested_tuples() -> None:
+    nested = [1, (2, [3])]
+    seen = []
+    apply_with_path(nested, lambda path, value: seen.append((path, value)))
+
+    assert find_paths_if(nested, lambda path, value: value > 1) == [(1, 0), (1, 1, 0)]
+    assert find_paths_if(7, lambda path, value: True) == [()]
+    assert get_iterable_path(nested, (1, 1, 0)) == 3
+    assert seen == [((0,), 1), ((1, 0), 2), ((1, 1, 0), 3)]
+    set_iterable_path(nested, (1, 1, 0), 4)
+    assert nested == [1, (2, [4])]
+
+
+def test_shapes_of_blocks() -> None:
+    assert validate_block_shape([16, 32]) == 512
+    assert validate_block_shape([]) == 1
+    for shape in ([3], [0], [2**21]):
+        with pytest.raises(ValueError, match=r"power of 2|at most"):
+            validate_block_shape(shape)
+    with pytest.raises(TypeError, match="no whole number"):
+        validate_block_shape([1.5])
+    assert (BITWIDTH_DICT["float8_e5m2"], BITWIDTH_DICT["bool"], BITWIDTH_DICT["double"]) == (8, 1, 64)
+
+
+def test_warnings_name_the_line_of_the_program() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        former_caches.default_cache_dir()
+
+    assert [warning.filename for warning in caught] == [__file__]
