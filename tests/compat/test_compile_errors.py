@@ -91,3 +91,13 @@ def test_our_own_form_is_the_usual_one() -> None:
     error = error_of(kernel)
     assert str(error).startswith("error: the length of a range must be a power of two\n  --> ")
     assert "2 to 7 are 5 numbers" in str(error)
+
+
+def test_return_inside_a_loop() -> None:
+    @tw.jit
+    def kernel(n):
+        while n > 0:
+            return
+
+    error = error_of(kernel, n="i32")
+    assert "Cannot have `return` statements inside `while` or `for` statements in triton" in str(error)

@@ -39,3 +39,16 @@ def test_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(filecheck.NoFileCheckError, match="pip install filecheck"):
         filecheck.run_filecheck("name", "module {}", "// CHECK: module\n")
+
+
+def test_text_begins_as_that_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # with no FileCheck but the package
+    with pytest.raises(ValueError, match="^expected string not found in input\n # CHECK: arith.muli\n"):
+        filecheck.run_filecheck("name", "module {\n}\n", "first\n    # CHECK:  arith.muli\n")
+
+
+def test_names_of_variables_are_in_the_full_text_alone() -> None:
+    module = filecheck.run_parser(added, [tw.MockTensor("fp32"), 3])
+    assert "%x" in str(module)
+    assert "%x" not in module.str_nodebug()
+    assert "@added(%arg0: !tt.ptr<f32>" in module.str_nodebug()

@@ -58,6 +58,7 @@ KERNELS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (loops.wide_counter, {"x": P32, "n": I64}),
     (objects.carried_object, {"x": P32, "n": I32}),
     (objects.descriptor_to_helper, {"x": F32, "out": F32}),
+    (objects.operators_of_aggregate, {"x": P32, "n": I32}),
     (tutorials.add, {"x_ptr": F32, "y_ptr": F32, "out_ptr": F32, "n": N16, "BLOCK": 128}),
     (
         tutorials.softmax,

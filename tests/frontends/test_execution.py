@@ -81,6 +81,7 @@ CASES: list[tuple[str, Callable[[], Any], Any]] = [
     ("helper_returns", lambda: [first(calls.early_return_in_helper, ints(x), 3)[0] for x in (5, 2)], [3, 2]),
     ("function_parameter", lambda: first(calls.function_parameter, ints(5), calls.scaled), [25]),
     ("carried_object", lambda: first(objects.carried_object, ints(1), 4), [33]),
+    ("operators_of_aggregate", lambda: first(objects.operators_of_aggregate, ints(*range(1, 9)), 4), [11] * 8),
     ("descriptor", lambda: descriptor_sums(), [2.0 * i + 64 for i in range(64)]),
     ("comprehension", lambda: first(calls.comprehension, ints(5, 6, 7), 3)[0], 12),
 ]

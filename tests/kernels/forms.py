@@ -227,10 +227,29 @@ def assigned_in_choice(x, n):
     tl.store(x, k + y)
 
 
+def declared(x, n, N: tl.constexpr = 4):
+    SIZE: tl.constexpr
+    LAST: tl.constexpr  # what it is comes later
+    SIZE, plain = N * 2, 3
+    if (LAST := SIZE - 1) == 7:
+        tl.store(x + tl.arange(0, SIZE), LAST + plain)
+    else:
+        tl.static_assert(False)
+
+
+def named_expressions(x, n):
+    a = (b := n + 1) * 2
+    if (c := 3) > 2:
+        tl.store(x, c)
+    first = second = 4
+    third = (fourth := 5)
+    tl.store(x + a, first + second + third + fourth + b)
+
+
 FORMS = [
     alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constant_statements,
-    constants, deletes, expressions, loops, nested_ifs, nothing_at_all, raising, returns, returns_values, several_lines,
-    subscripts, tuples,
+    constants, declared, deletes, expressions, loops, named_expressions, nested_ifs, nothing_at_all, raising, returns,
+    returns_values, several_lines, subscripts, tuples,
 ]  # fmt: skip
 
 
@@ -276,11 +295,6 @@ def refused_generator(x, n):
 
 def refused_yield(x, n):
     yield n
-
-
-def refused_with(x, n):
-    with x:
-        tl.store(x, n)
 
 
 def refused_try(x, n):
@@ -343,6 +357,5 @@ REFUSALS = {
     refused_set: "a set",
     refused_subscript: "assignment to a subscript",
     refused_try: "`try`",
-    refused_with: "`with`",
     refused_yield: "`yield`",
 }

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.language.aggregates import aggregate
 
 
 @tw.jit
@@ -38,3 +39,35 @@ def carried_object(x, n):
         if i == 1:
             counter = counter.moved(10)
     tl.store(x, counter.total)
+
+
+@aggregate
+class Interval:
+    """Numbers from a first one on; its arithmetic is its own."""
+
+    first: tl.tensor
+    size: tl.constexpr
+    steps: tl.tuple = (1, 2)
+
+    def starting(first):
+        return Interval(first, 8)
+
+    @tw.jit
+    def __add__(self, by):
+        return Interval(self.first + by, self.size, self.steps)
+
+    @tw.jit
+    def __getitem__(self, number):
+        return self.first + number * self.steps[1]
+
+
+@tw.jit
+def _ignored(interval, kind: tl.constexpr, more):
+    pass
+
+
+@tw.jit
+def operators_of_aggregate(x, n):
+    interval = Interval.starting(tl.load(x)) + n
+    _ignored(interval, "a kind", (n, 2.5))
+    tl.store(x + tl.arange(0, interval.size), interval[3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def derived() -> None:
     ("wrong", "error", "message"),
     [
         (lambda: One(), AttributeError, "gave the field 'x' no value"),
-        (lambda: One(1, 2), AttributeError, "cannot be changed"),
+        (lambda: One(1, 2), AttributeError, "cannot assign to field 'x' on immutable aggregate One"),
         (lambda: setattr(One(1), "y", 1), AttributeError, "has no field 'y'"),
         (lambda: Pair(1, 2), TypeError, "the field 'first' of Pair is a tensor, not a int"),
         (lambda: Pair(), TypeError, r"Pair.__init__\(\): missing a required argument: 'first'"),
@@ -115,3 +115,25 @@ def derived() -> None:
 def test_wrong_use_is_refused(wrong: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         wrong()
+
+
+class Shape(NamedTuple):
+    rows: Any
+    columns: Any
+
+
+@aggregate
+class Box:
+    shape: tl.tuple
+
+
+def test_numbers_in_tuples_are_constants() -> None:
+    box = Box(Shape(3, (tl.constexpr(4), 5)))
+
+    assert isinstance(box.shape, tl.tuple)
+    assert isinstance(box.shape.rows, constexpr)  # type: ignore[attr-defined]
+    assert box.shape[0].value == 3
+    assert [item.value for item in box.shape.columns] == [4, 5]  # type: ignore[attr-defined]
+    assert isinstance(Box((1,)).shape, tl.tuple)
+    with pytest.raises(TypeError, match="the field 'shape' of Box is a tuple, not a int"):
+        Box(1)

@@ -45,11 +45,11 @@ class ModuleView(NamedTuple):
             visit(OpView(op))
 
     def str_nodebug(self) -> str:
-        """The text without locations."""
-        return print_op(self.op)
+        """The text without locations and names of variables."""
+        return print_op(self.op, names=False)
 
     def __str__(self) -> str:
-        return self.str_nodebug()
+        return print_op(self.op)
 
 
 class OpView(NamedTuple):

@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tilewright.frontends.errors import BranchTypeMismatch, ChoiceTypeMismatch, ReturnTypeMismatch
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics.errors import (
     AxisOutOfRange,
     BadIndex,
@@ -55,6 +56,10 @@ SENTENCES: dict[type[Diagnostic], str] = {
     WrongOperandType: "invalid operands of type {type} for {operation}: expected {expected}",
 }
 """Diagnostics for which programs look for certain words."""
+SENTENCES_OF_SYNTAX = {
+    "`return` inside a loop": "Cannot have `return` statements inside `while` or `for` statements in triton",
+}
+"""The same for parts of Python that kernels do not have."""
 OF_WHOLE_FUNCTIONS = (ReturnTypeMismatch,)
 """What is wrong with a function as a whole: the place is its beginning."""
 
@@ -79,6 +84,8 @@ def sentence_of(diagnostic: Diagnostic) -> str:
     template = SENTENCES.get(type(diagnostic))
     if template is not None:
         return diagnostic.fill(template)
+    if isinstance(diagnostic, UnsupportedSyntax) and diagnostic.what in SENTENCES_OF_SYNTAX:
+        return SENTENCES_OF_SYNTAX[diagnostic.what]
     headline = diagnostic.headline
     return headline[:1].upper() + headline[1:]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import re
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,16 @@ def run_filecheck(name: str, module_str: str, check_template: str) -> None:
         command = [*_program(), str(template), "--input-file", str(text)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ValueError(done.stdout + done.stderr)
+        raise ValueError(_missed(done.stdout + done.stderr, check_template))
+
+
+def _missed(output: str, check_template: str) -> str:
+    """What FileCheck says, beginning with what LLVM's says where it was the package's."""
+    found = re.match(r".*:(\d+): error: Couldn't match", output)
+    if found is None:
+        return output
+    line = re.sub(r"[ \t]+", " ", check_template.splitlines()[int(found[1]) - 1])
+    return f"expected string not found in input\n{line}\n{output}"
 
 
 def _program() -> list[str]:

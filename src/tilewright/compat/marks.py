@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tilewright.language.callable import BUILTIN
+
 Function = TypeVar("Function", bound=Callable[..., Any])
-BUILTIN = "__triton_builtin__"
 
 
 def builtin(fn: Function) -> Function:

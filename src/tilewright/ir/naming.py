@@ -16,11 +16,17 @@ _UNSAFE = re.compile(r"[^\w$.\-]", re.ASCII)
 
 
 class Names:
-    """Names of all values and blocks under one op; without one, no names."""
+    """Names of all values and blocks under one op; without one, no names.
 
-    __slots__ = ("_argument", "_conflict", "_number", "_taken", "_used", "blocks", "values")
+    Args:
+        op: the op.
+        of_program: values are called as the variables that hold them.
+    """
 
-    def __init__(self, op: Op | None = None) -> None:
+    __slots__ = ("_argument", "_conflict", "_number", "_of_program", "_taken", "_used", "blocks", "values")
+
+    def __init__(self, op: Op | None = None, *, of_program: bool = True) -> None:
+        self._of_program = of_program
         self.values: dict[Value, str] = {}
         self.blocks: dict[Block, str] = {}
         self._used: set[str] = set()
@@ -53,8 +59,8 @@ class Names:
 
     def _name_arguments(self, block: Block, *, entry: bool) -> None:
         for argument in block.args:
-            if argument.name is not None:
-                self.values[argument] = self._unique(argument.name)
+            if (hint := self._hint(argument)) is not None:
+                self.values[argument] = self._unique(hint)
             elif entry:
                 self.values[argument] = self._unique(f"arg{self._argument}")
             else:
@@ -67,10 +73,10 @@ class Names:
             return
         if op.definition.result_names:
             for result, default in zip(results, op.definition.result_names, strict=False):
-                self.values[result] = self._unique(result.name or default)
+                self.values[result] = self._unique(self._hint(result) or default)
             return
         first = results[0]
-        hint = first.name
+        hint = self._hint(first)
         if hint is None and op.definition.constant:
             hint = constant_name(op)
         name = self._next_number() if hint is None else self._unique(hint)
@@ -78,6 +84,9 @@ class Names:
         if len(results) > 1:
             for result in results:
                 self.values[result] = f"{name}#{result.index}"
+
+    def _hint(self, value: Value) -> str | None:
+        return value.name if self._of_program else None
 
     def _next_number(self) -> str:
         self._number += 1

@@ -41,25 +41,26 @@ _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)
 
 
-def print_op(op: Op, *, locations: bool = False, triton: str = "3.5") -> str:
+def print_op(op: Op, *, locations: bool = False, names: bool = True, triton: str = "3.5") -> str:
     """The text of `op` and everything in it, ending with a line break.
 
     Args:
         op: usually a module.
         locations: also print where every op comes from.
+        names: values are called as the variables of the program.
         triton: the version of Triton whose spelling to use, a key of `VERSIONS`.
     """
-    names = Names(op)
+    given = Names(op, of_program=names)
     aliases = AttributeAliases()
     version = VERSIONS[triton]
     spelling = Spelling(aliases.mark if version.cga_layout else partial(_older, aliases), version)
     if not locations:
-        lines, text = aliases.resolve(_text(op, names, spelling, None))
+        lines, text = aliases.resolve(_text(op, given, spelling, None))
         return alias_text(lines) + text
     collector = LocationCollector()
-    _text(op, names, spelling, collector)
+    _text(op, given, spelling, collector)
     places = LocationAliases(collector)
-    lines, text = aliases.resolve(_text(op, names, spelling, places))
+    lines, text = aliases.resolve(_text(op, given, spelling, places))
     return alias_text([*lines, *places.leading_lines()]) + text + places.trailing_text()
 
 

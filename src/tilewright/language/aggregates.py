@@ -12,21 +12,26 @@
     Pair(x, y).total()                              # inside a kernel
     aggregate_replace(pair, second=z)               # another one: aggregates do not change
 
-Fields are annotated; those annotated `tl.constexpr` hold constants. A class without `__init__` gets one that takes its
-fields in order, with the values in the class as defaults.
+Fields are annotated; those annotated `tl.constexpr` hold constants, those annotated `tl.tuple` tuples, in which numbers
+are constants. A class without `__init__` gets one that takes its fields in order, with the values in the class as
+defaults. Its plain functions may be called from kernels: they are a part of the language then.
 """
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
-from tilewright.language.callable import KeyedCallable
+from tilewright.language.callable import BUILTIN, KeyedCallable
+from tilewright.language.tuples import named, tuple
+from tilewright.language.values import NUMBERS
 from tilewright.semantics.constexpr import constexpr
 
 Class = TypeVar("Class", bound=type)
+FIELDS = "__aggregate_fields__"
 _MARK = "__triton_aggregate__"
 
 
@@ -45,10 +50,12 @@ def aggregate(cls: Class) -> Class:
     members = [
         value for _, value in inspect.getmembers(cls) if inspect.isfunction(value) or isinstance(value, KeyedCallable)
     ]
+    for function in filter(inspect.isfunction, members):
+        setattr(function, BUILTIN, True)
     for name, value in {
         _MARK: True,
-        "__triton_builtin__": True,
-        "__aggregate_fields__": tuple(fields),
+        BUILTIN: True,
+        FIELDS: (*fields,),
         "__init__": _checked(cls, init, fields),
         "__setattr__": _setter(cls, fields),
         "hash_attrs": [init, *members],
@@ -63,7 +70,7 @@ def aggregate_replace(instance: Any, **changes: Any) -> Any:
     Raises:
         TypeError: `instance` is no aggregate, or has no such field.
     """
-    fields = getattr(type(instance), "__aggregate_fields__", None)
+    fields = getattr(type(instance), FIELDS, None)
     if fields is None:
         raise TypeError(f"aggregate_replace() expects an aggregate instance, not a {type(instance).__name__}")
     for name in changes:
@@ -112,11 +119,14 @@ def _setter(cls: type, fields: Mapping[str, Any]) -> Callable[[Any, str, Any], N
             raise AttributeError(f"{cls.__name__} has no field {name!r}")
         if name in vars(self):
             raise AttributeError(
-                f"the fields of {cls.__name__} cannot be changed; aggregate_replace() makes another one"
+                f"cannot assign to field {name!r} on immutable aggregate {cls.__name__}; "
+                "aggregate_replace() makes another one"
             )
         wanted = fields[name]
         if wanted is constexpr and not isinstance(value, constexpr):
             value = constexpr(value)
+        elif wanted is tuple:
+            value = _language_tuple(value)
         if isinstance(wanted, type) and not isinstance(value, wanted):
             raise TypeError(
                 f"the field {name!r} of {cls.__name__} is a {wanted.__name__}, not a {type(value).__name__}"
@@ -124,3 +134,11 @@ def _setter(cls: type, fields: Mapping[str, Any]) -> Callable[[Any, str, Any], N
         vars(self)[name] = value
 
     return set_once
+
+
+def _language_tuple(value: Any) -> Any:
+    """A Python tuple as the language's, with constants for its numbers; anything else as it is."""
+    if not isinstance(value, builtins.tuple):
+        return value
+    items = [constexpr(item) if type(item) in NUMBERS else _language_tuple(item) for item in value]
+    return named(type(value), items)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from math import copysign, isnan
 from types import CodeType, FunctionType
 from typing import Any
 
 from tilewright.language import math, operations
 from tilewright.language.python_code import check_helper
 from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import SemanticError
 
 
 def minimum(*values: Any, **options: Any) -> Any:
@@ -58,8 +61,20 @@ def _fold(
 ) -> Any:
     items = [unwrap(item) for item in (values[0] if len(values) == 1 else values)]
     if not any(isinstance(item, Tile) for item in items):
+        for item in items:
+            _check_ordered(numbers, item)
         return numbers(items, **options)
     result = items[0]
     for item in items[1:]:
         result = tiles(result, item)
     return result
+
+
+def _check_ordered(function: Callable[..., Any], number: Any) -> None:
+    """Refuse what Python orders otherwise than tiles do.
+
+    Raises:
+        SemanticError: the number is NaN or -0.0.
+    """
+    if isinstance(number, float) and (isnan(number) or (number == 0 and copysign(1, number) < 0)):
+        raise SemanticError(BadArgument(function.__name__, "a value", number, "no NaN and no negative zero"))

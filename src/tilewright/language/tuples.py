@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, SupportsIndex
 
 from tilewright.language.signatures import tuple_type
@@ -22,7 +23,7 @@ class tuple(builtins.tuple[Any, ...]):  # noqa: N801 - Triton's name
     __slots__ = ()
 
     def __new__(cls, args: Iterable[Any] = (), type: Any = None) -> tuple:
-        return super().__new__(cls, args)
+        return builtins.tuple.__new__(cls, args)
 
     @property
     def values(self) -> list[Any]:
@@ -45,3 +46,18 @@ class tuple(builtins.tuple[Any, ...]):  # noqa: N801 - Triton's name
 
     def __mul__(self, count: SupportsIndex) -> tuple:
         return tuple(list(self) * unwrap(count).__index__())
+
+
+def named(kind: builtins.type[builtins.tuple[Any, ...]], items: Sequence[Any]) -> tuple:
+    """A tuple of the language, whose items also have the names that a class of named tuples gives them.
+
+    Args:
+        kind: any class of tuples.
+        items: the items.
+    """
+    return (_with_names(kind) if hasattr(kind, "_fields") and not issubclass(kind, tuple) else tuple)(items)
+
+
+@cache
+def _with_names(kind: builtins.type[builtins.tuple[Any, ...]]) -> builtins.type[tuple]:
+    return builtins.type(kind.__name__, (tuple, kind), {"__slots__": ()})

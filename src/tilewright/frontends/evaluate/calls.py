@@ -10,7 +10,8 @@ from tilewright.frontends.errors import NotAKernelFunction, NotCallable
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.operations import Method
-from tilewright.language.callable import MUST_USE, JITCallable
+from tilewright.language.callable import BUILTIN, MUST_USE, JITCallable
+from tilewright.language.extensions import with_semantic
 from tilewright.language.values import describe, is_compile_time, unwrapped
 from tilewright.semantics.errors import ResultUnused
 
@@ -38,7 +39,7 @@ def call(frame: Frame, step: hir.Call) -> None:
         return
     _check_callable(frame, callee, [*arguments, *keywords.values()], step)
     frame.mark(step.location)
-    values[step.result] = unwrapped(callee(*arguments, **keywords))
+    values[step.result] = unwrapped(callee(*arguments, **with_semantic(callee, keywords)))
 
 
 def _spread(arguments: list[Any], starred: frozenset[int]) -> list[Any]:
@@ -58,7 +59,7 @@ def _check_callable(frame: Frame, callee: Any, arguments: list[Any], step: hir.C
         raise frame.fail(NotCallable(describe(callee)), step.location)
     if callee.__class__ is not FunctionType or callee.__module__.startswith("tilewright."):
         return
-    if getattr(callee, "__triton_builtin__", False) or getattr(callee, "__wrapped__", None) is not None:
+    if getattr(callee, BUILTIN, False) or getattr(callee, "__wrapped__", None) is not None:
         return
     run_time = next((argument for argument in arguments if not is_compile_time(argument)), None)
     if run_time is not None:

@@ -8,6 +8,7 @@ where Python raises UnboundLocalError; but not in run-time loops and branches, w
 from __future__ import annotations
 
 import difflib
+import operator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,9 +16,11 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import ConstantRedefined, GlobalNotConstant, UndefinedName, WrongUnpacking
 from tilewright.frontends.evaluate.builtins import BUILTINS
 from tilewright.frontends.evaluate.frame import Frame
+from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.python_function import globals_of, is_python_builtin
 from tilewright.ir.attributes import FileLocation
-from tilewright.language.callable import KeyedCallable
+from tilewright.language.aggregates import FIELDS
+from tilewright.language.callable import BUILTIN, JITCallable, KeyedCallable
 from tilewright.language.values import (
     NUMBERS,
     at_run_time,
@@ -92,9 +95,20 @@ def unpack(frame: Frame, step: hir.Unpack) -> None:
 def operate(frame: Frame, step: hir.Operate) -> None:
     """result = function(*operands)."""
     values = frame.values
+    operands = [values[register] for register in step.operands]
     frame.mark(step.location)
-    result = step.function(*[values[register] for register in step.operands])
+    if operands and hasattr(operands[0].__class__, FIELDS) and (method := _kernel_method(step.function, operands[0])):
+        values[step.result] = call_kernel_function(frame, method, operands, {}, step.location)
+        return
+    result = step.function(*operands)
     values[step.result] = result.value if result.__class__ is constexpr else result
+
+
+def _kernel_method(operation: Any, owner: Any) -> JITCallable | None:
+    """The kernel function with which the class of an aggregate defines one of Python's operators."""
+    name = f"__{operation.__name__.strip('_')}__"
+    method = getattr(owner.__class__, name, None) if operation.__module__ == operator.add.__module__ else None
+    return method if isinstance(method, JITCallable) else None
 
 
 def _look_outside(frame: Frame, name: str, location: FileLocation) -> Any:
@@ -126,7 +140,7 @@ def _check_constant(frame: Frame, name: str, value: Any, location: FileLocation)
 def _is_language(value: Any) -> bool:
     """Whether a value belongs to the language (or says so, as Triton's extensions do)."""
     module = getattr(value, "__module__", None) or ""
-    return module.startswith("tilewright.") or bool(getattr(value, "__triton_builtin__", False))
+    return module.startswith("tilewright.") or bool(getattr(value, BUILTIN, False))
 
 
 def _undefined(frame: Frame, name: str, outside: dict[str, Any]) -> UndefinedName:

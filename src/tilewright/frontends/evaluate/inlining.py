@@ -2,15 +2,14 @@
 
 Each combination of argument types and constants becomes one private function of the module:
 
-    helper(x, 3)    →    tt.call @helper__fp32__1c3(%x)        tt.func private @helper__fp32__1c3(%a: f32) -> f32
+    helper(x, 3)    →    tt.call @module.helper__fp32_c3(%x)        tt.func private @module.helper__fp32_c3(%a: f32) -> f32
 
 A pass inlines them later. The combine functions of reductions are evaluated in place, inside the region.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
@@ -18,6 +17,7 @@ from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, Recu
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Evaluation, Frame
 from tilewright.frontends.evaluate.known import SeeingBuilder
+from tilewright.frontends.evaluate.mangling import mangled
 from tilewright.ir.attributes import Attribute, FileLocation, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
@@ -43,9 +43,9 @@ _MISSING = object()
 
 
 class Specialised(NamedTuple):
-    """A private function of the module. `symbol` is None if it does nothing at run time."""
+    """A private function of the module."""
 
-    symbol: str | None
+    symbol: str
     result: Layout
     result_types: tuple[Type, ...]
 
@@ -78,8 +78,6 @@ def call_kernel_function(
         evaluation.functions[key] = found
     if isinstance(found, RecursionTooDeep):
         raise frame.fail(found, location)
-    if found.symbol is None:
-        return rebuild(found.result, iter(()))
     attributes: dict[str, Attribute] = {"callee": Symbol(found.symbol)}
     return rebuild(found.result, iter(frame.emitter.emit("tt.call", handles, found.result_types, attributes)))
 
@@ -163,7 +161,7 @@ def _specialise(
     """Evaluate `function` for arguments of these layouts into a new function of the module."""
     if evaluation.depth >= MAX_DEPTH:
         raise CompilationError(RecursionTooDeep(function.name))
-    symbol = _unique(mangled(function.name, layouts), evaluation.symbols)
+    symbol = _unique(mangled(function.python, layouts.values()), evaluation.symbols)
     block = Block(types)
     op = function_op(function, symbol, block, public=False, noinline=noinline)
     evaluation.module.append(op)
@@ -175,12 +173,7 @@ def _specialise(
     handles: list[Value] = []
     layout = flatten(result, handles)
     finish_function(op, handles)
-    result_types = tuple(handle.type for handle in handles)
-    if not handles and all(inner.definition.constant or inner.definition.terminator for inner in block):
-        op.erase()
-        evaluation.symbols.discard(symbol)
-        return Specialised(None, layout, ())
-    return Specialised(symbol, layout, result_types)
+    return Specialised(symbol, layout, tuple(handle.type for handle in handles))
 
 
 def function_op(function: hir.Function, symbol: str, block: Block, *, public: bool, noinline: bool) -> Op:
@@ -223,24 +216,6 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
         capability=options.capability,
     ):
         return frame.evaluate()
-
-
-def mangled(name: str, layouts: dict[str, Layout]) -> str:
-    """A readable symbol for a function and its argument types and constants: `scale__fp32__1c2`."""
-    types = [text for layout in layouts.values() for text in _mangled_types(layout)]
-    constants = [
-        f"{number}c{layout.value!r}" for number, layout in enumerate(layouts.values()) if isinstance(layout, Fixed)
-    ]
-    text = f"{name}__{'_'.join(types)}__{'_'.join(constants)}".replace(".", "_d_").replace("-", "m")
-    return re.sub(r"\W", "_", text)[:200]
-
-
-def _mangled_types(layout: Layout) -> Iterator[str]:
-    if isinstance(layout, (TupleLayout, Compound)):
-        for item in layout.items:
-            yield from _mangled_types(item)
-    elif not isinstance(layout, Fixed):
-        yield layout.mangle()
 
 
 def _unique(symbol: str, taken: set[str]) -> str:

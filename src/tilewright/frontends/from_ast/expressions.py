@@ -155,10 +155,9 @@ def read_formatted_value(reader: Reader, node: ast.FormattedValue) -> Register:
 
 
 def read_named(reader: Reader, node: ast.NamedExpr) -> Register:
-    """`(x := a)`."""
-    value = reader.expression(node.value)
-    reader.put(hir.Store(node.target.id, value, False, reader.location(node)))
-    return value
+    """`(x := a)`: its value is that of x from then on."""
+    reader.store(node.target.id, reader.expression(node.value), node)
+    return reader.load(node, node.target.id)
 
 
 def read_comprehension(reader: Reader, node: ast.ListComp) -> Register:
@@ -179,8 +178,10 @@ def bind(reader: Reader, target: ast.expr, value: Register, *, keep: bool = Fals
     """Put the stores of `target = value`; with `keep` compile-time numbers stay such."""
     match target:
         case ast.Name(id=name):
-            location = reader.location(target)
-            reader.put(hir.Bind(name, value, location) if keep else hir.Store(name, value, False, location))
+            if keep:
+                reader.put(hir.Bind(name, value, reader.location(target)))
+            else:
+                reader.store(name, value, target)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _bind_items(reader, target, targets, value, keep=keep)
         case ast.Subscript():

@@ -25,6 +25,7 @@ class Reader(HirWriter):
 
     Attributes:
         loops: how many loops the statement being read is inside of.
+        constants: the variables that are declared as `x: tl.constexpr`.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Reader(HirWriter):
         self._shift = shift
         self._lines = None if source.text.isascii() else source.text.split("\n")
         self.loops = 0
+        self.constants: set[str] = set()
 
     def expression(self, node: ast.expr) -> hir.Register:
         """Read an expression; the register that will hold its value."""
@@ -92,6 +94,10 @@ class Reader(HirWriter):
     def load(self, node: ast.AST, name: str) -> hir.Register:
         """Put a load of the variable `name`."""
         return self.put_load(name, self.location(node))
+
+    def store(self, name: str, value: hir.Register, node: ast.AST) -> None:
+        """Put `name = value`."""
+        self.put(hir.Store(name, value, name in self.constants, self.location(node)))
 
     def location(self, node: Any) -> FileLocation:
         """Where a node stands in the file; columns count characters from 1."""
@@ -185,7 +191,6 @@ _DESCRIPTIONS: dict[type[ast.AST], str] = {
     ast.SetComp: "a set comprehension",
     ast.Try: "`try`",
     ast.TryStar: "`try`",
-    ast.With: "`with`",
     ast.Yield: "`yield`",
     ast.YieldFrom: "`yield`",
 }

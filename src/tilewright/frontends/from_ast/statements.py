@@ -17,14 +17,17 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
 
 
 def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
-    """`a: tl.constexpr = value`; other annotations say nothing, and without a value nothing happens."""
+    """`a: tl.constexpr = value`; without a value this says what `a` is from here on. Other annotations say nothing."""
+    name = node.target.id if isinstance(node.target, ast.Name) and is_constexpr(node.annotation) else None
     if node.value is None:
+        if name is not None:
+            reader.constants.add(name)
         return
     value = reader.expression(node.value)
-    if isinstance(node.target, ast.Name) and is_constexpr(node.annotation):
-        reader.put(hir.Store(node.target.id, value, True, reader.location(node.target)))
-    else:
+    if name is None:
         bind(reader, node.target, value)
+    else:
+        reader.put(hir.Store(name, value, True, reader.location(node.target)))
 
 
 def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
@@ -35,7 +38,7 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
     name = node.target.id
     before = reader.load(node.target, name)
     after = reader.operate(node, binary_operator(reader, node, node.op), before, reader.expression(node.value))
-    reader.put(hir.Store(name, after, False, reader.location(node.target)))
+    reader.store(name, after, node.target)
 
 
 def read_expression_statement(reader: Reader, node: ast.Expr) -> None:

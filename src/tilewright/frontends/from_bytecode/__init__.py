@@ -35,7 +35,9 @@ def read_function(python: FunctionType) -> hir.Function:
     reader = Reader(code, linecache.getlines(code.co_filename, python.__globals__))
     parameters = parameters_of(python, location)
     body = reader.block(reader.function)
-    return hir.Function(python.__name__, parameters, body, tuple(reader.initial), python, location, reader.annotated)
+    return hir.Function(
+        python.__name__, parameters, body, tuple(reader.initial), python, location, reader.text.is_at_hand
+    )
 
 
 def parameters_of(python: FunctionType, location: FileLocation) -> tuple[hir.Parameter, ...]:

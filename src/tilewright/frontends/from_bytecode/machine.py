@@ -9,7 +9,6 @@ arguments while they are put together, functions made on the spot.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 
 from tilewright.frontends import hir, operations
 from tilewright.frontends.from_bytecode.opcodes import Instruction, Positions
+from tilewright.frontends.from_bytecode.program_text import ProgramText
 from tilewright.frontends.hir_writer import HirWriter
 from tilewright.ir.attributes import FileLocation
 from tilewright.language.python_code import UnsupportedSyntax
@@ -74,7 +74,13 @@ class Failure:
     message: Register | None = None
 
 
-_CONSTANT = re.compile(r"""\s*:\s*["']?\s*(\w+\s*\.\s*)*constexpr\b""")
+@dataclass(frozen=True)
+class Exit:
+    """The `__exit__` of a context manager, waiting for the end of the block."""
+
+    method: Register
+
+
 LIST_COMPREHENSION = "<listcomp>"
 MADE_FUNCTIONS = {"<lambda>": "a lambda", "<genexpr>": "a generator expression", "<setcomp>": "a set comprehension"}
 MADE_FUNCTIONS |= {"<dictcomp>": "a dict comprehension"}
@@ -89,13 +95,14 @@ class Machine(HirWriter):
         appended: what the body of a comprehension appended last.
         given: variables that stand for registers.
         unpacked: registers that hold items of unpacked tuples.
+        text: what the file says of what bytecode does not keep.
     """
 
-    def __init__(self, file: str, first_line: int, lines: Sequence[str]) -> None:
+    def __init__(self, code: CodeType, lines: Sequence[str]) -> None:
         super().__init__()
+        file, first_line = code.co_filename, code.co_firstlineno
         self._file = file
-        self._lines = lines
-        self._first_line = first_line
+        self.text = ProgramText(code, lines)
         self._where = FileLocation(file, first_line, 1, first_line, 1)
         self.stack: list[Any] = []
         self.statement = 0
@@ -126,26 +133,6 @@ class Machine(HirWriter):
         if column is None or end_column is None:
             return FileLocation(self._file, line, 1, line, 1)
         return FileLocation(self._file, line, column + 1, end_line or line, end_column + 1)
-
-    @property
-    def annotated(self) -> bool:
-        """Whether the text of the function is at hand."""
-        return len(self._lines) >= self._first_line
-
-    def says_constant(self) -> bool:
-        """Whether the text goes on with `: tl.constexpr` behind the current instruction, which is a store."""
-        return _CONSTANT.match(self.text(self._where.end_column - self._where.column)) is not None
-
-    def text(self, start: int, end: int | None = None) -> str:
-        """What the line of the current instruction says, counted from the instruction's column; "" if unknown."""
-        line, column = self._where.line, self._where.column - 1
-        if not 0 < line <= len(self._lines):
-            return ""
-        text = self._lines[line - 1]
-        stop = None if end is None else column + end
-        if text.isascii():
-            return text[column + start : stop]
-        return text.encode()[column + start : stop].decode(errors="replace")
 
     @property
     def where(self) -> FileLocation:
@@ -235,7 +222,11 @@ def _store(machine: Machine, name: str) -> None:
     if machine.stack and isinstance(machine.stack[-1], Taken):
         machine.stack.pop()
     else:
-        machine.put_store(hir.Store(name, machine.pop(), machine.says_constant(), machine.where))
+        value, text = machine.pop(), machine.text
+        is_constant = text.says_constant(machine.where) or text.declares_constant(machine.where, name)
+        machine.put_store(hir.Store(name, value, is_constant, machine.where))
+        if machine.stack and machine.stack[-1] == value and text.is_named_expression(machine.where):
+            machine.stack[-1] = machine.put_load(name, machine.where)
 
 
 def _delete(machine: Machine, name: str) -> None:
@@ -282,6 +273,16 @@ def _attribute(machine: Machine, name: str) -> None:
 def _method(machine: Machine, name: str) -> None:
     _attribute(machine, name)
     machine.stack.append(Empty)
+
+
+def _enter(machine: Machine, _: Any) -> None:
+    """`with`: the value of `__enter__`, on top of the `__exit__` that is called behind the block."""
+    manager = machine.pop()
+    machine.push_operation(operations.attribute, manager, machine.constant("__enter__"))
+    entering = machine.pop()
+    machine.push_operation(operations.attribute, manager, machine.constant("__exit__"))
+    machine.stack.append(Exit(machine.pop()))
+    machine.push_call(entering, Items([], set()), ())
 
 
 def _subscript(machine: Machine, _: Any) -> None:
@@ -374,6 +375,8 @@ def _call(machine: Machine, arg: tuple[int, tuple[str, ...]]) -> None:
     callee, beside = _callee(machine)
     if isinstance(callee, Made):
         machine.stack.append(machine.comprehension(callee.code, beside))
+    elif isinstance(callee, Exit):
+        machine.push_call(callee.method, Items([beside, *values], set()), ())
     elif isinstance(callee, Failure):
         machine.stack.append(Failure(beside if beside is not None else values[0] if values else None))
     else:
@@ -454,10 +457,6 @@ def _iterate(machine: Machine, _: Any) -> None:
     """Loops take what they iterate over as it is."""
 
 
-def _refuse(machine: Machine, what: str) -> None:
-    machine.refuse(what)
-
-
 _HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
     "append": _append,
     "assertion": _assertion,
@@ -472,6 +471,7 @@ _HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
     "convert": _convert,
     "copy": _copy,
     "delete": _delete,
+    "enter": _enter,
     "extend": _extend,
     "format": _format,
     "function": _function,
@@ -484,7 +484,7 @@ _HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
     "method": _method,
     "null": _empty,
     "pop": _pop,
-    "refuse": _refuse,
+    "refuse": Machine.refuse,
     "slice": _slice,
     "store": _store,
     "string": _string,

@@ -32,7 +32,7 @@ class Reader(Machine):
     """Reads one code object, and those of comprehensions in it."""
 
     def __init__(self, code: CodeType, lines: Sequence[str] = ()) -> None:
-        super().__init__(code.co_filename, code.co_firstlineno, lines)
+        super().__init__(code, lines)
         self._function = code
         self._code: list[Instruction] = instructions_of(code)
         self._flow = Flow(self._code)
@@ -52,7 +52,7 @@ class Reader(Machine):
         """What the instructions alone do not show, or not where they are come to: `break`, `continue`, `try`."""
         for word, place in left_early(self._code):
             self._where = self.location(place)
-            if self.text(0, len(word)) in ("", word):
+            if self.text.at(self.where, 0, len(word)) in ("", word):
                 self.refuse(f"`{word}`")
         if (statement := tried(self._function)) is not None:
             self._where = self.location(statement)
