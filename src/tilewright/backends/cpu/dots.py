@@ -10,7 +10,7 @@ stored transposed. An accumulator that a loop carries in a buffer is updated the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tilewright.backends.cpu.strides import lies_transposed
@@ -29,7 +29,7 @@ class Buffers(Protocol):
     def write(self, value: Value, buffer: Value, before: Op) -> None: ...
     def insert(self, op: Op, before: Op) -> Op: ...
     def close(self, before: Op | None) -> None: ...
-    def live_values(self, finished: set[Op]) -> set[Value]: ...
+    def live_values(self, finished: set[Op]) -> Mapping[Value, None]: ...
 
 
 class DotLowering:

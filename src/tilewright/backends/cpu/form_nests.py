@@ -355,18 +355,21 @@ class Planner:
 
         With `finished`, other ops than those to come. What is not needed now never will be, and is not asked again.
         """
-        live: dict[Value, None] = {}
-        needed = []
-        for op in reversed(self.met):
-            before = len(live)
-            for result in op.results:
-                if any(self.is_later_use(u, live) for u in result.uses if u not in finished):
-                    live[result] = None
-            if len(live) > before:
-                needed.append(op)
+        stack = [r for op in self.met for r in op.results if self.is_awaited(r, finished)]
+        found: set[Value] = set()
+        while stack:
+            value = stack.pop()
+            op = value.op
+            if value not in found and op is not None and op in self.done and (op.name in ROOTS or not op.regions):
+                found.add(value)
+                stack.extend(op.operands if is_lazy(op) and touches_tiles(op) else ())
         if not finished:
-            self.met = needed[::-1]
-        return live
+            self.met = [op for op in self.met if any(r in found for r in op.results)]
+        return {r: None for op in reversed(self.met) for r in op.results if r in found}
+
+    def is_awaited(self, value: Value, finished: set[Op]) -> bool:
+        """Does an op still to come use `value`, other than those of `finished`?"""
+        return any(u not in self.done and u not in finished for u in value.uses)
 
     # ------------------------------------------------------------------ facts about lazy values
 

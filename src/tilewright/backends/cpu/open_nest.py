@@ -20,7 +20,6 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import i64
 
-
 MOST_ROOTS = 32
 """A nest with so many roots takes no more: each asks what it shares with those before."""
 

@@ -325,7 +325,7 @@ class Context:
         if isinstance(lane, Uniform):
             if _is_number(lane.name):
                 number = int(lane.name)
-                return Uniform(str(number >> shift), 0), Uniform(str(number & mask), 0)
+                return Uniform(str(number >> shift), lane.level), Uniform(str(number & mask), lane.level)
             high = self.emit(lane.level, f"lshr i64 {lane.name}, {shift}")
             return Uniform(high, lane.level), Uniform(self.emit(lane.level, f"and i64 {lane.name}, {mask}"), lane.level)
         if isinstance(lane, Affine) and lane.stride == "1" and lane.base == "0" and self.extent <= extent:

@@ -80,6 +80,13 @@ def level_of(lane: Lane) -> int:
     return lane.level
 
 
+def deeper(lane: Lane, level: int) -> Lane:
+    """`lane`, known only at `level` or below: it is another one elsewhere."""
+    if isinstance(lane, Address):
+        return lane._replace(base=lane.base._replace(level=max(lane.base.level, level)))
+    return lane._replace(level=max(lane.level, level))
+
+
 def is_chunked(lane: Lane) -> bool:
     """Does `lane` belong to one chunk of lanes?"""
     if isinstance(lane, Address):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tilewright.analysis.gather_distance import distance_of_indices
 from tilewright.backends.cpu.alignment import axis_of, axis_of_new
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, level_of
+from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, deeper, level_of
 from tilewright.backends.cpu.nest.reshapes import reshaped
 from tilewright.backends.llvm.spelling import element_of, literal, vector
 from tilewright.ir.attributes import DenseArray, Number
@@ -89,17 +89,21 @@ def _cat(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
 
 def _choose(c: Context, which: Lane, value: Value, zero: Callable[[], Lane], one: Callable[[], Lane]) -> Lane:
     if isinstance(which, Uniform) and which.name in ("0", "1"):
-        return zero() if which.name == "0" else one()
+        return deeper(zero() if which.name == "0" else one(), which.level)
     element = element_of(value.type)
+    a, b = zero(), one()
     if isinstance(which, Uniform):
         chosen = Uniform(c.emit(which.level, f"icmp ne i64 {which.name}, 0"), which.level)
+        if isinstance(a, Uniform) and isinstance(b, Uniform):
+            level = max(chosen.level, a.level, b.level)
+            return Uniform(c.emit(level, f"select i1 {chosen.name}, {element} {b.name}, {element} {a.name}"), level)
         condition = c.as_vector(chosen, "i1")
     else:
         lanes = c.as_vector(which, "i64")
         zero_text = "zeroinitializer" if c.lanes > 1 else "0"
         test = f"icmp ne {vector('i64', c.lanes)} {lanes.name}, {zero_text}"
         condition = Vector(c.emit(lanes.level, test), lanes.level)
-    x, y = c.as_vector(zero(), element), c.as_vector(one(), element)
+    x, y = c.as_vector(a, element), c.as_vector(b, element)
     level = max(level_of(v) for v in (x, y, condition))
     with c.at(level) as w:
         return Vector(w.select(condition.name, vector(element, c.lanes), y.name, x.name, lanes=c.lanes), level)

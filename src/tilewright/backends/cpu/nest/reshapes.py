@@ -26,28 +26,29 @@ Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_INTERLEAVED = 4
-"""Of so many vectors a chunk may consist; beyond that lanes are asked for one by one."""
+"""Of so many vectors a chunk may consist; beyond that its lanes are asked for as they come."""
 
 
 def reshaped(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
     """The lanes of the tt.reshape `value` at `index`."""
     assert value.op is not None, "a reshape is an op"
     assert isinstance(value.type, TensorType)
-    return _asked(c, value.op.operands[0], value.type.shape, index, ask)
+    return _asked(c, value.op.operands[0], value.type.shape, index, ask, most=MOST_INTERLEAVED)
 
 
-def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask) -> Lane:
-    """`source`, seen as a tile of `shape`, at `index`."""
+def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, most: int) -> Lane:
+    """`source`, seen as a tile of `shape`, at `index`; at most `most` vectors are interleaved."""
     assert isinstance(source.type, TensorType)
     axis, count = _narrowest(c, source.type.shape, shape, index)
     repeated = _is_repeated(source, count)
-    if not 2 <= count <= c.lanes // 2 or not (repeated or count <= MOST_INTERLEAVED) or not _divides(c, source):
+    if not 2 <= count <= c.lanes // 2 or not (repeated or count <= most) or not _divides(c, source):
         return ask(c, source, _places(c, index, shape, source.type.shape))
     cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
     element = element_of(source.type)
     with c.narrowed(count):
-        places = [(*index[:axis], LANE, Uniform(str(n), 0), *index[axis + 1 :]) for n in range(count)]
-        lanes = [_asked(c, source, cut, place, ask) for place in places[: 1 if repeated else count]]
+        numbers = range(1 if repeated else count)
+        places = [(*index[:axis], LANE, Uniform(str(n), 0), *index[axis + 1 :]) for n in numbers]
+        lanes = [_asked(c, source, cut, place, ask, most=most // len(places)) for place in places]
         if all(isinstance(lane, Uniform) for lane in lanes) and len(set(lanes)) == 1:
             return lanes[0]
         vectors = [c.as_vector(lane, element) for lane in lanes]
