@@ -43,7 +43,7 @@ def test_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_begins_as_that_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")  # with no FileCheck but the package
-    with pytest.raises(ValueError, match="^expected string not found in input\n # CHECK: arith.muli\n"):
+    with pytest.raises(ValueError, match=r"^expected string not found in input\n # CHECK: arith\.muli\n"):
         filecheck.run_filecheck("name", "module {\n}\n", "first\n    # CHECK:  arith.muli\n")
 
 
