@@ -92,12 +92,68 @@ def test_factors_that_other_blocks_have_are_refused() -> None:
 
 
 @tilewright.jit
-def sums(x, y, N: tl.constexpr):
+def sums(x, y, N: tl.constexpr, AXIS: tl.constexpr):
     i = tl.arange(0, N)
-    tl.store(y + i, tl.cumsum(tl.load(x + i), 0))
+    at = i[:, None] * N + i[None, :]
+    tl.store(y + at, tl.cumsum(tl.load(x + at), AXIS))
 
 
-def test_what_blocks_cannot_do_together_is_refused() -> None:
-    x = np.zeros(N, np.int32)
-    with pytest.raises(Unsupported, match=r"tt\.scan with num_ctas > 1 is not supported(.|\n)*num_ctas=1"):
-        compiled(sums, (x, x), N=N, capability=90, num_ctas=2)
+@tilewright.jit
+def sums_of_a_line(x, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.cumsum(tl.load(x + i), 0, reverse=True))
+
+
+@pytest.mark.parametrize("num_ctas", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_scan_over_blocks(num_ctas: int) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, 512).astype(np.int32)
+    _, y = run(sums_of_a_line, (1,), x, np.zeros_like(x), N=512, capability=90, num_ctas=num_ctas)
+    assert (y == x[::-1].cumsum()[::-1]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scans_of_rows_and_of_columns(axis: int) -> None:
+    x = numbers().astype(np.int32)
+    _, y = run(sums, (1,), x, np.zeros_like(x), N=N, AXIS=axis, capability=90, num_ctas=2)
+    assert (y == x.cumsum(axis)).all()
+
+
+@tilewright.jit
+def counts(x, y, N: tl.constexpr, BINS: tl.constexpr):
+    i = tl.arange(0, N)
+    values = tl.load(x + i)
+    tl.store(y + tl.arange(0, BINS), tl.histogram(values, BINS, values != 3))
+
+
+@pytest.mark.parametrize(("size", "bins"), [(512, 8), pytest.param(64, 256, marks=pytest.mark.slow)])
+def test_a_histogram_over_blocks(size: int, bins: int) -> None:
+    x = np.random.default_rng(0).integers(0, 8, size).astype(np.int32)
+    _, y = run(counts, (1,), x, np.zeros(bins, np.int32), N=size, BINS=bins, capability=90, num_ctas=2)
+    assert (y == np.bincount(x[x != 3], minlength=bins)).all()
+
+
+@tilewright.jit
+def picked(x, places, y, N: tl.constexpr, AXIS: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    tl.store(y + at, tl.gather(tl.load(x + at), tl.load(places + at), AXIS))
+
+
+@tilewright.jit
+def flipped(x, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.flip(tl.load(x + i)) + tl.sort(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("axis", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_gather_over_blocks(axis: int) -> None:
+    x, places = numbers(), np.random.default_rng(1).integers(0, N, (N, N)).astype(np.int32)
+    *_, y = run(picked, (1,), x, places, np.zeros_like(x), N=N, AXIS=axis, capability=90, num_ctas=2)
+    assert (y == np.take_along_axis(x, places, axis)).all()
+
+
+def test_partners_in_other_blocks() -> None:
+    x = np.random.default_rng(0).integers(0, 99, 256).astype(np.int32)
+    _, y = run(flipped, (1,), x, np.zeros_like(x), N=256, capability=90, num_ctas=2)
+    assert (y == x[::-1] + np.sort(x)).all()

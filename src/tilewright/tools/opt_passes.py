@@ -67,6 +67,7 @@ from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplic
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
+from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_peeling import peel_marked_loops
@@ -210,6 +211,7 @@ PASSES: tuple[Row, ...] = (
     Row("structure_control_flow", structure_control_flow),
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
     Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
+    Row("whole_in_blocks", whole_in_blocks, level="TTGIR"),
 )
 
 CPU_PASSES: tuple[Row, ...] = (

@@ -37,6 +37,7 @@ from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_mem
 from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
 from tilewright.transforms.gpu.workers import target_of
 from tilewright.transforms.pipeline import device_passes
 from tilewright.transforms.structure_control_flow import structure_control_flow
@@ -159,9 +160,10 @@ def _ptx_version(options: CudaOptions, device: Device) -> int:
 
 
 def _placing(capability: int) -> tuple[Pass, ...]:
-    """What gives shared memory its places; barriers depend on which buffers lie in one place."""
+    """What gives shared memory its places, conversions included; barriers depend on what lies in one place."""
     scratch = scratch_bytes_on(capability)
     return (
+        Pass("whole_in_blocks", whole_in_blocks),
         Pass("allocate_global_scratch", allocate_global_scratch),
         Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
         Pass("allocate_tensor_memory", allocate_tensor_memory),

@@ -56,7 +56,7 @@ def _clear(lowerer: Lowerer, scratch: str, bins: int) -> None:
 def _counted(lowerer: Lowerer, source: Value, mask: Value | None) -> Iterator[tuple[str, str | None]]:
     """The elements that this thread counts, and on which condition."""
     values, masks = lowerer.registers(source), lowerer.registers(mask) if mask is not None else None
-    alone = only_once(lowerer, source.type)
+    alone = only_once(lowerer, source.type, per_block=True)
     for register in sorted(first_registers(lowerer.layout(source)).values()):
         value = index_of(lowerer, source, values[register])
         yield value, both(lowerer, alone, masks[register] if masks is not None else None)

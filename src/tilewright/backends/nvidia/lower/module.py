@@ -22,7 +22,6 @@ from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.calls import write_function
 from tilewright.backends.nvidia.lower.lowerer import SHARED, Lowerer, Module, Target
-from tilewright.backends.nvidia.lower.not_yet import demand_one_block
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -72,8 +71,6 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
     Raises:
         Unsupported: an op has no lowering yet; `not_yet.py` lists them.
     """
-    if options.target.num_ctas > 1:
-        demand_one_block(module)
     functions = functions_of(module)
     w = _writer(options, has_lines=all(span_of(function.location).file for function in functions))
     shared = module.attributes.get("ttg.shared")

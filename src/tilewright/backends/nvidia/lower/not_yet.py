@@ -28,26 +28,6 @@ NOT_YET: dict[str, str] = {
 }
 """Names of ops, sorted, and what is missing."""
 
-ONE_BLOCK = frozenset({"tt.gather", "tt.histogram", "tt.scan"})
-"""Ops that only move elements within a block; with `num_ctas` > 1 tiles are divided among several."""
-
-
-def demand_one_block(module: Op) -> None:
-    """Refuse a module whose blocks would have to work together where they cannot.
-
-    Args:
-        module: TTGIR whose tiles are divided among several blocks.
-
-    Raises:
-        Unsupported: there is such an op.
-    """
-    for op in module.walk():
-        if op.name in ONE_BLOCK:
-            raise located(
-                NotSupported(f"the op {op.name} with num_ctas > 1", "launch the kernel with num_ctas=1"),
-                span_of(op.location),
-            )
-
 
 def refuse(op: Op) -> TilewrightError:
     """The error for an op without lowering."""

@@ -1,0 +1,89 @@
+"""Where the blocks of a cluster share a tile, scans, gathers and histograms get the whole of it in each block.
+
+%c = tt.scan %x : tensor<64xi32, #parts>        %y = ttg.convert_layout %x : … -> tensor<64xi32, #whole>
+                                           →    %d = tt.scan %y : tensor<64xi32, #whole>
+                                                %c = ttg.convert_layout %d : … -> tensor<64xi32, #parts>
+
+A conversion is the only op for which a block reads the memory of another one. Scans along an axis that the blocks do
+not divide, and gathers that find everything in their own block, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tilewright.analysis.gather_distance import distance_of, step_of
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+from tilewright.layouts.blocked import fill_cta
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.layouts.encodings import Encoding
+from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, with_layout
+from tilewright.transforms.gpu.workers import workers_of
+
+BLOCK = ("block",)
+
+
+def whole_in_blocks(module: Op) -> None:
+    """Rewrite a module of TTGIR as above, in place."""
+    for op in list(module.walk()):
+        if op.name in _RULES and workers_of(op).ctas > 1:
+            _RULES[op.name](op)
+
+
+def _scan(op: Op) -> None:
+    first = op.operands[0]
+    if _linear(first).is_zero(BLOCK, (f"dim{_axis(op)}",)):
+        return
+    whole = _whole(op, first)
+    for index in range(len(op.operands)):
+        convert_operand(op, index, whole)
+    for result in op.results:
+        wanted = result.type
+        result.type = with_layout(wanted, whole)
+        convert_result(result, wanted)
+
+
+def _gather(op: Op) -> None:
+    source, indices = map(_linear, op.operands)
+    axis, distance = _axis(op), distance_of(op)
+    if distance is not None and not step_of(source, axis, distance)["block"]:
+        return
+    others = [name for name in source.out_names if name != f"dim{axis}"]
+    is_own = source.sublayout(BLOCK, others) == indices.sublayout(BLOCK, others)
+    if distance is not None or not is_own or not source.is_zero(BLOCK, (f"dim{axis}",)):
+        convert_operand(op, 0, _whole(op, op.operands[0]))
+
+
+def _histogram(op: Op) -> None:
+    """Each block counts everything, and keeps the bins that are its own."""
+    whole = _whole(op, op.operands[0])
+    for index in range(len(op.operands)):
+        convert_operand(op, index, whole)
+
+
+def _whole(op: Op, tile: Value) -> Encoding:
+    """A layout in which each block has all elements."""
+    workers, shape = workers_of(op), _shape(tile)
+    rank, copies = len(shape), workers.ctas.bit_length() - 1
+    return fill_cta(shape, (1,) * rank, tuple(reversed(range(rank))), workers, ((0,) * rank,) * copies)
+
+
+def _linear(tile: Value) -> LinearLayout:
+    return to_linear_layout(layout_of(tile), _shape(tile))
+
+
+def _shape(tile: Value) -> tuple[int, ...]:
+    assert isinstance(tile.type, TensorType), "a tile"
+    return tile.type.shape
+
+
+def _axis(op: Op) -> int:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, Number), "an axis is a number"
+    return int(axis.value)
+
+
+_RULES: Mapping[str, Callable[[Op], None]] = {"tt.gather": _gather, "tt.histogram": _histogram, "tt.scan": _scan}
