@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
@@ -172,3 +174,16 @@ def test_buffers_of_more_axes_by_version() -> None:
     assert print_op(module, triton="3.9").splitlines()[0] == f"#shared = {shared}rank = 3}}>"
     assert print_op(module, triton="3.5").splitlines()[0] == f"#shared = {shared}{older}}}>"
     assert print_op(parse_module(print_op(module))) == print_op(module)
+
+
+def test_definitions_of_aliases_may_be_indented() -> None:
+    module = """
+      #here = loc("k.py":1:2)
+      #wide = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+      module {
+        tt.func public @k(%x: tensor<128xi32, #wide>) { tt.return loc(#here) } loc(#here)
+      }
+    """
+    indented, flush = (print_op(parse_module(text), locations=True) for text in (module, dedent(module)))
+    assert indented == flush
+    assert '"k.py":1:2' in indented

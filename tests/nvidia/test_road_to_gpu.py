@@ -17,7 +17,7 @@ from tilewright.backends.nvidia.options import CudaOptions
 from tilewright.backends.nvidia.targets import DEVICES, UnknownDeviceError
 from tilewright.backends.nvidia.tools import MissingToolError, find_libdevice, find_ptxas
 from tilewright.backends.registry import make_backend
-from tilewright.runtime.compile import ASTSource, compile
+from tilewright.runtime.compile import ASTSource, IRSource, compile
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.support.device_errors import OutOfResources, PTXASError
 
@@ -287,3 +287,15 @@ def test_passes_are_printed_on_request(monkeypatch: pytest.MonkeyPatch, capfd: p
     printed = capfd.readouterr().err
     for name in ("combine", "coalesce", "membar"):
         assert f"IR Dump After {name} //" in printed
+
+
+def test_text_says_which_arguments_are_tensor_maps(tmp_path: Path) -> None:
+    path = tmp_path / "copied.ttgir"
+    marked = "%desc: !tt.ptr<i8> {tt.nv_tma_desc = 1 : i32}, %n: i32 {tt.divisibility = 16 : i32}"
+    path.write_text(
+        'module attributes {"ttg.num-warps" = 8 : i32} {\n'
+        f"  tt.func public @copied({marked}) {{\n    tt.return\n  }}\n}}\n"
+    )
+    source = IRSource(str(path), None, make_backend(HOPPER))
+    assert source.signature == {0: "nvTmaDesc", 1: "i32"}
+    assert source.parse_options() == {"num_warps": 8}

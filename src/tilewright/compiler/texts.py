@@ -17,6 +17,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.types import FloatType, PointerType, Type
 
 _WORKERS = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
+TENSOR_MAP, TENSOR_MAP_MARK = "nvTmaDesc", "tt.nv_tma_desc"
+"""How Triton spells the type of an argument that its text marks as a tensor map, and the mark."""
 _FLOATS = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64"}
 
 
@@ -80,7 +82,10 @@ def _in_module(module: Op, file: str) -> Described:
         ArgumentSpec(argument.name or f"arg{number}", _type_string(argument.type), _divisibility(attributes[number]))
         for number, argument in enumerate(arguments)
     ]
-    signature = {number: _spelled(argument.type) for number, argument in enumerate(arguments)}
+    signature = {
+        number: TENSOR_MAP if TENSOR_MAP_MARK in attributes[number] else _spelled(argument.type)
+        for number, argument in enumerate(arguments)
+    }
     workers = {name: module.attributes.get(attribute) for name, attribute in _WORKERS.items()}
     options = {name: int(value.value) for name, value in workers.items() if isinstance(value, Number)}
     return Described(str(kernel.attributes["sym_name"]), tuple(specs), signature, options)

@@ -14,8 +14,9 @@ from tilewright.ir.brackets import closing
 from tilewright.ir.quoting import unquoted
 from tilewright.ir.scanner import SPACE, Scanner
 
-ALIAS = re.compile(r"^([#!][\w.$]+)[ \t]*=[ \t]*", re.MULTILINE | re.ASCII)
-"""The start of a line that defines an alias."""
+ALIAS = re.compile(r"([#!][\w.$]+)[ \t]*=[ \t]*", re.ASCII)
+"""The start of the definition of an alias."""
+_ALIAS_LINE = re.compile(rf"^[ \t]*{ALIAS.pattern}", re.MULTILINE | re.ASCII)
 _REFERENCE = re.compile(r"(#[\w.$]+)" + SPACE, re.ASCII)
 _STRING = r'"((?:[^"\\\n]|\\.)*)"'
 # The three forms that nearly all locations have, each read at once.
@@ -30,7 +31,7 @@ class LocationParser(Scanner):
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text, file)
         self._locations: dict[str, Location] = {}
-        self._aliases = {match[1]: match.end() for match in ALIAS.finditer(text)}
+        self._aliases = {match[1]: match.end() for match in _ALIAS_LINE.finditer(text)}
         self._open: set[str] = set()
         """Aliases whose definitions are being read."""
         self._alias_ends: dict[str, int] = {}
