@@ -106,7 +106,7 @@ def test_neighbours_are_packed() -> None:
     @tw.jit
     def kernel(x, out):
         i = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
-        tl.store(out + i, tl.map_elementwise(swapped, tl.load(x + i), pack=2))
+        tl.store(out + i, tl.map_elementwise(swapped, tl.load(x + i), pack=2)[0])
 
     x = np.arange(32, dtype=np.int32)
     out = np.zeros_like(x)

@@ -4,6 +4,7 @@ import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*fp32", "BLOCK": 8}
+DEBUG = True
 
 
 @tw.jit

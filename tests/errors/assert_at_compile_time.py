@@ -4,6 +4,7 @@ import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*i32", "BLOCK": 12}
+DEBUG = True
 
 
 @tw.jit

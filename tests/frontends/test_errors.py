@@ -41,7 +41,8 @@ def _compile(module: Any, frontend: str) -> None:
         for name, value in module.SIGNATURE.items()
     ]
     python = getattr(module.kernel, "fn", module.kernel)
-    make_ttir(python, parameters, name="kernel", options=EvaluateOptions(), frontend=frontend)
+    options = EvaluateOptions(debug=getattr(module, "DEBUG", False))
+    make_ttir(python, parameters, name="kernel", options=options, frontend=frontend)
 
 
 def _interpret(module: Any) -> None:

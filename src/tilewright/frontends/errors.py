@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.support.diagnostics import Diagnostic, Limit
+from tilewright.support.diagnostics import Diagnostic, Exit, Limit
 
 
 class NoSource(Diagnostic):
@@ -168,6 +168,12 @@ class BadCondition(Diagnostic):
     label: ClassVar[str] = "{reason}"
     type: str
     reason: str = "conditions are scalars, compile-time bools and ints, or None"
+
+
+class TileAsCondition(BadCondition):
+    """A tile of several elements as a condition: Triton's class for that is the one of unsupported constructs."""
+
+    exit: ClassVar[Exit] = Exit.LIMIT
 
 
 class NotCarried(Diagnostic):

@@ -13,6 +13,8 @@ from tilewright.language.tuples import type_of_tuple
 from tilewright.language.values import is_compile_time
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr_type
+from tilewright.semantics.tile import Tile
+from tilewright.support.diagnostics import NotSupported, SemanticError
 
 
 class Method(NamedTuple):
@@ -62,7 +64,13 @@ def lacks(item: Any, items: Any) -> bool:
 
 
 def formatted(value: Any, conversion: int, specification: str) -> str:
-    """One `{value!r:>8}` of an f-string; `conversion` is the character's code or -1."""
+    """One `{value!r:>8}` of an f-string; `conversion` is the character's code or -1.
+
+    Raises:
+        SemanticError: the value is not known at compile time.
+    """
+    if isinstance(value, Tile):
+        raise SemanticError(NotSupported("an f-string of run-time values", f"this one is {value.type}"))
     convert = _CONVERSIONS.get(conversion)
     return format(value if convert is None else convert(value), specification)
 

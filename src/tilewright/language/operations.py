@@ -207,10 +207,10 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
         pack: a power of two.
 
     Returns:
-        One tile, or a tuple of them.
+        One tile, or a tuple of them if `scalar_fn` returns a tuple.
     """
     results = reductions.map_elements([arithmetic.to_tensor(arg) for arg in args], scalar_fn, unwrap(pack))
-    return results[0] if len(results) == 1 else tuple(results)
+    return tuple(results) if isinstance(results, builtins.tuple) else results
 
 
 accept_semantic(globals())

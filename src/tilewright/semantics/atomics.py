@@ -16,6 +16,7 @@ from tilewright.semantics.comparison import where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
 from tilewright.semantics.memory import check_writable, fitting_mask, pointee_of
+from tilewright.semantics.numbers import dtype_of_number
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import dtype, float32, int1, int32, int64, pointer_type, shaped, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
@@ -67,8 +68,8 @@ def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scop
 
 
 def _sign_of(value: Any, element: dtype) -> dtype:
-    """`element` with the sign of `value`, whose type the result has; a mere number is signed as the elements are."""
-    own = value.type.scalar if isinstance(value, Tile) else element
+    """`element` with the sign of `value`, whose type the result has."""
+    own = value.type.scalar if isinstance(value, Tile) else dtype_of_number(unwrap(value))
     return own if own.ir is element.ir else element
 
 

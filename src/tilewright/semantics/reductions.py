@@ -67,8 +67,10 @@ def scan(inputs: Sequence[Tile], axis: Any, combine: Any, *, reverse: bool) -> T
     return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, types, strict=True))
 
 
-def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tiles:
+def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Tiles:
     """`function` of `pack` neighbours of each tile along the last axis; gives as many of each result.
+
+    Returns a tuple if `function` does.
 
     Raises:
         SemanticError: the tiles do not broadcast or do not divide into packs, results of one pack differ in type, or
@@ -81,7 +83,8 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tiles:
         raise SemanticError(BadArgument("map_elementwise", "pack", pack, "a power of two that divides the last axis"))
     tiles = [stretch(tile, shape) if shape else tile for tile in inputs]
     elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
-    region, found = _region_of("tt.map_elementwise.return", elements, function)
+    answers: list[Any] = []
+    region, found = _region_of("tt.map_elementwise.return", elements, function, answers)
     for op in region.walk():
         if not (op.definition.terminator or op.regions or op.name == "tt.call") and writes_memory(op):
             raise SemanticError(BadArgument("map_elementwise", "scalar_fn", op.name, "a function without effects"))
@@ -92,7 +95,8 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tiles:
     attributes: dict[str, Attribute] = {"pack": Number(pack, i32)}
     operands, types = [t.handle for t in tiles], [r.ir for r in results]
     handles = active().emit("tt.map_elementwise", operands, types, attributes, [region])
-    return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, results, strict=True))
+    mapped = tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, results, strict=True))
+    return mapped if isinstance(answers[0], tuple) else mapped[0]
 
 
 def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
@@ -121,13 +125,17 @@ def _combine_region(terminator: str, tiles: Tiles, combine: Any) -> Region:
     return region
 
 
-def _region_of(terminator: str, elements: Sequence[dtype], function: Any) -> tuple[Region, list[Any]]:
-    """A region that applies `function` to scalars, and the types of what it returns."""
+def _region_of(
+    terminator: str, elements: Sequence[dtype], function: Any, answers: list[Any] | None = None
+) -> tuple[Region, list[Any]]:
+    """A region that applies `function` to scalars, and the types of what it returns; `answers` gets that itself."""
     block = Block(element.ir for element in elements)
     emitter = active()
     with emitter.recording(block):
         arguments = [Tile.concrete(arg, kind) for arg, kind in zip(block.args, elements, strict=True)]
         answer = call_function(function, arguments)
+        if answers is not None:
+            answers.append(answer)
         results = [to_tensor(value) for value in (answer if isinstance(answer, tuple) else (answer,))]
         emitter.emit(terminator, [result.handle for result in results])
     return Region([block]), [result.type for result in results]

@@ -117,7 +117,7 @@ def full(shape: Any, value: Any, element: Any) -> Tile:
 
 def _storable(number: Any, target: dtype) -> Any:
     """`number`, which fits the kind of `target`: integers hold no fractions, and unsigned ones nothing negative."""
-    if target.integer and target.primitive_bitwidth > 1:
+    if number != 0 and target.integer and target.primitive_bitwidth > 1:
         least, most = (-(2**63), 2**63) if target.signed else (0, 2**64)
         if not isinstance(number, int) or not least <= number < most:
             expected = f"a whole number{'' if target.signed else ', not negative'}; or write tl.cast(value, dtype)"

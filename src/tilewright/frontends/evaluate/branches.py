@@ -16,7 +16,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadCondition, BranchTypeMismatch, ChoiceTypeMismatch, ReturnTypeMismatch
+from tilewright.frontends.errors import (
+    BadCondition,
+    BranchTypeMismatch,
+    ChoiceTypeMismatch,
+    ReturnTypeMismatch,
+    TileAsCondition,
+)
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Region, Value
@@ -105,10 +111,10 @@ def short_circuit(frame: Frame, step: hir.ShortCircuit) -> None:
 
 
 def check(frame: Frame, step: hir.Assert) -> None:
-    """`assert`: at compile time if the condition is known and sure to be reached, else on the device."""
+    """`assert`, which counts only while debugging: of a known condition that is sure to be reached, at compile time."""
     test = frame.values[step.test]
     if not isinstance(test, Tile) and (test or not frame.regions):
-        if not test:
+        if not test and frame.evaluation.options.debug:
             message = frame.valued(step.message, step.message_value)
             raise frame.fail(StaticAssertionFailed(str(message)), step.location)
         return
@@ -127,7 +133,7 @@ def condition(frame: Frame, value: Any, location: FileLocation) -> Any:
     if isinstance(value, Tile):
         if any(extent != 1 for extent in value.extents):
             reason = "its elements may disagree; reduce it with tl.max or tl.min, or use tl.where"
-            raise frame.fail(BadCondition(describe(value), reason), location)
+            raise frame.fail(TileAsCondition(describe(value), reason), location)
         frame.mark(location)
         return to_bool(reshape(value, ()) if value.extents else value)
     if value is None or isinstance(value, (bool, int)):

@@ -20,6 +20,8 @@ from tilewright.support.diagnostics import (
     located,
 )
 
+NO_POWER = "unsupported operand type(s) for **"
+NO_POWERS = ("`**` of tiles", "multiply, or take tl.extra.libdevice.pow")
 _DEEP = ("tilewright.dialects", "tilewright.frontends.from_ast", "tilewright.frontends.from_bytecode", "tilewright.ir")
 """Where no mistake of the user's ends in a Python exception."""
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, RecursionError)
@@ -58,7 +60,7 @@ def _diagnostic(error: Exception, callee: str) -> Diagnostic:
     if isinstance(error, NameError):
         reason = "it gets its value later, or not at all" if isinstance(error, UnboundLocalError) else "unknown here"
         return UndefinedName(re.findall("'(.*?)'", message)[0], reason)
-    return PythonRaised(type(error).__name__, message)
+    return NotSupported(*NO_POWERS) if NO_POWER in message else PythonRaised(type(error).__name__, message)
 
 
 def _unknown_attribute(owner: object, name: str) -> Diagnostic:

@@ -11,7 +11,7 @@ The vocabulary (`arg` in parentheses):
     pop   copy, swap (n)   null   unary, binary, compare (function)   attribute, method (name)   subscript
     slice, tuple, list, map, string (n)   constant_map (n)   extend, append, merge (n)   to_tuple
     convert (code)   format (has a specification)   call (n, keywords)   call_named (n)   call_spread (with keywords)
-    unpack (n)   unpack_star (before, after)   for → exit   jump → target   branch (what makes it jump) → target
+    enter   unpack (n)   unpack_star (before, after)   for → exit   jump → target   branch (what makes it jump) → target
     return   assertion   raise   closure   function   refuse (what)
 """
 
@@ -301,6 +301,7 @@ COMPARISONS: Mapping[str, Callable[..., Any]] = {
 }
 
 SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
+    "BEFORE_WITH": _alone("enter"),
     "BINARY_OP": _binary,
     "BINARY_SLICE": _binary_slice,
     "BINARY_SUBSCR": _alone("subscript"),
@@ -413,7 +414,6 @@ REFUSED: Mapping[str, str] = {
     "ANNOTATIONS_PLACEHOLDER": _INTERNAL,
     "ASYNC_GEN_WRAP": _ASYNC,
     "BEFORE_ASYNC_WITH": _ASYNC,
-    "BEFORE_WITH": _WITH,
     "BUILD_INTERPOLATION": _TEMPLATE,
     "BUILD_SET": _SET,
     "BUILD_TEMPLATE": _TEMPLATE,
