@@ -57,6 +57,7 @@ from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumul
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
+from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
@@ -211,6 +212,7 @@ PASSES: tuple[Row, ...] = (
     Row("structure_control_flow", structure_control_flow),
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
     Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
+    Row("packs_in_threads", packs_in_threads, level="TTGIR"),
     Row("whole_in_blocks", whole_in_blocks, level="TTGIR"),
 )
 

@@ -36,6 +36,7 @@ from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_sc
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
 from tilewright.transforms.gpu.membar import membar
+from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
 from tilewright.transforms.gpu.workers import target_of
@@ -164,6 +165,7 @@ def _placing(capability: int) -> tuple[Pass, ...]:
     scratch = scratch_bytes_on(capability)
     return (
         Pass("whole_in_blocks", whole_in_blocks),
+        Pass("packs_in_threads", packs_in_threads),
         Pass("allocate_global_scratch", allocate_global_scratch),
         Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
         Pass("allocate_tensor_memory", allocate_tensor_memory),

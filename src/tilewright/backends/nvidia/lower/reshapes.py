@@ -15,9 +15,7 @@ from functools import cache
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.layouts.linear_layout import LinearLayout
-from tilewright.support.diagnostics import NotSupported, located
 
 
 @cache
@@ -106,9 +104,7 @@ def _map_elementwise(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(pack, Number), "a pack is a number"
     size = int(pack.value)
     tiles = [lowerer.registers(value) for value in op.operands]
-    if len(tiles[0]) % size:
-        reason = f"packs of {size} elements, where each thread has {len(tiles[0])}: take fewer warps or a larger tile"
-        raise located(NotSupported("tt.map_elementwise", reason), span_of(op.location))
+    assert not len(tiles[0]) % size, "threads hold whole packs"
     found: list[list[str]] = [[] for _ in op.results]
     for start in range(0, len(tiles[0]), size):
         arguments = [name for tile in tiles for name in tile[start : start + size]]
