@@ -44,9 +44,10 @@ class DotLowering:
 
     def lower(self, op: Op, planner: Buffers) -> None:
         """Replace the tt.dot `op` in the planner's block."""
-        a, b, c = op.operands
-        a_buffer, a_transposed = self.operand(a, op, planner)
-        b_buffer, b_transposed = self.operand(b, op, planner)
+        # asked for one by one: what is written for an operand may put a buffer in the place of another
+        a_buffer, a_transposed = self.operand(op.operands[0], op, planner)
+        b_buffer, b_transposed = self.operand(op.operands[1], op, planner)
+        c = op.operands[2]
         narrow = c.type.scalar is f16
         if narrow:
             c = self.cast("arith.extf", c, f32, op, planner)
