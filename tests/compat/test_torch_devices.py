@@ -20,6 +20,8 @@ try:
 except RuntimeError as error:
     print("function of another package" in str(error))
 print(torch.cuda.get_device_capability(), torch.cuda.synchronize(), torch.cuda.is_available(), torch.__spec__.name)
+print(torch.cuda.get_device_properties("cuda").multi_processor_count
+      == triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"])
 with torch.cuda.device(torch.empty(1).device.index):
     print("inside")
 try:
@@ -41,4 +43,4 @@ def test_questions_for_a_gpu_have_answers(tmp_path: Path, imports: str) -> None:
     script.write_text(PROGRAM.format(imports=imports))
     command = [sys.executable, "-m", "tilewright", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split("\n") == ["True", "(0, 0) None False torch", "inside", "no such GPU", "no GPU", ""]
+    assert done.stdout.split("\n") == ["True", "(0, 0) None False torch", "True", "inside", "no such GPU", "no GPU", ""]

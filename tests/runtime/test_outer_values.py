@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +187,27 @@ def closure_over(value: Any) -> Any:
         return value
 
     return child
+
+
+def test_attributes_of_modules_that_are_missing_or_made_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("of_a_program")
+    vars(module)["__getattr__"] = {"made": tl.constexpr(5)}.__getitem__
+    monkeypatch.setitem(globals(), "of_a_program", module)
+
+    @tw.jit
+    def kernel(out, KNOWN: tl.constexpr):
+        if KNOWN:
+            tl.store(out, of_a_program.made)  # noqa: F821 - set by the test
+        else:
+            tl.store(out, itertools.missing)
+
+    out = np.zeros(1, np.int32)
+    kernel[(1,)](out, KNOWN=True)
+    kernel[(1,)](out, KNOWN=2)
+
+    assert out[0] == 5
+    with pytest.raises(tw.CompilationError, match="missing"):
+        kernel[(1,)](out, KNOWN=False)
 
 
 def test_keys_do_not_depend_on_what_was_hashed_first() -> None:

@@ -12,18 +12,34 @@ Only calls with a true answer on a CPU have a stand-in; a tensor on a GPU stays 
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from tilewright.compat.driver import CpuUtilities
 
 
 def no_capability(device: Any = None) -> tuple[int, int]:
     """Below that of every GPU."""
     return (0, 0)
+
+
+def machine_properties(device: Any = None) -> SimpleNamespace:
+    """Figures of the machine that kernels run on, under torch's names: how many programs run at a time, and so on."""
+    figures = CpuUtilities().get_device_properties()
+    return SimpleNamespace(
+        name=platform.processor() or platform.machine(),
+        major=0,
+        minor=0,
+        multi_processor_count=figures["multiprocessor_count"],
+        shared_memory_per_block=figures["max_shared_mem"],
+        warp_size=figures["warpSize"],
+    )
 
 
 def nothing_to_do(*_: Any) -> None:
@@ -32,6 +48,7 @@ def nothing_to_do(*_: Any) -> None:
 
 STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
     ("cuda", "get_device_capability"): no_capability,
+    ("cuda", "get_device_properties"): machine_properties,
     ("cuda", "synchronize"): nothing_to_do,
     ("cpu", "set_stream"): nothing_to_do,
 }

@@ -229,8 +229,10 @@ class _Walk:
             if is_own and len(path) > len(read.attributes) and _is_as_given(namespace, attribute):
                 self.add(".".join(path))
                 return
-            value = getattr(value, attribute, None)
+            value = getattr(value, attribute, ABSENT)
         self.add(".".join(path))
+        if value is ABSENT:  # in a branch that is not taken, or the front end will say
+            return
         if isinstance(value, KeyedCallable):
             self.callee(value)
         elif value is python:
@@ -241,7 +243,8 @@ class _Walk:
             kind = type(unwrap(value))
             if not (kind.__module__ == "builtins" or _is_own(kind) or is_installed(kind.__module__)):
                 self.add(value_text(kind))  # the methods of an object
-            if _may_change(value) and not is_own:
+            stored = namespace.get(path[-1], ABSENT) is not ABSENT  # a module makes others when it is asked
+            if stored and _may_change(value) and not is_own:
                 self.remember(path[-1], value, namespace, python.__qualname__)
 
     def helper(self, python: FunctionType) -> str:
