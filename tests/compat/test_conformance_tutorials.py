@@ -1,0 +1,107 @@
+"""`tests/conformance/tutorials.py` on tutorials of our own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+RUNNER = Path(__file__).parents[1] / "conformance" / "tutorials.py"
+PLAN = {
+    "introduction": "How they run.",
+    "files": ["01-good", "02-bad"],
+    "parts": {"02-bad": ["-m pytest 02-bad.py"]},
+    "reasons": {"* 02-bad.py: failed: *no GPU*": "needs a GPU"},
+}
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("conformance_tutorials", RUNNER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # where dataclasses look for their module
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "limit", "outcome", "said"),
+    [
+        ("import triton; print(triton.__version__)", 100, "ended", "3.5.1"),
+        ("print('first'); raise RuntimeError('no GPU')", 100, "failed", "RuntimeError: no GPU"),
+        ("import time; print('still here'); time.sleep(100)", 8, "stopped", "still here"),
+    ],
+)
+def test_programs_end_fail_or_are_stopped(
+    runner: ModuleType, tmp_path: Path, program: str, limit: float, outcome: str, said: str
+) -> None:
+    (tmp_path / "01-own.py").write_text(program)
+
+    done = runner.outcome(tmp_path, "01-own.py", limit)
+
+    assert (done.outcome, done.said) == (outcome, said)
+
+
+def test_what_is_run_are_tutorials_and_their_parts(runner: ModuleType, tmp_path: Path) -> None:
+    for tree, name in (("new", "01-good"), ("new", "02-bad"), ("old", "01-good")):
+        (tmp_path / tree).mkdir(exist_ok=True)
+        (tmp_path / tree / f"{name}.py").write_text("")
+    trees = {"new": tmp_path / "new", "old": tmp_path / "old"}
+
+    found = list(runner.programs(trees, PLAN["files"], PLAN["parts"]))
+
+    assert found == [
+        ("new", "01-good", "01-good.py"),
+        ("old", "01-good", "01-good.py"),
+        ("new", "02-bad", "02-bad.py"),
+        ("new", "02-bad", "-m pytest 02-bad.py"),
+    ]
+
+
+def test_page_has_times_and_reasons(runner: ModuleType, tmp_path: Path) -> None:
+    found = {
+        ("new", "01-good.py"): runner.Outcome("ended", 12.3, "last"),
+        ("old", "01-good.py"): runner.Outcome("stopped", 900.1, "some | line"),
+        ("new", "02-bad.py"): runner.Outcome("failed", 2, "RuntimeError: no GPU"),
+    }
+    kept = tmp_path / "kept.json"
+    runner.keep_results(kept, found)
+    assert runner.kept_results(kept) == found
+    assert len(json.loads(kept.read_text())) == 3
+
+    lines = list(runner.page(found, ["new", "old"], PLAN))
+
+    assert lines[:3] == ["", "# Triton's tutorials", ""]
+    assert lines[-2:] == [
+        "| 01-good.py | ran to its end, 12 s | stopped after 900 s | not explained yet: some \\| line |",
+        "| 02-bad.py | failed after 2 s | – | needs a GPU |",
+    ]
+
+
+def test_only_its_own_part_of_the_page_is_replaced(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(runner, "PAGE", page)
+    before, after = "# Triton's own tests\n\nx\n", "\n# Triton's lit tests\n\ny\n"
+    for old in (before + after, before + "\n# Triton's tutorials\n\nold\n" + after):
+        page.write_text(old)
+
+        runner.write_part("\n# Triton's tutorials\n\nnew\n")
+
+        assert page.read_text() == before + "\n# Triton's tutorials\n\nnew\n" + after
+
+
+def test_every_reason_is_about_a_program_of_the_list(runner: ModuleType) -> None:
+    plan = runner.tomllib.loads((RUNNER.parent / "tutorials.toml").read_text())
+
+    assert [name for name in plan["parts"] if name not in plan["files"]] == []
+    assert [name for name in plan["limits"] if name not in [*plan["files"], "all"]] == []
