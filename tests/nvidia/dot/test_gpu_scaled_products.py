@@ -60,8 +60,10 @@ def scales(rng: np.random.Generator, rows: int, count: int, *, exponents: bool) 
     return values, values.astype(np.float64)
 
 
-def check(capability: int, kinds: tuple[str, str], instruction: str, *, group: int = 32, warps: int = 4) -> None:
-    m, n, k = 128, 32, 128
+def check(
+    capability: int, kinds: tuple[str, str], instruction: str, *, group: int = 32, warps: int = 4, k: int = 128
+) -> None:
+    m, n = 128, 32
     rng = np.random.default_rng(0)
     (a, left), (b, right) = factor(rng, m, k, kinds[0]), factor(rng, n, k, kinds[1])
     (s, first), (t, second) = (scales(rng, rows, k // group, exponents=group == 32) for rows in (m, n))
@@ -101,3 +103,9 @@ def test_on_mma_sync(kinds: tuple[str, str], instruction: str, group: int, warps
 @pytest.mark.parametrize("warps", [4, 8])
 def test_on_tcgen05(kinds: tuple[str, str], instruction: str, group: int, warps: int) -> None:
     check(100, kinds, instruction, group=group, warps=warps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [32, 64])
+def test_few_scales_on_tcgen05(k: int) -> None:
+    check(100, ("e4m3", "e5m2"), "mxf8f6f4.block_scale.scale_vec::1X", k=k)

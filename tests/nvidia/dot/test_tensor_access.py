@@ -72,3 +72,17 @@ def test_a_layout_that_no_warp_can_reach() -> None:
     columns_first = Blocked((1, 1), (1, 32), (4, 1), (1, 0))
     places = linear_memory(TensorMemory(128, 64, 1), (128, 64), 32)
     assert plan_access(to_linear_layout(columns_first, (128, 64)), places, 32) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "spread", "registers"),
+    [((128, 4), False, (0, 1, 2, 3)), ((128, 2), True, (0, 1, 2, 3)), ((32, 2), False, (0, 1)), ((32, 1), False, (0,))],
+)
+def test_scales_are_packed_as_many_as_there_are(
+    shape: tuple[int, int], spread: bool, registers: tuple[int, ...]
+) -> None:
+    tile, places = plans(TensorMemoryScales(), shape, 8)[0]
+    plan = plan_access(tile, places, 8)
+    assert plan is not None
+    assert plan.spread is spread
+    assert plan.messages[0].registers[0] == registers

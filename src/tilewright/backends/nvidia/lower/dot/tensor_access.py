@@ -76,7 +76,7 @@ class Plan:
 
     Attributes:
         shape: of the instructions.
-        spread: two elements of 16 bits lie in two columns and are moved in one register.
+        spread: halves of 16 bits lie in two columns and are moved in one register.
         distance: from the columns of lanes 0 to 15 to those of the others, if the instruction has halves.
         warps: what each bit of the warp adds to the address, besides what the hardware does.
         copies: bits of the warp that change nothing: their warps have what others have.
@@ -180,13 +180,13 @@ def _in_units(places: Sequence[Place], unit: int) -> list[Place] | None:
 def _packing(registers: Sequence[tuple[int, ...]], bits: int) -> tuple[int, bool, list[Place] | None]:
     """How many bits of the register count elements in a word, whether those are spread, and the steps of the others."""
     inside = log2(WORD // bits) if bits < WORD else 0
-    low = [step[1] for step in registers[:inside]]
-    if inside and low == [1 << bit for bit in range(inside)] and all(step[0] == 0 for step in registers[:inside]):
+    in_a_row = next((bit for bit, step in enumerate(registers) if step[:2] != (0, 1 << bit)), len(registers))
+    if in_a_row >= inside:
         return inside, False, _all_in_words(registers[inside:], bits)
-    words = _all_in_words(registers, bits)
-    if bits == WORD // 2 and words and words[0] == (0, 1):
-        return 1, True, words[1:]
-    return 0, False, words
+    words = _all_in_words(registers[in_a_row:], bits)
+    if in_a_row == inside - 1 and words and words[0] == (0, 1):
+        return inside, True, words[1:]
+    return in_a_row, False, words
 
 
 def _all_in_words(steps: Sequence[tuple[int, ...]], bits: int) -> list[Place] | None:
