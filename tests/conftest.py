@@ -32,6 +32,7 @@ SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "nvidia",
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write tests/goldens anew instead of comparing")
+    parser.addoption("--kernels", type=int, default=0, metavar="5000", help="tests/fuzz: draw so many kernels")
     parser.addoption("--gpu", default="", metavar="90", help="tests/oracle: run kernels on such a simulated GPU")
 
 

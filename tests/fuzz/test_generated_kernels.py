@@ -1,0 +1,51 @@
+"""Kernels that are drawn at random give the same in every way of running: TTIR, machine code, Python, simulated GPUs.
+
+How many are drawn is an option: `pytest tests/fuzz -m slow --kernels 5000`; then others are drawn each time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from statements import program
+from ways_to_run import disagreement
+
+KERNELS = 150
+QUIET = list(HealthCheck)
+
+
+def check(rng: Random, folder: Path, *, gpus: tuple[str, ...] = (), size: int = 8, deep: bool = False) -> None:
+    """One kernel: all ways agree."""
+    drawn = program(rng, gpu=bool(gpus), size=size)
+    problem = disagreement(drawn, folder, gpus=gpus, deep=deep)
+    assert problem is None, f"{problem.where}: {problem.what}\n{drawn}\n{drawn.text}"
+
+
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=QUIET)
+@given(rng=st.randoms(use_true_random=False))
+def test_some_kernels(rng: Random, tmp_path: Path) -> None:
+    check(rng, tmp_path, size=4)
+
+
+@pytest.fixture
+def kernels(request: pytest.FixtureRequest) -> int:
+    """How many kernels to draw; 0: the usual number, and the same each time."""
+    wanted: int = request.config.getoption("--kernels")
+    return wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpus", "share"), [((), 1), (("80",), 10), (("90",), 10)], ids=["cpu", "sm_80", "sm_90"])
+def test_many_kernels(gpus: tuple[str, ...], share: int, kernels: int, tmp_path: Path) -> None:
+    count = max((kernels or KERNELS) // share, 1)
+
+    @settings(max_examples=count, deadline=None, derandomize=not kernels, database=None, suppress_health_check=QUIET)
+    @given(rng=st.randoms(use_true_random=False), deep=st.booleans())
+    def draw(rng: Random, deep: bool) -> None:
+        check(rng, tmp_path, gpus=gpus, deep=deep)
+
+    draw()
