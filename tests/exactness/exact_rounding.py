@@ -108,17 +108,23 @@ def encode(number: Number, form: Format, mode: str = "rn") -> int:
 def _rounded(size: Fraction, form: Format, mode: str, *, minus: bool) -> int:
     if size == 0:
         return 0
-    power = size.numerator.bit_length() - size.denominator.bit_length()
-    power -= size < Fraction(2) ** power
+    top, bottom = size.numerator, size.denominator
+    power = top.bit_length() - bottom.bit_length()
+    power -= _shifted(top, -power) < _shifted(bottom, power)
     power = max(power, 1 - form.bias)
-    scaled = size / Fraction(2) ** (power - form.fraction)
-    whole, rest = divmod(scaled.numerator, scaled.denominator)
-    twice = Fraction(2 * rest, scaled.denominator)
-    up = {"rz": False, "rd": minus and rest > 0, "ru": not minus and rest > 0}.get(mode)
-    if up is None:
-        up = twice > 1 or (twice == 1 and whole & 1 == 1)
+    top, bottom = _shifted(top, form.fraction - power), _shifted(bottom, power - form.fraction)
+    whole, rest = divmod(top, bottom)
+    if mode == "rn":
+        up = 2 * rest > bottom or (2 * rest == bottom and whole & 1 == 1)
+    else:
+        up = rest > 0 and mode == ("rd" if minus else "ru")
     code = whole + up + ((power + form.bias - 1) << form.fraction)
     if code <= form.largest:
         return code
-    stays = mode == "rz" or (mode == "rd" and not minus) or (mode == "ru" and minus) or form.saturates
+    stays = mode == "rz" or mode == ("ru" if minus else "rd") or form.saturates
     return form.largest if stays else form.largest + 1
+
+
+def _shifted(number: int, distance: int) -> int:
+    """Times 2 to the power of `distance`, if that is positive: the other part of a fraction takes what is negative."""
+    return number << distance if distance > 0 else number

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from exact_rounding import FORMATS, Format, Number, decode, encode, negative
-from ways import answer, ways
+from ways import WAYS, answer
 
 import tilewright as tw
 import tilewright.language as tl
@@ -116,9 +116,14 @@ def is_infinite(a: Number) -> bool:
     return isinstance(a, float) and math.isinf(a)
 
 
-@pytest.mark.parametrize("way", ways())
-@pytest.mark.parametrize("type", TYPES)
-@pytest.mark.parametrize("operation", ARITY)
+CASES = [(operation, type, way) for operation in ARITY for type in TYPES for way in WAYS]
+QUICK = {("add", "fp64", "native"), ("fma", "fp32", "native")}
+
+
+@pytest.mark.parametrize(
+    ("operation", "type", "way"),
+    [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
+)
 def test_arithmetic_rounds_as_asked(operation: str, type: str, way: str) -> None:
     form = FORMATS[type]
     x, y, z = operands(form, type)

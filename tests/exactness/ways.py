@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tilewright as tw
 from tilewright.interpreter.run_ir import run_ir
@@ -20,23 +19,20 @@ GPUS = ("80", "90")
 WAYS = ("native", *INTERPRETED, *GPUS)
 
 
-def answer(way: str, kernel: Any, arrays: dict[str, np.ndarray[Any, Any]], **constants: Any) -> dict[str, Any]:
-    """The arrays after one program of the kernel has run in this way."""
+def answer(
+    way: str, kernel: Any, arrays: dict[str, np.ndarray[Any, Any]], *, grid: int = 1, **constants: Any
+) -> dict[str, Any]:
+    """The arrays after the kernel has run in this way, `grid` programs of it."""
     given = {name: array.copy() for name, array in arrays.items()}
     with np.errstate(all="ignore"):
         if way == "eager":
-            InterpretedFunction(kernel.fn)[(1,)](**given, **constants)
+            InterpretedFunction(kernel.fn)[(grid,)](**given, **constants)
         elif way == "ttir":
-            text = kernel[(1,)](**{name: array.copy() for name, array in arrays.items()}, **constants).asm["ttir"]
-            run_ir(parse_module(text), given | constants, (1,))
+            text = kernel[(grid,)](**{name: array.copy() for name, array in arrays.items()}, **constants).asm["ttir"]
+            run_ir(parse_module(text), given | constants, (grid,))
         elif way == "native":
-            kernel[(1,)](**given, **constants)
+            kernel[(grid,)](**given, **constants)
         else:
             with tw.simulate(way):
-                kernel[(1,)](**given, **constants)
+                kernel[(grid,)](**given, **constants)
     return given
-
-
-def ways(quick: str = "native") -> list[Any]:
-    """All ways as test parameters; all but the `quick` one are slow."""
-    return [way if way == quick else pytest.param(way, marks=pytest.mark.slow) for way in WAYS]

@@ -273,7 +273,16 @@ def _convert_float(op: Any, a: Array) -> Array:
 
 
 def _integer_to_float(a: Array, dtype: np.dtype[Any]) -> Array:
-    return a.astype(dtype) if _is_native(dtype) else convert_float(a.astype(np.float64), dtype)
+    return a.astype(dtype) if _is_native(dtype) else convert_float(_in_double(a), dtype)
+
+
+def _in_double(a: Array) -> Array:
+    """Integers as doubles; those of more than 53 bits rounded to odd, so that rounding them again is exact."""
+    if a.dtype.itemsize < 8:
+        return a.astype(np.float64)
+    low = a.dtype.type(0x7FF)
+    odd = (a & ~low) | np.where(a & low, low + a.dtype.type(1), a.dtype.type(0))
+    return np.where(np.abs(a.astype(np.float64)) >= 2.0**53, odd, a).astype(np.float64)
 
 
 @quiet

@@ -161,7 +161,14 @@ def _towards_zero(exact: Array, rounded: Array) -> Array:
     largest = np.asarray(largest_finite(rounded.dtype)).view(code)
     sign = np.signbit(wide).astype(code) << code.type(code.itemsize * 8 - 1)
     back = np.where(np.isfinite(found), bits - code.type(1), largest | sign)
+    back = np.where(back == _negative_zero(rounded.dtype), code.type(0), back)
     return np.where(beyond, back, bits).astype(code).view(rounded.dtype)[()]
+
+
+def _negative_zero(dtype: np.dtype[Any]) -> int:
+    """The code of NaN in formats where it takes the place of -0; 0 in others."""
+    code = int(np.array(np.nan, dtype).view(f"u{dtype.itemsize}"))
+    return code if code == 1 << (dtype.itemsize * 8 - 1) else 0
 
 
 # --- library functions --------------------------------------------------------------------------------------------
@@ -170,7 +177,7 @@ def _towards_zero(exact: Array, rounded: Array) -> Array:
 def _half_away(a: Array) -> Array:
     """The nearest integer; halves go away from zero."""
     whole = np.trunc(a)
-    return whole + np.where(np.abs(a - whole) >= 0.5, np.copysign(1.0, a), 0.0)
+    return np.copysign(np.abs(whole) + (np.abs(a - whole) >= 0.5), a)
 
 
 LIBRARY: dict[str, Any] = {

@@ -158,8 +158,18 @@ def float_from_integer(w: LlvmWriter, value: str, integer: str, target: str, lan
     # Every integer that f16 and fp8 can hold is exact in f32; bf16 has f32's range, so it needs a wider detour.
     exact_in_single = number.kind.width <= 16 or target not in ("bf16", "f64")
     between = "f64" if target == "f64" or not exact_in_single else "f32"
+    if number.kind.width == 64 and between == "f64" and target != "f64":
+        number = _rounded_to_odd(number, signed=signed)
     through = Kind(w, FLOAT_SPELLING[between], lanes).cast(opcode, number)
     return convert_float(w, through.name, between, target, lanes)
+
+
+def _rounded_to_odd(x: Lanes, *, signed: bool) -> Lanes:
+    """64-bit integers with at most 53 bits from the highest on, the last of which says that something was cut off."""
+    k = x.kind
+    odd = (x & -0x800) | k.select((x & 0x7FF).differs(0), 0x800, 0)
+    fits = k.compare("ule", x + (1 << 53), 1 << 54) if signed else k.compare("ule", x, 1 << 53)
+    return k.select(fits, x, odd)
 
 
 def _overload(kind: Kind) -> str:

@@ -22,6 +22,8 @@ FP8_SINCE = 89
 """The first capability that converts 8-bit floats."""
 BF16_SINCE = 80
 """The first capability that rounds to bf16."""
+BF16_FROM_INTEGERS = 90
+"""The first capability that rounds integers to bf16; before it LLVM goes through f32."""
 PairRule: TypeAlias = Callable[[Lowerer, Op, tuple[str, str]], tuple[str, str]]
 PTX_FP8 = {"f8E4M3FN": "e4m3x2", "f8E5M2": "e5m2x2"}
 _LLVM_FLOATS = ("bfloat", "double", "float", "half")
@@ -162,7 +164,8 @@ def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: 
 def _from_integer(opcode: str) -> Rule:
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
         source, target = element_of(op.operands[0].type), lowerer.element(op.result.type)
-        if target not in _LLVM_FLOATS:
+        rounds_twice = target == "bfloat" and bits_of(source) > 16 and lowerer.target.capability < BF16_FROM_INTEGERS
+        if target not in _LLVM_FLOATS or rounds_twice:
             return shared_rule(lowerer, op, operands)
         return lowerer.w.emit(f"{opcode} {source} {operands[0]} to {target}")
 
