@@ -20,7 +20,7 @@ from tilewright.language.descriptors import (
     store_tensor_descriptor,
     tensor_descriptor,
 )
-from tilewright.language.loops import condition, range, static_range
+from tilewright.language.loops import async_task, condition, range, static_range
 from tilewright.language.math import abs
 from tilewright.language.memory import (
     advance,
@@ -114,6 +114,7 @@ __all__ = [
     "arange",
     "associative_scan",
     "assume",
+    "async_task",
     "atomic_add",
     "atomic_and",
     "atomic_cas",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.language.values import origin
 from tilewright.semantics.active import active
-from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import NoSingleTruth
 from tilewright.semantics.shapes import constant_int
 from tilewright.semantics.tile import Tile, constant
@@ -79,6 +79,19 @@ class condition:  # noqa: N801 - Triton's name
 
     def __bool__(self) -> bool:
         return bool(self.condition)
+
+
+class async_task:  # noqa: N801 - Triton's name
+    """`with tl.async_task([0]): …` of Triton 3.5: which warps run the block; here all do, one block after the other."""
+
+    def __init__(self, task_ids: Any) -> None:
+        self.task_ids = unwrap_all(task_ids)
+
+    def __enter__(self) -> None:
+        """Nothing begins."""
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        """Nothing ends."""
 
 
 def _known(bound: Any) -> int:

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.language import math, operations, shaping
+from tilewright.language.sorting import bitonic_merge as bitonic_merge
+from tilewright.language.sorting import flip as flip
+from tilewright.language.sorting import sort as sort
+from tilewright.language.sorting import topk as topk
 from tilewright.semantics import arithmetic
 from tilewright.semantics.arithmetic import widened_bf16
 from tilewright.semantics.casting import in_32_bits

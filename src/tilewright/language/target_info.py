@@ -36,6 +36,9 @@ def is_hip() -> bool:
     return False
 
 
+is_hip_cdna3 = is_hip_cdna4 = is_hip_gfx1250 = is_hip
+
+
 def is_cpu() -> bool:
     """Whether the kernel is compiled for the CPU."""
     return not is_cuda()

@@ -26,7 +26,7 @@ def _reflected(operation: Operator) -> Operator:
 
 
 def _comparison(relation: str) -> Operator:
-    def method(self: tensor, other: Any) -> Any:
+    def method(self: Any, other: Any) -> Any:
         return compare(relation, self, other)
 
     return method
@@ -79,6 +79,8 @@ class tensor(Tile):  # noqa: N801 - Triton's name
     __gt__, __ge__ = _comparison(">"), _comparison(">=")
     __eq__ = _comparison("==")
     __ne__ = _comparison("!=")
+    __rlt__, __rle__, __rgt__, __rge__ = (_reflected(_comparison(sign)) for sign in ("<", "<=", ">", ">="))
+    __req__, __rne__ = _reflected(_comparison("==")), _reflected(_comparison("!="))
     __hash__ = object.__hash__
     __iter__ = None
     __getitem__ = shapes.index_tile

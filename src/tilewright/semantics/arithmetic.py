@@ -258,14 +258,14 @@ def invert(tile: Tile) -> Tile:
     return build("arith.xori", [tile.handle, ones.handle], tile.type)
 
 
-def logical_and(lhs: Any, rhs: Any) -> Tile:
-    """`lhs and rhs` per element: both become booleans first."""
-    return and_(to_bool(to_tensor(lhs)), to_bool(to_tensor(rhs)))
+def logical_and(tile: Any, other: Any) -> Tile:
+    """`tile and other` per element: both become booleans first."""
+    return and_(to_bool(to_tensor(tile)), to_bool(to_tensor(other)))
 
 
-def logical_or(lhs: Any, rhs: Any) -> Tile:
-    """`lhs or rhs` per element: both become booleans first."""
-    return or_(to_bool(to_tensor(lhs)), to_bool(to_tensor(rhs)))
+def logical_or(tile: Any, other: Any) -> Tile:
+    """`tile or other` per element: both become booleans first."""
+    return or_(to_bool(to_tensor(tile)), to_bool(to_tensor(other)))
 
 
 def logical_not(tile: Tile) -> Tile:

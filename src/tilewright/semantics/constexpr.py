@@ -128,6 +128,8 @@ class constexpr:  # noqa: N801 - Triton's name
     __rshift__, __rrshift__ = _binary(operator.rshift), _reflected(operator.rshift)
     __lt__, __le__ = _binary(operator.lt), _binary(operator.le)
     __gt__, __ge__ = _binary(operator.gt), _binary(operator.ge)
+    __rlt__, __rle__ = _reflected(operator.lt), _reflected(operator.le)
+    __rgt__, __rge__ = _reflected(operator.gt), _reflected(operator.ge)
     __eq__ = _binary(operator.eq)
     __ne__ = _binary(operator.ne)
 

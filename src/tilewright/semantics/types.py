@@ -345,9 +345,9 @@ class block_type:  # noqa: N801 - Triton's name
     def get_block_shapes(self) -> tuple[int, ...]:
         return self.shape
 
-    def with_element_ty(self, element_ty: dtype) -> block_type:
+    def with_element_ty(self, scalar_ty: dtype) -> block_type:
         """The tile of the same shape with other elements."""
-        return block_type(element_ty, self.shape)
+        return block_type(scalar_ty, self.shape)
 
     def mangle(self) -> str:
         return f"{self.scalar.mangle()}S{'_'.join(map(str, self.shape))}S"
@@ -357,6 +357,15 @@ class block_type:  # noqa: N801 - Triton's name
 
     __repr__ = __str__
 
+
+def _no(_tile: block_type) -> bool:
+    """The answer of a tile's type to questions about element types."""
+    return False
+
+
+for _question in vars(dtype):
+    if _question.startswith("is_") and not hasattr(block_type, _question):
+        setattr(block_type, _question, _no)
 
 AnyType: TypeAlias = "dtype | block_type"
 
