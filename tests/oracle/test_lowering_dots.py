@@ -122,3 +122,24 @@ def test_flash_attention(dtype: Any) -> None:
     q, k, v = (small(dtype, (rows, 32), seed) for rows, seed in ((16, 9), (64, 10), (64, 11)))
     out = np.zeros((16, 32), np.float32)
     agree(chained, q, k, v, out, M=16, N=16, D=32, rtol=1e-5 if dtype is np.float32 else 2e-3)
+
+
+@jit
+def computed_from_columns(a, b, s, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ACROSS: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    left = tl.load(a + (m[:, None] + k[None, :] * M if ACROSS else m[:, None] * K + k[None, :])).to(tl.float32)
+    right = tl.load(b + (n[None, :] * K + k[:, None] if ACROSS else n[None, :] + k[:, None] * N))
+    product = tl.dot(left * 2, right.to(tl.float32) * tl.load(s + n)[None, :])
+    tl.store(out + m[:, None] * N + n[None, :], product)
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_operands_computed_from_columns_are_stored_transposed(across: bool) -> None:
+    m, n, k = 16, 64, 32
+    a, b, s = small(np.int8, (m, k), 5), small(np.int8, (k, n), 6), small(np.float32, (n,), 7)
+    given = [np.ascontiguousarray(x.T) if across else x for x in (a, b)]
+    out = np.zeros((m, n), np.float32)
+    found = agree(computed_from_columns, *given, s, out, M=m, N=n, K=k, ACROSS=across)[3]
+    np.testing.assert_array_equal(found, (a.astype(np.float32) * 2) @ (b * s))
+    loops = computed_from_columns[(1,)](*given, s, out, M=m, N=n, K=k, ACROSS=across).asm["ttcir"]
+    assert f"a_transposed = {str(across).lower()}, b_transposed = {str(across).lower()}" in loops

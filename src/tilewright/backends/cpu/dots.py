@@ -4,8 +4,8 @@
                                    cpu.dot %A, %B, %C ; %d = cpu.read %C
 
 Copying an operand is its packing, so it costs nothing extra. A plain load is copied by a nest of its own, marked
-`borrow`: the tile is read where it lies if it lies there as a matrix. A tile whose columns are neighbours in memory is
-stored transposed. An accumulator that a loop carries in a buffer is updated there.
+`borrow`: the tile is read where it lies if it lies there as a matrix. A tile whose columns are neighbours in memory, or
+are computed from such, is stored transposed. An accumulator that a loop carries in a buffer is updated there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from tilewright.backends.cpu.strides import lies_transposed
+from tilewright.backends.cpu.strides import lies_across
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, TensorType, Type, f16, f32, i32, with_element
@@ -75,11 +75,12 @@ class DotLowering:
         element = self.operand_element(value.type.scalar)
         if element is not value.type.scalar:
             value = self.cast(_widening(value.type.scalar), value, element, op, planner)
-        source = value.op
-        if source is None or source.name != "tt.load" or len(value.type.shape or ()) != 2:
-            return planner.materialise(value, op), transposed
-        if lies_transposed(source.operands[0]):
+        is_matrix = len(value.type.shape or ()) == 2
+        is_load = is_matrix and value.op is not None and value.op.name == "tt.load"
+        if is_matrix and lies_across(value):
             value, transposed = self.swapped(value, op, planner), not transposed
+        if not is_load:
+            return planner.materialise(value, op), transposed
         planner.close(before=op)
         buffer = planner.materialise(value, op, borrow=True)
         planner.close(before=op)

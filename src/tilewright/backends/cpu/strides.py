@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from tilewright.backends.cpu.alignment import axis_of_new
-from tilewright.backends.cpu.costs import is_tile
+from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 
@@ -20,6 +21,25 @@ def lies_transposed(pointer: Value) -> bool:
     """Are neighbours of a 2-D tile neighbours in memory along axis 0, and not along axis 1?"""
     steps = _steps(pointer)
     return steps.get(0, False) and not steps.get(1, False)
+
+
+def lies_across(value: Value) -> bool:
+    """Are neighbours in memory neighbours along axis 0, for most of the elements that a 2-D tile is computed from?"""
+    return _votes(value, set()) > 0
+
+
+def _votes(value: Value, met: set[Value]) -> int:
+    """Elements read from memory with their neighbours along axis 0, less those along axis 1."""
+    op = value.op
+    if op is None or value in met or not is_tile(value) or op.name in ROOTS:
+        return 0
+    met.add(value)
+    shape = value.type.shape or ()
+    if op.name in LOADS:
+        across = op.name == "tt.load" and lies_transposed(op.operands[0])
+        return (prod(shape) if across else -prod(shape)) if len(shape) == 2 else 0
+    votes = sum(_votes(operand, met) for operand in op.operands)
+    return -votes if op.name == "tt.trans" else votes
 
 
 def _steps(value: Value) -> Steps:
