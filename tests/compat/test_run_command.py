@@ -105,13 +105,14 @@ def test_child_processes_have_our_triton_too(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         KERNEL + "import multiprocessing, subprocess\n"
         "if __name__ == '__main__':\n"
-        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
-        "        print(pool.map(doubled, [3]))\n"
+        "    for method in ('spawn', 'forkserver'):\n"
+        "        with multiprocessing.get_context(method).Pool(1) as pool:\n"
+        "            print(pool.map(doubled, [3]))\n"
         "    question = [sys.executable, '-c', 'import triton; print(triton.__file__)']\n"
         "    print(subprocess.check_output(question, text=True).strip() == triton.__file__)\n"
     )
 
-    assert output(tmp_path, "program.py") == ["[[0, 2, 4]]", "True"]
+    assert output(tmp_path, "program.py") == ["[[0, 2, 4]]", "[[0, 2, 4]]", "True"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,58 @@
+"""`triton.runtime.driver` and targets on a machine without a GPU."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import numpy as np
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.base import GPUTarget
+from tilewright.compat.bindings import ASTSource
+from tilewright.compat.driver import CpuDriver, DriverConfig, driver, max_shared_mem
+from tilewright.support import knobs
+
+
+@tw.jit
+def counted(out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, i + n)
+
+
+class Elsewhere(CpuDriver):
+    """A driver that another package brings along."""
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+
+def test_another_driver_is_what_programs_see_until_it_is_reset() -> None:
+    shown = DriverConfig()
+    usual = shown.active
+    assert usual is shown.default
+
+    shown.set_active(Elsewhere())
+
+    assert shown.active.get_current_target().backend == "cuda"
+    out = np.zeros(4, np.int32)
+    counted[(1,)](out, 3, BLOCK=4)  # where its arguments are, whatever programs see
+    assert out.tolist() == [3, 4, 5, 6]
+    shown.reset_active()
+    assert shown.active is usual
+
+
+def test_kernels_are_compiled_for_a_cpu_that_is_named(tmp_path: Path) -> None:
+    source = ASTSource(counted, {"out": "*i32", "n": "i32", "BLOCK": "constexpr"}, constexprs={"BLOCK": 4})
+    with knobs.cache.scope():
+        knobs.cache.dir = str(tmp_path)
+        for warp in (0, 1):
+            kernel = tw.compile(source, target=GPUTarget("cpu", platform.machine(), warp))
+            assert kernel.metadata.target.backend == "cpu"
+            assert "tt.func" in kernel.asm["ttir"]
+
+
+def test_memory_of_tiles_is_that_of_the_active_driver() -> None:
+    assert max_shared_mem(0) == CpuDriver().utils.get_device_properties()["max_shared_mem"]
+    assert driver.active.get_current_target().backend in ("cpu", "cuda")
