@@ -5,11 +5,15 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.compat.test_triton_package import asked
 
+import tilewright as tw
+import tilewright.language as tl
 from tilewright.compat import former_caches, profiler
 from tilewright.compat.driver import DriverConfig
+from tilewright.compat.former_descriptors import create_1d_tma_descriptor, create_2d_tma_descriptor
 from tilewright.compat.paths import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
 from tilewright.compat.types import BITWIDTH_DICT, validate_block_shape
 from tilewright.support import knobs
@@ -55,6 +59,38 @@ def test_folders_of_the_cache_had_functions(tmp_path: Path) -> None:
             assert former_caches.default_dump_dir() == knobs.cache.dump_dir
         with pytest.warns(UserWarning, match="override_dir"):
             assert former_caches.default_override_dir() == knobs.cache.override_dir
+
+
+@tw.jit
+def moved(source, target, N: tl.constexpr):
+    row = tl.program_id(0) * 4
+    block = tl._experimental_descriptor_load(source, [row, 0], [4, N], tl.float16)
+    tl._experimental_descriptor_store(target, block * 2, [row, 0])
+
+
+@tw.jit
+def moved_along(source, out, N: tl.constexpr):
+    block = tl._experimental_descriptor_load(source, [N], [N], tl.float32)
+    tl.store(out + tl.arange(0, N), block)
+
+
+@pytest.mark.filterwarnings("ignore:.*is an old form")
+def test_descriptors_that_know_an_address_and_a_width() -> None:
+    x = np.arange(10 * 16, dtype=np.float16).reshape(10, 16)
+    out = np.zeros_like(x)
+
+    source, target = (create_2d_tma_descriptor(array.ctypes.data, 10, 16, 4, 16, 2) for array in (x, out))
+    moved[(3,)](source, target, N=16)
+
+    np.testing.assert_array_equal(out, x * 2)
+    numbers, part = np.arange(32, dtype=np.float32), np.zeros(8, np.float32)
+    moved_along[(1,)](create_1d_tma_descriptor(numbers.ctypes.data, 32, 8, 4), part, N=8)
+    np.testing.assert_array_equal(part, numbers[8:16])
+
+
+def test_makers_of_old_descriptors_warn() -> None:
+    with pytest.warns(UserWarning, match="write triton.tools.tensor_descriptor.TensorDescriptor"):
+        assert create_1d_tma_descriptor(64, 32, 8, 4).shape == [32]
 
 
 def test_drivers_had_their_figures_elsewhere() -> None:

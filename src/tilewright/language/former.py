@@ -22,12 +22,20 @@ NAMES: Mapping[str, str] = {
     "tl.globaltimer": "tl.extra.cuda.globaltimer",
     "tl.libdevice": LIBDEVICE,
     "tl.printf": "tl.device_print",
+    "tl._experimental_descriptor_load": "desc.load(offsets)",
+    "tl._experimental_descriptor_store": "desc.store(offsets, value)",
+    "tl._experimental_make_tensor_descriptor": "tl.make_tensor_descriptor",
     "tl.extra.globaltimer": "tl.extra.cuda.globaltimer",
     "tl.extra.smid": "tl.extra.cuda.smid",
     "tl.math.max": "tl.maximum",
     "tl.math.min": "tl.minimum",
 }
 """What a name is called now; besides, all of libdevice was in `tl.math`."""
+KEPT: Mapping[str, str] = {
+    "tl._experimental_descriptor_load": "tl.former_descriptors.experimental_descriptor_load",
+    "tl._experimental_descriptor_store": "tl.former_descriptors.experimental_descriptor_store",
+}
+"""Where those are that have no such name now."""
 
 
 def former(module: str, name: str) -> Any:
@@ -45,7 +53,7 @@ def former(module: str, name: str) -> Any:
     if now is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     old_form(old, now)
-    return _named(now)
+    return _named(KEPT.get(old, now))
 
 
 def _in_libdevice(module: str, name: str) -> str | None:
