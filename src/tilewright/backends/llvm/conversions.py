@@ -190,6 +190,19 @@ def _round_double(x: Lanes, *, to_odd: bool) -> Lanes:
     return single.from_bits(bits)
 
 
+def odd_sum(a: Lanes, b: Lanes) -> Lanes:
+    """The sum of doubles rounded to odd: of its two neighbours the one whose last bit is 1, if it is not exact."""
+    k = a.kind
+    total = a + b
+    part = total - a
+    lost = (a - (total - part)) + (b - part)
+    bits = total.bits
+    even = (bits & 1).equals(0)
+    outwards = k.compare("ogt", lost, 0.0).equals(k.compare("ogt", total, 0.0))
+    step = bits.kind.select(outwards, 1, -1)
+    return k.from_bits(bits + bits.kind.select(k.compare("one", lost, 0.0) & even, step, 0))
+
+
 def _brain_bits(x: Lanes, *, to_zero: bool) -> Lanes:
     bits = x.bits
     half = bits.kind.with_element("i16")

@@ -19,6 +19,7 @@ from tilewright.backends.llvm.conversions import (
     from_single,
     half_bits,
     integer_from_float,
+    odd_sum,
     to_single,
 )
 from tilewright.backends.llvm.lanes import Kind, Lanes
@@ -27,7 +28,7 @@ from tilewright.backends.llvm.spelling import bits_of, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op
-from tilewright.ir.types import Type, f64
+from tilewright.ir.types import Type, f32, f64
 
 Lowering: TypeAlias = Callable[[LlvmWriter, Op, Sequence[str], int], str]
 
@@ -124,6 +125,17 @@ def _apply(w: LlvmWriter, function: Callable[..., Lanes], op: Op, operands: Sequ
     single = Kind(w, "float", lanes)
     widened = [single(to_single(w, x, form.text, lanes)) for x in operands]
     return from_single(w, function(*widened).name, form.text, lanes)
+
+
+def _fused(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    """a·b + c rounded once. Narrow formats in double: the product is exact there, and the sum rounded to odd."""
+    form = _result(op)
+    if form in (f32, f64):
+        return _apply(w, FUNCTIONS["fma"], op, operands, lanes)
+    double = Kind(w, "double", lanes)
+    single = Kind(w, "float", lanes)
+    a, b, c = (double.cast("fpext", single(to_single(w, x, form.text, lanes))) for x in operands)
+    return convert_float(w, odd_sum(a * b, c).name, "f64", form.text, lanes)
 
 
 def _intrinsic(name: str) -> Lowering:
@@ -308,3 +320,4 @@ LOWERINGS: dict[str, Lowering] = {
 }
 LOWERINGS.update({f"math.{name}": _in_floats(function) for name, function in FUNCTIONS.items() if name != "absf"})
 """Functions that are no op of the math dialect are reached through `tt.extern_elementwise`."""
+LOWERINGS["math.fma"] = _fused
