@@ -93,11 +93,24 @@ def test_our_own_form_is_the_usual_one() -> None:
     assert "2 to 7 are 5 numbers" in str(error)
 
 
-def test_return_inside_a_loop() -> None:
-    @tw.jit
-    def kernel(n):
-        while n > 0:
-            return
+@tw.jit
+def returns_in_loop(n):
+    while n > 0:
+        return
 
-    error = error_of(kernel, n="i32")
-    assert "Cannot have `return` statements inside `while` or `for` statements in triton" in str(error)
+
+@tw.jit
+def declares_twice(n):
+    SIZE: tl.constexpr = 4
+    SIZE: tl.constexpr = 8  # noqa: F841
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sentence"),
+    [
+        (returns_in_loop, "Cannot have `return` statements inside `while` or `for` statements in triton"),
+        (declares_twice, "SIZE is already defined. constexpr cannot be reassigned."),
+    ],
+)
+def test_sentences_that_programs_look_for(kernel: Any, sentence: str) -> None:
+    assert sentence in str(error_of(kernel, n="i32"))

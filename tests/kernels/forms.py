@@ -232,9 +232,15 @@ def declared(x, n, N: tl.constexpr = 4):
     LAST: tl.constexpr  # what it is comes later
     SIZE, plain = N * 2, 3
     if (LAST := SIZE - 1) == 7:
-        tl.store(x + tl.arange(0, SIZE), LAST + plain)
+        MEASURED: tl.constexpr = n + 1  # is known at run time, and stays so
+        tl.store(x + tl.arange(0, SIZE), LAST + plain + MEASURED)
     else:
         tl.static_assert(False)
+
+
+def returns_constant(x, n):
+    tl.store(x, n)
+    return 3
 
 
 def named_expressions(x, n):
@@ -249,7 +255,7 @@ def named_expressions(x, n):
 FORMS = [
     alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constant_statements,
     constants, declared, deletes, expressions, loops, named_expressions, nested_ifs, nothing_at_all, raising, returns,
-    returns_values, several_lines, subscripts, tuples,
+    returns_constant, returns_values, several_lines, subscripts, tuples,
 ]  # fmt: skip
 
 

@@ -17,7 +17,12 @@ import ast
 from functools import lru_cache
 from itertools import pairwise
 
-from tilewright.frontends.errors import BranchTypeMismatch, ChoiceTypeMismatch, ReturnTypeMismatch
+from tilewright.frontends.errors import (
+    BranchTypeMismatch,
+    ChoiceTypeMismatch,
+    ConstantRedefined,
+    ReturnTypeMismatch,
+)
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics.errors import (
     AxisOutOfRange,
@@ -43,6 +48,7 @@ SENTENCES: dict[type[Diagnostic], str] = {
     BlockTooNarrow: "Descriptor block shape must have at least {least} bytes in the last dimension, and has {size}",
     BranchTypeMismatch: "Mismatched type for {name}: {then} if the condition holds, {orelse} otherwise",
     ChoiceTypeMismatch: "Ternary expression with dynamic condition has inconsistent types: {then} and {orelse}",
+    ConstantRedefined: "{name} is already defined. constexpr cannot be reassigned.",
     ExtentNotPowerOfTwo: "Shape element {axis} must be a power of 2",
     MixedSigns: "Cannot use / or % on {left} and {right} because they have different signedness",
     NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",

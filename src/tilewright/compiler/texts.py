@@ -83,12 +83,16 @@ def _in_module(module: Op, file: str) -> Described:
         for number, argument in enumerate(arguments)
     ]
     signature = {
-        number: TENSOR_MAP if TENSOR_MAP_MARK in attributes[number] else _spelled(argument.type)
+        number: TENSOR_MAP if _is_tensor_map(attributes[number]) else _spelled(argument.type)
         for number, argument in enumerate(arguments)
     }
     workers = {name: module.attributes.get(attribute) for name, attribute in _WORKERS.items()}
     options = {name: int(value.value) for name, value in workers.items() if isinstance(value, Number)}
     return Described(str(kernel.attributes["sym_name"]), tuple(specs), signature, options)
+
+
+def _is_tensor_map(attributes: object) -> bool:
+    return isinstance(attributes, dict) and TENSOR_MAP_MARK in attributes
 
 
 def _divisibility(attributes: object) -> int:

@@ -256,10 +256,9 @@ class NoinlineNeedsScalars(Limit):
 
 
 class ConstantRedefined(Diagnostic):
-    """`name: tl.constexpr = …` for a variable that holds a run-time value."""
+    """`name: tl.constexpr = …` for a variable that there is already."""
 
-    title: ClassVar[str] = "`{name}` cannot be made a constant"
-    label: ClassVar[str] = "the value is {type}, known only at run time"
-    help: ClassVar[str] = "a tl.constexpr needs a value that is known at compile time"
+    title: ClassVar[str] = "`{name}` is already defined, and a constexpr cannot be reassigned"
+    label: ClassVar[str] = "it has a value from before this line"
+    help: ClassVar[str] = "choose another name; turns of a tl.static_range may give it a value each"
     name: str
-    type: str

@@ -68,12 +68,19 @@ class Load(NamedTuple):
 
 
 class Store(NamedTuple):
-    """The variable `name` = value; `constant` if the program says `name: tl.constexpr = …`."""
+    """The variable `name` = value.
+
+    Attributes:
+        constant: the program says `name: tl.constexpr`.
+        location: of the name.
+        new: it says so here, so there is no such variable yet.
+    """
 
     name: str
     value: Register
     constant: bool
     location: FileLocation
+    new: bool = False
 
 
 class Bind(NamedTuple):

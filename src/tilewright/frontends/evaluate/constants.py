@@ -25,7 +25,6 @@ from tilewright.language.values import (
     NUMBERS,
     at_run_time,
     describe,
-    is_compile_time,
     set_name,
     unwrapped,
 )
@@ -48,13 +47,17 @@ def load(frame: Frame, step: hir.Load) -> None:
 
 
 def store(frame: Frame, step: hir.Store) -> None:
-    """The variable = value; numbers become run-time values unless the program says `: tl.constexpr`."""
+    """The variable = value; numbers become run-time values unless the program says `: tl.constexpr`.
+
+    What is only known at run time stays so, whatever the program says.
+    """
     value = frame.values[step.value]
     kind = value.__class__
-    if step.constant:
-        if not is_compile_time(value):
-            raise frame.fail(ConstantRedefined(step.name, describe(value)), step.location)
-    elif kind in NUMBERS or isinstance(value, tuple):
+    if step.new:
+        if step.name in frame.names and frame.declared.get(step.name) != step.location:
+            raise frame.fail(ConstantRedefined(step.name), step.location)
+        frame.declared[step.name] = step.location
+    if not step.constant and (kind in NUMBERS or isinstance(value, tuple)):
         frame.mark(step.location)
         value = at_run_time(value)
     set_name(value, step.name)

@@ -69,6 +69,7 @@ class Frame:
     Attributes:
         names: the variables and their values.
         values: the registers.
+        declared: where the program declares its constants, by name.
         lost: variables that have no value any more, and why.
         result: what `return` gave, or NOT_RETURNED.
         regions: how many run-time regions (loops, branches) surround the current step.
@@ -80,6 +81,7 @@ class Frame:
 
     __slots__ = (
         "caller",
+        "declared",
         "emitter",
         "evaluation",
         "function",
@@ -104,6 +106,7 @@ class Frame:
         self.emitter = emitter
         self.names = names
         self.values: list[Any] = list(function.initial)
+        self.declared: dict[str, FileLocation] = {}
         self.lost: dict[str, str] = {}
         self.outer: dict[str, Any] = {}
         self.result: Any = self.NOT_RETURNED

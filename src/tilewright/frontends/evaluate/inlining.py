@@ -2,7 +2,7 @@
 
 Each combination of argument types and constants becomes one private function of the module:
 
-    helper(x, 3)    →    tt.call @module.helper__fp32_c3(%x)        tt.func private @module.helper__fp32_c3(%a: f32) -> f32
+    helper(x, 3)  →  tt.call @module.helper__fp32_c3(%x)    tt.func private @module.helper__fp32_c3(%a: f32) -> f32
 
 A pass inlines them later. The combine functions of reductions are evaluated in place, inside the region.
 """

@@ -26,7 +26,7 @@ from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
 from tilewright.language.python_code import UnsupportedSyntax
-from tilewright.language.values import describe, make_tuple, unwrapped
+from tilewright.language.values import describe, is_compile_time, make_tuple, unwrapped
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located
 
@@ -64,7 +64,7 @@ def evaluate_kernel(
     kernel.attributes["arg_attrs"] = tuple(attributes)
     module.append(kernel)
     result = evaluate_into(evaluation, function, block, names)
-    if result is not None:
+    if not is_compile_time(result):
         raise located(KernelReturnsValue(describe(result)), span_of(_return_location(function)))
     finish_function(kernel, ())
     return Op.create("builtin.module", regions=[Region([module])], location=function.location)

@@ -27,7 +27,7 @@ def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
     if name is None:
         bind(reader, node.target, value)
     else:
-        reader.put(hir.Store(name, value, True, reader.location(node.target)))
+        reader.put(hir.Store(name, value, True, reader.location(node.target), True))
 
 
 def read_augmented(reader: Reader, node: ast.AugAssign) -> None:

@@ -223,8 +223,9 @@ def _store(machine: Machine, name: str) -> None:
         machine.stack.pop()
     else:
         value, text = machine.pop(), machine.text
-        is_constant = text.says_constant(machine.where) or text.declares_constant(machine.where, name)
-        machine.put_store(hir.Store(name, value, is_constant, machine.where))
+        is_new = text.says_constant(machine.where)
+        is_constant = is_new or text.declares_constant(machine.where, name)
+        machine.put_store(hir.Store(name, value, is_constant, machine.where, is_new))
         if machine.stack and machine.stack[-1] == value and text.is_named_expression(machine.where):
             machine.stack[-1] = machine.put_load(name, machine.where)
 
