@@ -65,23 +65,24 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
         raise SemanticError(WrongOperandType("philox", given.type.scalar, "an integer seed"))
     key: Any = operations.cast(given, uint64)
     counters = [to_tensor(c) for c in (c0, c1, c2, c3)]
+    if counters[0].type.scalar.primitive_bitwidth not in (32, 64):
+        raise SemanticError(WrongOperandType("philox", counters[0].type.scalar, "counters of 32 or 64 bits"))
     if counters[0].type.scalar.primitive_bitwidth == 32:
         kind: dtype = uint32
         high, low = operations.cast((key >> 32) & 0xFFFFFFFF, uint32), operations.cast(key & 0xFFFFFFFF, uint32)
     else:
         kind, high, low = uint64, operations.cast(to_tensor(0), uint64), key
-    b0, b1, b2, b3 = (operations.cast(counter, kind) for counter in counters)
+    b0, b1, b2, b3 = (operations.cast(counter, kind, bitcast=True) for counter in counters)
     return philox_impl(b0, b1, b2, b3, low, high, n_rounds)
 
 
 def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
     """Four tiles of random bits per offset; the cheapest way to get random numbers."""
-    low = operations.to_tensor(offset)
+    given = operations.to_tensor(offset)
+    low = operations.cast(given, uint32)  # the counter is four words of 32 bits
     high = zero = low * 0
-    if low.type.scalar.primitive_bitwidth == 64:  # the counter is four words of 32 bits
-        bits = operations.cast(low, uint64, bitcast=True)
-        high, low = operations.cast(bits >> 32, uint32), operations.cast(bits, uint32)
-        zero = low * 0
+    if given.type.scalar.primitive_bitwidth == 64:
+        high = operations.cast(given >> 32, uint32)
     return philox(seed, low, high, zero, zero, n_rounds)
 
 
@@ -92,6 +93,8 @@ def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
 
 def uint_to_uniform_float(x: Any) -> Any:
     """Random bits as a number in [0, 1)."""
+    if x.type.scalar not in (uint32, int32, uint64, int64):
+        raise SemanticError(WrongOperandType("uint_to_uniform_float", x.type.scalar, "an integer of 32 or 64 bits"))
     if x.type.scalar in (uint32, int32):
         signed, scale = operations.cast(x, int32, bitcast=True), 4.6566127342e-10
     else:

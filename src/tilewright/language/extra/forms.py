@@ -58,8 +58,11 @@ def _matched(name: str, arguments: Sequence[Any], accepted: Sequence[tuple[str, 
     promoted = [common_operands(argument, common, operation=name)[0] for argument in arguments]
     if _types(promoted) in accepted:
         return promoted
-    wanted = " or ".join(", ".join(form) for form in accepted)
-    raise SemanticError(WrongOperandType(name, ", ".join(_types(tiles)), wanted))
+    raise SemanticError(WrongOperandType(name, _listed(_types(tiles)), " or ".join(map(_listed, accepted))))
+
+
+def _listed(types: Sequence[str]) -> str:
+    return types[0] if len(types) == 1 else f"({', '.join(types)})"
 
 
 def _types(tiles: Sequence[Tile]) -> tuple[str, ...]:

@@ -439,7 +439,7 @@ fast_exp10f, fast_log10f = _unary("fast_exp10f", "exp10", SINGLE), _unary("fast_
 fast_tanf, fast_powf = _unary("fast_tanf", "tan", SINGLE), _binary("fast_powf", "pow", SINGLES)
 
 
-@takes("int32 -> int32", "int64 -> int64", *FLOATS_1)
+@takes(*FLOATS_1, "int32 -> int32", "int64 -> int64")
 def abs(arg0: Any) -> Any:
     """The value without its sign."""
     return absolute(arg0)
@@ -457,7 +457,7 @@ def fast_dividef(arg0: Any, arg1: Any) -> Any:
     return truediv(arg0, arg1)
 
 
-@takes("fp32, int32 -> fp32", "fp64, int32 -> fp64", *FLOATS_2)
+@takes(*FLOATS_2, "fp32, int32 -> fp32", "fp64, int32 -> fp64")
 def pow(arg0: Any, arg1: Any) -> Any:
     """x to the power of y."""
     if arg1.type.scalar.is_floating():
