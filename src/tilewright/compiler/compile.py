@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from tilewright.backends.base import BaseBackend, StageTable, options_facts
 from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
+from tilewright.compiler.collector import resting
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
 from tilewright.compiler.stages import parse_stage, stage_table, stored
@@ -67,6 +68,11 @@ def compile_kernel(request: Request) -> Artifact:
         Unsupported: the language feature or the target is.
         ParseError, VerificationError: text that was given as a stage is not what it should be.
     """
+    with resting():
+        return _compiled(request)
+
+
+def _compiled(request: Request) -> Artifact:
     clock, facts = _Clock(), _facts(request)
     request.backend.prepare()
     stages = stage_table(request.backend, request.options, dump_ir=request.dump_ir)
