@@ -371,7 +371,8 @@ class FunctionEmitter:
         bounds = [self.w.convert("sext", self.value(v), element, "i64") for v in (low, high, step)]
         carried = [(element_of(v.type), self.value(v)) for v in inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
-        with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs) as loop:
+        flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""
+        with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs, flags=flags) as loop:
             self.names[body.args[0]] = self.w.convert("trunc", loop.index, "i64", element)
             self.loops.append((op, self.names[body.args[0]], self.value(step)))
             self.names.update(zip(body.args[1:], loop.carried, strict=True))
@@ -415,7 +416,7 @@ class FunctionEmitter:
         self.names.update(zip(after.args, passed, strict=True))
         self.block_without_end(after)
         following = [self.value(v) for v in after.terminator.operands]
-        latch = w.leave_to(head)
+        latch = w.leave_to(head, flags=w.stays_in_loop() if "tt.disable_licm" in op.attributes else "")
         phis.parts += [
             f"  {name} = phi {element_of(v.type)} [ {init}, %{entered} ], [ {next_}, %{latch} ]"
             for name, v, init, next_ in zip(carried, op.operands, inits, following, strict=True)

@@ -29,6 +29,9 @@ from tilewright.ir.core import Op, Value
 Typed = tuple[str, str]
 """(LLVM type, value)"""
 
+_CLOSED_LOOPS = 8000000
+"""The number of the metadata that keeps LLVM from moving code out of loops, far from all others."""
+
 
 class Loop:
     """A counted loop being written.
@@ -110,6 +113,7 @@ class LlvmWriter:
         self._functions: list[tuple[str, Section]] = []
         self._helpers: set[str] = set()
         self._weights_used = False
+        self._closed_loops = 0
         self._streams = False
         self._scratch_slot: str | None = None
         self.entry = self.section = Section(None, "entry")
@@ -239,11 +243,16 @@ class LlvmWriter:
         self.section.parts.append(f"{label}:")
         self.section.marks.append(label)
 
-    def leave_to(self, label: str) -> str:
+    def leave_to(self, label: str, *, flags: str = "") -> str:
         """End the current block with a jump to `label`; returns the ended block's label."""
         here = self.label
-        self.do(f"br label %{label}")
+        self.do(f"br label %{label}{flags}")
         return here
+
+    def stays_in_loop(self) -> str:
+        """A flag for the jump back of a loop: LLVM moves nothing out of that one."""
+        self._closed_loops += 1
+        return f", !llvm.loop !{_CLOSED_LOOPS + self._closed_loops}"
 
     # ---- control flow ----
 
@@ -256,6 +265,7 @@ class LlvmWriter:
         *,
         carried: Sequence[Typed] = (),
         guarded: bool = False,
+        flags: str = "",
     ) -> Iterator[Loop]:
         """`for index in range(low, high, step)` over i64 with a positive step.
 
@@ -263,6 +273,7 @@ class LlvmWriter:
             low, high, step: i64 values or numbers.
             carried: (type, initial value) of values that iterations hand on.
             guarded: the loop may have no iteration; otherwise `low < high` must hold.
+            flags: of the jump back.
 
         Yields the Loop. Set `loop.next` inside; read `loop.results` after.
         """
@@ -279,7 +290,7 @@ class LlvmWriter:
         following = self.emit(f"add {unsigned}nsw i64 {loop.index}, {step}")
         again = self.emit(f"icmp slt i64 {following}, {high}")
         latch = self.label
-        self.do(f"br i1 {again}, label %{head}, label %{after}")
+        self.do(f"br i1 {again}, label %{head}, label %{after}{flags}")
         self.start_block(after)
         names, inits, lasts = [loop.index, *loop.carried], [("i64", str(low)), *carried], [following, *loop.next]
         phis.parts += [
@@ -473,6 +484,10 @@ class LlvmWriter:
             lines.append("!1 = !{i32 1}")
         if self._weights_used:
             lines.append('!0 = !{!"branch_weights", i32 1, i32 1000}')
+        closed = range(_CLOSED_LOOPS + 1, _CLOSED_LOOPS + 1 + self._closed_loops)
+        lines += [f"!{number} = distinct !{{!{number}, !{_CLOSED_LOOPS}}}" for number in closed]
+        if closed:
+            lines.append(f'!{_CLOSED_LOOPS} = !{{!"llvm.licm.disable"}}')
         return "\n".join(lines) + "\n"
 
 

@@ -123,11 +123,17 @@ def _for(lowerer: Lowerer, op: Op) -> None:
     w.start_block(inside)
     lowerer.block(body)
     following = w.emit(f"add {element} {index}, {lowerer.scalar(step)}")
-    head.come(body.terminator.operands, w.leave_to(head.label), first=[(element, following)])
+    back = w.leave_to(head.label, flags=_flags(lowerer, op))
+    head.come(body.terminator.operands, back, first=[(element, following)])
     head.finish()
     w.start_block(after)
     for result, argument in zip(op.results, body.args[1:], strict=True):
         lowerer.alias(result, argument)
+
+
+def _flags(lowerer: Lowerer, loop: Op) -> str:
+    """Flags of the jump back of a loop."""
+    return lowerer.w.stays_in_loop() if "tt.disable_licm" in loop.attributes else ""
 
 
 def _if(lowerer: Lowerer, op: Op) -> None:
@@ -161,7 +167,7 @@ def _while(lowerer: Lowerer, op: Op) -> None:
     for argument, value in zip(after.args, passed, strict=True):
         lowerer.alias(argument, value)
     lowerer.block(after)
-    head.come(after.terminator.operands, w.leave_to(head.label))
+    head.come(after.terminator.operands, w.leave_to(head.label, flags=_flags(lowerer, op)))
     head.finish()
     w.start_block(behind)
     for result, value in zip(op.results, passed, strict=True):
