@@ -11,9 +11,12 @@ from tilewright.dialects.arithmetic_meaning import UNSIGNED
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
-from tilewright.ir.attributes import DenseArray, Keyword
+from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import PointerType, TensorDescType, TensorType
+
+PAD_NAN = 2
+"""The number of the padding `pad_nan`, where it stands as a number."""
 
 
 class BlockPointer(NamedTuple):
@@ -24,6 +27,7 @@ class BlockPointer(NamedTuple):
         shape, strides: of the tensor, in elements.
         offsets: where the block begins, per axis.
         block: extents and element type of the block.
+        pads_with_nan: what a load through a descriptor gives outside the tensor is NaN, not 0.
     """
 
     base: int
@@ -31,6 +35,7 @@ class BlockPointer(NamedTuple):
     strides: tuple[int, ...]
     offsets: tuple[int, ...]
     block: TensorType
+    pads_with_nan: bool = False
 
     def moved(self, steps: Sequence[Any]) -> BlockPointer:
         """The block `steps` elements further, per axis."""
@@ -71,9 +76,7 @@ def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequen
     dtype = numpy_dtype(op.results[0].type)
     if isinstance(pointer, BlockPointer):
         pointer, mask = pointer.elements(_checked_axes(op))
-        padding = op.attributes.get("padding")
-        nan = isinstance(padding, Keyword) and padding.name == "pad_nan"
-        other = np.array(np.nan if nan else 0).astype(dtype)
+        other = np.array(np.nan if _pads_with_nan(op) else 0).astype(dtype)
     loaded = machine.memory.read(pointer, dtype, mask, op)
     if mask is not None and other is not None:
         loaded = np.where(mask, loaded, other)
@@ -87,6 +90,11 @@ def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
         pointer, mask = pointer.elements(_checked_axes(op))
     machine.memory.write(pointer, value, mask, op)
     return ()
+
+
+def _pads_with_nan(op: Op) -> bool:
+    padding = op.attributes.get("padding")
+    return padding == Keyword("pad_nan") or (isinstance(padding, Number) and padding.value == PAD_NAN)
 
 
 def _checked_axes(op: Op) -> tuple[int, ...]:
@@ -103,15 +111,24 @@ def _make_descriptor(machine: Machine, op: Op, operands: list[Any], frame: Frame
     assert isinstance(type, TensorDescType), "the result is a descriptor"
     base, *rest = map(int, operands)
     rank = len(type.block.shape)
-    return (BlockPointer(base, tuple(rest[:rank]), tuple(rest[rank:]), (0,) * rank, type.block),)
+    lists = tuple(rest[:rank]), tuple(rest[rank:]), (0,) * rank
+    return (BlockPointer(base, *lists, type.block, _pads_with_nan(op)),)
 
 
 @executes("tt.descriptor_load")
 def _descriptor_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     descriptor, *indices = operands
-    addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
     result = op.results[0].type
-    return (machine.memory.read(addresses, numpy_dtype(result), inside, op).reshape(result.shape or ()),)
+    return (read_block(machine, descriptor, indices, numpy_dtype(result), op).reshape(result.shape or ()),)
+
+
+def read_block(
+    machine: Machine, descriptor: BlockPointer, indices: Sequence[Any], dtype: np.dtype[Any], op: Op
+) -> Array:
+    """The block at `indices`; what lies outside the tensor is padding."""
+    addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
+    found = machine.memory.read(addresses, dtype, inside, op)
+    return np.where(inside, found, np.array(np.nan).astype(dtype)) if descriptor.pads_with_nan else found
 
 
 @executes("tt.descriptor_store")

@@ -78,11 +78,11 @@ class Copies:
     """Copies into shared memory that have not arrived.
 
     Attributes:
-        tensormaps: descriptors in memory, by address: base, extents, strides.
+        tensormaps: descriptors in memory, by address: base, extents, strides, whether what lies outside is NaN.
     """
 
     def __init__(self) -> None:
-        self.tensormaps: dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+        self.tensormaps: dict[int, tuple[int, tuple[int, ...], tuple[int, ...], bool]] = {}
         self._open: list[Write] = []
         self._groups: list[list[Write]] = []
         self._barriers: dict[int, Barrier] = {}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.interpreter.accesses import UPDATES, BlockPointer
+from tilewright.interpreter.accesses import UPDATES, BlockPointer, read_block
 from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
 from tilewright.interpreter.machine import Frame, Machine, executes
@@ -281,8 +281,7 @@ def _tma_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Se
 
 
 def _read_block(machine: Machine, descriptor: BlockPointer, coordinates: Sequence[Any], target: Array, op: Op) -> Array:
-    addresses, inside = descriptor.moved(coordinates).elements(range(len(coordinates)))
-    return machine.memory.read(addresses, target.dtype, inside, op).reshape(target.shape)
+    return read_block(machine, descriptor, coordinates, target.dtype, op).reshape(target.shape)
 
 
 @executes("ttng.async_tma_copy_local_to_global")
@@ -374,6 +373,7 @@ def _tensormap(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
         int(given["global_address"]),
         tuple(int(extent) for extent in reversed(given["global_dim"])),
         tuple(int(stride) for stride in reversed(given["global_stride"])),
+        bool(_number(op, "fill_mode")),
     )
     return ()
 
@@ -381,10 +381,11 @@ def _tensormap(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
 @executes("ttng.reinterpret_tensor_descriptor")
 def _reinterpret(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     block = op.results[0].type.block  # type: ignore[attr-defined]
-    base, shape, strides = copies_of(machine).tensormaps[int(operands[0])]
+    base, shape, strides, with_nan = copies_of(machine).tensormaps[int(operands[0])]
     size = block.element.bits // 8
     # The stride of the last dimension is one element and not part of the map, the others are in bytes.
-    return (BlockPointer(base, shape, (*(stride // size for stride in strides), 1), (0,) * len(shape), block),)
+    steps = (*(stride // size for stride in strides), 1)
+    return (BlockPointer(base, shape, steps, (0,) * len(shape), block, with_nan),)
 
 
 def copies_of(machine: Machine) -> Copies:

@@ -19,11 +19,30 @@ from tilewright.semantics.errors import BadArgument, BlockTooNarrow
 from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tensor_descriptors import engine_moves, load_block, make_descriptor, store_block
-from tilewright.semantics.types import block_type, dtype, int64
+from tilewright.semantics.types import (
+    bfloat16,
+    block_type,
+    dtype,
+    float16,
+    float32,
+    int16,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 from tilewright.support.diagnostics import SemanticError
 
 LEAST_ROW = 16
 """Bytes that a row of a descriptor's block has at least, on every target: so kernels stay portable."""
+MOST_AXES = 5
+LEAST_ROWS, LEAST_COLUMN_BITS = 8, 32
+"""Of what a gather or a scatter moves: so many rows; per row 8 elements, or more of which 8 such words are made."""
+WIDEST_FILLED = 32
+"""Bits of the largest floats of which the engine of GPUs knows a NaN."""
+WHOLE = (int32, uint32, int64, uint64)
+SUMMED = (int32, uint32, uint64, float32, float16, bfloat16)
+"""Elements that are combined in memory, by the engine of GPUs and therefore everywhere: in general, and added."""
 
 
 class tensor_descriptor:  # noqa: N801 - Triton's name
@@ -40,9 +59,13 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         rank = len(self.block_shape)
         for name, values in (("shape", self.shape), ("strides", self.strides)):
             if len(values) != rank:
-                raise SemanticError(
-                    BadArgument("make_tensor_descriptor", name, f"{len(values)} values", f"{rank}, one per axis")
-                )
+                raise _unfit(name, f"{len(values)} values", f"{rank}, one per axis")
+        if not 1 <= rank <= MOST_AXES:
+            raise _unfit("block_shape", f"{rank} axes", f"1 to {MOST_AXES}")
+        if isinstance(self.strides[-1], int) and self.strides[-1] != 1:
+            raise _unfit("strides[-1]", self.strides[-1], "1: the last axis is contiguous")
+        if padding == "nan" and not self.dtype.floating:
+            raise _unfit("padding_option", padding, f"zero: {self.dtype} has no NaN")
 
     def load(self, offsets: Any) -> Any:
         """The block at `offsets`; what lies outside the tensor is padding."""
@@ -52,58 +75,88 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
     def store(self, offsets: Any, value: Any) -> None:
         """Write `value` to the block at `offsets`; what lies outside the tensor is dropped."""
         axes = tuple(range(len(self.block_shape)))
-        memory.store(self._block_pointer(offsets), shaping.reshape(value, self.block_shape), boundary_check=axes)
+        memory.store(self._block_pointer(offsets), self._checked_block(value, "store"), boundary_check=axes)
 
     def gather(self, x_offsets: Any, y_offset: Any) -> Any:
         """Row `x_offsets[i]` from column `y_offset` on, for each i; the block has one row."""
-        pointers, mask = self._rows(x_offsets, y_offset)
+        pointers, mask = self._rows(x_offsets, y_offset, "gather")
         padding = float("nan") if self.padding == "nan" else 0
         return memory.load(pointers, mask=mask, other=padding)
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
         """The counterpart of `gather`: write row i of `value` to row `x_offsets[i]`."""
-        pointers, mask = self._rows(x_offsets, y_offset)
+        pointers, mask = self._rows(x_offsets, y_offset, "scatter")
         memory.store(pointers, value, mask=mask)
 
     def atomic_add(self, offsets: Any, value: Any) -> None:
         """Add `value` to the block at `offsets`."""
-        memory.atomic_add(*self._elements(offsets, value))
+        memory.atomic_add(*self._elements(offsets, value, "atomic_add"))
 
     def atomic_min(self, offsets: Any, value: Any) -> None:
         """Keep the smaller of memory and `value`."""
-        memory.atomic_min(*self._elements(offsets, value))
+        memory.atomic_min(*self._elements(offsets, value, "atomic_min"))
 
     def atomic_max(self, offsets: Any, value: Any) -> None:
         """Keep the larger of memory and `value`."""
-        memory.atomic_max(*self._elements(offsets, value))
+        memory.atomic_max(*self._elements(offsets, value, "atomic_max"))
 
     def atomic_and(self, offsets: Any, value: Any) -> None:
         """`memory & value`."""
-        memory.atomic_and(*self._elements(offsets, value))
+        memory.atomic_and(*self._elements(offsets, value, "atomic_and"))
 
     def atomic_or(self, offsets: Any, value: Any) -> None:
         """`memory | value`."""
-        memory.atomic_or(*self._elements(offsets, value))
+        memory.atomic_or(*self._elements(offsets, value, "atomic_or"))
 
     def atomic_xor(self, offsets: Any, value: Any) -> None:
         """`memory ^ value`."""
-        memory.atomic_xor(*self._elements(offsets, value))
+        memory.atomic_xor(*self._elements(offsets, value, "atomic_xor"))
 
     def _block_pointer(self, offsets: Any) -> Any:
-        order = tuple(reversed(range(len(self.block_shape))))
-        return memory.make_block_ptr(self.base, self.shape, self.strides, offsets, self.block_shape, order)
+        order, places = tuple(reversed(range(len(self.block_shape)))), self._checked(offsets)
+        return memory.make_block_ptr(self.base, self.shape, self.strides, places, self.block_shape, order)
 
-    def _elements(self, offsets: Any, value: Any) -> tuple[Any, Any, Any]:
+    def _checked(self, offsets: Any) -> tuple[Any, ...]:
+        """One offset per axis."""
+        given: tuple[Any, ...] = unwrap_all(offsets)
+        rank = len(self.block_shape)
+        if len(given) != rank:
+            raise SemanticError(BadArgument("descriptor", "offsets", f"{len(given)} values", f"{rank}, one per axis"))
+        return given
+
+    def _checked_block(self, value: Any, operation: str) -> Any:
+        """`value`, a tile with the shape of a block."""
+        shape = tuple(getattr(to_tensor(value).type, "shape", ()))
+        if shape != tuple(self.block_shape):
+            raise SemanticError(BadArgument(operation, "a value of shape", shape, f"the block's, {self.block_shape}"))
+        return value
+
+    def _elements(self, offsets: Any, value: Any, operation: str) -> tuple[Any, Any, Any]:
         """Pointers to the elements of the block at `offsets`, what to combine with them, and which lie inside."""
+        accepted = SUMMED if operation == "atomic_add" else WHOLE
+        if self.dtype not in accepted:
+            expected = ", ".join(map(str, accepted))
+            raise SemanticError(BadArgument(f"descriptor.{operation}", "a tensor of", self.dtype, expected))
         places = [
             to_tensor(offset) + shaping.arange(0, extent)
-            for offset, extent in zip(unwrap_all(offsets), self.block_shape, strict=True)
+            for offset, extent in zip(self._checked(offsets), self.block_shape, strict=True)
         ]
         pointers, mask = self._pointers(places)
-        return pointers, value, mask
+        return pointers, self._checked_block(value, operation), mask
 
-    def _rows(self, x_offsets: Any, y_offset: Any) -> tuple[Any, Any]:
-        columns = to_tensor(y_offset) + shaping.arange(0, self.block_shape[1])
+    def _rows(self, x_offsets: Any, y_offset: Any, operation: str) -> tuple[Any, Any]:
+        """Pointers to the elements from column `y_offset` on of the rows `x_offsets`, and which lie inside."""
+        shape, width = self.block_shape, self.dtype.primitive_bitwidth
+        if len(shape) != 2 or shape[0] != 1:
+            raise SemanticError(BadArgument(operation, "a descriptor of blocks", shape, "blocks of one row, (1, n)"))
+        rows: tuple[int, ...] = tuple(getattr(x_offsets.type, "shape", ()))
+        if len(rows) != 1 or x_offsets.type.scalar not in (int16, int32):
+            raise SemanticError(BadArgument(operation, "x_offsets", x_offsets.type, "one axis of int32 or int16"))
+        least = LEAST_COLUMN_BITS // width * 8
+        if rows[0] < LEAST_ROWS or shape[1] < least:
+            expected = f"{LEAST_ROWS} rows or more, of {least} {self.dtype} or more"
+            raise SemanticError(BadArgument(operation, "blocks of", f"{rows[0]} x {shape[1]}", expected))
+        columns = to_tensor(y_offset) + shaping.arange(0, shape[1])
         return self._pointers([x_offsets, columns])
 
     def _pointers(self, places: list[Any]) -> tuple[Any, Any]:
@@ -136,15 +189,12 @@ class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
     def store(self, offsets: Any, value: Any) -> None:
         """Write `value` to the block at `offsets`; what lies outside the tensor is dropped."""
         check_writable(self.base)
-        block = operations.cast(shaping.reshape(value, self.block_shape), self.dtype)
+        block = operations.cast(self._checked_block(value, "store"), self.dtype)
         store_block(self.handle, self._checked(offsets), block)
 
-    def _checked(self, offsets: Any) -> tuple[Any, ...]:
-        given: tuple[Any, ...] = unwrap_all(offsets)
-        rank = len(self.block_shape)
-        if len(given) != rank:
-            raise SemanticError(BadArgument("descriptor", "offsets", f"{len(given)} values", f"{rank}, one per axis"))
-        return given
+
+def _unfit(name: str, value: Any, expected: str) -> SemanticError:
+    return SemanticError(BadArgument("make_tensor_descriptor", name, value, expected))
 
 
 def make_tensor_descriptor(
@@ -163,9 +213,7 @@ def make_tensor_descriptor(
     """
     padding = unwrap(padding_option)
     if padding not in PADDINGS:
-        raise SemanticError(
-            BadArgument("make_tensor_descriptor", "padding_option", padding, ", ".join(map(repr, PADDINGS)))
-        )
+        raise _unfit("padding_option", padding, ", ".join(map(repr, PADDINGS)))
     made = _descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
     extent, width = made.block_shape[-1], made.dtype.primitive_bitwidth
     if extent * width < 8 * LEAST_ROW:
@@ -175,7 +223,8 @@ def make_tensor_descriptor(
 
 def _descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding: str) -> tensor_descriptor:
     by_pointers = tensor_descriptor(base, shape, strides, block_shape, padding)
-    if not engine_moves(by_pointers.block_type, by_pointers.strides):
+    has_filling = padding == "zero" or by_pointers.dtype.primitive_bitwidth <= WIDEST_FILLED
+    if not engine_moves(by_pointers.block_type, by_pointers.strides) or not has_filling:
         return by_pointers
     return engine_descriptor(base, shape, strides, block_shape, padding)
 
