@@ -11,6 +11,8 @@ import pytest
 
 import tilewright
 import tilewright.language as tl
+from tilewright.backends.cpu.options import parse_options as cpu_options
+from tilewright.backends.nvidia.options import parse_options as gpu_options
 from tilewright.language import former
 from tilewright.language.extra import libdevice
 
@@ -37,6 +39,12 @@ def old_places(a, b, out, N: tl.constexpr):
     block = i[:, None] * N + i[None, :]
     left = tl.load(a + block, block >= 0, 0.0, ".cg", "evict_last", False)
     tl.store(out + block, tl.dot(left, tl.load(b + block), None, False))
+
+
+@tilewright.jit
+def copied(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i))
 
 
 def launched(kernel: Any, *arrays: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
@@ -79,6 +87,14 @@ def test_operands_of_products_that_are_turned() -> None:
     ]
 
 
+def test_launches_with_options_that_are_gone() -> None:
+    x, out = np.ones(16, np.float32), np.zeros(16, np.float32)
+    with pytest.warns(UserWarning, match="the option enable_warp_specialization"):
+        copied[(1,)](x, out, N=16, enable_warp_specialization=True)
+
+    assert out.all()
+
+
 def test_arguments_in_places_of_older_signatures() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float32)
 
@@ -89,6 +105,14 @@ def test_arguments_in_places_of_older_signatures() -> None:
         "allow_tf32 as fourth argument of tl.dot is an old form: write allow_tf32=…",
         "cache_modifier as fourth argument of tl.load is an old form: write cache_modifier=…",
     ]
+
+
+@pytest.mark.parametrize("parsed", [cpu_options, lambda given: gpu_options(given, 90)])
+def test_options_of_launches_that_are_gone_change_nothing(parsed: Callable[[Any], Any]) -> None:
+    with pytest.warns(UserWarning, match="the option reg_inc_consumer is an old form: write nothing"):
+        assert parsed({"num_warps": 8, "reg_inc_consumer": 240}) == parsed({"num_warps": 8})
+    with pytest.raises(KeyError, match="reg_consumer"):
+        parsed({"reg_consumer": 240})
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,36 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Mapping
 from types import FrameType
+from typing import Any
 
 OURS = ("tilewright", "triton", "importlib")
 """Packages whose lines are not the program's."""
+
+DROPPED_OPTIONS = frozenset(
+    [
+        "allow_fp8e4nv",
+        "enable_persistent",
+        "enable_warp_specialization",
+        "instruction_sched_variant",
+        "num_buffers_warp_spec",
+        "num_consumer_groups",
+        "optimize_epilogue",
+        "reg_dec_producer",
+        "reg_inc_consumer",
+        "schedule_hint",
+    ]
+)
+"""Options of launches in Triton 2.1 to 3.4: how GPUs share and order the work, which changes no result."""
+
+
+def without_dropped(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that there still are; of the others a warning says that nothing is to be written now."""
+    for name in options:
+        if name in DROPPED_OPTIONS:
+            old_form(f"the option {name}", "nothing")
+    return {name: value for name, value in options.items() if name not in DROPPED_OPTIONS}
 
 
 def old_form(old: str, now: str) -> None:

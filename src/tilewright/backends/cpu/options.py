@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.backends.base import OptionError
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.old_forms import without_dropped
 
 GPU_ONLY = frozenset(
     [
@@ -107,7 +108,7 @@ def parse_options(given: Mapping[str, Any]) -> CpuOptions:
         KeyError: no back end has an option of that name.
         OptionError: an option has a value that it cannot have.
     """
-    given = {ALIASES.get(name, name): value for name, value in given.items()}
+    given = {ALIASES.get(name, name): value for name, value in without_dropped(given).items()}
     own = set(CpuOptions._fields) - {"ignored"}
     unknown = [name for name in given if name not in own and name not in GPU_ONLY]
     if unknown:

@@ -15,6 +15,7 @@ from tilewright.backends.base import OptionError
 from tilewright.backends.nvidia.targets import FIRST_WITH_SUFFIX, LATEST_PTX, find
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.old_forms import without_dropped
 
 CPU_ONLY = frozenset(("num_threads", "num_cpu_threads", "sanitize"))
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
@@ -111,6 +112,7 @@ def parse_options(given: Mapping[str, Any], capability: int) -> CudaOptions:
         KeyError: no back end has an option of that name.
         ValueError: an option has a value that it cannot have, or cannot have on this device.
     """
+    given = without_dropped(given)
     _refuse_unknown(given)
     own = {name: value for name, value in given.items() if value is not None and name not in CPU_ONLY}
     options = CudaOptions(**{**_defaults(capability), **own, "extern_libs": _libraries(own.get("extern_libs"))})

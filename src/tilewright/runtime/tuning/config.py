@@ -8,21 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from tilewright.support.old_forms import old_form
+from tilewright.support.old_forms import without_dropped
 
 PreHook = Callable[[dict[str, Any]], Any]
-
-DROPPED_OPTIONS = frozenset(
-    [
-        "enable_persistent",
-        "enable_warp_specialization",
-        "num_buffers_warp_spec",
-        "num_consumer_groups",
-        "reg_dec_producer",
-        "reg_inc_consumer",
-    ]
-)
-"""Of Triton 2.1 to 3.3: how warps of a GPU share the work."""
 
 
 class Config:
@@ -54,10 +42,8 @@ class Config:
         num_cpu_threads: int | None = None,
         **dropped: Any,
     ) -> None:
-        for name in dropped:
-            if name not in DROPPED_OPTIONS:
-                raise TypeError(f"Config has no option {name!r}")
-            old_form(f"Config(…, {name}=…)", "nothing: it changes no result")
+        for name in without_dropped(dropped):
+            raise TypeError(f"Config has no option {name!r}")
         self.kwargs = dict(kwargs)
         self.num_warps, self.num_stages, self.num_ctas, self.maxnreg = num_warps, num_stages, num_ctas, maxnreg
         self.pre_hook = pre_hook
