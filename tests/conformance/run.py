@@ -128,8 +128,8 @@ def unpacked(triton: Path, commits: Mapping[str, str], folder: Path, part: str =
 def run(folder: Path, tree: str, name: str, options: argparse.Namespace, plan: dict[str, Any]) -> Run:
     """Run one file as the command line and reasons.toml say."""
     every = options.every or (1 if options.only else plan["every"].get(name, 1))
-    only = options.only or plan["only"].get(f"{tree} {name}") or plan["only"].get(name, "")
-    choice = Choice(only, every, options.simulate, plan["marks"].get(f"{tree} {name}", ""))
+    only, marks = (plan[kind].get(f"{tree} {name}") or plan[kind].get(name, "") for kind in ("only", "marks"))
+    choice = Choice(options.only or only, every, options.simulate, marks)
     began = time.monotonic()
     tests = list(outcomes(folder, name, options.timeout, choice))
     return Run(tests, time.monotonic() - began)
