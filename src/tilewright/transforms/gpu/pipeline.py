@@ -35,6 +35,7 @@ from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
 from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
+from tilewright.transforms.gpu.remove_tensor_memory_tokens import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.licm import licm_with_loads
@@ -173,6 +174,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
         Pass("mma_lowering", mma_lowering),  # who waits for products in tensor memory
         Pass("hoist_barriers", hoist_barriers),  # for whatever loops wait
+        Pass("remove_tensor_memory_tokens", remove_tensor_memory_tokens),
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
     )
