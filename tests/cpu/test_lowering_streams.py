@@ -50,8 +50,8 @@ def test_outputs_near_inputs_modulo_a_page(ahead, n):
 
 def test_both_ways_of_storing_are_compiled():
     x = np.zeros(64, np.float32)
-    kernel = add.warmup(x, x, x, 64, BLOCK=512, grid=(1,))
+    kernel = add.warmup(x, x, x, 64, BLOCK=256, grid=(1,))
     llir = kernel.asm["llir"]
     assert "!nontemporal" in llir
-    assert "!nontemporal" not in add.warmup(x, x, x, 64, BLOCK=256, grid=(1,)).asm["llir"], "a small tile"
+    assert "!nontemporal" not in add.warmup(x, x, x, 64, BLOCK=128, grid=(1,)).asm["llir"], "a small tile"
     assert "llvm.x86.sse.sfence" in llir or "aarch64" in kernel.metadata.target.arch

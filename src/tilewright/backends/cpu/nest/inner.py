@@ -25,7 +25,7 @@ from tilewright.ir.types import TensorType
 STREAMED = 128
 """Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
 
-STREAMED_TILE = 2048
+STREAMED_TILE = 1024
 """Bytes of a tile from which on the order of its stores counts: a grid of smaller ones seldom stores much."""
 
 UNROLLED = 48
