@@ -219,7 +219,7 @@ def test_select(type, machine):
 
 @pytest.mark.parametrize("type", [f32, f64], ids=str)
 def test_fma(type, machine):
-    if not machine[0].has_fma:
+    if type is f64 and not machine[0].has_fma:
         pytest.skip("two roundings without FMA")
     arrays = [samples(type, RNG, 500)[RNG.permutation(500)] for _ in range(3)]
     check(make_op("math.fma", [type] * 3, type), machine, *arrays)

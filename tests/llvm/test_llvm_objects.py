@@ -10,7 +10,7 @@ from llvm_ops import FP8, INTEGERS, WIDE, make_op, module_for
 
 from tilewright.backends.llvm.elementwise import LOWERINGS
 from tilewright.backends.llvm.machine import compile_object, emit_assembly, host_target
-from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
 from tilewright.ir.types import PointerType, f32, f64, i1, i32, i64
 
 TARGETS = [
@@ -34,6 +34,7 @@ def conversions(name, sources, targets, fits=None):
 
 FLOATS_ALL = [*WIDE, *FP8]
 ARITY = {"atan2": 2, "copysign": 2, "fmod": 2, "fma": 3, "pow": 2, "precise_divf": 2}
+ARITY |= {name: {"fma": 3, "sqrt": 1}.get(name.split("_")[0], 2) for name in DIRECTED}
 SMALLER, LARGER, EQUAL = int.__lt__, int.__gt__, int.__eq__
 
 # ops whose operand and result types are not all one
@@ -55,7 +56,9 @@ MIXED = {
     "tt.bitcast": lambda n: conversions(n, [*INTEGERS, *WIDE], [*INTEGERS, *WIDE], EQUAL),
     "tt.clampf": lambda n: [make_op(n, [t] * 3, t, propagateNan=mode) for t in WIDE for mode in ("none", "all")],
     "tt.extern_elementwise": lambda n: [
-        make_op(n, [t] * ARITY.get(function, 1), t, symbol=f"__tw_{function}") for function in FUNCTIONS for t in WIDE
+        make_op(n, [t] * ARITY.get(function, 1), t, symbol=f"__tw_{function}")
+        for function in FUNCTIONS
+        for t in (WIDE[2:] if function in DIRECTED else WIDE)
     ],
     "tt.fp_to_fp": lambda n: [
         make_op(n, [a], b, rounding=mode) for a in FLOATS_ALL for b in FLOATS_ALL for mode in ("rtne", "rtz")

@@ -128,9 +128,12 @@ def _apply(w: LlvmWriter, function: Callable[..., Lanes], op: Op, operands: Sequ
 
 
 def _fused(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    """a·b + c rounded once. Narrow formats in double: the product is exact there, and the sum rounded to odd."""
+    """a·b + c rounded once. Narrow formats in double, where the product is exact and the sum is rounded to odd.
+
+    So is float where there is no instruction for it; double rounds twice there.
+    """
     form = _result(op)
-    if form in (f32, f64):
+    if form is f64 or (form is f32 and w.target.has_fma):
         return _apply(w, FUNCTIONS["fma"], op, operands, lanes)
     double = Kind(w, "double", lanes)
     single = Kind(w, "float", lanes)

@@ -4,13 +4,14 @@
 
 Nothing else may move between the two, so the function is never inlined. Without fused instructions, `fma` of float is a
 sum of doubles whose product is exact, and rounds twice in one direction, which is the same as once; that of double
-rounds its product as well.
+rounds its product as well, as it does wherever there is no instruction for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.backends.llvm.conversions import odd_sum
 from tilewright.backends.llvm.lanes import Kind, Lanes
 from tilewright.backends.llvm.spelling import suffix
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
@@ -34,6 +35,9 @@ def directed(operation: str, mode: str, operands: Sequence[Lanes]) -> Lanes:
 
 def _nearest(operation: str, operands: Sequence[Lanes]) -> Lanes:
     k = operands[0].kind
+    if operation == "fma" and k.element == "float" and not k.writer.target.has_fma:
+        a, b, c = (k.with_element("double").cast("fpext", x) for x in operands)
+        return k.cast("fptrunc", odd_sum(a * b, c))
     if operation == "fma":
         return k.fma(*operands)
     if operation == "sqrt":
