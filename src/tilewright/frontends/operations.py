@@ -54,13 +54,19 @@ def logical_not(value: Any) -> Any:
 
 
 def contains(item: Any, items: Any) -> bool:
-    """`item in items`."""
+    """`item in items`.
+
+    Raises:
+        SemanticError: the item is not known at compile time.
+    """
+    if isinstance(item, Tile):
+        raise SemanticError(NotSupported("`in` with a run-time value", f"this one is {item.type}"))
     return item in items
 
 
 def lacks(item: Any, items: Any) -> bool:
-    """`item not in items`."""
-    return item not in items
+    """`item not in items`; see `contains`."""
+    return not contains(item, items)
 
 
 def formatted(value: Any, conversion: int, specification: str) -> str:

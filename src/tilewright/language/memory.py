@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language.callable import accept_semantic, must_use_result
-from tilewright.semantics import atomics, block_pointers
+from tilewright.language.control import while_loop
+from tilewright.semantics import atomics, block_pointers, reductions, shapes
 from tilewright.semantics import memory as memory_semantics
+from tilewright.semantics.active import active
+from tilewright.semantics.arithmetic import and_, invert
+from tilewright.semantics.comparison import compare
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import NotOnThisTarget
+from tilewright.semantics.types import int1
 from tilewright.support.diagnostics import SemanticError
 from tilewright.support.old_forms import old_form
 
@@ -146,14 +151,35 @@ def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scop
 
 
 def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Any:
-    """Refused for now.
+    """Read memory until every element equals `expected_value`; programs of a grid may wait for those before them.
+
+    Args:
+        pointer: where, to integers of 32 or 64 bits.
+        expected_value: what to wait for.
+        sem: `acquire` (default) or `relaxed`.
+        scope: as for `atomic_add`.
+        timeout_ns: refused for now: there is no clock.
+
+    Returns: true for each element.
 
     Raises:
-        SemanticError: always.
+        SemanticError: an argument that does not fit; or the kernel runs in Python, where nothing would change.
     """
-    raise SemanticError(
-        NotOnThisTarget("atomic_poll", "it has no op yet", "loop: while tl.atomic_load(pointer) != expected: pass")
-    )
+    if unwrap(timeout_ns) is not None:
+        raise SemanticError(NotOnThisTarget("atomic_poll", "timeout_ns needs a clock", "wait without it"))
+    atomics.check_poll(pointer)
+
+    def is_as_expected() -> Any:
+        equal = compare("==", atomics.atomic_load(pointer, sem=sem, scope=scope), expected_value)
+        return reductions.reduce((equal,), None, and_)[0] if equal.extents else equal
+
+    arrived = is_as_expected()
+    if active().runs_now and not arrived:
+        raise SemanticError(
+            NotOnThisTarget("atomic_poll", "programs run one after the other here", "compile the kernel")
+        )
+    while_loop(invert, lambda _: is_as_expected(), arrived)
+    return shapes.full(pointer.type.shape, True, int1)
 
 
 accept_semantic(globals())

@@ -76,11 +76,11 @@ def _sign_of(value: Any, element: dtype) -> dtype:
 def atomic_load(pointer: Any, mask: Any = None, *, sem: Any = None, scope: Any = None) -> Tile:
     """Read memory: a read-modify-write of the bits that changes none of them."""
     order = _choice("sem", sem, LOAD_ORDERINGS, "acquire").name
-    element = _element("load", pointer)
+    element = _element("load", pointer, writes=False)
     bits = _UNSIGNED.get(element.primitive_bitwidth)
     if bits is None:
         raise SemanticError(AtomicNotSupported("load", element, "elements of 32 or 64 bits"))
-    address = pointer if element.integer else _pointer_to(pointer, bits)
+    address = cast(pointer, pointer_type(element if element.integer else bits, pointer.type.scalar.address_space))
     return bitcast(atomic_rmw("or", address, 0, mask, sem=order, scope=scope), element)
 
 
@@ -90,9 +90,17 @@ def atomic_store(pointer: Any, value: Any, mask: Any = None, *, sem: Any = None,
     atomic_rmw("xchg", pointer, value, mask, sem=order, scope=scope)
 
 
-def _element(operation: str, pointer: Any) -> dtype:
+def check_poll(pointer: Any) -> None:
+    """Raise unless `pointer` points at integers."""
+    element = _element("poll", pointer, writes=False)
+    if not element.integer or element is int1:
+        raise SemanticError(AtomicNotSupported("poll", element, "integers of 32 or 64 bits"))
+
+
+def _element(operation: str, pointer: Any, *, writes: bool = True) -> dtype:
     kind = pointee_of(pointer, f"atomic_{operation}")
-    check_writable(pointer)
+    if writes:
+        check_writable(pointer)
     if not isinstance(kind, dtype):
         raise SemanticError(AtomicNotSupported(operation, kind, "a tile of pointers"))
     return kind
