@@ -160,7 +160,8 @@ def descriptor(draft: Draft, depth: int, kind: Kind) -> str | None:
     if Kind("", tuple(extents)).size > INPUT:
         return None
     strides = list(row_major(tuple(extents)))
-    offsets = [rng.choice(("0", "pid", "1", "n & 3", "-1")) for _ in extents]
+    offsets = [rng.choice(("0", "pid", "1", "n & 3", "-1")) for _ in extents[:-1]]
+    offsets.append(rng.choice(("0", "pid * 16", "-16", "(n & 1) * 16")))  # in memory a multiple of 16 bytes
     name, value = draft.name("d"), draft.name("v")
     nan = ", padding_option='nan'" if kind.is_float and rng.random() < 0.3 else ""
     shape = f"{extents}, {strides}, {list(kind.shape)}"

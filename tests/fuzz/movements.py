@@ -138,7 +138,7 @@ def ordered(draft: Draft, kind: Kind, depth: int) -> str | None:
     longer = Kind(kind.dtype, (*kind.shape[:-1], kind.shape[-1] * draft.rng.choice((1, 2, 4))))
     if longer.size > LARGEST_TILE:
         return None
-    return f"tl.topk({plain(draft, longer, depth)}, {kind.shape[-1]})"
+    return kind.cast(f"tl.topk({plain(draft, longer, depth)}, {kind.shape[-1]})")
 
 
 @production(2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from agreement import agree, jit
 
+import tilewright as tw
 import tilewright.language as tl
 
 
@@ -50,3 +53,36 @@ def test_a_remainder_in_front_of_a_reduction() -> None:
     x = np.array([7.5, -7.5], np.float32)
     found = agree(remainder_of_rows, x, np.zeros(2, np.float32), 5)[1]
     np.testing.assert_array_equal(found, [2.5 + 6, -2.5 + 22])
+
+
+@jit
+def two_axes(out):
+    places = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)
+    tl.store(out + places, tl.argmax(tl.full([1, 16, 16], 5, tl.int32), 0))
+    tl.store(out + 256 + places, tl.argmax(tl.reshape(tl.arange(0, 512), [16, 2, 16]), 1))
+
+
+def test_reductions_along_different_axes_have_loops_of_their_own() -> None:
+    """The results of both have one shape."""
+    found = agree(two_axes, np.full(512, 9, np.int32))[0]
+    np.testing.assert_array_equal(found, [0] * 256 + [1] * 256)
+
+
+def chained(x, out, s):
+    value = 0
+    if tl.load(x) <= tl.load(x + 1) < (s if tl.load(x + 3) > 0 else tl.load(x + 2)):
+        value = 1
+    elif not (1 <= tl.load(x) < tl.load(x + 1)):
+        value = 2
+    tl.store(out, value)
+
+
+def test_a_chained_comparison_with_a_choice_in_it() -> None:
+    """In bytecode the choice's branch follows the one of the first comparison."""
+    kernels = [tw.jit(chained, frontend=frontend) for frontend in ("ast", "bytecode")]
+    for a, b, d in product((0, 1), repeat=3):
+        c, s = 2 - a, 2 * b
+        expected = 1 if a <= b < (s if d > 0 else c) else 0 if 1 <= a < b else 2
+        for kernel in kernels:
+            found = agree(kernel, np.array([a, b, c, d], np.int32), np.zeros(1, np.int32), s, eager=False)[1]
+            assert found[0] == expected, (a, b, c, d, s)

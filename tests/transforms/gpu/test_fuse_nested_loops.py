@@ -96,6 +96,21 @@ def test_flattened(start: str) -> None:
     check(nest(start), INPUTS, 2)
 
 
+def test_an_op_of_whose_results_only_the_second_is_used_in_front() -> None:
+    body = nest("%both#1").replace(
+        "%q = scf.for",
+        """%tile = tt.splat %p : i32 -> tensor<4xi32>
+          %both:2 = "tt.reduce"(%tile, %tile) <{axis = 0 : i32}> ({
+          ^bb0(%u: i32, %v: i32, %w: i32, %z: i32):
+            %o = arith.maxsi %u, %w : i32
+            %n = arith.addi %v, %z : i32
+            tt.reduce.return %o, %n : i32, i32
+          }) : (tensor<4xi32>, tensor<4xi32>) -> (i32, i32)
+          %q = scf.for""",
+    )
+    check(body, INPUTS, 2)
+
+
 SAID = "%runs = arith.cmpi sgt, %b, %c0 : i32\nllvm.intr.assume %runs : i1\n"
 
 

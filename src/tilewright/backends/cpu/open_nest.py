@@ -91,7 +91,7 @@ class OpenNest:
         mine = self.domain
         rank = len(mine.outer)
         tags: Tags
-        if domain.mode == mine.mode and domain.outer == mine.outer:
+        if (domain.mode, domain.outer, domain.axis) == (mine.mode, mine.outer, mine.axis):
             tags = self._full_tags(domain)
         elif (*domain.outer, domain.inner) == mine.outer and domain.mode == "rows" and root.name != "tt.reduce":
             tags = tuple(range(rank))

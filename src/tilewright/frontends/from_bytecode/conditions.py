@@ -97,6 +97,8 @@ class Conditions:
         if not self._is_chained(branch):
             return group
         rest = self._single(group.then, self._flow.ending[group.then])
+        if self._flow.past_pops(rest.orelse) != self._flow.past_pops(group.orelse):
+            return group  # the first branch behind belongs to c, as in `a < b < (x if y else z)`
         blocks = group.blocks | self._flow.popping(group.orelse)  # where b is dropped if the first does not hold
         return _pair(True, group._replace(blocks=blocks), rest)
 

@@ -155,8 +155,8 @@ def _sink(outer: Op, inner: Op) -> None:
     op, place = inner.previous, inner.next
     while op is not None:
         before = op.previous
-        users = {ancestor_in(user, body) for user in op.results[0].uses} if op.results else {inner}
-        if is_pure(op) and op.name not in DOTS and all(_is_behind(user, inner) for user in users):
+        users = {ancestor_in(user, body) for result in op.results for user in result.uses}
+        if op.results and is_pure(op) and op.name not in DOTS and all(_is_behind(user, inner) for user in users):
             op.unlink()
             body.insert(op, place)
             place = op
