@@ -20,7 +20,7 @@ from vector_add import add_kernel
 
 import tilewright as tw
 import tilewright.language as tl
-from kernels import exp_kernel, gelu_erf_kernel, gelu_tanh_kernel, sum_kernel
+from kernels import exp_kernel, gelu_erf_kernel, gelu_tanh_kernel, scaled_product_kernel, sum_kernel
 
 Work = Callable[[], Any]
 RNG = np.random.default_rng(0)
@@ -266,6 +266,30 @@ def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
                    {"torch": peer}, lambda: out.double().numpy(), expected, 1e-2, 2.0 * n**3, peak)  # fmt: skip
 
 
+def scaled_product() -> Contest:
+    """1024³ of 8-bit floats with 4-bit ones, scaled; torch multiplies what they stand for, in bf16."""
+    n = 1024
+    a, b = (RNG.integers(low, high, (n, wide), np.uint8) for low, high, wide in ((40, 70, n), (0, 256, n // 2)))
+    a_scale, b_scale = (RNG.integers(124, 130, (n, n // 32), np.uint8) for _ in range(2))
+    out = empty(n, n)
+    half = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    left = (a.astype(np.uint16) << 8).view(np.float16) * np.repeat(np.exp2(a_scale - 127.0), 32, 1)
+    right = np.concatenate([half, -half])[np.stack([b & 15, b >> 4], -1).reshape(n, n)]
+    right *= np.repeat(np.exp2(b_scale - 127.0), 32, 1)
+    peers: dict[str, Work] = {}
+    if torch:
+        wide = [torch.from_numpy(factor).to(torch.bfloat16) for factor in (left, right)]
+        out_peer = torch.empty_like(wide[0])
+        peers["torch"] = lambda: torch.matmul(wide[0], wide[1].T, out=out_peer)
+
+    def ours(threads: int) -> Any:
+        return scaled_product_kernel[(n // 128, n // 128)](
+            a, a_scale, b, b_scale, out, n, n, BM=128, BN=128, BK=128, num_threads=threads
+        )
+
+    return Contest(ours, peers, lambda: out, left @ right.T, operations=2.0 * n**3, peak="bf16")
+
+
 def flash(*, is_causal: bool) -> Contest:
     heads, length, features = 8, 1024, 64
     q, k, v = (normal(heads, length, features) for _ in range(3))
@@ -347,6 +371,7 @@ CONTESTS = (
     product("matmul 1024³ strided", partial(matmul_fp32, SMALL, kind="strided"), 1.3, NUMPY),
     Row("matmul bf16 1024³", partial(matmul_torch, "bfloat16", BIG, "bf16"), 1.0, TORCH, scales=True),
     Row("matmul int8 1024³", partial(matmul_torch, "int8", BIG, "int8"), 1.0, TORCH, scales=True),
+    Row("matmul mxfp8 × mxfp4 1024³", scaled_product, 0.5, TORCH, scales=True),
     Row("matmul fp16 1024³", partial(matmul_torch, "float16", BIG, "fp32"), 50, TORCH),
     Row("flash attention", partial(flash, is_causal=False), 2.2, TORCH, scales=True),
     Row("flash attention, causal", partial(flash, is_causal=True), 2.2, TORCH, scales=True),
