@@ -15,7 +15,7 @@ PLAN = {
     "introduction": "How they run.",
     "files": ["01-good", "02-bad"],
     "parts": {"02-bad": ["-m pytest 02-bad.py"]},
-    "reasons": {"* 02-bad.py: failed: *no GPU*": "needs a GPU"},
+    "reasons": {"* 02-bad.py: failed: *no GPU*": "needs a GPU", "?.? -m pytest*": "{said}"},
 }
 
 
@@ -84,6 +84,13 @@ def test_page_has_times_and_reasons(runner: ModuleType, tmp_path: Path) -> None:
         "| 01-good.py | ran to its end, 12 s | stopped after 900 s | not explained yet: some \\| line |",
         "| 02-bad.py | failed after 2 s | – | needs a GPU |",
     ]
+
+
+def test_remarks_may_be_what_a_program_said(runner: ModuleType) -> None:
+    done = runner.Outcome("ended", 1, "8 passed")
+
+    assert runner.remark("3.7", "-m pytest 02-bad.py", done, PLAN["reasons"]) == "8 passed"
+    assert runner.remark("3.7", "01-good.py", done, PLAN["reasons"]) == ""
 
 
 def test_only_its_own_part_of_the_page_is_replaced(

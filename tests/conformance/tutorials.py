@@ -171,7 +171,7 @@ def remark(tree: str, program: str, done: Outcome, reasons: Mapping[str, str]) -
     said = f"{tree} {program}: {done.outcome}: {done.said}"
     for pattern, reason in reasons.items():
         if fnmatch(said, pattern):
-            return reason
+            return reason.replace("{said}", done.said)
     return "" if done.outcome == ENDED else "not explained yet: " + done.said.replace("|", "\\|")[:160]
 
 
