@@ -14,6 +14,7 @@ import tilewright.language as tl
 from tilewright.compat import former_caches, profiler
 from tilewright.compat.driver import DriverConfig
 from tilewright.compat.former_descriptors import create_1d_tma_descriptor, create_2d_tma_descriptor
+from tilewright.compat.former_testing import allclose, assert_almost_equal
 from tilewright.compat.paths import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
 from tilewright.compat.types import BITWIDTH_DICT, validate_block_shape
 from tilewright.support import knobs
@@ -91,6 +92,16 @@ def test_descriptors_that_know_an_address_and_a_width() -> None:
 def test_makers_of_old_descriptors_warn() -> None:
     with pytest.warns(UserWarning, match="write triton.tools.tensor_descriptor.TensorDescriptor"):
         assert create_1d_tma_descriptor(64, 32, 8, 4).shape == [32]
+
+
+@pytest.mark.filterwarnings("ignore:.*is an old form")
+def test_comparisons_had_other_names() -> None:
+    assert allclose(np.ones(4), np.full(4, 1.005))
+    assert not allclose(np.ones(4), np.full(4, 1.05))
+    assert allclose(np.zeros(4), np.zeros(4))
+    assert_almost_equal(1.0, 1.014)
+    with pytest.raises(AssertionError, match="here"):
+        assert_almost_equal(1.0, 1.016, err_msg="here")
 
 
 def test_drivers_had_their_figures_elsewhere() -> None:

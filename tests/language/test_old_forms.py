@@ -38,7 +38,7 @@ def old_places(a, b, out, N: tl.constexpr):
     i = tl.arange(0, N)
     block = i[:, None] * N + i[None, :]
     left = tl.load(a + block, block >= 0, 0.0, ".cg", "evict_last", False)
-    tl.store(out + block, tl.dot(left, tl.load(b + block), None, False))
+    tl.store(out + block, tl.dot(left, tl.load(b + block), None, False), block >= 0, ".cs")
 
 
 @tilewright.jit
@@ -104,6 +104,7 @@ def test_arguments_in_places_of_older_signatures() -> None:
     assert warned == [
         "allow_tf32 as fourth argument of tl.dot is an old form: write allow_tf32=…",
         "cache_modifier as fourth argument of tl.load is an old form: write cache_modifier=…",
+        "cache_modifier as fourth argument of tl.store is an old form: write cache_modifier=…",
     ]
 
 

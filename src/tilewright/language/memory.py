@@ -71,6 +71,9 @@ def store(
     eviction_policy: Any = "",
 ) -> None:
     """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`."""
+    if isinstance(unwrap(boundary_check), str):
+        old_form("cache_modifier as fourth argument of tl.store", "cache_modifier=…")
+        boundary_check, cache_modifier, eviction_policy = (), boundary_check, cache_modifier or eviction_policy
     memory_semantics.store(
         pointer,
         value,

@@ -1,5 +1,6 @@
 """`triton.testing`."""
 
+from tilewright.compat.former_testing import allclose, assert_almost_equal
 from tilewright.compat.unavailable import unavailable
 from tilewright.testing import Benchmark, Mark, assert_close, do_bench, perf_report
 
@@ -20,4 +21,14 @@ _GPU_ONLY = {
 }
 globals().update({name: unavailable(f"triton.testing.{name}", reason) for name, reason in _GPU_ONLY.items()})
 
-__all__ = ["Benchmark", "Mark", "assert_close", "do_bench", "do_bench_cudagraph", "perf_report", *_GPU_ONLY]
+__all__ = [
+    "Benchmark",
+    "Mark",
+    "allclose",
+    "assert_almost_equal",
+    "assert_close",
+    "do_bench",
+    "do_bench_cudagraph",
+    "perf_report",
+    *_GPU_ONLY,
+]
