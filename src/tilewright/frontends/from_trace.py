@@ -30,7 +30,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
-from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
+from tilewright.language.python_builtins import Rebound, absolute, is_instance, maximum, minimum
 from tilewright.language.python_code import arguments_of, place_of, refuse_generators
 from tilewright.language.values import describe, origin
 from tilewright.semantics.active import active, emitting_into
@@ -165,7 +165,7 @@ def _traced_range(*bounds: Any) -> Any:
 
 
 _START = FileLocation("", 1, 1)
-BUILTINS = {"abs": absolute, "max": maximum, "min": minimum, "range": _traced_range}
+BUILTINS = {"abs": absolute, "isinstance": is_instance, "max": maximum, "min": minimum, "range": _traced_range}
 
 
 def _call(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

@@ -25,7 +25,7 @@ from tilewright.ir.core import Block
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 from tilewright.language.loops import range as run_time_range
-from tilewright.language.python_builtins import Rebound, absolute, maximum, minimum
+from tilewright.language.python_builtins import Rebound, absolute, is_instance, maximum, minimum
 from tilewright.language.python_code import arguments_of, refuse_generators
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.tile import Tile
@@ -35,7 +35,7 @@ from tilewright.support.source import Span
 
 EXECUTED_IN = (accesses, control, folding, products, reports)
 """The modules whose import enters the executors."""
-BUILTINS = {"abs": absolute, "max": maximum, "min": minimum, "range": run_time_range}
+BUILTINS = {"abs": absolute, "isinstance": is_instance, "max": maximum, "min": minimum, "range": run_time_range}
 
 
 class Argument(NamedTuple):

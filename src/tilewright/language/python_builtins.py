@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.language import math, operations
 from tilewright.language.python_code import check_helper
+from tilewright.language.tuples import tuple as language_tuple
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.tile import Tile
@@ -29,6 +30,12 @@ def maximum(*values: Any, **options: Any) -> Any:
 def absolute(value: Any) -> Any:
     """`abs(a)`."""
     return math.abs(value) if isinstance(value, Tile) else builtins.abs(value)
+
+
+def is_instance(value: Any, kinds: Any) -> bool:
+    """`isinstance(value, kinds)`, where tuples are `tl.tuple`, and constants are what they hold, not `tl.constexpr`."""
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    return isinstance(unwrap(value), (*kinds, tuple) if language_tuple in kinds else kinds)
 
 
 class Rebound:

@@ -9,21 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import language as tl
-from tilewright.language.python_builtins import absolute, maximum, minimum
-from tilewright.language.values import NUMBERS
+from tilewright.language.python_builtins import absolute, is_instance, maximum, minimum
 
 
 def print_on_device(prefix: Any = "", *values: Any, **options: Any) -> None:
     """`print("x", x)`: like tl.device_print."""
     tl.device_print(prefix, *values, **options)
-
-
-def is_instance(value: Any, kinds: Any) -> bool:
-    """`isinstance(value, kinds)`, where compile-time numbers and strings are `tl.constexpr` too."""
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    if tl.constexpr in kinds and (value is None or value.__class__ in NUMBERS or isinstance(value, (str, tl.dtype))):
-        return True
-    return isinstance(value, kinds)
 
 
 BUILTINS: dict[str, Any] = {
