@@ -35,7 +35,10 @@ ABSENT = {
     **{
         f"block_type.{name}": "asked of element types"
         for name in ("FP_TYPES", "KIND", "OTHER_TYPES", "SIGNEDNESS", "SINT_TYPES", "STANDARD_FP_TYPES", "UINT_TYPES")
-        + ("codegen_name", "get_int_max_value", "get_int_min_value", "kind")
+    },
+    **{
+        f"block_type.{name}": "asked of element types"
+        for name in ("codegen_name", "get_int_max_value", "get_int_min_value", "kind")
     },
 }
 DIFFERENT = {
