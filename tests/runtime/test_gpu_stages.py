@@ -95,6 +95,11 @@ def test_no_more_is_compiled_than_the_stage_needs(monkeypatch: pytest.MonkeyPatc
         kernel.asm["ptx"]
 
 
+def test_options_of_other_machines_say_nothing() -> None:
+    kernel = launched(num_threads=2, waves_per_eu=2, num_warps=8)
+    assert '"ttg.num-warps" = 8' in str(kernel.asm["ttgir"])
+
+
 def test_failure_says_for_which_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_GPU_ARCH", "sm_12")
     with pytest.raises(NoGpuStageError, match="sm_12"):

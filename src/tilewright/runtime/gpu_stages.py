@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.backends.base import BaseBackend, GPUTarget, StageTable
+from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options_facts
 from tilewright.backends.registry import NVIDIA, make_backend
 from tilewright.compiler.artifact import Stage
 from tilewright.runtime import late
@@ -80,10 +80,15 @@ class GpuStages:
             signature=source.specs,
             digest="",
             backend=backend,
-            options=backend.parse_options(dict(self._options)),
+            options=backend.parse_options(self._options_of(backend)),
             edit=lambda stages: _cut_after(made_of, stages),
         )
         return artifact.asm[made_of] if finish is None else finish(artifact.asm[made_of])
+
+    def _options_of(self, backend: BaseBackend) -> dict[str, Any]:
+        """Those of the options that mean something there; the CPU has accepted all of them."""
+        known = options_facts(backend.parse_options({}))
+        return {name: value for name, value in self._options.items() if name in known}
 
 
 def _cut_after(last: str, stages: StageTable) -> None:
