@@ -59,6 +59,15 @@ def test_one_stage_and_a_signature(file: str, capsys: pytest.CaptureFixture[str]
     assert "tensor<128x" in text
 
 
+def test_stages_of_a_gpu(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TILEWRIGHT_GPU_ARCH", "80")
+    assert main(["show", f"{file}:double", "--stage", "ttgir"]) == 0
+    assert "cuda:80" in capsys.readouterr().out
+    monkeypatch.setenv("TILEWRIGHT_GPU_ARCH", "12")
+    assert main(["show", f"{file}:double", "--stage", "ttgir"]) != 0
+    assert "no asm['ttgir'] of it for 12" in capsys.readouterr().err
+
+
 def test_tuned_kernels_and_named_constants(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", f"{file}:tuned", "--stage", "ttir", "-c", "BLOCK=32"]) == 0
     assert "tensor<32x" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
     tilewright show examples/vector_add.py:add -s "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128"
     tilewright show kernels.py:softmax --stage ttir --stage asm
+    tilewright show kernels.py:softmax --stage ptx                  # for the GPU that TILEWRIGHT_GPU_ARCH names
 
 Parameters that the signature leaves out are taken for i32, or for aligned fp32 pointers where the name ends in `ptr`;
 constants have their defaults or come with `-c NAME=VALUE`.
@@ -21,12 +22,14 @@ from tilewright.runtime.sources import ASTSource
 from tilewright.tools.kernels import UsageError, find_kernel, parse_signature, split_signature, value_of
 
 STAGES = ("source", "ttir", "ttcir", "llir", "asm")
+GPU_STAGES = ("ttgir", "ptx", "sass")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     add_kernel_arguments(command)
-    command.add_argument("--stage", action="append", choices=STAGES, help="only this stage (may be repeated)")
+    stages = (*STAGES, *GPU_STAGES)
+    command.add_argument("--stage", action="append", choices=stages, help="only this stage (may be repeated)")
 
 
 def add_kernel_arguments(command: argparse.ArgumentParser) -> None:
