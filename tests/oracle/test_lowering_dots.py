@@ -143,3 +143,15 @@ def test_operands_computed_from_columns_are_stored_transposed(across: bool) -> N
     np.testing.assert_array_equal(found, (a.astype(np.float32) * 2) @ (b * s))
     loops = computed_from_columns[(1,)](*given, s, out, M=m, N=n, K=k, ACROSS=across).asm["ttcir"]
     assert f"a_transposed = {str(across).lower()}, b_transposed = {str(across).lower()}" in loops
+
+
+@jit
+def of_one_number(a, out, N: tl.constexpr):
+    x = tl.load(a)
+    i = tl.arange(0, N)
+    tl.store(out + i[:, None] * N + i[None, :], tl.dot(tl.broadcast_to(x, [N, 32]), tl.broadcast_to(x, [32, N])))
+
+
+def test_tiles_of_one_number() -> None:
+    found = agree(of_one_number, np.full(1, 3, np.float32), np.zeros((16, 16), np.float32), N=16)[1]
+    np.testing.assert_array_equal(found, np.full((16, 16), 32 * 9, np.float32))

@@ -57,8 +57,10 @@ def _side(nest: Nest, target: Target) -> int:
         return 0
     values = [r.operands[1] for r in nest.roots]
     types = [v.type for v in values if isinstance(v.type, TensorType)]
+    if not types or len(types) < len(values):
+        return 0
     shape = types[0].shape
-    if len(types) < len(values) or any(t.shape != shape or not _is_word(t) for t in types) or shape[:-1] != nest.outer:
+    if any(t.shape != shape or not _is_word(t) for t in types) or shape[:-1] != nest.outer:
         return 0
     lanes = min(16, target.vector_bits // max(t.bits for t in types))
     return lanes if min(shape[-2:]) >= lanes else 0
