@@ -63,7 +63,7 @@ def test_blocks_that_no_engine_moves(given: dict[str, Any]) -> None:
 
 
 def test_integers_have_no_nan() -> None:
-    with pytest.raises(CompilationError, match="integers have no NaN"):
+    with pytest.raises(CompilationError, match="has no NaN"):
         descriptors(element="i32", padding="nan")
 
 
