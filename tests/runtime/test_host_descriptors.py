@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -50,6 +51,74 @@ def test_padding_is_what_the_descriptor_says(padding: str) -> None:
 
     assert (out[:5] == 1).all()
     assert np.isnan(out[5:]).all() if padding == "nan" else (out[5:] == 0).all()
+
+
+def rows_there_and_back(x, rows, out, back):
+    places = tl.load(rows + tl.arange(0, 8))
+    found = x.gather(places, 16)
+    tl.store(out + tl.arange(0, 8)[:, None] * 32 + tl.arange(0, 32)[None, :], found)
+    back.scatter(found, places, 16)
+
+
+DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8, np.int32, np.uint64)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_rows_by_index(dtype: Any, interpret: bool) -> None:
+    x = (np.arange(20 * 40) % 13).astype(dtype).reshape(20, 40)
+    rows = np.array([3, 19, 0, 25, 7, -1, 18, 1], np.int32)
+    out, back = np.ones((8, 32), dtype), np.zeros_like(x)
+
+    kernel = tw.jit(rows_there_and_back, interpret=interpret)
+    kernel[(1,)](Descriptor(x, (1, 32)), rows, out, Descriptor(back, (1, 32)))
+
+    there = (rows >= 0) & (rows < 20)
+    assert (out[there, :24] == x[rows[there], 16:]).all()
+    assert (out[~there] == 0).all()
+    assert (out[:, 24:] == 0).all()
+    assert (back[rows[there], 16:] == x[rows[there], 16:]).all()
+    assert (back[:, :16] == 0).all()
+    assert (back[[2, 4, 5]] == 0).all()
+
+
+def combined(x, total, least, bits):
+    start = tl.program_id(0) * 8
+    value = x.load([start, 0])
+    total.atomic_add([0, 0], value)
+    least.atomic_min([0, 0], value)
+    bits.atomic_xor([0, 0], value)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.uint64], ids=lambda dtype: np.dtype(dtype).name)
+def test_blocks_combined_in_memory(dtype: Any, interpret: bool) -> None:
+    x = np.random.default_rng(0).integers(0, 100, (24, 16)).astype(dtype)
+    total, least, bits = (np.full((6, 12), 50, dtype) for _ in range(3))
+
+    results = [Descriptor(array, (8, 16)) for array in (total, least, bits)]
+    tw.jit(combined, interpret=interpret)[(3,)](Descriptor(x, (8, 16)), *results)
+
+    blocks = x.reshape(3, 8, 16)[:, :6, :12]
+    assert (total == 50 + blocks.sum(0)).all()
+    assert (least == np.minimum(50, blocks.min(0))).all()
+    assert (bits == 50 ^ np.bitwise_xor.reduce(blocks)).all()
+
+
+def deep(x, out):
+    place = (tl.program_id(0), 0, 0, 0, 0)
+    out.store(place, x.load(place))
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_five_axes_and_stores_that_convert(interpret: bool) -> None:
+    x = (np.arange(3 * 2 * 2 * 3 * 20) % 100).astype(np.int32).reshape(3, 2, 2, 3, 20)
+    out = np.zeros(x.shape, np.float16)
+    block = (1, 2, 2, 4, 32)
+
+    tw.jit(deep, interpret=interpret)[(3,)](Descriptor(x, block), Descriptor(out, block))
+
+    assert (out == x).all()
 
 
 def test_one_kernel_serves_all_shapes_of_a_kind() -> None:
