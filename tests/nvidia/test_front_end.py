@@ -55,11 +55,15 @@ def test_unsigned_elements_keep_their_sign() -> None:
     assert "!tt.tensordesc<8x32xui32>" in descriptors(element="u32").replace("tensor<8x32xui32>", "8x32xui32")
 
 
-@pytest.mark.parametrize("given", [{"arch": 80}, {"stride": 2}], ids=str)
-def test_blocks_that_no_engine_moves(given: dict[str, Any]) -> None:
-    text = descriptors(**given)
+def test_blocks_that_no_engine_moves() -> None:
+    text = descriptors(arch=80)
     assert "tt.make_tensor_descriptor" not in text
     assert "tt.make_tensor_ptr" in text
+
+
+def test_a_last_axis_with_holes() -> None:
+    with pytest.raises(CompilationError, match="the last axis is contiguous"):
+        descriptors(stride=2)
 
 
 def test_integers_have_no_nan() -> None:
