@@ -199,7 +199,7 @@ def all_cases() -> list[object]:
     found = []
     for source in TYPES:
         for way in WAYS:
-            quick = way == "native" and source in ("fp32", "fp8e5", "uint16")
+            quick = way == "native" and source in ("fp32", "fp8e5")
             found.append(pytest.param(source, way, marks=[] if quick else pytest.mark.slow))
     return found
 

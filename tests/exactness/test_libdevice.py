@@ -35,7 +35,7 @@ DIRECTED = {f"{name}_{mode}" for name in ("add", "sub", "mul", "div", "fma", "rc
 SIZES = {"native": 1024, "eager": 128, "ttir": 128, "80": 128, "90": 128}
 APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1}
 """Where GPUs have instructions of limited accuracy for fp32, as Triton uses them, the bounds that hold there."""
-QUICK = {"byte_perm", "double2ull_rd", "erfcinv", "nextafter", "remainder", "tgamma", "ull2float_ru"}
+QUICK = {"byte_perm", "double2ull_rd", "nextafter", "tgamma", "ull2float_ru"}
 FLUSHED = ("sqrt", "rsqrt", "exp2")
 """Functions whose instructions take subnormal numbers for 0."""
 

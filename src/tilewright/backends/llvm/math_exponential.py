@@ -122,17 +122,23 @@ def exp10(x: Lanes) -> Lanes:
 
 
 def expm1(x: Lanes) -> Lanes:
-    """e^x - 1, without cancellation near 0; 2 ulp. Halved until the end, so that 2ⁿ does not overflow."""
-    half, q = _expm1_parts(_within(x, -40.0, TABLES[x.kind.element].expm1_highest), 1.0)
-    return x.kind.with_sign_of(x.kind.fma(half, q, half - 0.5) * 2.0, x)
+    """e^x - 1, without cancellation near 0; 1 ulp. Halved until the end, so that 2ⁿ does not overflow."""
+    k = x.kind
+    return k.with_sign_of(_expm1_halved(_within(x, -40.0, TABLES[k.element].expm1_highest)) * 2.0, x)
 
 
-def _expm1_parts(x: Lanes, halvings: float) -> tuple[Lanes, Lanes]:
-    """(s, q) with e^x = 2^halvings · (s + s·q), small q and s a power of two; the sign of 0 may be lost."""
+def _expm1_halved(x: Lanes) -> Lanes:
+    """(e^x - 1) / 2: of s·(1 + r + q) - ½, r large and q small, what the sum of the large terms loses is added to q."""
     k, table = x.kind, TABLES[x.kind.element]
-    n, r = reduce_exp(x)
-    q = k.fma(r * r, k.polynomial(r, table.exp), r)
-    return _power_of_two(n - halvings if halvings else n), q
+    n = k.fma(x, LOG2_E, table.magic) - table.magic
+    exact = k.fma(n, -table.ln2_high, x)
+    r = k.fma(n, -table.ln2_low, exact)
+    low = k.fma(n, -table.ln2_low, exact - r)
+    q = k.fma(r * r, k.polynomial(r, table.exp), k.fma(r, low, low))
+    s = _power_of_two(n - 1.0)
+    start = s - 0.5
+    total = k.fma(s, r, start)
+    return total + k.fma(s, q, k.fma(s, r, start - total))
 
 
 def sigmoid(x: Lanes) -> Lanes:
@@ -143,22 +149,34 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """(e^2x - 1) / (e^2x + 1), by segments with AVX-512; 2.5 ulp."""
+    """(e^2x - 1) / (e^2x + 1), by segments with AVX-512; 2 ulp."""
     k = x.kind
     if has_segments(k, 16):
         return odd_by_segments(x, segment_tables.TANH_32, segment_tables.TANH_32_WIDTH, limit=9.02)
     magnitude = k.minimum(TABLES[k.element].tanh_limit, abs(x))
-    s, q = _expm1_parts(magnitude + magnitude, 0.0)
-    return k.with_sign_of(k.fma(s, q, s - 1.0) / (k.fma(s, q, 1.0) + s), x)
+    half = _expm1_halved(magnitude + magnitude)
+    return k.with_sign_of(_over_one_more(half, half), x)
+
+
+def _over_one_more(x: Lanes, y: Lanes) -> Lanes:
+    """x / (1 + y) of y ≥ 0, where x is y or half of it; what the sum loses is put right.
+
+    1 / (1 + y) = 1 - y / (1 + y)
+    """
+    k = x.kind
+    more = y + 1.0
+    lost = k.select(y > 1.0, (y - more) + 1.0, (1.0 - more) + y)
+    quotient = x / more
+    inverse = 1.0 - (quotient if x is y else quotient + quotient)
+    return quotient - quotient * (lost * inverse)
 
 
 def sinh(x: Lanes) -> Lanes:
     """(e^x - e^-x) / 2; 2 ulp in double."""
     k, magnitude = x.kind, abs(x)
     half = _exp_scaled(magnitude, -1)
-    s, q = _expm1_parts(k.minimum(1.5, magnitude), 0.0)
-    m = k.fma(s, q, s - 1.0)
-    near_zero = (m + m / (m + 1.0)) * 0.5
+    m = _expm1_halved(k.minimum(1.5, magnitude))
+    near_zero = m + _over_one_more(m, m + m)
     return k.with_sign_of(k.select(magnitude < 1.0, near_zero, half - 0.25 / half), x)
 
 
