@@ -1,6 +1,7 @@
 """`torch.cuda` where torch finds no GPU, for programs under `tilewright run`.
 
     torch.cuda.get_device_capability()    # (0, 0), where torch alone raises an error
+    torch.cuda.get_device_properties(0)   # of this machine: multi_processor_count is the number of its cores
     torch.cuda.synchronize()              # kernels on a CPU have ended when their launch returns
     with torch.cuda.device(x.device.index):     # a tensor on a CPU has none: nothing changes
         ...
