@@ -10,21 +10,20 @@ What a kernel calls is read by the kernel's front end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
-from weakref import WeakKeyDictionary
 
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.errors import NoSource
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.from_trace import trace_kernel
+from tilewright.frontends.kept import Reader, kept
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.core import Op
 from tilewright.support.diagnostics import CompilationError
 
 TRACE = "trace"
-Reader = Callable[[FunctionType], hir.Function]
 
 
 def make_ttir(
@@ -45,19 +44,6 @@ def make_ttir(
     return evaluate_kernel(read(python), parameters, name=name, options=options, read=read)
 
 
-def _kept(read: Reader) -> Reader:
-    """`read`, which does not read a function again."""
-    known: WeakKeyDictionary[FunctionType, hir.Function] = WeakKeyDictionary()
-
-    def read_once(python: FunctionType) -> hir.Function:
-        found = known.get(python)
-        if found is None:
-            found = known[python] = read(python)
-        return found
-
-    return read_once
-
-
 def _read_auto(python: FunctionType) -> hir.Function:
     try:
         return from_ast.read_function(python)
@@ -69,7 +55,7 @@ def _read_auto(python: FunctionType) -> hir.Function:
 
 READERS: Mapping[str, Reader] = {
     "ast": from_ast.read_function_once,
-    "auto": _kept(_read_auto),
-    "bytecode": _kept(from_bytecode.read_function),
+    "auto": kept(_read_auto, "auto"),
+    "bytecode": kept(from_bytecode.read_function, "bytecode"),
 }
 """By front end, how it reads a function; what was read is kept as long as the function."""

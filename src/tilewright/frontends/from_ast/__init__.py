@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from types import FunctionType
-from weakref import WeakKeyDictionary
 
 from tilewright.frontends import hir
 from tilewright.frontends.from_ast.control_flow import CONTROL_FLOW
 from tilewright.frontends.from_ast.expressions import EXPRESSIONS
 from tilewright.frontends.from_ast.reader import read_with
 from tilewright.frontends.from_ast.statements import STATEMENTS
+from tilewright.frontends.kept import kept
 from tilewright.frontends.python_function import parse
 
 _STATEMENTS = STATEMENTS | CONTROL_FLOW
@@ -26,12 +26,5 @@ def read_function(python: FunctionType) -> hir.Function:
     return read_with(source, tree, python, EXPRESSIONS, _STATEMENTS)
 
 
-def read_function_once(python: FunctionType) -> hir.Function:
-    """`read_function`, remembered for as long as the function lives."""
-    found = _read.get(python)
-    if found is None:
-        found = _read[python] = read_function(python)
-    return found
-
-
-_read: WeakKeyDictionary[FunctionType, hir.Function] = WeakKeyDictionary()
+read_function_once = kept(read_function, "ast")
+"""`read_function`, remembered for as long as the function lives."""
