@@ -182,3 +182,13 @@ def test_refusals(function: Any, pack: int, message: str) -> None:
 
     with pytest.raises(tw.TilewrightError, match=message):
         kernel[(1,)](integers(), FUNCTION=function, PACK=pack)
+
+
+def test_of_scalars_the_function_is_called() -> None:
+    @tw.jit
+    def kernel(x, out):
+        tl.store(out, tl.map_elementwise(sign, tl.load(x), 2))
+
+    x, out = np.full(1, 7, np.int32), np.zeros(1, np.int32)
+    assert "map_elementwise" not in kernel[(1,)](x, out).asm["ttir"]
+    assert out == [1]

@@ -79,9 +79,12 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
     if not inputs:
         raise SemanticError(BadArgument("map_elementwise", "args", "()", "at least one tile"))
     shape = functools.reduce(broadcast_shapes, [tile.type.shape for tile in inputs])
+    if not shape and pack == 1:
+        answer = call_function(function, inputs)
+        return tuple(map(to_tensor, answer)) if isinstance(answer, tuple) else to_tensor(answer)
     if not isinstance(pack, int) or pack < 1 or pack & (pack - 1) or (shape or (1,))[-1] % pack:
         raise SemanticError(BadArgument("map_elementwise", "pack", pack, "a power of two that divides the last axis"))
-    tiles = [stretch(tile, shape) if shape else tile for tile in inputs]
+    tiles = [stretch(tile, shape) for tile in inputs]
     elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
     answers: list[Any] = []
     region, found = _region_of("tt.map_elementwise.return", elements, function, answers)
