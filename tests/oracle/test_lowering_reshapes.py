@@ -116,3 +116,17 @@ def test_pairs_that_change_places(columns: int) -> None:
     found = agree(halves, x, np.zeros_like(x), ROWS=8, COLUMNS=columns)[1]
     turned = np.stack([-x[:, 1::2], x[:, ::2]], -1).reshape(x.shape)
     np.testing.assert_array_equal(found, turned + turned.max(1, keepdims=True))
+
+
+@jit
+def repeated_pairs(x, out, ROWS: tl.constexpr, COUNT: tl.constexpr):
+    pair = tl.load(x + tl.arange(0, ROWS)[:, None] * 2 + tl.arange(0, 2)[None, :])
+    wide = tl.broadcast_to(pair[:, :, None], (ROWS, 2, COUNT))
+    tl.store(out + tl.arange(0, 2 * ROWS * COUNT), tl.reshape(wide, (2 * ROWS * COUNT,)))
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_pairs_of_which_each_is_repeated(count: int) -> None:
+    x = np.arange(128, dtype=np.int8)
+    found = agree(repeated_pairs, x, np.zeros(128 * count, np.int8), ROWS=64, COUNT=count)[1]
+    np.testing.assert_array_equal(found, np.repeat(x, count))

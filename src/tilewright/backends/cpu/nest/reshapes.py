@@ -39,8 +39,8 @@ def reshaped(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
 def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, most: int) -> Lane:
     """`source`, seen as a tile of `shape`, at `index`; at most `most` vectors are interleaved."""
     assert isinstance(source.type, TensorType)
-    axis, count = _narrowest(c, source.type.shape, shape, index)
-    repeated = _is_repeated(source, count)
+    axis, count = _narrowest(source.type.shape, shape, index)
+    repeated = _is_repeated(source, count * prod(shape[axis + 1 :]))
     if not 2 <= count <= c.lanes // 2 or not (repeated or count <= most) or not _divides(c, source):
         return ask(c, source, _places(c, index, shape, source.type.shape))
     cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
@@ -58,7 +58,7 @@ def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, m
     return Vector(name, level)
 
 
-def _narrowest(c: Context, source: Shape, shape: Shape, index: Index) -> tuple[int, int]:
+def _narrowest(source: Shape, shape: Shape, index: Index) -> tuple[int, int]:
     """The axis of the lanes, and how many of them the last axis of the source that they reach has; 1 for no cut."""
     for axis, lane in enumerate(index):
         if lane == LANE and shape[axis] > 1:
@@ -75,7 +75,7 @@ def _divides(c: Context, source: Value) -> bool:
 
 
 def _is_repeated(source: Value, count: int) -> bool:
-    """Is the source the same for all `count` elements in a row?"""
+    """Is the source the same for the first `count` elements, and for the next ones, and so on?"""
     op = source.op
     if op is None or op.name != "tt.broadcast":
         return False
@@ -85,7 +85,7 @@ def _is_repeated(source: Value, count: int) -> bool:
     wide = len(outer)
     while wide > 0 and inner[wide - 1] == 1:
         wide -= 1
-    return prod(outer[wide:]) >= count > 1
+    return prod(outer[wide:]) >= count
 
 
 def _places(c: Context, index: Index, shape: Shape, source: Shape) -> Index:
