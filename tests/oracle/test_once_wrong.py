@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 from agreement import agree, jit
 
 import tilewright as tw
@@ -86,3 +87,18 @@ def test_a_chained_comparison_with_a_choice_in_it() -> None:
         for kernel in kernels:
             found = agree(kernel, np.array([a, b, c, d], np.int32), np.zeros(1, np.int32), s, eager=False)[1]
             assert found[0] == expected, (a, b, c, d, s)
+
+
+@jit
+def halves_as_brain_halves(out):
+    places = tl.arange(0, 64)
+    tl.store(out + places, tl.cast(places.to(tl.float16), tl.bfloat16, bitcast=True) != 0)
+
+
+@pytest.mark.parametrize("capability", ["80", "90"])
+def test_bits_of_a_half_as_bfloat16_on_gpus(capability: str) -> None:
+    """LLVM ends the process when it sees where the bits come from."""
+    out = np.full(64, 7, np.int32)
+    with tw.simulate(f"cuda:{capability}"):
+        halves_as_brain_halves[(1,)](out)
+    np.testing.assert_array_equal(out, [0] + [1] * 63)

@@ -177,7 +177,12 @@ def _from_integer(opcode: str) -> Rule:
 
 def _bitcast(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
-    return lowerer.w.convert("bitcast", operands[0], source, target)
+    if {source, target} != {"half", "bfloat"}:
+        return lowerer.w.convert("bitcast", operands[0], source, target)
+    # out of LLVM's sight: a whole number as one of these formats, read as the other and compared with 0, ends it
+    bits = lowerer.w.convert("bitcast", operands[0], source, "i16")
+    moved = lowerer.computed("i16", "mov.b16 $0, $1;", "=h,h", [("i16", bits)])
+    return lowerer.w.convert("bitcast", moved, "i16", target)
 
 
 def _pointer_cast(opcode: str) -> Rule:
