@@ -18,3 +18,15 @@ def shows(x_ptr, BLOCK: tl.constexpr):
 def test_types_of_tiles(capsys: pytest.CaptureFixture[str]) -> None:
     shows.warmup(np.zeros(16, np.int32), BLOCK=16, grid=(1,))
     assert capsys.readouterr().out == " | int32[constexpr[16]] | int32[] | 16 | pointer<int32>[]\n"
+
+
+@tw.jit
+def shows_tuples(n, BLOCK: tl.constexpr):
+    tile = tl.zeros((BLOCK, 4), tl.float32)
+    tl.static_print(tile.shape, (n, (BLOCK, "a")), (tile,))
+
+
+def test_tuples(capsys: pytest.CaptureFixture[str]) -> None:
+    shows_tuples.warmup(5, BLOCK=16, grid=(1,))
+    expected = "['16', '4'] ['int32[]', \"['16', 'a']\"] ['fp32[constexpr[16], constexpr[4]]']\n"
+    assert capsys.readouterr().out == expected

@@ -54,6 +54,7 @@ MISTAKES = [
     "tl.load(5)",
     "tl.load(p, other=0.0)",
     "tl.load(p, mask=i)",
+    "tl.store(x, 1.0, mask=1)",
     "tl.load(x, mask=m)",
     "tl.load(p, boundary_check=(0,))",
     "tl.load(p, cache_modifier='.xx')",

@@ -15,7 +15,7 @@ from tilewright.support.diagnostics import SemanticError, StaticAssertionFailed
 
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False) -> None:
-    """Print while the kernel is compiled; of tiles the type: `int32[constexpr[128]]`."""
+    """Print while the kernel is compiled; of tiles the type: `int32[constexpr[128]]`, of tuples `['3', 'int32[]']`."""
     stream = sys.stdout if file is None else file
     stream.write(sep.join(_text(unwrap(value)) for value in values) + end)
     if flush:
@@ -23,6 +23,8 @@ def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return str([_text(unwrap(item)) for item in value])
     if not isinstance(value, Tile) or hasattr(value.handle, "array"):  # known in a kernel that runs in Python
         return str(value)
     return f"{value.type.scalar}[{', '.join(f'constexpr[{extent}]' for extent in value.type.shape)}]"

@@ -135,9 +135,16 @@ def as_byte_pointer(pointer: Tile) -> Tile:
 
 
 def fitting_mask(mask: Any, shape: tuple[int, ...]) -> Tile:
-    """`mask` as booleans of `shape`."""
+    """`mask` as booleans of `shape`.
+
+    Raises:
+        SemanticError: it has other elements, or another shape.
+    """
     if not isinstance(mask, Tile):
-        return scalar_or_tile(bool(mask), int1, shape)
+        known = unwrap(mask)
+        if not isinstance(known, bool):
+            raise SemanticError(MaskNotBoolean(to_tensor(known).type.scalar))
+        return scalar_or_tile(known, int1, shape)
     if mask.type.scalar is not int1:
         raise SemanticError(MaskNotBoolean(mask.type.scalar))
     return _fitting(mask, shape, "mask")
