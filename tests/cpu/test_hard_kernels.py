@@ -100,6 +100,31 @@ def test_a_long_chain():
     assert kernel.asm["ttcir"].count("cpu.write") <= 2 * 250 * 4 // 100
 
 
+@tw.jit
+def moving_kernel(x_ptr, out_ptr, step, N: tl.constexpr, COUNT: tl.constexpr):
+    places, pointers = tl.arange(0, N), x_ptr + tl.arange(0, N)
+    total = tl.zeros([N], tl.int32)
+    for i in tl.static_range(COUNT):
+        total += tl.load(pointers) * (i + 1) + places
+        pointers += step
+        places += 3
+    tl.store(out_ptr + tl.arange(0, N), total)
+
+
+@pytest.mark.parametrize("step", [2, -1])
+def test_pointers_that_move_many_times(step):
+    """Each tile is the first one and a number: no chain gets longer."""
+    x, count = np.arange(400, dtype=np.int32), 64
+    start, out = x[180:], np.zeros(16, np.int32)
+    moving_kernel[(1,)](start, out, step, 16, count)
+    i = np.arange(count)[:, None]
+    expected = x[180 + i * step + np.arange(16)] * (i + 1) + np.arange(16) + 3 * i
+    np.testing.assert_array_equal(out, expected.sum(0))
+    kernel = moving_kernel.warmup(start, out, step, 16, 2 * count, grid=(1,))
+    assert kernel.asm["ttcir"].count("cpu.write") <= 2, "pointers are not kept"
+    assert kernel.asm["llir"].count("\n") <= 20 * 2 * count
+
+
 def test_many_nests():
     """Masks, overlapping arguments and all, where code is written as short as possible."""
     count, n = 40, 23

@@ -8,6 +8,7 @@
                                                      %p = addptr(%start, splat %o)
 
 So the pointers of a matrix product stay base + rows + columns + one number, and no pointer tile is kept in memory.
+Shifts one after the other, as of unrolled loops, become one: every tile is the first one plus a scalar.
 """
 
 from __future__ import annotations
@@ -22,10 +23,36 @@ SHIFTS = {"tt.addptr", "arith.addi"}
 
 def carry_offsets(module: Op) -> None:
     """Apply the rewrite above to every carried tile of every scf.for; inner loops first."""
+    _join_shifts(module)
     for loop in reversed([op for op in module.walk() if op.name == "scf.for"]):
         for index in range(len(loop.results)):
             if isinstance(loop.results[index].type, TensorType):
                 _carry_offset(loop, index)
+
+
+def _join_shifts(module: Op) -> None:
+    """(tile + a) + b  →  tile + (a + b), for numbers a and b."""
+    known: dict[Value, tuple[Value, Value]] = {}
+    for op in [op for op in module.walk() if op.name in SHIFTS and _is_uniform(op.operands[1])]:
+        inner, tile = op.operands[0], op.result.type
+        first = inner.op
+        if not isinstance(tile, TensorType) or first is None or first.name != op.name:
+            continue
+        if not _is_uniform(first.operands[1]):
+            continue
+        counter = _counter(tile)
+        if inner not in known:
+            known[inner] = first.operands[0], _as_counter(_uniform(first.operands[1], first), counter, first)
+        start, total = known[inner]
+        total = op_before(op, "arith.addi", (total, _as_counter(_uniform(op.operands[1], op), counter, op)), counter)
+        shifted = _shifted(op.name, start, total, op, tile)
+        known[shifted] = start, total
+        op.replace([shifted])
+
+
+def _counter(tile: TensorType) -> Type:
+    """The type of the scalar that is added to `tile`."""
+    return i64 if isinstance(tile.element, PointerType) else tile.element
 
 
 def _carry_offset(loop: Op, index: int) -> None:
@@ -37,8 +64,7 @@ def _carry_offset(loop: Op, index: int) -> None:
     start, kind = loop.operands[index + 3], shifts[0].name
     tile = start.type
     assert isinstance(tile, TensorType)
-    counter: Type = i64 if isinstance(tile.element, PointerType) else tile.element
-
+    counter = _counter(tile)
     loop.set_operand(index + 3, op_before(loop, "arith.constant", (), counter, {"value": Number(0, counter)}))
     shifted = _shifted(kind, start, arg, body.first, tile)
     for user in [u for u in arg.uses if u.name != "tt.splat"]:
@@ -101,5 +127,5 @@ def _as_counter(value: Value, counter: Type, before: Op) -> Value:
 
 def _shifted(kind: str, start: Value, offset: Value, before: Op | None, tile: TensorType) -> Value:
     assert before is not None, "a block ends with its terminator"
-    shape = TensorType(tile.shape, i64 if isinstance(tile.element, PointerType) else tile.element)
+    shape = TensorType(tile.shape, _counter(tile))
     return op_before(before, kind, (start, op_before(before, "tt.splat", (offset,), shape)), tile)
