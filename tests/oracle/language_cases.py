@@ -67,18 +67,21 @@ class Case(NamedTuple):
         body: the lines of the kernel; one expression is noted.
         types: the type strings of each parameter.
         header: functions that the kernel calls.
+        debug: compile as for debugging, where assertions and overflow checks count.
     """
 
     body: str
     types: Mapping[str, Sequence[str]]
     header: str = ""
+    debug: bool = False
 
     @property
     def request(self) -> dict[str, object]:
         """As `tritons_language.py` wants it."""
         body = self.body if self.header == HEADER or "note(" in self.body else f"note({self.body})"
         signatures = [list(chosen) for chosen in product(*self.types.values())]
-        return {"header": self.header, "body": body, "parameters": list(self.types), "signatures": signatures}
+        request = {"header": self.header, "body": body, "parameters": list(self.types), "signatures": signatures}
+        return request | {"debug": self.debug}
 
 
 def operators() -> Iterator[Case]:
@@ -125,6 +128,27 @@ def functions() -> Iterator[Case]:
     yield Case("max(a, b)", {"a": (*MAIN, "=2"), "b": (*MAIN, "=3", "=0.5")})
     for name in ("abs", "len", "int", "float", "bool", "tl.to_tensor", "round"):
         yield Case(f"{name}(a)", {"a": (*FEW, "=2", "=-0.5", "=True", f"={2**33}", "=1e60", "='x'")})
+
+
+def debugging() -> Iterator[Case]:
+    """What is checked while debugging: overflow, assertions."""
+    integers = ("i1", *INTEGERS)
+    for expression in (
+        "a + b",
+        "a - b",
+        "a * b",
+        "tl.add(a, b)",
+        "tl.add(a, b, sanitize_overflow=False)",
+        "tl.cdiv(a, b)",
+    ):
+        yield Case(expression, {"a": integers, "b": (*integers, "=3")}, debug=True)
+    for expression in ("-a", "a + 1.5", "tl.sum(tl.broadcast_to(a, [8]), 0)", "tl.cumsum(tl.broadcast_to(a, [8]))"):
+        yield Case(expression, {"a": integers}, debug=True)
+    for statement in (
+        *("tl.device_assert(a == a, 'x')", "tl.device_assert(a != a, 'x', mask=a == a)", "tl.device_assert(True)"),
+        *("assert a == a, 'text'", "assert True", "tl.expect_zero(a, a == a)"),
+    ):
+        yield Case(f"{statement}\nnote(a)", {"a": MAIN}, debug=True)
 
 
 def casts() -> Iterator[Case]:

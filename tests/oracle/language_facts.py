@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from language_cases import Case, casts, functions, memory, operators, programs, shapes
+from language_cases import Case, casts, debugging, functions, memory, operators, programs, shapes
 
 import tilewright.dialects
 from tilewright.ir.core import Op
@@ -39,12 +39,13 @@ FILE = Path(__file__).with_suffix(".json")
 GROUPS = {
     "operators": operators,
     "functions": functions,
+    "debugging": debugging,
     "casts": casts,
     "memory": memory,
     "shapes": shapes,
     "programs": programs,
 }
-WITH_OPS = ("operators", "functions", "casts")
+WITH_OPS = ("operators", "functions", "debugging", "casts")
 """Groups whose ops are compared; the others consist of functions that are written in other ways."""
 FRAME = ("arith.constant", "builtin.module", "tt.func", "tt.print", "tt.return")
 NAMED = {

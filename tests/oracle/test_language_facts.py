@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import language_facts
@@ -25,6 +26,7 @@ from tilewright.ir.verifier import verify
 
 FACTS: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text())
 OPTIONS = EvaluateOptions(sanitize_overflow=False, capability=90)
+CHECKING = EvaluateOptions(debug=True, capability=90)
 SAMPLE = 47
 """One signature in so many is tried by the fast suite."""
 CONSTANT = r"[\s\S]*'=3'"
@@ -67,9 +69,10 @@ USED: set[str] = set()
 """Those of them that have been needed."""
 
 
-def compiled(kernel: Any, types: dict[str, str], constants: dict[str, Any]) -> Op:
+def compiled(kernel: Any, types: dict[str, str], constants: dict[str, Any], *, debug: bool = False) -> Op:
+    options = CHECKING if debug else OPTIONS
     specs = tw.ASTSource(kernel, types, constants).specs
-    module = make_ttir(kernel.fn, front_end_parameters(specs), name="kernel", options=OPTIONS, frontend="ast")
+    module = make_ttir(kernel.fn, front_end_parameters(specs), name="kernel", options=options, frontend="ast")
     verify(module)
     return module
 
@@ -101,7 +104,8 @@ def differences(group: str, step: int) -> Iterator[str]:
         if not signatures:
             continue
         numbers = from_run_lengths(fact["which"])[chosen]
-        for signature, answer, number in zip(signatures, answers(tw, request, compiled), numbers, strict=True):
+        ours = answers(tw, request, partial(compiled, debug=case.debug))
+        for signature, answer, number in zip(signatures, ours, numbers, strict=True):
             found, wanted = outcome(answer, ops=group in WITH_OPS), fact["outcomes"][number]
             if not agree(found, wanted) and not is_meant(f"{case.body} with {signature}"):
                 yield f"{case.body} with {', '.join(signature)}: {found}, not {wanted}"

@@ -1,11 +1,11 @@
 """What a front end says to one-line kernels: run by an interpreter with Triton, and imported for our own language.
 
 Input, one line of JSON each: `header` (functions that the kernel calls), `body` (the kernel's lines), `parameters`,
-and `signatures`, a list of lists of type strings; a constant is written `=3`. Output, one line for each: a list with an
-answer per signature, which is `{"types": […], "ttir": …}`, with what the kernel gave to `note`, or `{"error": …,
+`debug`, and `signatures`, a list of lists of type strings; a constant is written `=3`. Output, one line for each: a list
+with an answer per signature, which is `{"types": […], "ttir": …}`, with what the kernel gave to `note`, or `{"error": …,
 "cause": …, "text": …}`.
 
-    {"header": "", "body": "note(a + b)", "parameters": ["a", "b"], "signatures": [["i32", "fp16"]]}
+    {"header": "", "body": "note(a + b)", "parameters": ["a", "b"], "signatures": [["i32", "fp16"]], "debug": false}
     [{"types": ["fp16"], "ttir": "module { … }"}]
 """
 
@@ -21,6 +21,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -122,19 +123,25 @@ def main() -> None:
     from triton.compiler.compiler import ASTSource, make_backend
 
     backend = make_backend(GPUTarget("cuda", 90, 32))
-    options = dataclasses.replace(backend.parse_options({"sanitize_overflow": False}), supported_fp8_dtypes=FP8)
+    options, checking = (
+        dataclasses.replace(backend.parse_options(given), supported_fp8_dtypes=FP8)
+        for given in ({"sanitize_overflow": False}, {"debug": True})
+    )
     functions, modules = backend.get_codegen_implementation(options), backend.get_module_map()
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
 
-    def compiled(kernel: Any, types: dict[str, str], constants: dict[str, Any]) -> str:
+    def compiled(kernel: Any, types: dict[str, str], constants: dict[str, Any], *, debug: bool = False) -> str:
         places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-        module = ASTSource(kernel, types, places).make_ir(backend.target, options, functions, modules, context)
+        chosen = checking if debug else options
+        module = ASTSource(kernel, types, places).make_ir(backend.target, chosen, functions, modules, context)
         return re.sub(r"\s*loc\(.*?\)$", "", module.str_nodebug(), flags=re.M)
 
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(answers(triton, json.loads(line), compiled)) + "\n")
+        request = json.loads(line)
+        found = answers(triton, request, partial(compiled, debug=request["debug"]))
+        sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
 
 
