@@ -1,9 +1,9 @@
 """What a front end says to one-line kernels: run by an interpreter with Triton, and imported for our own language.
 
 Input, one line of JSON each: `header` (functions that the kernel calls), `body` (the kernel's lines), `parameters`,
-`debug`, and `signatures`, a list of lists of type strings; a constant is written `=3`. Output, one line for each: a list
-with an answer per signature, which is `{"types": […], "ttir": …}`, with what the kernel gave to `note`, or `{"error": …,
-"cause": …, "text": …}`.
+`debug`, and `signatures`, a list of lists of type strings; a constant is written `=3`. Output, one line for each: a
+list with an answer per signature, which is `{"types": […], "ttir": …}`, with what the kernel gave to `note`, or
+`{"error": …, "cause": …, "text": …}`.
 
     {"header": "", "body": "note(a + b)", "parameters": ["a", "b"], "signatures": [["i32", "fp16"]], "debug": false}
     [{"types": ["fp16"], "ttir": "module { … }"}]
