@@ -232,7 +232,8 @@ def division(draft: Draft, kind: Kind, depth: int) -> str | None:
         return kind.cast(f"({left} {draft.rng.choice(('//', '%'))} {right})")
     if draft.rng.random() < 0.2 and not draft.gpu:
         return kind.cast(f"({left} % {right})")
-    return kind.cast(f"({left} / {right})") if not draft.gpu else None
+    quotient = f"tl.div_rn({left}, {right})" if kind.dtype == "float32" else f"({left} / {right})"
+    return kind.cast(quotient) if not draft.gpu else None
 
 
 @production(2)

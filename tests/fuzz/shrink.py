@@ -8,15 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from statements import Program
 
 
 def shrunk(program: Program, has_problem: Callable[[Program], bool], *, attempts: int = 2000) -> Program:
     """The smallest program found that still has the problem."""
-    for smaller_form in (replace(program, grid=(1,)), replace(program, aliased=False), replace(program, options={})):
-        if smaller_form != program and has_problem(smaller_form):
-            program = smaller_form
+    simple: list[dict[str, Any]] = [{"grid": (1,)}, {"aliased": False}, {"options": {}}]
+    for change in simple:
+        if replace(program, **change) != program and has_problem(replace(program, **change)):
+            program = replace(program, **change)
     left, place = attempts, 0
     while left > 0:
         candidates = list(smaller(program.text))

@@ -5,27 +5,34 @@ How many are drawn is an option: `pytest tests/fuzz -m slow --kernels 5000`; the
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from statements import program
+from shrink import shrunk
+from statements import Program, program
 from ways_to_run import disagreement
 
 KERNELS = 150
 QUIET = list(HealthCheck)
+PHASES = (Phase.generate,)
+"""`shrink.py` cuts kernels down; Hypothesis would only draw others."""
 
 
 def check(rng: Random, folder: Path, *, gpus: tuple[str, ...] = (), size: int = 8, deep: bool = False) -> None:
-    """One kernel: all ways agree."""
+    """One kernel: all ways agree. If they do not, the kernel is cut down."""
     drawn = program(rng, gpu=bool(gpus), size=size)
-    problem = disagreement(drawn, folder, gpus=gpus, deep=deep)
-    assert problem is None, f"{problem.where}: {problem.what}\n{drawn}\n{drawn.text}"
+    find = partial(disagreement, folder=folder, gpus=gpus, deep=deep)
+    problem = find(drawn)
+    if problem is not None:
+        small = shrunk(drawn, lambda smaller: problem.resembles(find(smaller)), attempts=500)
+        pytest.fail(f"{problem.where}: {problem.what}\n{drawn}\n{small}\n{small.text}", pytrace=False)
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=QUIET)
+@settings(max_examples=5, deadline=None, derandomize=True, phases=PHASES, suppress_health_check=QUIET)
 @given(rng=st.randoms(use_true_random=False))
 def test_some_kernels(rng: Random, tmp_path: Path) -> None:
     check(rng, tmp_path, size=4)
@@ -49,3 +56,15 @@ def test_many_kernels(gpus: tuple[str, ...], share: int, kernels: int, tmp_path:
         check(rng, tmp_path, gpus=gpus, deep=deep)
 
     draw()
+
+
+def test_a_kernel_is_cut_down_to_what_matters() -> None:
+    text = """
+def kernel(x, n):
+    a = tl.load(x + 1)
+    for i in range(n):
+        b = a + tl.flip(tl.load(x, mask=a > 0, other=1), 0)
+        tl.store(x, b.to(tl.int32))
+"""
+    small = shrunk(Program(text, grid=(3,)), lambda it: "tl.flip" in it.text)
+    assert small == Program("def kernel(x, n):\n    b = tl.flip(x, 0)", grid=(1,))
