@@ -147,10 +147,12 @@ def test_extremes(kind: str, way: str, mode: str) -> None:
     """
     random = np.random.default_rng(3)
     x = all_or_dense(kind, thin=way != "native").copy()
-    x[np.isnan(x)] = np.nan
+    with np.errstate(all="ignore"):
+        x[np.isnan(x)] = np.nan
     y, z = random.permutation(x), random.permutation(x)
     y[::7], y[1::11] = x[::7], np.nan
-    low, high = np.fmin(y, z).astype(x.dtype), np.fmax(y, z).astype(x.dtype)
+    with np.errstate(all="ignore"):
+        low, high = np.fmin(y, z).astype(x.dtype), np.fmax(y, z).astype(x.dtype)
     arrays = {"x": x, "y": low, "z": high, "out": np.zeros((3, x.size), TYPES[kind])}
     constants = {"MODE": tl.PropagateNan[mode], "SIZE": x.size, "N": BLOCK}
     least, most, kept = answer(way, minmax, arrays, grid=x.size // BLOCK, **constants)["out"]
