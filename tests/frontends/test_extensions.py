@@ -129,3 +129,18 @@ def test_text_of_tiles_is_not_known() -> None:
 
     with pytest.raises(tw.CompilationError, match="an f-string of run-time values"):
         kernel.warmup(np.zeros(1, np.int32), 5, grid=(1,))
+
+
+@tw.jit
+def sizes(out):
+    tl.store(out, tl.extra.cuda.num_threads())
+    tl.store(out + 1, tl.extra.cuda.num_warps())
+
+
+def test_how_many_threads_a_program_has() -> None:
+    out = np.zeros(2, np.int32)
+    sizes[(1,)](out)
+    assert list(out) == [1, 1]
+    with tw.simulate("90"):
+        sizes[(1,)](out, num_warps=8)
+    assert list(out) == [256, 8]

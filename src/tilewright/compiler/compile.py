@@ -113,6 +113,7 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         dot_precision=given["default_dot_input_precision"],
         imprecise_sums=given["max_num_imprecise_acc_default"],
         capability=getattr(options, "capability", 0),
+        warps=getattr(options, "num_warps", 1),
     )
     parameters = front_end_parameters(signature)
     try:

@@ -77,6 +77,7 @@ def trace_kernel(
         checks_overflow=options.debug and options.sanitize_overflow,
         in_python=True,
         capability=options.capability,
+        warps=options.warps,
     )
     with context, explained(location):
         result = _called(python, *arguments_of(code, values))

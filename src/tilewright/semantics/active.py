@@ -33,6 +33,7 @@ class Context:
         checks_overflow: whether sums, differences and products of integers assert that they fit.
         in_python: Python runs the functions of the kernel.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
+        warps: how many warps a program has there.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Context:
         "emitter",
         "imprecise_sums",
         "in_python",
+        "warps",
     )
 
     def __init__(
@@ -57,6 +59,7 @@ class Context:
         checks_overflow: bool,
         in_python: bool,
         capability: int,
+        warps: int,
     ) -> None:
         self.emitter = emitter
         self.call = call
@@ -66,6 +69,7 @@ class Context:
         self.checks_overflow = checks_overflow
         self.in_python = in_python
         self.capability = capability
+        self.warps = warps
 
 
 _context: ContextVar[Context] = ContextVar("context")
@@ -82,6 +86,7 @@ def emitting_into(
     checks_overflow: bool = False,
     in_python: bool = False,
     capability: int = 0,
+    warps: int = 1,
 ) -> Iterator[Emitter]:
     """Until the end of the `with`, every operation of the language goes to `emitter`."""
     token = _context.set(
@@ -94,6 +99,7 @@ def emitting_into(
             checks_overflow=checks_overflow,
             in_python=in_python or call is None,
             capability=capability,
+            warps=warps,
         )
     )
     try:

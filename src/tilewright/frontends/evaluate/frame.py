@@ -31,6 +31,7 @@ class EvaluateOptions:
         imprecise_sums: how many fp8 products `tl.dot` may add with low precision when the program does not say.
         allow_globals: ordinary globals may be read; later changes of them go unnoticed.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
+        warps: how many warps a program has there.
     """
 
     debug: bool = False
@@ -39,6 +40,7 @@ class EvaluateOptions:
     imprecise_sums: int = 0
     allow_globals: bool = False
     capability: int = 0
+    warps: int = 1
 
 
 @dataclass(eq=False)

@@ -214,6 +214,7 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
         imprecise_sums=options.imprecise_sums,
         checks_overflow=options.debug and options.sanitize_overflow,
         capability=options.capability,
+        warps=options.warps,
     ):
         return frame.evaluate()
 

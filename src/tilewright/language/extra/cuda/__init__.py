@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.language.extra import libdevice
-from tilewright.semantics.active import active
+from tilewright.semantics.active import active, context, gpu_capability
 from tilewright.semantics.inline_assembly import inline_assembly
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import int32, int64
@@ -13,6 +13,8 @@ __all__ = [
     "gdc_wait",
     "globaltimer",
     "libdevice",
+    "num_threads",
+    "num_warps",
     "smid",
 ]
 
@@ -25,6 +27,16 @@ def gdc_wait() -> None:
 def gdc_launch_dependents() -> None:
     """Let kernels behind this one begin, once all programs have come here or ended."""
     active().emit("tt.grid_dependency_launch_dependents", [], ())
+
+
+def num_warps() -> int:
+    """How many warps a program has, a constant; 1 on a CPU."""
+    return context().warps if gpu_capability() else 1
+
+
+def num_threads() -> int:
+    """How many threads a program has, a constant; 1 on a CPU."""
+    return 32 * num_warps() if gpu_capability() else 1
 
 
 def globaltimer() -> Tile:
