@@ -125,7 +125,7 @@ GROUPS = {
         "tl.rand(3, i, 2)",
         "tl.randint(n, i.to(tl.int64), 1)",
         "tl.randn(n, i, 1)",
-        "tl.philox(n, i.to(tl.int64), 0, 0, 0, 0)",
+        "tl.philox(n, i.to(tl.int64), i.to(tl.int64), i.to(tl.int64), i.to(tl.int64), 0)",
     ],
     "debug": [
         *("tl.device_print('x', v, i)", "tl.device_assert(i < 3, 'small', mask=m)", "tl.assume(n > 0)"),

@@ -114,8 +114,8 @@ def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
         raise SemanticError(WrongOperandType("clamp", kind, "numbers"))
     if tiles and numbers:
         kind = promote(kind, reduce(promote, numbers), right_is_number=True)
-    alike = [scalar_or_tile(value, kind, ()) for value in values]
-    shape = reduce(broadcast_shapes, [tile.type.shape for tile in alike])
+    shape = reduce(broadcast_shapes, [value.type.shape for value in values if isinstance(value, Tile)], ())
+    alike = [scalar_or_tile(value, kind, shape) for value in values]
     return tuple(stretch(tile, shape) if shape else tile for tile in alike)
 
 
