@@ -114,7 +114,8 @@ def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
         raise SemanticError(WrongOperandType("clamp", kind, "numbers"))
     if tiles and numbers:
         kind = promote(kind, reduce(promote, numbers), right_is_number=True)
-    shape = reduce(broadcast_shapes, [value.type.shape for value in values if isinstance(value, Tile)], ())
+    shapes: list[tuple[int, ...]] = [value.type.shape if isinstance(value, Tile) else () for value in values]
+    shape = reduce(broadcast_shapes, shapes)
     alike = [scalar_or_tile(value, kind, shape) for value in values]
     return tuple(stretch(tile, shape) if shape else tile for tile in alike)
 
