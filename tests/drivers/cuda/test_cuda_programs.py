@@ -121,9 +121,9 @@ def test_the_clock_of_the_gpu(fake: FakeDriver, without_torch: None) -> None:
         runs.append(1)
         add[(1,)](x, x, x, 64, BLOCK=64)
 
-    assert do_bench(run, warmup=1, rep=6) == 1.5  # what the fake says of all events
+    assert do_bench(run, warmup=1, rep=9) == 1.5  # what the fake says of all events
     order = [name for name, *_ in fake.calls("cuMemsetD8Async", "cuEventRecord", "cuLaunchKernelEx")]
     measured = ["cuMemsetD8Async", "cuEventRecord", "cuLaunchKernelEx", "cuEventRecord"]
-    assert order == ["cuLaunchKernelEx", *measured * 5, "cuLaunchKernelEx", *measured * 4]
+    assert order == ["cuLaunchKernelEx", *measured * 5, "cuLaunchKernelEx", *measured * 6]
     assert fake.calls("cuMemsetD8Async")[0][3] == CACHE_BYTES
-    assert len(runs) == 1 + 5 + 1 + 4
+    assert len(runs) == 1 + 5 + 1 + 6
