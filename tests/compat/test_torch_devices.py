@@ -36,6 +36,7 @@ except (AssertionError, RuntimeError):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch answers for the GPU of this machine")
 @pytest.mark.parametrize("imports", ["import torch, triton", "import triton, torch"])
 def test_questions_for_a_gpu_have_answers(tmp_path: Path, imports: str) -> None:

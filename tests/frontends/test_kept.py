@@ -20,6 +20,7 @@ def new_function() -> FunctionType:
     return doubled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frontend", sorted(READERS))
 def test_a_function_is_read_once_and_then_forgotten(frontend: str) -> None:
     function = new_function()

@@ -137,6 +137,7 @@ def check(text: str, dtype: Any, n: int, folder: Path, size: int = 16) -> None:
     agree(kernel, x, y, out, n, N=size, grid=(2,), rtol=0.0)
 
 
+@pytest.mark.slow  # tests/fuzz has a fast one
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=QUIET)
 @given(text=programs(), dtype=st.sampled_from((np.float32, np.float16)), n=st.integers(0, 7))
 def test_some_random_kernels(text: str, dtype: Any, n: int, tmp_path: Path) -> None:

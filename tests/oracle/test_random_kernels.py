@@ -193,6 +193,7 @@ SHAPES = ((4, 16), (16, 4), (8, 8), (2, 32), (1, 16), (32, 1))
 QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 
 
+@pytest.mark.slow  # tests/fuzz has a fast one
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=QUIET)
 @given(text=programs(), shape=st.sampled_from(SHAPES), n=st.integers(0, 7))
 def test_some_random_kernels(text: str, shape: tuple[int, int], n: int, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -136,6 +137,7 @@ def test_load_hooks(add: Any) -> None:
 
 
 def test_unload_hook(add: Any) -> None:
+    gc.collect()  # kernels of other tests go first
     events: list[Any] = []
     knobs.runtime.kernel_unload_hook.add(lambda *args: events.append(args[2]))
     compiled = add.warmup(X, OUT, 64, BLOCK=32, grid=(1,))

@@ -167,6 +167,7 @@ def test_plots_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert 'src="times.png"' in (tmp_path / "results.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
 def test_data_frames() -> None:
     frame = testing.perf_report(benchmark())(product).run(return_df=True)
