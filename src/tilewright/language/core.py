@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.language.assembly import inline_asm_elementwise
 from tilewright.language.debug import (
     assume,
     debug_barrier,
@@ -47,7 +48,6 @@ from tilewright.language.operations import (
     clamp,
     dot,
     histogram,
-    inline_asm_elementwise,
     map_elementwise,
     maximum,
     minimum,

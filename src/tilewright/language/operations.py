@@ -12,9 +12,8 @@ from tilewright.language.tuples import tuple
 from tilewright.semantics import arithmetic, casting, comparison, math, reductions
 from tilewright.semantics import dot as products
 from tilewright.semantics import shapes as shape_semantics
-from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
-from tilewright.semantics.inline_assembly import inline_assembly
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
 from tilewright.support.old_forms import old_form
@@ -170,30 +169,6 @@ def associative_scan(input: Any, axis: Any, combine_fn: Callable[..., Any], reve
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
     """How often each of `0 … num_bins - 1` occurs in a one-dimensional tile, where `mask` holds."""
     return reductions.histogram(input, num_bins, unwrap(mask))
-
-
-def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any) -> Any:
-    """PTX for each element, or for `pack` at a time; refused where the kernel is not compiled for a GPU.
-
-    Args:
-        asm: the text, with `$0`, `$1`, … for results and operands.
-        constraints: the kinds of registers, as LLVM spells them: `=r,r`.
-        args: tiles and numbers, which broadcast. Elements narrower than 32 bits share registers.
-        dtype: the element type of the result, or a tuple for several.
-        is_pure: the text does nothing but compute its results.
-        pack: how many elements the text takes.
-    """
-    kinds = unwrap_all(dtype)
-    several = isinstance(kinds, (builtins.tuple, list))
-    results = inline_assembly(
-        unwrap(asm),
-        unwrap(constraints),
-        unwrap(args),
-        kinds if several else [kinds],
-        pure=bool(unwrap(is_pure)),
-        packed=unwrap(pack),
-    )
-    return tuple(results) if several else results[0]
 
 
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:

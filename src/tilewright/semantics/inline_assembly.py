@@ -1,4 +1,4 @@
-"""Assembly that a program brings along, for each element of tiles: only on GPUs.
+"""Assembly that a program brings along, as an op on each element of tiles.
 
 inline_assembly("shl.b32 $0, $1, 3;", "=r,r", [x], [int32], pure=True, packed=1)      tt.elementwise_inline_asm
 """
@@ -10,13 +10,11 @@ from typing import Any
 
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.types import i32
-from tilewright.semantics.active import active, gpu_capability
+from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
-from tilewright.semantics.errors import NotOnThisTarget
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType, block_type, dtype
-from tilewright.support.diagnostics import SemanticError
 
 
 def inline_assembly(
@@ -32,12 +30,8 @@ def inline_assembly(
         pure: it does nothing but compute its results.
         packed: how many elements it takes of each operand.
 
-    Raises:
-        SemanticError: the kernel is not compiled for a GPU.
+    The kernel is one for a GPU.
     """
-    if not gpu_capability():
-        reason, instead = "its text is assembly of one machine", "write the operation with tl functions"
-        raise SemanticError(NotOnThisTarget("inline_asm_elementwise", reason, instead))
     tiles = [to_tensor(value) for value in values]
     shape: tuple[int, ...] = ()
     for tile in tiles:
