@@ -230,7 +230,7 @@ def page(found: Found, plan: dict[str, Any]) -> str:
     """This program's part of the page: what passes, what fails and why, and what is not run."""
     lines = ["# Triton's own tests", "", plan["introduction"].strip(), ""]
     for tree, commit in plan["trees"].items():
-        runs = {name: run for (of, name), run in found.items() if of == tree}
+        runs = {name: run for (of, name), run in found.items() if of == tree and run.tests}
         lines += [f"## {tree} ({commit})", "", *table(runs, plan), ""]
     lines += ["## What fails", "", "| test | " + " | ".join(plan["trees"]) + " | reason |"]
     lines += ["|---|" + "---:|" * len(plan["trees"]) + "---|", *failures(found, plan)]

@@ -82,7 +82,7 @@ def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
     low = operations.cast(given, uint32)  # the counter is four words of 32 bits
     high = zero = low * 0
     if given.type.scalar.primitive_bitwidth == 64:
-        high = operations.cast(given >> 32, uint32)
+        high = operations.cast(operations.cast(given, uint64, bitcast=True) >> 32, uint32)
     return philox(seed, low, high, zero, zero, n_rounds)
 
 
