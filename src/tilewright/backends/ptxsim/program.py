@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilewright.backends.ptxsim.block_order import in_meeting_order
 from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
 from tilewright.backends.ptxsim.definedness import suspects
@@ -47,6 +48,8 @@ class Program:
 
     def __init__(self, text: str, handlers: Mapping[str, Decode]) -> None:
         self.module = parse_ptx(text)
+        functions = self.module.functions
+        functions.update({name: in_meeting_order(it) for name, it in functions.items() if it.defined})
         self.target = self.module.target
         self.kernels = [name for name, function in self.module.functions.items() if function.entry]
         self._handlers, self._decoded = handlers, dict[str, KernelCode]()
