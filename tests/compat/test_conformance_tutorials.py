@@ -38,6 +38,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("import triton; print(triton.__version__)", 100, "ended", "3.5.1"),
         ("print('first'); raise RuntimeError('no GPU')", 100, "failed", "RuntimeError: no GPU"),
         ("import time; print('still here'); time.sleep(100)", 8, "stopped", "still here"),
+        ("import os; print(os.environ['SETTING'])", 100, "ended", "of the plan"),
     ],
 )
 def test_programs_end_fail_or_are_stopped(
@@ -45,7 +46,7 @@ def test_programs_end_fail_or_are_stopped(
 ) -> None:
     (tmp_path / "01-own.py").write_text(program)
 
-    done = runner.outcome(tmp_path, "01-own.py", limit)
+    done = runner.outcome(tmp_path, "01-own.py", limit, {"SETTING": "of the plan"})
 
     assert (done.outcome, done.said) == (outcome, said)
 
@@ -64,6 +65,18 @@ def test_what_is_run_are_tutorials_and_their_parts(runner: ModuleType, tmp_path:
         ("new", "02-bad", "02-bad.py"),
         ("new", "02-bad", "-m pytest 02-bad.py"),
     ]
+
+
+def test_points_of_limited_tables_are_counted(runner: ModuleType) -> None:
+    text = """one.py:9: UserWarning: one: 3 of 10 points were measured; the others are NaN: TILEWRIGHT_BENCH_SECONDS=9
+      one.run()
+    one.py:9: UserWarning: two: 4 of 4 points were measured (1 by the first call alone): TILEWRIGHT_BENCH_SECONDS=9
+    """
+
+    assert runner.points(text) == [7, 14]
+    assert runner.points("3 of 10 points were measured by hand") == []
+    assert str(runner.Outcome("ended", 12.3, "", [7, 14])) == "ran to its end, 12 s, 7 of 14 points"
+    assert str(runner.Outcome("ended", 12.3, "", [])) == "ran to its end, 12 s"
 
 
 def test_page_has_times_and_reasons(runner: ModuleType, tmp_path: Path) -> None:
@@ -112,3 +125,4 @@ def test_every_reason_is_about_a_program_of_the_list(runner: ModuleType) -> None
 
     assert [name for name in plan["parts"] if name not in plan["files"]] == []
     assert [name for name in plan["limits"] if name not in [*plan["files"], "all"]] == []
+    assert [name for name in plan["settings"] if name not in plan["files"]] == []

@@ -7,7 +7,7 @@
 The first argument is a repository of Triton, whose commits `reasons.toml` names, or a folder of tutorials; nothing of
 it is in this repository. They need torch, matplotlib, pandas and tabulate. Each runs unchanged by `tilewright run`,
 on its own, with an empty cache and in an empty folder; what is the same in both trees runs once. `tutorials.toml` has
-their list, time limits, what else is run of those that a CPU cannot finish, and the reasons.
+their list, time limits, settings, what else is run of those that a CPU cannot finish, and the reasons.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -38,15 +39,21 @@ ENDED, FAILED, STOPPED = "ended", "failed", "stopped"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program: `ended`, `failed` or `stopped` at the limit, and the last line that it said."""
+    """What became of a program: `ended`, `failed` or `stopped` at the limit, and the last line that it said.
+
+    Attributes:
+        points: measured ones, and all, of tables whose time was limited.
+    """
 
     outcome: str
     seconds: float
     said: str
+    points: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
+        points = ", {} of {} points".format(*self.points) if self.points else ""
         return {
-            ENDED: f"ran to its end, {self.seconds:.0f} s",
+            ENDED: f"ran to its end, {self.seconds:.0f} s{points}",
             FAILED: f"failed after {self.seconds:.0f} s",
             STOPPED: f"stopped after {self.seconds:.0f} s",
         }[self.outcome]
@@ -69,7 +76,7 @@ def main() -> int:
             key = program, (trees[tree] / f"{name}.py").read_bytes()
             if key not in again:
                 limit = options.limit or plan["limits"].get(name, plan["limits"]["all"])
-                again[key] = outcome(trees[tree], program, limit)
+                again[key] = outcome(trees[tree], program, limit, plan["settings"].get(name, {}))
             found[tree, program] = done = again[key]
             print(f"{tree} {program}: {done}: {done.said}", flush=True)
             keep_results(options.kept, found)
@@ -104,12 +111,12 @@ def programs(
             yield from ((tree, name, program) for tree, folder in trees.items() if (folder / f"{name}.py").exists())
 
 
-def outcome(folder: Path, program: str, limit: float) -> Outcome:
-    """Run one program of `folder`; nothing that it starts outlives the limit."""
+def outcome(folder: Path, program: str, limit: float, settings: Mapping[str, str]) -> Outcome:
+    """Run one program of `folder` with these environment variables; nothing that it starts outlives the limit."""
     words = [str(place(folder, word)) if word.endswith(".py") else word for word in program.split()]
     with tempfile.TemporaryDirectory() as here:
         variables = os.environ | {"TRITON_CACHE_DIR": f"{here}/cache", "TORCHINDUCTOR_CACHE_DIR": f"{here}/torch"}
-        variables |= {"MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
+        variables |= {"MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1", **settings}
         output = Path(here, "output")
         began = time.monotonic()
         with output.open("wb") as file:
@@ -127,7 +134,8 @@ def outcome(folder: Path, program: str, limit: float) -> Outcome:
                 kind = STOPPED
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        return Outcome(kind, time.monotonic() - began, last_line(output.read_text(errors="replace")))
+        text = output.read_text(errors="replace")
+        return Outcome(kind, time.monotonic() - began, last_line(text), points(text))
 
 
 def place(folder: Path, name: str) -> Path:
@@ -138,6 +146,12 @@ def place(folder: Path, name: str) -> Path:
 def last_line(text: str) -> str:
     """The last line with something in it."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def points(text: str) -> list[int]:
+    """How many points the warnings of limited tables say, measured and all; nothing without such warnings."""
+    found = re.findall(r"Warning: .*: (\d+) of (\d+) points were measured", text)
+    return [sum(map(int, numbers)) for numbers in zip(*found, strict=True)]
 
 
 def kept_results(path: Path | None) -> Found:

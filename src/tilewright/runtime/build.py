@@ -22,6 +22,7 @@ from tilewright.runtime.cache.managers import get_dump_manager, get_override_man
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
+from tilewright.runtime.preparations import Preparations
 from tilewright.runtime.sources import Source, signature_text
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
@@ -58,6 +59,7 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
         CompilationError: the kernel is wrong.
         KeyError, ValueError: an option does not exist or cannot have its value.
     """
+    Preparations.count += 1
     job = _Job.of(source, backend, options)
     stored = None if knobs.compilation.always_compile else load(job.digest, job.name)
     found = _from_disk(stored, job) if stored else None

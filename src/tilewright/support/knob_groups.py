@@ -281,4 +281,10 @@ class tilewright_knobs(base_knobs):
         "processes that compile the candidates of an autotuned kernel; 0: as many as CPUs that may be used",
         least=0,
     )
+    bench_seconds = env_int(
+        "TILEWRIGHT_BENCH_SECONDS",
+        0,
+        "how long each table of a `triton.testing` report may take; what is not measured by then is NaN; 0: no limit",
+        least=0,
+    )
     trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")

@@ -14,6 +14,7 @@ from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.preparations import Preparations
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.vectorizing import late
@@ -85,6 +86,7 @@ def build(function: CapturedFunction, request: Request) -> Code:
     Raises:
         CompilationError: the function is wrong.
     """
+    Preparations.count += 1
     digest = _digest(function, request)
     stored = None if knobs.compilation.always_compile else load(digest, function.fn.__name__)
     if stored is not None:

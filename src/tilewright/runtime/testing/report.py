@@ -13,10 +13,12 @@ import csv
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.testing import plots
+from tilewright.runtime.testing.budget import Budget
 
 
 @dataclass
@@ -137,7 +139,7 @@ class Mark:
         """
         single = isinstance(self.benchmarks, Benchmark)
         benchmarks = [self.benchmarks] if isinstance(self.benchmarks, Benchmark) else self.benchmarks
-        tables = [self._measure(benchmark, kwargs) for benchmark in benchmarks]
+        tables = list(map(partial(self._measure, kwargs=kwargs), benchmarks))
         for table in tables:
             if print_data:
                 print(table.text())  # noqa: T201 - what the caller asked for
@@ -151,12 +153,15 @@ class Mark:
         return frames[0] if single else frames
 
     def _measure(self, benchmark: Benchmark, kwargs: Mapping[str, Any]) -> Table:
+        budget = Budget(benchmark.plot_name, len(benchmark.line_vals))
         rows = []
         for point in benchmark.points():
             row = list(point.values())
-            for value in benchmark.line_vals:
-                row += _bounds(self.fn(**point, **{benchmark.line_arg: value}, **benchmark.args, **kwargs))
+            for value, line in zip(benchmark.line_vals, budget.lines, strict=True):
+                of_line = {benchmark.line_arg: value}
+                row += _bounds(line.point(partial(self.fn, **point, **of_line, **benchmark.args, **kwargs)))
             rows.append(row)
+        budget.warn()
         return Table(benchmark, rows)
 
 

@@ -22,6 +22,7 @@ from tilewright.runtime.devices import device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.locks import fork_safe_lock
+from tilewright.runtime.preparations import Preparations
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
@@ -115,6 +116,7 @@ class Autotuner(KernelWrapper):
 
     def _tune(self, key: Key, call: Call) -> Config:
         _refuse_conflicts(self.configs, call)
+        Preparations.count += 1
         self.nargs = dict(zip(self.arg_names, call.args, strict=False))
         try:
             configs = self._pruned(call, warmup=False)
