@@ -50,8 +50,32 @@ def test_outputs_near_inputs_modulo_a_page(ahead, n):
 
 def test_both_ways_of_storing_are_compiled():
     x = np.zeros(64, np.float32)
-    kernel = add.warmup(x, x, x, 64, BLOCK=256, grid=(1,))
-    llir = kernel.asm["llir"]
-    assert "!nontemporal" in llir
-    assert "!nontemporal" not in add.warmup(x, x, x, 64, BLOCK=128, grid=(1,)).asm["llir"], "a small tile"
-    assert "llvm.x86.sse.sfence" in llir or "aarch64" in kernel.metadata.target.arch
+    for block in (32, 128, 256):
+        kernel = add.warmup(x, x, x, 64, BLOCK=block, grid=(1,))
+        llir = kernel.asm["llir"]
+        assert "!nontemporal" in llir
+        assert "llvm.x86.sse.sfence" in llir or "aarch64" in kernel.metadata.target.arch
+    assert "!nontemporal" not in add.warmup(x, x, x, 64, BLOCK=8, grid=(1,)).asm["llir"], "less than a cache line"
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+@pytest.mark.parametrize("block", [16, 128])
+def test_large_sums_of_small_tiles(block, shift):
+    x = np.arange(N + 8, dtype=np.float32)[shift : shift + N]
+    out = np.zeros(N + 8, np.float32)[shift : shift + N]
+    add[(tw.cdiv(N, block),)](x, x, out, N, BLOCK=block, num_threads=1)
+    np.testing.assert_array_equal(out, x + x)
+
+
+@tw.jit
+def narrow(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets % 1024).to(tl.int8))
+
+
+def test_vectors_shorter_than_the_alignment_of_arrays():
+    """Eight bytes at a time: a chunk of 64-bit numbers, stored as bytes."""
+    x = np.arange(1024)
+    out = np.zeros(17 << 20, np.int8)
+    narrow[(out.size // 512,)](x, out, BLOCK=512, num_threads=1)
+    np.testing.assert_array_equal(out.reshape(-1, 1024), np.broadcast_to(x.astype(np.int8), (17 << 10, 1024)))

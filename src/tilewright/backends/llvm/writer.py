@@ -455,7 +455,7 @@ class LlvmWriter:
         self._append(f"  store {type} {value}, ptr {pointer}, align {align}")
 
     def stream(self, type: str, value: str, pointer: str, *, align: int) -> None:
-        """Write a value of `type` past the caches; `align` is at least its size. The function ends with a fence."""
+        """Write a value of `type` past the caches, `align` bytes at a time. The function ends with a fence."""
         self._streams = True
         self._append(f"  store {type} {value}, ptr {pointer}, align {align}, !nontemporal !1")
 

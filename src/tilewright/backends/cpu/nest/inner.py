@@ -25,8 +25,11 @@ from tilewright.ir.types import TensorType
 STREAMED = 128
 """Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
 
-STREAMED_TILE = 1024
-"""Bytes of a tile from which on the order of its stores counts: a grid of smaller ones seldom stores much."""
+STREAMED_TILE = 64
+"""Bytes of a tile from which on its stores may bypass the caches: a cache line."""
+
+ORDERED_TILE = 1024
+"""Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
 
 UNROLLED = 48
 """The cost up to which chunks are unrolled."""
@@ -137,15 +140,15 @@ class InnerLoop:
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
         c = self.c
-        several = self.by_rows and not c.compact and step * c.lanes < self.extent
-        large = all(r.name in STORES for r in self.roots) and sum(map(_bytes, self.roots)) >= STREAMED_TILE
-        if not several or not large or c.programs is None:
-            self._loop(step)
-            return
+        several = self.by_rows and not c.compact and c.programs is not None and step * c.lanes < self.extent
+        stored = sum(map(_bytes, self.roots)) if several and all(r.name in STORES for r in self.roots) else 0
         w, bound = c.w, is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.roots[0]] > 0
-        backwards = w.fresh("backwards") if rereads or not bound else ""
-        streams = w.fresh("streams") if bound and not c.target.neon else ""
+        backwards = w.fresh("backwards") if stored >= ORDERED_TILE and (rereads or not bound) else ""
+        streams = w.fresh("streams") if stored >= STREAMED_TILE and bound and not c.target.neon else ""
+        if not backwards and not streams:
+            self._loop(step)
+            return
         conditions = w.open_section()
         c.moved = MovedRows()
         if streams:
@@ -153,7 +156,7 @@ class InnerLoop:
         else:
             self._loop(step, backwards)
         with w.at(conditions):
-            order = Order(c, sum(map(_bytes, self.roots)), rereads=rereads)
+            order = Order(c, stored, rereads=rereads)
             if streams:
                 w.do(f"{streams} = and i1 {order.streams()}, true")
             if backwards:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import asked_for
 from tilewright.backends.cpu.costs import INDEXING, is_tile
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Index, Lane, Prefix, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Prefix, Uniform
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
@@ -92,20 +93,40 @@ def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
     pointee = getattr(pointer.type.scalar, "pointee", None)
     assert pointee is not None
     size = max(1, pointee.bits // 8)
-    zero: Index = tuple(ZERO for _ in shape)
-    origin = evaluate(c, pointer, zero)
+    origin, known_steps = _lines(c, pointer, shape)
     low = high = first = _address(c, origin)
     steps, known = [], size
     for axis, extent in enumerate(shape):
-        step = "0" if extent == 1 else _step(c, pointer, zero, axis, origin)
+        step = "0" if extent == 1 else known_steps[axis] or _step(c, pointer, axis, origin)
         steps.append(step)
         length = c.multiply(step, _last_index(c, mask, axis, extent), "i64", 0)
         if length.isdigit():
             known += int(length)
             continue
+        if step.isdigit():
+            high = c.add(high, length, "i64", 0)
+            continue
         low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
         high = c.add(high, c.intrinsic(0, "llvm.smax", length, "0"), "i64", 0)
     return Reach(low, c.add(high, str(known), "i64", 0), first, tuple(steps), shape)
+
+
+def _lines(c: Context, pointer: Value, shape: tuple[int, ...]) -> tuple[Lane, list[str]]:
+    """The first element, and bytes from one element to the next along each axis, "" where only subtracting tells.
+
+    Along a line the loops compute the same base and stride, so asking for them writes no code of its own.
+    """
+    zero: Index = tuple(ZERO for _ in shape)
+    origin, steps = None, []
+    for axis, c.extent in enumerate(shape):
+        along = tuple(LANE if a == axis else ZERO for a in range(len(shape)))
+        lane = evaluate(c, pointer, along) if is_affine(pointer) and c.extent > 1 else None
+        if isinstance(lane, Address) and isinstance(lane.offset, Affine) and not lane.offset.local:
+            steps.append(c.multiply(lane.offset.stride, str(bits_of(lane.element) // 8), "i64", 0))
+            origin = origin or lane._replace(offset=Uniform(lane.offset.base, lane.offset.level))
+        else:
+            steps.append("")
+    return origin or evaluate(c, pointer, zero), steps
 
 
 def _last_index(c: Context, mask: Value | None, axis: int, extent: int) -> str:
@@ -140,9 +161,10 @@ def _is_cheap(mask: Value) -> bool:
 _MASK_OPS = {"arith.addi", "arith.andi", "arith.cmpi", "arith.constant", "arith.muli", "arith.subi"} | INDEXING
 
 
-def _step(c: Context, pointer: Value, zero: Index, axis: int, origin: Lane) -> str:
+def _step(c: Context, pointer: Value, axis: int, origin: Lane) -> str:
     """Bytes from the first element to the next one along an axis; a number if it is known now."""
-    following = evaluate(c, pointer, (*zero[:axis], Uniform("1", 0), *zero[axis + 1 :]))
+    rank = len(pointer.type.shape or ())
+    following = evaluate(c, pointer, tuple(Uniform("1", 0) if a == axis else ZERO for a in range(rank)))
     if isinstance(origin, Address) and isinstance(following, Address) and origin.base == following.base:
         start, end = origin.offset, following.offset
         assert isinstance(start, Uniform), "a corner is one element"

@@ -37,11 +37,9 @@ MOST_PAIRS = 8
 
 
 def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> None:
-    """Write the vector `lanes` to `pointer`."""
-    piece = min(c.lanes, ALIGNMENT * 8 // bits_of(element))
-    for lane in range(0, c.lanes, piece):
-        part = c.w.slice(lanes, element, c.lanes, lane, piece)
-        c.w.stream(vector(element, piece), part, c.w.offset(pointer, element, lane), align=ALIGNMENT)
+    """Write the vector `lanes` to `pointer`; LLVM cuts it into pieces that are aligned."""
+    align = min(ALIGNMENT, c.lanes * bits_of(element) // 8)
+    c.w.stream(vector(element, c.lanes), lanes, pointer, align=align)
 
 
 class Order:
