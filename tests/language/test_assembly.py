@@ -98,13 +98,115 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
     [
         ("ex2.approx.f32 $0, $1;", "=r,r,r", "`ex2.approx.f32` is an instruction of GPUs"),
         ("mov.u32 $0, %smid;", "=r,r,r", "`%smid` is no register"),
-        ("@p add.u32 $0, $1, $2;", "=r,r,r", "`@p` is an instruction of GPUs"),
+        ("@p add.u32 $0, $1, $2;", "=r,r,r", "`p` is no register with a value"),
+        ("bra L;", "=r,r,r", "`bra` is an instruction of GPUs"),
+        ("and.u32 $0, $1, $2;", "=r,r,r", "`and.u32` is an instruction of GPUs"),
+        ("mov.b32 $0, {$1, $2};", "=r,r,r", "a register of 32 bits is used as uint16"),
+        (".reg .b32 t; mov.b32 $0, t;", "=r,r,r", "`t` has no value yet"),
+        ("{ .reg .b32 t; mov.b32 t, 1; } mov.b32 $0, t;", "=r,r,r", "`t` is no register with a value"),
+        ("ld.shared.b32 $0, [$1];", "=r,r,r", "`ld.shared.b32` is an instruction of GPUs"),
+        ("add.u32 $0, $1, $2;", "=r,r", "the constraints are 2, and results and operands take 3 registers"),
+        ("add.u32 $0, $1, $2;", "=r,q,r", "\\$1 is a register 'q'"),
         ("add.u64 $0, $1, $2;", "=r,r,r", "a register of 32 bits is used as uint64"),
-        ("add.u32 $0, $1, $2;", "=r,h,r", "operand 1 has 32 bits, and its register 'h' is another one"),
-        ("add.u32 t, $1, $2;", "=r,r,r", "the text gives \\$0 no value"),
+        ("add.u32 $0, $1, $2;", "=r,h,r", "\\$1 takes 32 bits, and its register 'h' has 16"),
+        (".reg .b32 t; add.u32 t, $1, $2;", "=r,r,r", "the text gives \\$0 no value"),
     ],
 )
 def test_what_only_a_gpu_can_do_is_named(text: str, constraints: str, words: str) -> None:
     x = np.zeros(N, np.uint32)
     with pytest.raises(tw.CompilationError, match=words):
         kernel[(1,)](x, x, x.copy(), text, constraints, N=N)
+
+
+@tw.jit
+def packed(
+    x_ptr, y_ptr, out_ptr, more_ptr, TEXT: tl.constexpr, CONSTRAINTS: tl.constexpr, PACK: tl.constexpr, N: tl.constexpr
+):
+    at = tl.arange(0, N // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    kinds = (out_ptr.dtype.element_ty, more_ptr.dtype.element_ty)
+    found = tl.inline_asm_elementwise(TEXT, CONSTRAINTS, [tl.load(x_ptr + at), tl.load(y_ptr + at)], kinds, True, PACK)
+    tl.store(out_ptr + at, found[0])
+    tl.store(more_ptr + at, found[1])
+
+
+def pair(text: str, constraints: str, x: Any, y: Any, kinds: Any, pack: int) -> Any:
+    """Two results of packs, compiled, and run as a Python function."""
+    out, again = ([np.zeros(N, kind) for kind in kinds] for _ in range(2))
+    packed[(1,)](x, y, *out, text, constraints, pack, N=N)
+    tw.jit(packed.fn, interpret=True)[(1,)](x, y, *again, text, constraints, pack, N=N)
+    for one, other in zip(out, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return out
+
+
+def test_four_bytes_share_a_register() -> None:
+    x, y = words(1).astype(np.uint8), words(2).astype(np.uint8)
+    shifted, turned = pair(
+        "and.b32 $0, $2, 0x1F1F1F1F; shl.b32 $0, $0, 3; prmt.b32 $1, $2, $3, 0x4123;",
+        "=&r,=&r,r,r", x, y, (np.uint8, np.uint8), 4,
+    )  # fmt: skip
+    np.testing.assert_array_equal(shifted, x << 3)
+    x, y = x.reshape(-1, 4), y.reshape(-1, 4)
+    np.testing.assert_array_equal(turned.reshape(-1, 4), np.stack([x[:, 3], x[:, 2], x[:, 1], y[:, 0]], axis=1))
+
+
+def test_registers_of_one_operand_stand_together() -> None:
+    """Two halves in $4; then one float each in $5 and $6. Results of 32 bits have a register for each element."""
+    x, y = words(1).astype(np.int16), np.resize(np.array(FLOATS, np.float32), N)
+    text = """{
+        .reg .b16 low, high;    // the halves of $4
+        mov.b32 {low, high}, $4;
+        cvt.s32.s16 $0, low; cvt.s32.s16 $1, high;
+    }
+    cvt.rn.f32.s32 $2, $0; cvt.rn.f32.s32 $3, $1;
+    max.f32 $2, $2, $5; max.f32 $3, $3, $6;"""
+    whole, larger = pair(text, "=&r,=&r,=&f,=&f,r,f,f", x, y, (np.int32, np.float32), 2)
+    np.testing.assert_array_equal(whole, x)
+    np.testing.assert_array_equal(larger, np.fmax(x.astype(np.float32), y))
+
+
+def test_halves_are_rounded_once() -> None:
+    x, y = (np.random.default_rng(seed).standard_normal(N).astype(np.float16) for seed in (1, 2))
+    fused, total = pair(
+        "fma.rn.f16x2 $0, $2, $3, $2; add.f16x2 $1, $2, $3;", "=&r,=&r,r,r", x, y, (np.float16, np.float16), 2
+    )
+    np.testing.assert_array_equal(fused, (x.astype(np.float64) * y + x).astype(np.float16))
+    np.testing.assert_array_equal(total, x + y)
+
+
+@tw.jit
+def through_memory(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    text = """{ .reg .pred p; .reg .b32 v; ld.global.b8 v, [$1+1]; setp.gt.u32 p, v, 9;
+        @p shl.b32 v, v, 1; @!p mov.b32 v, 7; mov.b32 $0, 1; @p st.global.b8 [$2], v; @!p mov.b32 $0, v; }"""
+    kept = tl.inline_asm_elementwise(text, "=&r,l,l", [x_ptr + at, out_ptr + at], tl.int8, False, 1)
+    tl.store(out_ptr + N + at, kept)
+
+
+def test_memory_and_predicates() -> None:
+    x = np.random.default_rng(3).integers(0, 20, N + 1).astype(np.uint8)
+    out = np.zeros(2 * N, np.uint8)
+    through_memory[(1,)](x, out, N=N)
+    large = x[1:] > 9
+    np.testing.assert_array_equal(out[:N], np.where(large, x[1:] << 1, 0))
+    np.testing.assert_array_equal(out[N:], np.where(large, 1, 7))
+
+
+@tw.jit
+def of_scalars(x_ptr, out_ptr, PACK: tl.constexpr):
+    x = tl.load(x_ptr)
+    tl.store(out_ptr, tl.inline_asm_elementwise("not.b32 $0, $1;", "=r,r", [x], tl.uint8, True, PACK))
+
+
+@pytest.mark.parametrize("pack", [1, 4])
+def test_a_scalar_is_the_first_of_its_pack(pack: int) -> None:
+    out = np.zeros(1, np.uint8)
+    of_scalars[(1,)](np.array([3], np.uint8), out, pack)
+    assert out[0] == 0xFC
+
+
+@pytest.mark.parametrize("pack", [0, 3, 2 * N])
+def test_packs_divide_tiles(pack: int) -> None:
+    x = np.zeros(N, np.uint8)
+    with pytest.raises(tw.CompilationError, match="a power of two that divides the number of elements"):
+        packed[(1,)](x, x, x.copy(), x.copy(), "mov.b32 $0, $2; mov.b32 $1, $2;", "=r,=r,r,r", pack, N=N)

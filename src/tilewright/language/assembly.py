@@ -2,34 +2,35 @@
 
     tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $2, $3;", "=r,r,r,r", [low, high, 5], tl.int32, True, 1)
 
-For a GPU the text stays what it is. Elsewhere it is read: lines of `extra.instructions`, which have one meaning on
-every machine, become operations on tiles, and any other instruction is refused by its name.
+For a GPU the text stays what it is. Elsewhere it is read: instructions of `ptx/`, which have one meaning on every
+machine, become operations on tiles, and any other instruction is refused by its name.
 """
 
 from __future__ import annotations
 
 import builtins
-import re
+import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.language.extra.bits import bitcast, width
-from tilewright.language.extra.instructions import INSTRUCTIONS, SHIFTS, TYPES
-from tilewright.language.operations import cast
+from tilewright.language.ptx.errors import refused
+from tilewright.language.ptx.packs import elements_of, how_many, registers_of, stretched
+from tilewright.language.ptx.registers import Register, Registers, width_of
+from tilewright.language.ptx.run import run
 from tilewright.semantics.active import gpu_capability
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.constexpr import unwrap, unwrap_all
-from tilewright.semantics.errors import NotOnThisTarget
+from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.inline_assembly import inline_assembly
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import dtype, float32, float64, uint32, uint64
+from tilewright.semantics.types import dtype, int1
 from tilewright.support.diagnostics import SemanticError
 
-NUMBER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)U?\Z")
-FLOAT = re.compile(r"0[fFdD]([0-9a-fA-F]{8}|[0-9a-fA-F]{16})\Z")
-REGISTERS_32 = "rf"
-REGISTERS_64 = "ld"
+WORD = 32
+REGISTERS = {"h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
+"""The bits of registers, by LLVM's letters for them."""
 
 
 def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any) -> Any:
@@ -38,13 +39,14 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
     Args:
         asm: the text, with `$0`, `$1`, … for results and operands.
         constraints: the kinds of registers, as LLVM spells them: `=r,r`.
-        args: tiles and numbers, which broadcast. Elements narrower than 32 bits share registers.
+        args: tiles and numbers, which broadcast. Elements narrower than 32 bits share registers, zeros above them.
         dtype: the element type of the result, or a tuple for several.
         is_pure: the text does nothing but compute its results.
-        pack: how many elements the text takes; 1 where the kernel is not compiled for a GPU.
+        pack: how many elements the text takes, a power of two. Without a GPU they are neighbours in row-major order.
 
     Raises:
-        SemanticError: the kernel is not compiled for a GPU, and the text has an instruction that only GPUs have.
+        SemanticError: the kernel is not compiled for a GPU, and the text has an instruction that only GPUs have, or
+            elements do not fit their registers.
     """
     kinds = unwrap_all(dtype)
     several = isinstance(kinds, (builtins.tuple, list))
@@ -61,78 +63,84 @@ def computed(
     text: str, constraints: Sequence[str], values: Sequence[Any], results: Sequence[dtype], pack: int
 ) -> list[Tile]:
     """What `text` computes, as operations on tiles."""
-    if pack != 1:
-        raise _refused("`pack` shares the registers of a GPU between elements")
     tiles = [to_tensor(value) for value in values]
     shape: builtins.tuple[int, ...] = ()
     for tile in tiles:
         shape = broadcast_shapes(shape, tile.extents)
-    registers = _operands([stretch(tile, shape) for tile in tiles], constraints, len(results))
-    for line in _lines(text):
-        _execute(line, registers)
-    missing = [f"${number}" for number in range(len(results)) if f"${number}" not in registers]
-    if missing:
-        raise _refused(f"the text gives {missing[0]} no value")
-    return [stretch(_read_as(registers[f"${number}"], kind), shape) for number, kind in enumerate(results)]
+    _check_pack(pack, shape, [*(tile.type.scalar for tile in tiles), *results])
+    places = _places(constraints, results, [tile.type.scalar for tile in tiles], pack)
+    registers = Registers(_numbered([stretch(tile, shape) for tile in tiles], places, pack))
+    run(text, registers)
+    return [_result(kind, names, registers, shape, pack) for kind, names in zip(results, places[0], strict=True)]
 
 
-def _operands(tiles: Sequence[Tile], constraints: Sequence[str], results: int) -> dict[str, Tile]:
-    """The operands by their names in the text; one that is tied to a result has the result's name, too."""
-    registers = {}
-    for number, (tile, constraint) in enumerate(zip(tiles, constraints[results:], strict=False), results):
-        kind = constraints[int(constraint)].lstrip("=&") if constraint.isdigit() else constraint
-        bits = 32 if kind in REGISTERS_32 else 64 if kind in REGISTERS_64 else 0
-        if width(tile) != bits:
-            raise _refused(f"operand {number} has {width(tile)} bits, and its register {constraint!r} is another one")
-        registers[f"${number}"] = tile
-        if constraint.isdigit():
-            registers[f"${constraint}"] = tile
+def _check_pack(pack: Any, shape: Sequence[int], kinds: Sequence[dtype]) -> None:
+    count = math.prod(shape)
+    if not isinstance(pack, int) or pack < 1 or pack & (pack - 1) or (shape and count % pack):
+        wanted = "a power of two that divides the number of elements"
+        raise SemanticError(BadArgument("inline_asm_elementwise", "pack", pack, wanted))
+    if pack > 1 and int1 in kinds:
+        raise refused("truth values do not share registers")
+
+
+Place = builtins.tuple[str, str]
+"""A register: its name in the text, and the constraint that says what kind it is."""
+
+
+def _places(
+    constraints: Sequence[str], results: Sequence[dtype], operands: Sequence[dtype], pack: int
+) -> builtins.tuple[list[list[Place]], list[list[Place]]]:
+    """The registers of each result and of each operand, in the order of the constraints."""
+    named = [name.strip() for name in constraints if not name.strip().startswith("~")]
+    counts = [how_many(kind, pack)[0] for kind in (*results, *operands)]
+    if sum(counts) != len(named):
+        raise refused(f"the constraints are {len(named)}, and results and operands take {sum(counts)} registers")
+    places = iter([(f"${number}", _kind_of(name, named)) for number, name in enumerate(named)])
+    found = [[next(places) for _ in range(count)] for count in counts]
+    return found[: len(results)], found[len(results) :]
+
+
+def _kind_of(constraint: str, constraints: Sequence[str]) -> str:
+    """The letter of a constraint; that of a result for an operand that is tied to it."""
+    letter = constraint.lstrip("=&")
+    if letter.isdigit() and int(letter) < len(constraints):
+        return letter + constraints[int(letter)].lstrip("=&")
+    return letter
+
+
+def _numbered(
+    tiles: Sequence[Tile], places: builtins.tuple[list[list[Place]], list[list[Place]]], pack: int
+) -> dict[str, Register]:
+    """The registers by their names; a result has no value, unless an operand is tied to it."""
+    registers = {name: Register(_bits(name, letter)) for of_one in places[0] for name, letter in of_one}
+    for tile, of_one in zip(tiles, places[1], strict=True):
+        sizes = [_bits(name, letter.lstrip(string.digits)) for name, letter in of_one]
+        _check_fit(of_one[0], width_of(tile.type.scalar) * (pack // len(of_one)), sizes[0])
+        for (name, letter), register in zip(of_one, registers_of(tile, pack, sizes), strict=True):
+            registers[name] = register
+            if tied := letter.rstrip(string.ascii_letters):
+                registers[f"${tied}"] = register
     return registers
 
 
-def _lines(text: str) -> list[str]:
-    """The instructions; what only declares registers is none."""
-    without_comments = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
-    lines = [" ".join(line.split()) for line in re.split(r"[;{}]", without_comments)]
-    return [line for line in lines if line and not line.startswith(".reg ")]
+def _bits(name: str, letter: str) -> int:
+    if letter not in REGISTERS:
+        raise refused(f"{name} is a register {letter!r}, which is none of {', '.join(REGISTERS)}")
+    return REGISTERS[letter]
 
 
-def _execute(line: str, registers: dict[str, Tile]) -> None:
-    """Compute one instruction and keep its result in `registers`."""
-    name, _, rest = line.partition(" ")
-    stem, _, suffix = name.rpartition(".")
-    meaning, kind = INSTRUCTIONS.get(stem), TYPES.get(suffix)
-    target, *operands = [operand.strip() for operand in rest.split(",")]
-    if meaning is None or kind is None:
-        raise _refused(f"`{name}` is an instruction of GPUs")
-    kinds = [kind] * len(operands)
-    if stem in SHIFTS:
-        kinds[-1] = uint32
-    registers[target] = meaning(*(_value(text, kind, registers) for text, kind in zip(operands, kinds, strict=True)))
+def _check_fit(place: Place, held: int, size: int) -> None:
+    """Elements fill a register; only narrow ones may leave some of it."""
+    if held != size and (held > size or size > WORD or held == WORD):
+        raise refused(f"{place[0]} takes {held} bits, and its register {place[1]!r} has {size}")
 
 
-def _value(text: str, kind: dtype, registers: dict[str, Tile]) -> Tile:
-    """A register or a number, as what the instruction takes it for."""
-    if text in registers:
-        return _read_as(registers[text], kind)
-    bits = uint64 if kind.primitive_bitwidth == uint64.primitive_bitwidth else uint32
-    if NUMBER.match(text):
-        value = int(text.removesuffix("U"), 0) % (1 << bits.primitive_bitwidth)
-        return _read_as(cast(to_tensor(value), bits), kind)
-    if FLOAT.match(text):
-        return _read_as(cast(to_tensor(int(text[2:], 16)), uint64 if len(text) > len("0f00000000") else uint32), kind)
-    raise _refused(f"`{text}` is no register with a value, and no number")
-
-
-def _read_as(tile: Tile, kind: dtype) -> Tile:
-    """The bits of `tile` under another type."""
-    if width(tile) != kind.primitive_bitwidth:
-        raise _refused(f"a register of {width(tile)} bits is used as {kind}")
-    floats = (float32, float64)
-    is_as_asked = tile.type.scalar == kind or (tile.type.scalar in floats and kind in floats)
-    found: Tile = tile if is_as_asked else bitcast(tile, kind)
-    return found
-
-
-def _refused(reason: str) -> SemanticError:
-    return SemanticError(NotOnThisTarget("inline_asm_elementwise", reason, "write the operation with tl functions"))
+def _result(
+    kind: dtype, places: Sequence[Place], registers: Registers, shape: builtins.tuple[int, ...], pack: int
+) -> Any:
+    found = [registers.target(name) for name, _ in places]
+    for (name, letter), register in zip(places, found, strict=True):
+        _check_fit((name, letter), width_of(kind) * (pack // len(places)), register.bits)
+        if register.tile is None:
+            raise refused(f"the text gives {name} no value")
+    return elements_of([stretched(register.tile, shape, pack) for register in found], kind, shape, pack)

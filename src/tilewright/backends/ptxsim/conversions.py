@@ -117,6 +117,8 @@ def to_format(values: Array, name: str, mode: str = "rn", *, saturate: bool = Fa
 def _from_integer(instruction: Instruction, to: Type, of: Type) -> Callable[[Array], Array]:
     if to.name in SCALARS:
         mode = _mode(instruction)
+        if instruction.has("sat"):  # whole numbers in [0, 1]
+            return lambda values: to_format((values > 0).astype(np.float32), to.name)
         return lambda values: _integer_to_float(values, to.name, mode)
     if not instruction.has("sat"):
         return lambda values: values.astype(to.dtype)
