@@ -88,7 +88,7 @@ def nest(start: str, mark: str = "tt.flatten") -> str:
         """
 
 
-INPUTS = [(6, 3), (6, 1), (2, 4), (1, 3), (7, 0), (0, 0)]
+INPUTS = [(6, 3), (6, 1), (2, 4), (1, 3), (7, 0), (0, 0), (7, -2)]
 
 
 @pytest.mark.parametrize("start", ["%s", "%c5", "%p"])

@@ -188,7 +188,7 @@ def _split_off_empty(outer: Op, inner: Op, pool: ConstantPool) -> None:
     assert outer.block is not None, "a loop is in a block"
     place = Place(outer.block, outer, pool, outer.location)
     length = place.trip_count(*inner.operands[:3])
-    none = place.compare("eq", length, place.number(0, length.type))
+    none = place.compare("sle", length, place.number(0, length.type))
     mapping: dict[Value, Value] = {}
     copy = outer.clone(mapping)
     copied = mapping[inner.regions[0].block.args[0]].owner
