@@ -177,6 +177,25 @@ def test_adding_nothing_is_a_load() -> None:
     assert launch(made, (1,), [flag, out])[1] == 1
 
 
+@tw.jit
+def met(out, old, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, B)
+    tl.store(old + i, tl.atomic_add(out + i % n, (i % 8 + 1).to(tl.bfloat16), mask=i < B - 3))
+
+
+@pytest.mark.slow
+def test_sums_of_bf16_leave_the_neighbour_alone() -> None:
+    """An array of an odd number of elements: the word of the last one reaches behind its end."""
+    zeros = [np.zeros(n, ml_dtypes.bfloat16) for n in (37, 128)]
+    made = compiled(met, [*zeros, 37], B=128)
+    found, old = launch(made, (1,), [*zeros, 37])
+    lanes = np.arange(125)
+    assert found.tolist() == np.bincount(lanes % 37, weights=lanes % 8 + 1).tolist()
+    assert (old[:125] < found[lanes % 37]).all()
+    assert "cas.b16" in made.asm["ptx"]
+    assert "cas.b32" not in made.asm["ptx"]
+
+
 @pytest.mark.slow
 def test_widths_of_atomic_sums() -> None:
     x = np.zeros(1024, np.float16)

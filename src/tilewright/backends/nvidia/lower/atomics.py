@@ -205,15 +205,32 @@ def _atomic_load(lowerer: Lowerer, name: str, words: Words, address: str, predic
 
 
 def _by_swaps(lowerer: Lowerer, op: Op, address: str, value: str, predicate: str | None) -> str:
-    """Devices without atomic sums of bf16 compare and swap until nobody else was faster; LLVM writes the loop."""
-    w, operation = lowerer.w, {"exch": "xchg"}.get(keyword(op, "atomic_rmw_op"), keyword(op, "atomic_rmw_op"))
-    order = {"relaxed": "monotonic"}.get(keyword(op, "sem"), keyword(op, "sem"))
-    text = f'atomicrmw {operation} {GLOBAL_POINTER} {address}, bfloat {value} syncscope("device") {order}'
+    """What was in memory; devices without atomic sums of bf16 compare and swap until nobody else was faster."""
     if predicate is None:
-        return w.emit(text)
-    with w.branch(predicate) as branch, branch.then():
-        old = w.emit(text)
+        return _swap_until_done(lowerer, op, address, value)
+    with lowerer.w.branch(predicate) as branch, branch.then():
+        old = _swap_until_done(lowerer, op, address, value)
     return branch.join("bfloat", old, "0xR0000")
+
+
+def _swap_until_done(lowerer: Lowerer, op: Op, address: str, value: str) -> str:
+    """16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
+    w, scope = lowerer.w, keyword(op, "scope")
+    start = lowerer.assembly("i16", f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", "=h,l", [(GLOBAL_POINTER, address)])
+    head, after = w.fresh_label("swap"), w.fresh_label("swapped")
+    before = w.leave_to(head)
+    w.start_block(head)
+    phis, seen = w.open_section(), w.fresh("seen")
+    old = w.emit(f"bitcast i16 {seen} to bfloat")
+    total = as_integer(w, "bfloat", w.emit(f"fadd bfloat {old}, {value}"))
+    swap = f"atom.global.{scope}.{keyword(op, 'sem')}.cas.b16 $0, [ $1 ], $2, $3;"
+    operands = [(GLOBAL_POINTER, address), ("i16", seen), ("i16", total)]
+    found = lowerer.assembly("i16", swap, "=h,l,h,h", operands)
+    done = w.emit(f"icmp eq i16 {found}, {seen}")
+    phis.parts.append(f"  {seen} = phi i16 [ {start}, %{before} ], [ {found}, %{w.label} ]")
+    w.do(f"br i1 {done}, label %{after}, label %{head}")
+    w.start_block(after)
+    return old
 
 
 def _finish(
