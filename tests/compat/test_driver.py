@@ -6,12 +6,22 @@ import platform
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
 from tilewright.compat.bindings import ASTSource
+from tilewright.compat.cuda_driver import CudaDriver
 from tilewright.compat.driver import CpuDriver, DriverConfig, driver, max_shared_mem
+from tilewright.compat.internal_testing import (
+    is_ampere_or_newer,
+    is_blackwell,
+    is_blackwell_ultra,
+    is_cuda,
+    is_hopper,
+    is_hopper_or_newer,
+)
 from tilewright.support import knobs
 
 
@@ -56,3 +66,15 @@ def test_kernels_are_compiled_for_a_cpu_that_is_named(tmp_path: Path) -> None:
 def test_memory_of_tiles_is_that_of_the_active_driver() -> None:
     assert max_shared_mem(0) == CpuDriver().utils.get_device_properties()["max_shared_mem"]
     assert driver.active.get_current_target().backend in ("cpu", "cuda")
+
+
+@pytest.mark.skipif(CudaDriver.is_active(), reason="this machine has a GPU, which answers for itself")
+def test_a_simulated_gpu_answers_as_one() -> None:
+    assert not is_cuda()
+    assert driver.active.get_device_capability() == (0, 0)
+    with tw.simulate("cuda:90"):
+        assert driver.active.get_current_target() == GPUTarget("cuda", 90, 32)
+        assert driver.active.get_device_capability() == (9, 0)
+        assert [is_cuda(), is_ampere_or_newer(), is_hopper(), is_blackwell()] == [True, True, True, False]
+    with tw.simulate("cuda:103"):
+        assert [is_hopper(), is_hopper_or_newer(), is_blackwell(), is_blackwell_ultra()] == [False, True, True, True]

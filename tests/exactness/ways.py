@@ -13,6 +13,7 @@ import tilewright as tw
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.runtime.interpreted import InterpretedFunction
+from tilewright.semantics.types import FP8_KINDS
 
 INTERPRETED = ("eager", "ttir")
 GPUS = ("80", "90")
@@ -34,5 +35,5 @@ def answer(
             kernel[(grid,)](**given, **constants)
         else:
             with tw.simulate(way):
-                kernel[(grid,)](**given, **constants)
+                kernel[(grid,)](**given, **constants, supported_fp8_dtypes=FP8_KINDS)
     return given

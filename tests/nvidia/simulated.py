@@ -25,6 +25,7 @@ from tilewright.backends.ptxsim import DeviceMemory, Launch, load
 from tilewright.ir.core import Op
 from tilewright.runtime.compile import ASTSource, compile
 from tilewright.runtime.kernel import CompiledKernel
+from tilewright.semantics.types import FP8_KINDS
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, optimize_ttgir
@@ -53,7 +54,7 @@ def type_of(value: Any) -> str:
 
 def compiled(kernel: Any, arguments: Sequence[Any], *, capability: int = 80, **keywords: Any) -> CompiledKernel:
     """A kernel compiled for these arguments; keywords are constants and options. Arrays start at multiples of 16."""
-    options = {name: keywords.pop(name) for name in OPTIONS if name in keywords}
+    options = {name: keywords.pop(name) for name in OPTIONS if name in keywords} | {"supported_fp8_dtypes": FP8_KINDS}
     names = [name for name in kernel.arg_names if name not in keywords]
     signature = {name: type_of(value) for name, value in zip(names, arguments, strict=True)}
     signature |= dict.fromkeys(keywords, "constexpr")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -31,8 +32,24 @@ def ask(out):  # type: ignore[no-untyped-def]
     tl.store(out + 2, 5 if tl.target_info.is_cpu() else 6)
 
 
-def ttir(kernel: Any, signature: dict[str, str], constants: dict[str, Any], target: GPUTarget) -> str:
-    options = make_backend(target).parse_options({})
+@tilewright.jit
+def multiply(DTYPE: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def]
+    tile = tl.full((16, K), 0, DTYPE)
+    tl.dot(tile, tl.full((K, 16), 0, DTYPE))
+
+
+@tilewright.jit
+def only_load(x):  # type: ignore[no-untyped-def]
+    tl.load(x)
+
+
+@tilewright.jit
+def unused():  # type: ignore[no-untyped-def]
+    tl.full((16,), 0, tl.float8e4nv)
+
+
+def ttir(kernel: Any, signature: dict[str, str], constants: dict[str, Any], target: GPUTarget, **given: Any) -> str:
+    options = make_backend(target).parse_options(given)
     return print_op(ASTSource(kernel, signature, constants).make_ir(target, options))
 
 
@@ -114,3 +131,60 @@ def test_hints_on_what_a_loop_carries() -> None:
 def test_hinted_loads_are_vectors() -> None:
     source = ASTSource(carried_hint, {"x": "*fp32", "out": "*fp32", "n": "i32"}, {"BLOCK": 512})
     assert "ld.global.v4" in str(compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"])
+
+
+def product(dtype: Any, depth: int = 64, arch: int = 90, **options: Any) -> str:
+    signature = {"DTYPE": "constexpr", "K": "constexpr"}
+    return ttir(multiply, signature, {"DTYPE": dtype, "K": depth}, GPUTarget("cuda", arch, 32), **options)
+
+
+FP8 = (tl.float8e4b15, tl.float8e4nv, tl.float8e4b8, tl.float8e5, tl.float8e5b16)
+
+
+@pytest.mark.parametrize(("arch", "available"), [(80, "fp8e4b15 fp8e5"), (89, "fp8e4b15 fp8e4nv fp8e5")])
+def test_8_bit_floats_of_a_device(arch: int, available: str) -> None:
+    for dtype in FP8:
+        if dtype.name in available.split():
+            product(dtype, arch=arch)
+            continue
+        with pytest.raises(CompilationError, match=r"tl.dot\(tile, tl.full\(\(K, 16\), 0, DTYPE\)\)") as caught:
+            product(dtype, arch=arch)
+        assert f"type {dtype.name} not supported in this architecture" in str(caught.value.__cause__)
+
+
+def test_pointers_to_missing_floats() -> None:
+    with pytest.raises(CompilationError, match="type fp8e4nv not supported"):
+        ttir(only_load, {"x": "*fp8e4nv"}, {}, GPUTarget("cuda", 80, 32))
+
+
+def test_a_tile_that_nothing_uses() -> None:
+    with pytest.raises(CompilationError, match=r"def unused"):
+        ttir(unused, {}, {}, GPUTarget("cuda", 80, 32))
+
+
+def test_missing_floats_are_emulated_when_they_are_asked_for() -> None:
+    assert "f8E4M3FNUZ" in product(tl.float8e4b8, supported_fp8_dtypes=("fp8e4b8",))
+
+
+def test_every_8_bit_float_on_a_cpu() -> None:
+    for dtype in FP8:
+        ttir(multiply, {"DTYPE": "constexpr", "K": "constexpr"}, {"DTYPE": dtype, "K": 2}, GPUTarget("cpu", "", 0))
+
+
+def test_dot_warns_of_a_slow_format() -> None:
+    with pytest.warns(UserWarning, match="fp8e4b15 is deprecated on Hopper"):
+        product(tl.float8e4b15)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        product(tl.float8e4b15, arch=89)
+        product(tl.float8e5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"),
+    [(tl.int8, 32), (tl.float8e5, 32), (tl.float16, 16), (tl.bfloat16, 16), (tl.float32, 8), (tl.float64, 4)],
+)
+def test_the_least_depth_of_a_product(dtype: Any, least: int) -> None:
+    product(dtype, least)
+    with pytest.raises(CompilationError, match=f"M >= 1, N >= 1 and K >= {least}"):
+        product(dtype, least // 2)

@@ -22,6 +22,7 @@ from tilewright.compat.driver_base import Benchmarker, DriverBase
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.unavailable import unavailable
 from tilewright.runtime import devices
+from tilewright.runtime.build import current_target
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.support import knobs
 from tilewright.support.old_forms import old_form
@@ -68,7 +69,9 @@ class CpuDriver(DriverBase):
         return "void*" if ty.startswith("*") else C_TYPES[ty]
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cpu", platform.machine(), 1)
+        """This machine, or the simulated GPU that the program has chosen for its launches."""
+        target = current_target()
+        return target if target.backend == "cuda" else GPUTarget("cpu", platform.machine(), 1)
 
     def get_active_torch_device(self) -> Any:
         return torch().device("cpu")
@@ -92,8 +95,9 @@ class CpuDriver(DriverBase):
         return 0
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        """No CUDA capability."""
-        return (0, 0)
+        """(0, 0), or that of the simulated GPU."""
+        target = self.get_current_target()
+        return divmod(int(target.arch), 10) if target.backend == "cuda" else (0, 0)
 
     def get_empty_cache_for_benchmark(self) -> Any:
         """Memory for `clear_cache`."""

@@ -4,7 +4,8 @@
     tensor = to_triton(x, device="cpu")        # torch has few unsigned types: such a tensor is wrapped
     assert (to_numpy(tensor) == x).all()
 
-The machine is a CPU: every question for a GPU is answered with no.
+Questions for a GPU are answered for what kernels are launched on: with no on a CPU, and as its capability says on an
+NVIDIA GPU, also on a simulated one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 import pytest
 
 from tilewright.backends.base import GPUTarget
-from tilewright.compat.driver import CpuDriver
+from tilewright.compat.driver import driver
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.types import canonicalize_dtype
 from tilewright.language import dtype as language_dtype
@@ -57,19 +58,74 @@ def is_cpu() -> bool:
 
 
 def no(*_: Any) -> bool:
-    """The answer to every question for a GPU."""
+    """The answer to every question for AMD's and Intel's GPUs."""
     return False
 
 
-is_ampere_or_newer = is_blackwell = is_blackwell_ultra = is_cuda = is_hopper = is_hopper_or_newer = is_sm12x = no
 is_hip = is_hip_cdna = is_hip_cdna2 = is_hip_cdna3 = is_hip_cdna3_or_newer = is_hip_cdna4 = no
-is_hip_gfx11 = is_hip_gfx12 = is_hip_gfx1250 = is_hip_rdna = is_hip_rdna3 = is_hip_rdna4 = is_hip_rdna4m = no
-is_rubin = is_xpu = supports_clc = supports_ws = no
+is_hip_gfx11 = is_hip_gfx12 = is_hip_gfx1250 = is_hip_rdna = is_hip_rdna3 = is_hip_rdna4 = is_hip_rdna4m = is_xpu = no
 
 
 def get_current_target() -> GPUTarget:
     """What kernels are compiled for."""
-    return CpuDriver().get_current_target()
+    target: GPUTarget = driver.active.get_current_target()
+    return target
+
+
+def capability() -> int:
+    """The compute capability of the GPU that kernels are launched on, as 90; 0 on a CPU."""
+    target = get_current_target()
+    return int(target.arch) if target.backend == "cuda" else 0
+
+
+def is_cuda() -> bool:
+    """Whether kernels are launched on an NVIDIA GPU."""
+    return capability() > 0
+
+
+def is_ampere_or_newer() -> bool:
+    """Whether that has capability 8.0 or more."""
+    return capability() >= 80
+
+
+def is_hopper() -> bool:
+    """Whether that has capability 9.x."""
+    return capability() // 10 == 9
+
+
+def is_hopper_or_newer() -> bool:
+    """Whether that has capability 9.0 or more."""
+    return capability() >= 90
+
+
+def is_blackwell() -> bool:
+    """Whether that has capability 10.x or 11.x."""
+    return capability() // 10 in (10, 11)
+
+
+def is_blackwell_ultra() -> bool:
+    """Whether that has capability 10.3."""
+    return capability() == 103
+
+
+def is_rubin() -> bool:
+    """Whether that has capability 10.7."""
+    return capability() == 107
+
+
+def is_sm12x() -> bool:
+    """Whether that has capability 12.x."""
+    return capability() // 10 == 12
+
+
+def supports_clc() -> bool:
+    """Whether programs can take over others that have not begun."""
+    return capability() >= 100
+
+
+def supports_ws() -> bool:
+    """Whether tests should make warps of one program do different things: no, our passes do not make such programs."""
+    return False
 
 
 def get_arch() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tilewright.language.callable import BUILTIN
+from tilewright.language.core import BUILTIN
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -22,12 +22,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from tilewright.compat.driver import CpuUtilities
+from tilewright.compat.driver import CpuDriver, CpuUtilities
 
 
-def no_capability(device: Any = None) -> tuple[int, int]:
-    """Below that of every GPU."""
-    return (0, 0)
+def capability(device: Any = None) -> tuple[int, int]:
+    """That of a simulated GPU, where launches are for one; else below that of every GPU."""
+    return CpuDriver().get_device_capability()
 
 
 def machine_properties(device: Any = None) -> SimpleNamespace:
@@ -48,7 +48,7 @@ def nothing_to_do(*_: Any) -> None:
 
 
 STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
-    ("cuda", "get_device_capability"): no_capability,
+    ("cuda", "get_device_capability"): capability,
     ("cuda", "get_device_properties"): machine_properties,
     ("cuda", "synchronize"): nothing_to_do,
     ("cpu", "set_stream"): nothing_to_do,

@@ -25,6 +25,7 @@ from tilewright.frontends.choice import make_ttir
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
+from tilewright.semantics.types import FP8_KINDS
 from tilewright.support.diagnostics import CompilationError, presented
 from tilewright.transforms.pipeline import normalize_ttir
 
@@ -105,6 +106,8 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         "sanitize_overflow": True,
         "default_dot_input_precision": "tf32",
         "max_num_imprecise_acc_default": 0,
+        "supported_fp8_dtypes": FP8_KINDS,
+        "deprecated_fp8_dot_operand_dtypes": (),
         **options_facts(options),
     }
     front_end = EvaluateOptions(
@@ -114,6 +117,8 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         imprecise_sums=given["max_num_imprecise_acc_default"],
         capability=getattr(options, "capability", 0),
         warps=getattr(options, "num_warps", 1),
+        fp8_kinds=tuple(given["supported_fp8_dtypes"]),
+        deprecated_fp8=tuple(given["deprecated_fp8_dot_operand_dtypes"]),
     )
     parameters = front_end_parameters(signature)
     try:

@@ -17,6 +17,7 @@ from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.errors import NoSource
 from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
+from tilewright.frontends.fp8_kinds import refuse_missing_fp8
 from tilewright.frontends.from_trace import trace_kernel
 from tilewright.frontends.kept import Reader, kept
 from tilewright.frontends.signature import Parameter
@@ -37,11 +38,17 @@ def make_ttir(
         name: its symbol.
         options: what else the result depends on.
         frontend: one of the names above.
+
+    Raises:
+        CompilationError: the kernel is wrong, or has types that the device has not.
     """
     if frontend == TRACE:
-        return trace_kernel(python, parameters, name=name, options=options)
-    read = READERS[frontend]
-    return evaluate_kernel(read(python), parameters, name=name, options=options, read=read)
+        module = trace_kernel(python, parameters, name=name, options=options)
+    else:
+        read = READERS[frontend]
+        module = evaluate_kernel(read(python), parameters, name=name, options=options, read=read)
+    refuse_missing_fp8(module, options.fp8_kinds)
+    return module
 
 
 def _read_auto(python: FunctionType) -> hir.Function:

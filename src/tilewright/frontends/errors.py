@@ -17,6 +17,20 @@ class NoSource(Diagnostic):
     file: str
 
 
+class MissingFp8(Diagnostic):
+    """An 8-bit float that the device has not."""
+
+    title: ClassVar[str] = "type {name} not supported in this architecture"
+    label: ClassVar[str] = "the supported fp8 dtypes are {available}"
+    help: ClassVar[str] = "convert to one of these, or have it emulated: supported_fp8_dtypes={asked}"
+    name: str
+    available: tuple[str, ...]
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        return (*self.available, self.name)
+
+
 class OutsideChanged(Diagnostic):
     """What a function reads from outside is another thing after it was traced."""
 

@@ -25,7 +25,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
-from tilewright.language.callable import BUILTIN, KeyedCallable
+from tilewright.language.callable import KeyedCallable
+from tilewright.language.core import BUILTIN
 from tilewright.language.tuples import named, tuple
 from tilewright.language.values import NUMBERS
 from tilewright.semantics.constexpr import constexpr

@@ -6,39 +6,15 @@ The runtime subclasses these; the front end recognises calls of other kernels by
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from tilewright.semantics.active import is_in_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-BUILTIN = "__triton_builtin__"
-"""The attribute of Python functions that kernels may call on tiles; Triton's name."""
 MUST_USE = "_must_use_result"
 """The attribute of functions whose result must be used; Triton's name, which its extensions set themselves."""
-
-
-def accept_semantic(module: dict[str, Any]) -> None:
-    """Lets the functions of a module be called with `_semantic=…` and `_generator=…`, as Triton's extensions do.
-
-    Here these say nothing: what a function emits goes where the running kernel's ops go.
-
-    Args:
-        module: its variables.
-    """
-    for name, found in list(module.items()):
-        if isinstance(found, FunctionType) and found.__module__ == module["__name__"] and not name.startswith("_"):
-            module[name] = _accepting_semantic(found)
-
-
-def _accepting_semantic(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def call(*args: Any, _semantic: Any = None, _generator: Any = None, **keywords: Any) -> Any:
-        return function(*args, **keywords)
-
-    setattr(call, BUILTIN, True)
-    return call
 
 
 class KeyedCallable:

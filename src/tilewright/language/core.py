@@ -1,207 +1,48 @@
-"""Triton's `tl.core`: the builtins under one roof."""
+"""Triton's `tl.core`: how a builtin is called, and, in `core_names`, which there are.
+
+    tl.core.load(pointer, _semantic=semantic)         as functions that extend the language call it
+
+Errors in a builtin come by here, so tracebacks lead through a file that has Triton's name.
+"""
 
 from __future__ import annotations
 
-from tilewright.language.assembly import inline_asm_elementwise
-from tilewright.language.debug import (
-    assume,
-    debug_barrier,
-    device_assert,
-    device_print,
-    expect_zero,
-    max_constancy,
-    max_contiguous,
-    multiple_of,
-    static_assert,
-    static_print,
-)
-from tilewright.language.descriptors import (
-    load_tensor_descriptor,
-    make_tensor_descriptor,
-    store_tensor_descriptor,
-    tensor_descriptor,
-)
-from tilewright.language.loops import async_task, condition, range, static_range
-from tilewright.language.math import abs
-from tilewright.language.memory import (
-    advance,
-    atomic_add,
-    atomic_and,
-    atomic_cas,
-    atomic_load,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_poll,
-    atomic_store,
-    atomic_xchg,
-    atomic_xor,
-    load,
-    make_block_ptr,
-    store,
-)
-from tilewright.language.operations import (
-    PropagateNan,
-    add,
-    associative_scan,
-    cast,
-    clamp,
-    dot,
-    histogram,
-    map_elementwise,
-    maximum,
-    minimum,
-    mul,
-    reduce,
-    sub,
-    to_tensor,
-    where,
-)
-from tilewright.language.scaled import dot_scaled
-from tilewright.language.shaping import (
-    arange,
-    broadcast,
-    broadcast_to,
-    cat,
-    expand_dims,
-    full,
-    gather,
-    join,
-    num_programs,
-    permute,
-    program_id,
-    reshape,
-    split,
-    trans,
-    view,
-)
-from tilewright.language.signatures import const, constexpr_type, pi32_t, slice, str_to_ty, tuple_type
-from tilewright.language.tensors import tensor
-from tilewright.language.tuples import tuple
-from tilewright.semantics.constexpr import constexpr
-from tilewright.semantics.types import MAX_TILE_ELEMENTS as TRITON_MAX_TENSOR_NUMEL
-from tilewright.semantics.types import (
-    bfloat16,
-    block_type,
-    dtype,
-    float8e4b8,
-    float8e4b15,
-    float8e4nv,
-    float8e5,
-    float8e5b16,
-    float16,
-    float32,
-    float64,
-    int1,
-    int8,
-    int16,
-    int32,
-    int64,
-    pointer_type,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    void,
-)
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from types import FunctionType
+from typing import Any
 
-__all__ = [
-    "TRITON_MAX_TENSOR_NUMEL",
-    "PropagateNan",
-    "abs",
-    "add",
-    "advance",
-    "arange",
-    "associative_scan",
-    "assume",
-    "async_task",
-    "atomic_add",
-    "atomic_and",
-    "atomic_cas",
-    "atomic_load",
-    "atomic_max",
-    "atomic_min",
-    "atomic_or",
-    "atomic_poll",
-    "atomic_store",
-    "atomic_xchg",
-    "atomic_xor",
-    "bfloat16",
-    "block_type",
-    "broadcast",
-    "broadcast_to",
-    "cast",
-    "cat",
-    "clamp",
-    "condition",
-    "const",
-    "constexpr",
-    "constexpr_type",
-    "debug_barrier",
-    "device_assert",
-    "device_print",
-    "dot",
-    "dot_scaled",
-    "dtype",
-    "expand_dims",
-    "expect_zero",
-    "float8e4b8",
-    "float8e4b15",
-    "float8e4nv",
-    "float8e5",
-    "float8e5b16",
-    "float16",
-    "float32",
-    "float64",
-    "full",
-    "gather",
-    "histogram",
-    "inline_asm_elementwise",
-    "int1",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "join",
-    "load",
-    "load_tensor_descriptor",
-    "make_block_ptr",
-    "make_tensor_descriptor",
-    "map_elementwise",
-    "max_constancy",
-    "max_contiguous",
-    "maximum",
-    "minimum",
-    "mul",
-    "multiple_of",
-    "num_programs",
-    "permute",
-    "pi32_t",
-    "pointer_type",
-    "program_id",
-    "range",
-    "reduce",
-    "reshape",
-    "slice",
-    "split",
-    "static_assert",
-    "static_print",
-    "static_range",
-    "store",
-    "store_tensor_descriptor",
-    "str_to_ty",
-    "sub",
-    "tensor",
-    "tensor_descriptor",
-    "to_tensor",
-    "trans",
-    "tuple",
-    "tuple_type",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "view",
-    "void",
-    "where",
-]
+BUILTIN = "__triton_builtin__"
+"""The attribute of Python functions that kernels may call on tiles; Triton's name."""
+
+
+def accept_semantic(module: dict[str, Any]) -> None:
+    """Lets the functions of a module be called with `_semantic=…` and `_generator=…`, as Triton's extensions do.
+
+    Here these say nothing: what a function emits goes where the running kernel's ops go.
+
+    Args:
+        module: its variables.
+    """
+    for name, found in list(module.items()):
+        if isinstance(found, FunctionType) and found.__module__ == module["__name__"] and not name.startswith("_"):
+            module[name] = _accepting_semantic(found)
+
+
+def _accepting_semantic(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, _semantic: Any = None, _generator: Any = None, **keywords: Any) -> Any:
+        return function(*args, **keywords)
+
+    setattr(call, BUILTIN, True)
+    return call
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `core_names`, which imports the files that import this one."""
+    names = {} if name.startswith("__") and name != "__all__" else vars(import_module("tilewright.language.core_names"))
+    if name not in names:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
+    globals()[name] = names[name]
+    return names[name]

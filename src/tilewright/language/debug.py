@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tilewright.language.callable import accept_semantic
+from tilewright.language.core import accept_semantic
 from tilewright.semantics import debug as debug_semantics
 from tilewright.semantics.active import active
 from tilewright.semantics.constexpr import unwrap

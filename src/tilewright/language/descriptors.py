@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language import memory, operations, shaping
-from tilewright.language.callable import accept_semantic
+from tilewright.language.core import accept_semantic
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument, BlockTooNarrow

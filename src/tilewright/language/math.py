@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.callable import accept_semantic
+from tilewright.language.core import accept_semantic
 from tilewright.language.former import former as _former
 from tilewright.semantics import arithmetic
 from tilewright.semantics import math as math_semantics

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.callable import accept_semantic, must_use_result
+from tilewright.language.callable import must_use_result
 from tilewright.language.control import while_loop
+from tilewright.language.core import accept_semantic
 from tilewright.semantics import atomics, block_pointers, reductions, shapes
 from tilewright.semantics import memory as memory_semantics
 from tilewright.semantics.active import active

@@ -6,7 +6,7 @@ tl.load                                 does: when a kernel is compiled, not whe
 
 from tilewright.language import core, extra, math, random, standard, target_info
 from tilewright.language.control import cond, fori_loop, scan, while_loop
-from tilewright.language.core import (
+from tilewright.language.core_names import (
     TRITON_MAX_TENSOR_NUMEL,
     PropagateNan,
     abs,

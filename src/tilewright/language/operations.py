@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
-from tilewright.language.callable import accept_semantic
+from tilewright.language.core import accept_semantic
 from tilewright.language.tuples import tuple
 from tilewright.semantics import arithmetic, casting, comparison, math, reductions
 from tilewright.semantics import dot as products
@@ -174,7 +174,8 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """`scalar_fn` of each element, or of `pack` neighbours along the last axis at a time.
 
-    On a CPU every branch of the function is computed, for all elements at once; it cannot have loops.
+    On a CPU every branch of the function is computed, for all elements at once, and loops run until the last element
+    is done. When debugging, its integers are not checked for overflow.
 
     Args:
         scalar_fn: takes `pack` scalars of the first tile, then of the next …; returns `pack` of each result.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.language import operations, shaping
-from tilewright.language.callable import accept_semantic
+from tilewright.language.core import accept_semantic
 from tilewright.semantics import dot as products
 from tilewright.semantics.active import context
 from tilewright.semantics.constexpr import unwrap

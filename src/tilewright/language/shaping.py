@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from tilewright.language.callable import accept_semantic
+from tilewright.language.core import accept_semantic
 from tilewright.language.tuples import tuple
 from tilewright.semantics import shapes
 from tilewright.semantics.arithmetic import to_tensor

@@ -34,6 +34,7 @@ class Context:
         in_python: Python runs the functions of the kernel.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
         warps: how many warps a program has there.
+        deprecated_fp8: 8-bit floats that `dot` warns of.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Context:
         "capability",
         "checks_overflow",
         "debug",
+        "deprecated_fp8",
         "dot_precision",
         "emitter",
         "imprecise_sums",
@@ -60,6 +62,7 @@ class Context:
         in_python: bool,
         capability: int,
         warps: int,
+        deprecated_fp8: tuple[str, ...],
     ) -> None:
         self.emitter = emitter
         self.call = call
@@ -70,6 +73,7 @@ class Context:
         self.in_python = in_python
         self.capability = capability
         self.warps = warps
+        self.deprecated_fp8 = deprecated_fp8
 
 
 _context: ContextVar[Context] = ContextVar("context")
@@ -87,6 +91,7 @@ def emitting_into(
     in_python: bool = False,
     capability: int = 0,
     warps: int = 1,
+    deprecated_fp8: tuple[str, ...] = (),
 ) -> Iterator[Emitter]:
     """Until the end of the `with`, every operation of the language goes to `emitter`."""
     token = _context.set(
@@ -100,6 +105,7 @@ def emitting_into(
             in_python=in_python or call is None,
             capability=capability,
             warps=warps,
+            deprecated_fp8=deprecated_fp8,
         )
     )
     try:

@@ -7,6 +7,7 @@ dot_scaled(…)       tt.dot_scaled %a scale %s, %b scale %t, %acc lhs = e4m3 rh
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword, Number
@@ -16,6 +17,7 @@ from tilewright.semantics.casting import cast
 from tilewright.semantics.errors import (
     BadArgument,
     DotShapesDiffer,
+    DotTooShallow,
     ShapesDiffer,
     TooManyImpreciseSums,
     WrongOperandType,
@@ -26,6 +28,8 @@ from tilewright.semantics.types import block_type, dtype, float16, float32, floa
 from tilewright.support.diagnostics import SemanticError
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+LEAST_DEPTH = {8: 32, 16: 16, 32: 8, 64: 4}
+"""By the bits of an element, the least K of a product on NVIDIA's GPUs, as Triton 3.9 has it."""
 
 
 def dot(
@@ -49,10 +53,12 @@ def dot(
     Raises:
         SemanticError: shapes or types do not fit.
     """
+    _warn_of_deprecated(lhs, rhs)
     lhs, rhs = _operand(lhs), _operand(rhs)
     if len(lhs.type.shape) > 3 and len(rhs.type.shape) == len(lhs.type.shape):
         return _flattened(lhs, rhs, acc, precision, imprecise_acc, out_dtype)
     shape = _result_shape(lhs, rhs)
+    _check_depth(lhs)
     result = block_type(_result_element(lhs.type.scalar, rhs.type.scalar, acc, out_dtype), shape)
     if acc is None:
         acc = constant(0.0 if result.scalar.floating else 0, result)
@@ -105,6 +111,22 @@ def dot_scaled(
     }
     present = [scale.handle for scale in scales if scale is not None]
     return build("tt.dot_scaled", [lhs.handle, rhs.handle, acc.handle, *present], result, attributes)
+
+
+def _check_depth(lhs: Tile) -> None:
+    """GPUs multiply K elements at a time; Triton refuses fewer."""
+    least = LEAST_DEPTH.get(lhs.type.scalar.primitive_bitwidth, 1)
+    if context().capability and lhs.type.shape[-1] < least:
+        raise SemanticError(DotTooShallow(least, lhs.type.shape[-1]))
+
+
+def _warn_of_deprecated(*operands: Any) -> None:
+    kinds = {operand.type.scalar.name for operand in operands if isinstance(operand, Tile)}
+    for name in sorted(kinds.intersection(context().deprecated_fp8)):
+        warnings.warn(
+            f"the use of {name} is deprecated on Hopper and later architectures: `dot` converts it to fp16 first",
+            stacklevel=2,
+        )
 
 
 def _operand(tile: Any) -> Tile:

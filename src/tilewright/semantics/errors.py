@@ -390,6 +390,16 @@ class ScaleFactorsDiffer(Diagnostic):
     right: int
 
 
+class DotTooShallow(Diagnostic):
+    """A product of fewer elements than a GPU multiplies at a time."""
+
+    title = "Input shapes should have M >= 1, N >= 1 and K >= {least}"
+    label = "K is {depth}"
+    help = "load zeros beyond K, or add products up: tl.sum(a[:, :, None] * b[None, :, :], 1)"
+    least: int
+    depth: int
+
+
 class TooManyImpreciseSums(Diagnostic):
     """More sums with low precision than a product has."""
 

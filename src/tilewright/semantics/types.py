@@ -17,6 +17,7 @@ from tilewright.semantics.errors import EmptyShape, ExtentNotPowerOfTwo, TileToo
 from tilewright.support.diagnostics import SemanticError
 
 MAX_TILE_ELEMENTS = 1048576
+FP8_KINDS = ("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16")
 
 
 class Kind(Enum):
@@ -48,7 +49,7 @@ class dtype:  # noqa: N801 - Triton's name
     UINT_TYPES: ClassVar[list[str]] = ["int1", "uint8", "uint16", "uint32", "uint64"]
     STANDARD_FP_TYPES: ClassVar[list[str]] = ["fp16", "bf16", "fp32", "fp64"]
     FP_TYPES: ClassVar[list[str]] = [
-        *("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16"),
+        *FP8_KINDS,
         *STANDARD_FP_TYPES,
     ]
     OTHER_TYPES: ClassVar[list[str]] = ["void"]

@@ -44,7 +44,8 @@ class CudaOptions(NamedTuple):
         launch_cooperative_grid: all programs run at the same time.
         launch_pdl: the launch may begin before the one before it has ended.
         clc: accepted on devices that have it; programs are not taken over from others.
-        supported_fp8_dtypes, deprecated_fp8_dot_operand_dtypes: as Triton tells programs.
+        supported_fp8_dtypes: the 8-bit floats that kernels may use; those that the device has not are emulated.
+        deprecated_fp8_dot_operand_dtypes: those of them that `tl.dot` warns of.
         default_dot_input_precision: `tl.dot` without `input_precision` uses this one.
         allowed_dot_input_precisions: what it may be.
         max_num_imprecise_acc_default: after how many elements the sum of an fp8 product is made exact.

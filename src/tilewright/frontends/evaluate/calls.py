@@ -10,7 +10,8 @@ from tilewright.frontends.errors import NotAKernelFunction, NotCallable
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.operations import Method
-from tilewright.language.callable import BUILTIN, MUST_USE, JITCallable
+from tilewright.language.callable import MUST_USE, JITCallable
+from tilewright.language.core import BUILTIN
 from tilewright.language.extensions import with_semantic
 from tilewright.language.values import describe, is_compile_time, unwrapped
 from tilewright.semantics.errors import ResultUnused

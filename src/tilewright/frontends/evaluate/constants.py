@@ -20,7 +20,8 @@ from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.python_function import globals_of, is_python_builtin
 from tilewright.ir.attributes import FileLocation
 from tilewright.language.aggregates import FIELDS
-from tilewright.language.callable import BUILTIN, JITCallable, KeyedCallable
+from tilewright.language.callable import JITCallable, KeyedCallable
+from tilewright.language.core import BUILTIN
 from tilewright.language.values import (
     NUMBERS,
     at_run_time,

@@ -15,6 +15,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block
 from tilewright.ir.spans import span_of
 from tilewright.semantics.tile import Tile
+from tilewright.semantics.types import FP8_KINDS
 from tilewright.support.diagnostics import CompilationError, Diagnostic, InternalError, located
 
 Handler = Callable[["Frame", Any], None]
@@ -32,6 +33,8 @@ class EvaluateOptions:
         allow_globals: ordinary globals may be read; later changes of them go unnoticed.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
         warps: how many warps a program has there.
+        fp8_kinds: the 8-bit floats that may be used.
+        deprecated_fp8: those of them that `tl.dot` warns of.
     """
 
     debug: bool = False
@@ -41,6 +44,8 @@ class EvaluateOptions:
     allow_globals: bool = False
     capability: int = 0
     warps: int = 1
+    fp8_kinds: tuple[str, ...] = FP8_KINDS
+    deprecated_fp8: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)

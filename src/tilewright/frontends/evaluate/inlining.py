@@ -215,6 +215,7 @@ def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, 
         checks_overflow=options.debug and options.sanitize_overflow,
         capability=options.capability,
         warps=options.warps,
+        deprecated_fp8=options.deprecated_fp8,
     ):
         return frame.evaluate()
 
