@@ -180,14 +180,16 @@ def test_constants_are_computed() -> None:
 
 def test_equal_addresses_and_masks_hold_equal_values() -> None:
     known = facts(
-        "%p: tensor<16x!tt.ptr<i32>> {tt.constancy = 8 : i32}, %m: tensor<16xi1> {tt.constancy = 4 : i32}",
+        "%p: tensor<16x!tt.ptr<i32>> {tt.constancy = 8 : i32}, %m: tensor<16xi1> {tt.constancy = 4 : i32},"
+        "%x: tensor<16xi32> {tt.constancy = 2 : i32}",
         """
         %a = tt.load %p : tensor<16x!tt.ptr<i32>>
         %b = tt.load %p, %m : tensor<16x!tt.ptr<i32>>
         %c = tt.load %p {isVolatile = true} : tensor<16x!tt.ptr<i32>>
+        %d = tt.load %p, %m, %x : tensor<16x!tt.ptr<i32>>
         """,
     )
-    assert [known[name].constancy for name in "abc"] == [(8,), (4,), (1,)]
+    assert [known[name].constancy for name in "abcd"] == [(8,), (4,), (1,), (2,)]
 
 
 def test_a_pointer_to_larger_elements_does_not_count_up() -> None:

@@ -289,11 +289,11 @@ def _make_range(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _load(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    """Equal addresses hold equal values, unless somebody else writes meanwhile."""
+    """Equal addresses hold equal values, unless somebody writes meanwhile; where the mask is false, `other` counts."""
     block_pointer = op.operands[0].type.shape is None and op.result.type.shape is not None
     if op.attributes.get("isVolatile") or block_pointer:
         return nothing_known(op.result.type)
-    return _equal_in_groups(op, operands[:2])
+    return _equal_in_groups(op, operands)
 
 
 TRANSFERS: dict[str, Transfer] = {
