@@ -82,6 +82,7 @@ def test_page_has_numbers_and_reasons(runner: ModuleType) -> None:
     odd = runner.Outcome("test_b", "failed", "odd | thing")
     passed = [runner.Outcome(f"test_c[{n}]", "passed", "", True) for n in range(6)]
     found = {("new", "x.py"): runner.Run([*failed, odd, *passed], 2.4), ("old", "x.py"): runner.Run([odd], 1.0)}
+    found["new", "x.py on sm_90"] = runner.Run(passed, 1.0)
     plan = {
         "introduction": "Results.",
         "trees": {"new": "abc", "old": "def"},
@@ -94,7 +95,8 @@ def test_page_has_numbers_and_reasons(runner: ModuleType) -> None:
 
     assert lines[4] == "## new (abc)"
     assert "| x.py, one case in 8 | 6 | 3 | 0 | 0 | 2 |" in lines
-    assert "| all | 6 | 3 | 0 | 0 | 2 |" in lines
+    assert "| x.py on sm_90 | 6 | 0 | 0 | 0 | 1 |" in lines
+    assert "| all on the CPU | 6 | 3 | 0 | 0 | 2 |" in lines
     assert "| those with the mark `interpreter` | 6 | 2 | 0 | 0 |  |" in lines
     assert "Of the tests with the mark `interpreter` that were not skipped, 75.00 % pass." in lines
     assert "| x.py::test_a | 2 | 0 | other words |" in lines

@@ -70,6 +70,14 @@ class Run:
 Found = dict[tuple[str, str], Run]
 """By tree and file."""
 
+ON_GPU = " on sm_"
+"""Stands behind the name of a file that runs on a simulated GPU, in front of its capability."""
+
+
+def file_of(name: str) -> str:
+    """The file that a row of the page is about."""
+    return name.partition(ON_GPU)[0]
+
 
 def main() -> int:
     """Run the files and write the page, or print the failures of the files that were named."""
@@ -79,7 +87,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         trees = unpacked(options.triton.resolve(), plan["trees"], Path(folder))
         chosen = [(tree, name) for name in options.files or plan["files"] for tree in trees]
-        chosen = [(tree, name) for tree, name in chosen if (trees[tree] / "unit" / name).exists()]
+        chosen = [(tree, name) for tree, name in chosen if (trees[tree] / "unit" / file_of(name)).exists()]
         runs = pool.map(lambda key: run(trees[key[0]], *key, options, plan), chosen)
         for (tree, name), done in zip(chosen, runs, strict=True):
             found[tree, name] = done
@@ -106,7 +114,9 @@ def parsed_arguments() -> argparse.Namespace:
     return parser.parse_intermixed_args()
 
 
-def unpacked(triton: Path, commits: Mapping[str, str], folder: Path, part: str = "python/test") -> dict[str, Path]:
+def unpacked(
+    triton: Path, commits: Mapping[str, str], folder: Path, part: str = "python/test", beside: Sequence[str] = ()
+) -> dict[str, Path]:
     """A folder of Triton in every tree, by the tree's name.
 
     Args:
@@ -114,11 +124,12 @@ def unpacked(triton: Path, commits: Mapping[str, str], folder: Path, part: str =
         commits: the commit of each tree, for a repository.
         folder: where they are unpacked.
         part: which folder.
+        beside: what is unpacked with it, where it is in the repository.
     """
     if (triton / "unit").is_dir():
         return {FOLDER: triton}
     for name, commit in commits.items():
-        command = ["git", "-C", str(triton), "archive", commit, part]
+        command = ["git", "-C", str(triton), "archive", commit, part, *beside]
         archive = subprocess.run(command, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder / name, filter="data")
@@ -129,9 +140,10 @@ def run(folder: Path, tree: str, name: str, options: argparse.Namespace, plan: d
     """Run one file as the command line and reasons.toml say."""
     every = options.every or (1 if options.only else plan["every"].get(name, 1))
     only, marks = (plan[kind].get(f"{tree} {name}") or plan[kind].get(name, "") for kind in ("only", "marks"))
-    choice = Choice(options.only or only, every, options.simulate, marks)
+    capability = options.simulate or int(name.partition(ON_GPU)[2] or "0")
+    choice = Choice(options.only or only, every, capability, marks)
     began = time.monotonic()
-    tests = list(outcomes(folder, name, options.timeout, choice))
+    tests = list(outcomes(folder, file_of(name), options.timeout, choice))
     return Run(tests, time.monotonic() - began)
 
 
@@ -246,8 +258,9 @@ def table(runs: Mapping[str, Run], plan: dict[str, Any]) -> Iterator[str]:
     for name, run in runs.items():
         every = plan["every"].get(name, 1)
         yield row(name + (f", one case in {every}" if every > 1 else ""), run.tests, run.seconds)
-    tests = [test for run in runs.values() for test in run.tests]
-    yield row("all", tests, sum(run.seconds for run in runs.values()))
+    on_cpu = [run for name, run in runs.items() if ON_GPU not in name]
+    tests = [test for run in on_cpu for test in run.tests]
+    yield row("all on the CPU", tests, sum(run.seconds for run in on_cpu))
     neutral = [test for test in tests if test.neutral]
     counts = Counter(test.outcome for test in neutral)
     yield row("those with the mark `interpreter`", neutral)
