@@ -146,14 +146,6 @@ def test_reductions_and_scans_whose_function_branches() -> None:
 
 
 @tw.jit
-def loops(x):
-    total = x
-    for i in range(x):
-        total += i
-    return total
-
-
-@tw.jit
 def prints(x):
     tl.device_print("x", x)
     return x
@@ -167,7 +159,6 @@ def uneven(a, b):
 @pytest.mark.parametrize(
     ("function", "pack", "message"),
     [
-        (loops, 1, "scf.for in a function of elements is not supported"),
         (prints, 1, "does not accept scalar_fn = tt.print"),
         (uneven, 2, "it returns int32, fp32 for 2 of each result"),
         (sign, 3, "a power of two that divides the last axis"),
@@ -192,3 +183,117 @@ def test_of_scalars_the_function_is_called() -> None:
     x, out = np.full(1, 7, np.int32), np.zeros(1, np.int32)
     assert "map_elementwise" not in kernel[(1,)](x, out).asm["ttir"]
     assert out == [1]
+
+
+@tw.jit
+def steps_to_one(x):
+    n = 0
+    if x > 0:  # for the others the loop would not end
+        while x != 1:
+            x = x // 2 if x % 2 == 0 else 3 * x + 1
+            n += 1
+    return n
+
+
+@tw.jit
+def common_divisors(a0, a1, b0, b1):
+    while b0 != 0:
+        a0, b0 = b0, a0 % b0
+    while b1 != 0:
+        a1, b1 = b1, a1 % b1
+    return a0, a1
+
+
+@tw.jit
+def sums(x, n):
+    total = x
+    for i in range(3):  # the same for all elements
+        for j in range(i, n, 2):
+            total += j
+    for _ in range(n + 2147483640, 2147483647, 5):  # the counter would wrap around
+        total += 1000
+    return total
+
+
+@tw.jit
+def in_loops(x, y, out, FUNCTION: tl.constexpr, PACK: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    if PACK > 1:
+        found = tl.map_elementwise(FUNCTION, tl.load(x + i), tl.load(y + i), pack=PACK)[0]
+    else:
+        found = tl.map_elementwise(FUNCTION, tl.load(x + i), tl.load(y + i))
+    tl.store(out + i, found)
+
+
+@tw.jit
+def of_first(x, y):
+    return steps_to_one(x)
+
+
+def steps(x: int) -> int:
+    n = 0
+    while x > 0 and x != 1:
+        x, n = x // 2 if x % 2 == 0 else 3 * x + 1, n + 1
+    return n
+
+
+def summed(x: int, n: int) -> int:
+    return x + sum(sum(range(i, n, 2)) for i in range(3)) + 1000 * len(range(n + 2147483640, 2147483647, 5))
+
+
+LOOPS = [
+    (of_first, 1, lambda x, y: [steps(int(v)) for v in x]),
+    (common_divisors, 2, np.gcd),
+    (sums, 1, lambda x, y: [summed(int(v), int(n)) for v, n in zip(x, y, strict=True)]),
+]
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize(("function", "pack", "expected"), LOOPS, ids=["while", "pack", "for"])
+def test_loops(function: Any, pack: int, expected: Any, interpret: bool) -> None:
+    x, y = integers(-5) + np.arange(N, dtype=np.int32) % 8, integers()
+    x = np.abs(x) if pack > 1 else x
+    out = np.zeros(N, np.int32)
+    tw.jit(in_loops.fn, interpret=interpret)[(1,)](x, y, out, function, pack, N=N, debug=True)
+    np.testing.assert_array_equal(out, expected(x, y))
+
+
+def test_loops_keep_their_meaning_in_stages() -> None:
+    x, y, out = integers(-5), integers(), np.zeros(N, np.int32)
+    kernel = in_loops.warmup(x, y, out, of_first, 1, N=N, grid=(1,))
+    for stage in ("ttir", "ttcir"):
+        out[:] = 0
+        run_ir(parse_module(kernel.asm[stage], stage), [x, y, out])
+        np.testing.assert_array_equal(out, [steps(int(v)) for v in x])
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_functions_of_reductions_branch_everywhere(interpret: bool) -> None:
+    @tw.jit
+    def kernel(x, out, N: tl.constexpr):
+        tl.store(out, tl.reduce(tl.load(x + tl.arange(0, N)), 0, larger))
+
+    x, out = integers(-5), np.zeros(1, np.int32)
+    tw.jit(kernel.fn, interpret=interpret)[(1,)](x, out, N=N)
+    assert out[0] == x.max()
+
+
+@tw.jit
+def asserting(x, n):
+    if x > 0:
+        while n > 0:
+            tl.device_assert(n < 5, "too large")
+            n -= 1
+    return n
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_only_elements_that_are_there_are_asserted(interpret: bool) -> None:
+    kernel = tw.jit(in_loops.fn, interpret=interpret)
+    x, n, out = np.zeros(N, np.int32), np.arange(N, dtype=np.int32), np.zeros(N, np.int32)
+    x[:5] = 1
+    kernel[(1,)](x, n, out, asserting, 1, N=N, debug=True)
+    np.testing.assert_array_equal(out, np.where(x > 0, 0, n))
+    x[5] = 1
+    with pytest.raises(tw.DeviceAssertError, match="too large"):
+        kernel[(1,)](x, n, out, asserting, 1, N=N, debug=True)

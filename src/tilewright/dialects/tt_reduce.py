@@ -6,7 +6,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.layout_text import slice_text
 from tilewright.dialects.rules import axis_of, ends_with, number, tensor, types_match
 from tilewright.ir.core import Op
-from tilewright.ir.declare import ANY, declare
+from tilewright.ir.declare import ANY, Effect, declare
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.errors import require
 from tilewright.ir.types import TensorType, Type, with_shape
@@ -54,11 +54,14 @@ def _verify_map(op: Op) -> None:
     for inner in op.regions[0].walk():
         if inner.name == "tt.map_elementwise.return":
             types_match(inner, inner.operands, wanted, "values of the region")
-        require(inner.definition.terminator or not writes_memory(inner), inner, "cannot stand in tt.map_elementwise")
+        is_harmless = inner.definition.terminator or inner.regions or inner.name == "tt.assert"
+        require(bool(is_harmless) or not writes_memory(inner), inner, "cannot stand in tt.map_elementwise")
 
 
 declare("tt.reduce", operands=(1, ANY), regions=1, required=("axis",), verify=_verify_reduce)
 declare("tt.scan", operands=(1, ANY), regions=1, required=("axis", "reverse"), verify=_verify_scan)
-declare("tt.map_elementwise", operands=(1, ANY), regions=1, required=("pack",), verify=_verify_map)
+declare(
+    "tt.map_elementwise", operands=(1, ANY), regions=1, required=("pack",), effect=Effect.RECURSIVE, verify=_verify_map
+)
 for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
     declare(_name, results=0, terminator=True, **VALUES)

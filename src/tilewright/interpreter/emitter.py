@@ -8,8 +8,9 @@ Only the regions of reductions and scans are recorded, because they are executed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tilewright.interpreter.machine import Known, Machine, checked, constant_array
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location, Number
@@ -71,12 +72,32 @@ class EagerEmitter:
         finally:
             self._recorder = outer
 
+    def region_of_calls(self, call: Callable[[list[Value]], list[Value]]) -> Region:
+        """A region that calls back for each element, with values that have their numbers."""
+        return CalledRegion(call)
+
     def concrete(self, value: Value) -> int | float | bool | None:
         """The number that a scalar has; None for tiles and inside of recorded regions."""
         if not isinstance(value, Known) or value.type.shape is not None:
             return None
         number: int | float | bool = value.array.item()
         return number
+
+
+class CalledRegion(Region):
+    """What a reduction, scan or map applies to elements, as a Python function of values."""
+
+    def __init__(self, call: Callable[[list[Value]], list[Value]]) -> None:
+        super().__init__()
+        self.function = call
+
+    def call(self, numbers: Sequence[Any], types: Sequence[Type]) -> list[Any]:
+        """The function of these numbers."""
+        values: list[Value] = [
+            known_value(number, type, Block(), 0) for number, type in zip(numbers, types, strict=True)
+        ]
+        results = self.function(values)
+        return [value.array for value in results if isinstance(value, Known)]
 
 
 def known_value(array: object, type: Type, owner: Op | Block, index: int) -> Known:

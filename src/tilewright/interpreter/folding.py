@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.emitter import CalledRegion
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.attributes import Number
@@ -71,12 +72,27 @@ def _combine(machine: Machine, op: Op, left: Tiles, right: Tiles, frame: Frame) 
 
 def _of_region(machine: Machine, op: Op, arguments: Tiles, kinds: Sequence[Any], frame: Frame) -> Tiles:
     """The region on each element of the arguments; `kinds` are the dtypes of its results."""
+    region = op.regions[0]
+    if isinstance(region, CalledRegion):
+        return _of_calls(op, region, arguments, kinds)
     if all(not inner.regions and inner.name != "tt.call" for inner in op.regions[0].block):
         return _combine_slices(machine, op, arguments, frame)
     results = [np.empty(arguments[0].shape, kind) for kind in kinds]
     for place in np.ndindex(arguments[0].shape):
         answer = machine.run_region(op.regions[0], [tile[place] for tile in arguments], frame)[1]
         for result, value in zip(results, answer, strict=True):
+            result[place] = value
+    return results
+
+
+def _of_calls(op: Op, region: CalledRegion, arguments: Tiles, kinds: Sequence[Any]) -> Tiles:
+    """The function of each element; as many of each operand as the arguments are."""
+    types = [value.type.scalar for value in op.operands for _ in range(len(arguments) // len(op.operands))]
+    if op.name != "tt.map_elementwise":
+        types = [value.type.scalar for value in op.operands] * 2
+    results = [np.empty(arguments[0].shape, kind) for kind in kinds]
+    for place in np.ndindex(arguments[0].shape):
+        for result, value in zip(results, region.call([tile[place] for tile in arguments], types), strict=True):
             result[place] = value
     return results
 

@@ -6,7 +6,7 @@ builder = Builder(function.regions[0].block)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location, Number
@@ -127,3 +127,7 @@ class Builder:
     def concrete(self, value: Value) -> int | float | bool | None:
         """None: while recording nothing has a run-time value, and constants are folded by passes."""
         return None
+
+    def region_of_calls(self, call: Callable[[list[Value]], list[Value]]) -> Region:
+        """Nothing is known yet that could be called with."""
+        raise AssertionError("only an emitter that runs now has values for a call")

@@ -5,7 +5,7 @@ The builder records; the eager interpreter computes at once. Semantics cannot te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -46,4 +46,8 @@ class Emitter(Protocol):
 
     def concrete(self, value: Value) -> int | float | bool | None:
         """The run-time value of a scalar if it is already known (eager emitter), else None."""
+        ...
+
+    def region_of_calls(self, call: Callable[[list[Value]], list[Value]]) -> Region:
+        """A region of a reduction, scan or map that calls back for each element (eager emitter)."""
         ...

@@ -175,7 +175,7 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """`scalar_fn` of each element, or of `pack` neighbours along the last axis at a time.
 
     On a CPU every branch of the function is computed, for all elements at once, and loops run until the last element
-    is done. When debugging, its integers are not checked for overflow.
+    is done.
 
     Args:
         scalar_fn: takes `pack` scalars of the first tile, then of the next …; returns `pack` of each result.

@@ -11,14 +11,14 @@ from math import prod
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Number
-from tilewright.ir.core import Block, Region
+from tilewright.ir.core import Block, Region, Value
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import i32
 from tilewright.semantics.active import active, call_function
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.casting import cast
-from tilewright.semantics.errors import BadArgument, CombineChangesType, ShapesDiffer
+from tilewright.semantics.errors import BadArgument, CombineChangesType, NoSingleTruth, ShapesDiffer
 from tilewright.semantics.memory import fitting_mask
 from tilewright.semantics.shapes import checked_axis, constant_int, reshape
 from tilewright.semantics.tile import Tile
@@ -87,9 +87,10 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
     tiles = [stretch(tile, shape) for tile in inputs]
     elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
     answers: list[Any] = []
-    region, found = _region_of("tt.map_elementwise.return", elements, function, answers)
+    region, found = _region_of("tt.map_elementwise.return", elements, function, tiles, answers)
     for op in region.walk():
-        if not (op.definition.terminator or op.regions or op.name == "tt.call") and writes_memory(op):
+        is_harmless = op.definition.terminator or op.regions or op.name in ("tt.call", "tt.assert")
+        if not is_harmless and writes_memory(op):
             raise SemanticError(BadArgument("map_elementwise", "scalar_fn", op.name, "a function without effects"))
     kinds = [found[number : number + pack] for number in range(0, len(found), pack)]
     if any(group != [group[0]] * pack or group[0].shape for group in kinds):
@@ -122,16 +123,56 @@ def _check_shapes(operation: str, tiles: Tiles) -> None:
 def _combine_region(terminator: str, tiles: Tiles, combine: Any) -> Region:
     """A region that applies `combine` to two groups of scalars."""
     elements: list[dtype] = [tile.type.scalar for tile in tiles] * 2
-    region, found = _region_of(terminator, elements, combine)
+    region, found = _region_of(terminator, elements, combine, tiles)
     if found != elements[: len(tiles)]:
         raise SemanticError(CombineChangesType(_listed(found), _listed(elements[: len(tiles)])))
     return region
 
 
 def _region_of(
-    terminator: str, elements: Sequence[dtype], function: Any, answers: list[Any] | None = None
+    terminator: str, elements: Sequence[dtype], function: Any, tiles: Sequence[Tile], answers: list[Any] | None = None
 ) -> tuple[Region, list[Any]]:
-    """A region that applies `function` to scalars, and the types of what it returns; `answers` gets that itself."""
+    """A region that applies `function` to scalars, and the types of what it returns; `answers` gets that itself.
+
+    Where the kernel runs in Python, a function that looks at its arguments is called for each element.
+    """
+    try:
+        return _recorded(terminator, elements, function, answers)
+    except SemanticError as error:
+        if not active().runs_now or not isinstance(error.diagnostic, NoSingleTruth):
+            raise
+    return _called(elements, function, tiles, answers)
+
+
+def _called(
+    elements: Sequence[dtype], function: Any, tiles: Sequence[Tile], answers: list[Any] | None
+) -> tuple[Region, list[Any]]:
+    """The types are those of what the function returns for the first elements."""
+
+    def results_of(values: Sequence[Value]) -> tuple[Any, list[Tile]]:
+        arguments = [Tile.concrete(value, kind) for value, kind in zip(values, elements, strict=True)]
+        answer = call_function(function, arguments)
+        return answer, [to_tensor(value) for value in (answer if isinstance(answer, tuple) else (answer,))]
+
+    def call(values: list[Value]) -> list[Value]:
+        results = results_of(values)[1]
+        if [result.type for result in results] != types:
+            raise SemanticError(CombineChangesType(_listed([result.type for result in results]), _listed(types)))
+        return [result.handle for result in results]
+
+    firsts = [reduce((tile,), None, lambda first, _: first)[0] for tile in tiles]
+    sample = firsts * 2 if answers is None else [first for first in firsts for _ in range(len(elements) // len(tiles))]
+    answer, results = results_of([first.handle for first in sample])
+    types = [result.type for result in results]
+    if answers is not None:
+        answers.append(answer)
+    return active().region_of_calls(call), types
+
+
+def _recorded(
+    terminator: str, elements: Sequence[dtype], function: Any, answers: list[Any] | None
+) -> tuple[Region, list[Any]]:
+    """The region of a function that computes alike for all elements."""
     block = Block(element.ir for element in elements)
     emitter = active()
     with emitter.recording(block):

@@ -6,7 +6,7 @@
   tt.map_elementwise.return %s : i32
 })
 
-With a pack of 2 the tiles are split into even and odd elements before, and joined after.
+With a pack of 2 the tiles are split into even and odd elements before, and joined after. `map_regions.py` has the rest.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.cpu.insertion import insert, op_before
+from tilewright.backends.cpu.map_regions import TilesOfMap
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType, Type
+from tilewright.ir.types import TensorType
 
 
 def expand_map(module: Op) -> None:
-    """Replace every tt.map_elementwise, whose region has straight code only."""
+    """Replace every tt.map_elementwise.
+
+    Raises:
+        Unsupported: a function of elements has effects, or calls one that is not inlined.
+    """
     for op in [op for op in module.walk() if op.name == "tt.map_elementwise"]:
         pack = op.attributes["pack"]
         assert isinstance(pack, Number), "checked by the verifier"
@@ -31,38 +36,17 @@ def expand_map(module: Op) -> None:
         op.replace([_joined(op, group, result) for group, result in zip(groups, op.results, strict=True)])
 
 
-def _applied(op: Op, arguments: Sequence[Value]) -> list[Value]:
-    """The ops of the region on tiles."""
-    block, shape = op.regions[0].block, arguments[0].type.shape
-    tiles: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
-
-    def tile_of(value: Value) -> Value:
-        found = tiles.get(value)
-        if found is None:
-            found = tiles[value] = _repeated(op, value, shape)
-        return found
-
+def _applied(op: Op, arguments: Sequence[Value]) -> Sequence[Value]:
+    """What the region gives: ops on tiles, or of scalars the ops themselves."""
+    shape = arguments[0].type.shape
+    if shape is not None:
+        return TilesOfMap(op, shape).results(arguments)
+    block = op.regions[0].block
+    mapping = dict(zip(block.args, arguments, strict=True))
     for inner in block:
-        operands = [tile_of(value) for value in inner.operands]
-        if inner.definition.terminator:
-            return operands
-        if not inner.definition.constant:
-            types = [_tile_type(shape, result) for result in inner.results]
-            made = insert(Op.create(inner.name, operands, types, inner.attributes, location=inner.location), op)
-            tiles.update(zip(inner.results, made.results, strict=True))
-    raise AssertionError("the region has no terminator")
-
-
-def _tile_type(shape: tuple[int, ...] | None, value: Value) -> Type:
-    return value.type if shape is None else TensorType(shape, value.type.scalar)
-
-
-def _repeated(op: Op, scalar: Value, shape: tuple[int, ...] | None) -> Value:
-    """A scalar of the region or from outside of it, for every element."""
-    constant = scalar.op
-    if constant is not None and constant.definition.constant:
-        scalar = insert(constant.clone(), op).result
-    return scalar if shape is None else op_before(op, "tt.splat", [scalar], TensorType(shape, scalar.type))
+        if not inner.definition.terminator:
+            insert(inner.clone(mapping), op)
+    return [mapping.get(value, value) for value in block.terminator.operands]
 
 
 def _split(op: Op, tile: Value, pack: int) -> list[Value]:

@@ -1,4 +1,4 @@
-"""Branches inside of what reductions, scans and maps apply to elements become selections: both sides are computed.
+"""Branches inside of what reductions and scans apply to elements become selections: both sides are computed.
 
 ^bb0(%a: i32, %b: i32):                              ^bb0(%a: i32, %b: i32):
   %c = arith.cmpi sgt, %a, %b                          %c = arith.cmpi sgt, %a, %b
@@ -16,17 +16,17 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
-OF_ELEMENTS = frozenset(("tt.reduce", "tt.scan", "tt.map_elementwise"))
+OF_ELEMENTS = frozenset(("tt.reduce", "tt.scan"))
 
 
 def flatten_branches(module: Op) -> None:
     """Leave straight code in every region of these ops.
 
     Raises:
-        Unsupported: there is a loop in one, or in a branch or a map something that has effects.
+        Unsupported: there is a loop in one, or in a branch something that has effects.
     """
     for op in [op for op in module.walk() if op.name in OF_ELEMENTS]:
-        _flatten(op.regions[0].block, is_pure=op.name == "tt.map_elementwise")
+        _flatten(op.regions[0].block, is_pure=False)
 
 
 def _flatten(block: Block, *, is_pure: bool) -> None:
