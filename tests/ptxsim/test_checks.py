@@ -190,6 +190,9 @@ def test_words_may_be_put_together_from_bytes_that_are_unset() -> None:
 def test_registers_may_be_put_together_with_unset_ones() -> None:
     body = "mov.b64 %d5, {%r7, %r0}; mov.b64 {_, %r8}, %d5; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0;"
     assert fine(f"{body} st.global.b32 [%d1], %r8;")[0].tolist() == list(range(64))
+    pair = "mov.b32 %r1, 0f3F800000; {} mov.b32 {{%h1, _}}, %r2; cvt.u32.u16 %r3, %h1; st.global.b32 [%d0], %r3;"
+    assert fine(pair.format("cvt.rn.f16x2.f32 %r2, %r7, %r1;"))[0][0] == 0x3C00
+    assert mistake(pair.format("cvt.rn.f16x2.f32 %r2, %r7, %r8;")).kind == "uninitialised register"
 
 
 def test_registers_without_a_value_may_be_computed_with() -> None:

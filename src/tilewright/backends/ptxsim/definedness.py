@@ -9,8 +9,8 @@ for an address, to decide by it what is executed, and to store it to global memo
 
 Before a program runs, a walk over all its paths finds the registers that may be read unset. Most programs have none,
 and then nothing is watched. What passes through memory or another lane counts as set, and so does what `prmt` makes
-and what `mov` puts together from several registers: compilers do that with parts of which some are unset, and take only
-the others out again.
+and what `mov` or `cvt` puts together from several registers, unless `cvt` has nothing but unset ones: compilers do that
+with parts of which some are unset, and take only the others out again.
 """
 
 from __future__ import annotations
@@ -160,6 +160,8 @@ class Definedness:
             others = [self.unset[register] for register in step.uses.reads if register in self.unset]
             return np.logical_or.reduce(others) if others else None
         masks = [np.zeros(1, bool) if mask is None else mask for mask in unset]
+        if opcode == "cvt":
+            return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*masks)))
         if opcode == "selp" and operands[2] >= 0:
             return np.asarray(masks[2] | np.where(registers[operands[2]], masks[0], masks[1]))
         if opcode in ("and", "or") and step.instruction.type == "pred":
