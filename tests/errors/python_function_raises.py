@@ -6,6 +6,7 @@ import tilewright.language as tl
 SIGNATURE = {"x": "*i32", "BLOCK": 12}
 
 
+@tw.constexpr_function
 def checked(block):
     assert block in (8, 16), f"no {block}"
     return block

@@ -99,7 +99,7 @@ class Program:
             case "collect":
                 counter, item = self._counter(), self._masked()
                 test = f"{counter} {self._random.choice(COMPARISONS)} {self._random.randint(0, 3)}"
-                items = self._random.choice(["(0, 1, 2)", "range(3)", "range(1, 3)"])
+                items = self._random.choice(["(0, 1, 2)", "(1, 2)"])
                 yield f"{target} = [0, *[({item} + {counter}) & {MASK} for {counter} in {items} if {test}]][-1]"
             case "named":
                 yield f"{target} = (({other} := {self._masked()}) + {self._masked()}) & {MASK}"
@@ -127,8 +127,9 @@ class Program:
     def _each(self, depth: int, loops: int) -> Iterator[str]:
         indent, counter, item = "    " * depth, self._counter(), self._counter()
         items = f"({self._masked()}, {self._random.choice(VARIABLES)})"
-        yield f"{indent}for {counter}, {item} in enumerate({items}):"
-        yield f"{indent}    {self._random.choice(VARIABLES)} ^= {item} & (255 << {counter})"
+        yield f"{indent}{item} = {items}"
+        yield f"{indent}for {counter} in tl.static_range(2):"
+        yield f"{indent}    {self._random.choice(VARIABLES)} ^= {item}[{counter}] & (255 << {counter})"
         yield from self._statements(depth + 1, loops + 1)
 
     def _while(self, depth: int, loops: int) -> Iterator[str]:

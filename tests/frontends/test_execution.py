@@ -63,7 +63,7 @@ CASES: list[tuple[str, Callable[[], Any], Any]] = [
     ("constant_stays", lambda: first(loops.constant_parameter_stays, ints(*[0] * 16), 4, 16, False), [3] * 16),
     ("swapped", lambda: first(loops.swapped, ints(7, 3), 3), [-4, 3]),
     ("hinted_while", lambda: first(loops.hinted_while, ints(*[9] * 5), 4), [0, 1, 2, 3, 9]),
-    ("tuples", lambda: first(loops.tuples_are_unrolled, ints(0, 0), 4, 5), [4, 5]),
+    ("tuples", lambda: first(loops.tuples_by_number, ints(0, 0), 4, 5), [4, 5]),
     ("assigned_in_condition", lambda: first(loops.assigned_in_condition, ints(0), 7), [899]),
     ("early_return", lambda: first(branches.early_return, ints(*[9] * 5), 3, grid=5), [0, 1, 2, 9, 9]),
     ("two_returns", lambda: first(branches.two_early_returns, ints(*[9] * 5), 3, 0, grid=5), [9, 1, 2, 3, 9]),

@@ -89,7 +89,7 @@ def loaded(draft: Draft, kind: Kind, depth: int) -> str | None:
 def masked_load(draft: Draft, kind: Kind, index: str, depth: int) -> str:
     """A load of only some lanes; the others may be anywhere."""
     rng = draft.rng
-    other = "0" if kind.dtype in EIGHTHS else expression(draft, kind, min(depth, 0))
+    other = "0.0" if kind.dtype in EIGHTHS else expression(draft, kind, min(depth, 0))
     if rng.random() < 0.4:
         mask = expression(draft, kind.of("int1"), depth)
     elif rng.random() < 0.5:

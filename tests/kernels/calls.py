@@ -17,8 +17,8 @@ def scaled(value, factor=2, *, bias=0):
 @tw.jit
 def total(*values):
     result = values[0]
-    for value in values[1:]:
-        result += value
+    for i in tl.static_range(1, len(values)):
+        result += values[i]
     return result
 
 
@@ -61,6 +61,7 @@ def longer(a, b):
     return tl.maximum(a, b)
 
 
+@tw.constexpr_function
 def square(value):
     return value * value
 
@@ -125,7 +126,7 @@ def function_parameter(x, F: tl.constexpr):
 
 
 @tw.jit
-def plain_python_at_compile_time(x, N: tl.constexpr):
+def python_at_compile_time(x, N: tl.constexpr):
     tl.store(x, square(N))
 
 
@@ -136,5 +137,5 @@ def tuple_parameter(pair, n):
 
 @tw.jit
 def comprehension(x, N: tl.constexpr):
-    values = [tl.load(x + i) for i in tl.static_range(N) if i != 1]
+    values = [tl.load(x + i) for i in (0, 1, N - 1) if i != 1]
     tl.store(x, total(*values))

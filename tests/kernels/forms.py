@@ -81,9 +81,11 @@ def loops(x, n, m):
 def tuples(x, n, m):
     a, (b, c) = n, (m, 3)
     a, b = b, a
-    first, *rest = a, b, c
+    first, rest = a, (b, c)
     d = e = n
-    for i, (k, v) in ((0, (1, 2)), (1, (3, 4))):
+    pairs = ((1, 2), (3, 4))
+    for i in tl.static_range(2):
+        k, v = pairs[i]
         d += i * k + v
     values = [v * 2 for v in rest]
     chosen = [v for v in (1, 2, 3, 4) if v != 2 if v > 0]
@@ -187,8 +189,8 @@ def alternatives(x, n, m):
 
 def captured(x, n):
     m = n + 1
-    values = [m * i for i in range(3)]
-    pairs = [[i * j for j in (1, 2)] for i in range(1, 3)]
+    values = [m * i for i in (0, 1, 2)]
+    pairs = [[i * j for j in (1, 2)] for i in (1, 2)]
     last = [(k := i) for i in (1, 2)]
     tl.store(x, values[2] + pairs[1][1] + k + len(last))
 
@@ -213,12 +215,6 @@ def constants(x, n, N: tl.constexpr = 4):
     tl.static_assert(FLAG and SIZE > 3 and é == "ä")
     tl.store(x + tl.arange(0, HALF), tile + tl.sum(tl.sum(tl.zeros(SHAPE, tl.int32), 0), 0))
     tl.store(x + SIZE, (n * LAST).to(tl.int32) + number)
-
-
-def deletes(x, n):
-    a, b, c = n, 2, 3
-    del a, (b, c)
-    tl.store(x, n)
 
 
 def assigned_in_choice(x, n):
@@ -254,7 +250,7 @@ def named_expressions(x, n):
 
 FORMS = [
     alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constant_statements,
-    constants, declared, deletes, expressions, loops, named_expressions, nested_ifs, nothing_at_all, raising, returns,
+    constants, declared, expressions, loops, named_expressions, nested_ifs, nothing_at_all, raising, returns,
     returns_constant, returns_values, several_lines, subscripts, tuples,
 ]  # fmt: skip
 

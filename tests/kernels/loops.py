@@ -91,8 +91,10 @@ def wide_counter(x, n):
 
 
 @tw.jit
-def tuples_are_unrolled(x, a, b):
-    for pointer, value in ((x, a), (x + 1, b)):
+def tuples_by_number(x, a, b):
+    pairs = ((x, a), (x + 1, b))
+    for i in tl.static_range(len(pairs)):
+        pointer, value = pairs[i]
         tl.store(pointer, value)
 
 

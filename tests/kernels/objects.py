@@ -1,7 +1,5 @@
 """Kernels that pass objects around: tensor descriptors and plain classes with tiles in them."""
 
-from dataclasses import dataclass
-
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.aggregates import aggregate
@@ -19,7 +17,7 @@ def descriptor_to_helper(x, out):
     tl.store(out + rows * 16 + tl.arange(0, 16)[None, :], _first_block(desc) + desc.load([4, 0]))
 
 
-@dataclass(frozen=True)
+@aggregate
 class Counter:
     """A running sum."""
 

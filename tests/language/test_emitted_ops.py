@@ -33,13 +33,13 @@ NAMES |= {"q": tile(tl.int8, 16, 16), "a": tile(tl.float32, 2, 16, 16), "e": til
 
 GROUPS = {
     "arithmetic": [
-        *("v + 1", "1.5 - v", "f * 2.0", "i * n", "v * n", "f + v", "i + u", "-v", "-i", "+v", "~i", "~m"),
+        *("v + 1", "1.5 - v", "f * 2.0", "i * n", "v * n", "f + v", "i + u", "-v", "-i", "~i", "~m"),
         *("i / 3", "f / 3", "v / f", "i // 3", "u // 3", "i % n", "u % 7", "v % 2.0", "i & m", "i | 1", "i ^ i"),
         *("i << 2", "1 << i", "i >> 1", "u >> 1", "n / 2", "p + i", "i + p", "p - 1", "p + u", "x + n"),
     ],
     "comparison": [
         *("v < 0", "v >= v", "v != v", "i < n", "u < 3", "u > u", "i == 1", "(i < 3) & (i > 1)"),
-        *("m.logical_or(i)", "m.__not__()", "tl.where(m, v, 0.0)", "tl.where(i > 0, 1, 0)", "tl.where(n > 0, v, f)"),
+        *("m.logical_or(m)", "m.__not__()", "tl.where(m, v, 0.0)", "tl.where(i > 0, 1, 0)", "tl.where(n > 0, v, f)"),
         *("tl.where(m, p, p + 1)",),
     ],
     "casts": [

@@ -71,7 +71,7 @@ CASES: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
     (loops.constant_parameter_stays, (ints(*[0] * 16), 4), {"SIZE": 16, "GROW": False}),
     (loops.swapped, (ints(7, 3), 3), {}),
     (loops.hinted_while, (ints(*[9] * 5), 4), {}),
-    (loops.tuples_are_unrolled, (ints(0, 0), 4, 5), {}),
+    (loops.tuples_by_number, (ints(0, 0), 4, 5), {}),
     (loops.assigned_in_condition, (ints(0), 7), {}),
     (branches.early_return, (ints(*[9] * 5), 3), {"grid": (5,)}),
     (branches.two_early_returns, (ints(*[9] * 5), 3, 0), {"grid": (5,)}),

@@ -31,34 +31,26 @@ SAMPLE = 47
 """One signature in so many is tried by the fast suite."""
 CONSTANT = r"[\s\S]*'=3'"
 DIFFERENT = {
-    # what Triton has not, or not yet
-    r"^(note\()?\+a|note\(\+w": "+x is x",
-    r"\bnot [aw]\b|^a (and|or) b with|logical_(and|or)": "numbers have a truth: they are compared with zero",
-    r"note\((3|a|a\.dtype) (not )?in \(": "`in` looks into tuples at compile time",
-    r"^(abs|bool|str|type|sum|range)\(|^max\(\(|^min\(a\)|in (zip|enumerate)\(": "more of Python's functions",
-    r"for i in [(\[]|x for x in|i for i in": "loops over tuples and constant ranges are unrolled",
-    r"\bdel x|, \*y = |x = y = a|Enumeration|unmarked\(|plain_python\(|constant\(a\)": "more of Python",
-    r"\{x:\.3f\}": "f-strings take formats",
-    r"fp8e4b15": "fp8e4b15 is converted by ops, in Triton by PTX; and it is added up in fp16",
-    r"a\.to\(tl\.u?int\d+(, fp_downcast.*)?\) with \['fp8|dtype=tl\.int.*'fp8": "fp8 becomes integers by way of fp32",
-    r"float8\w+(, fp_downcast.*)?\) with \['([iu]\d|=)": "integers become fp8 by way of fp32",
-    r"tl\.store[\s\S]*('\*fp8\w+', '([iu]\d|=)|'\*[iu]\d+', 'fp8)": "the same in stores",
+    # more is accepted
+    r"note\(constant\(a\)": "a constexpr_function may compute with the tiles that it gets",
+    r"^range\(a\)": "only what a range is called differs, and that it is not looked into before a loop does",
+    # less is accepted, because of what Triton would do
+    r"for x in t if x > 1": "Triton keeps every item when it cannot know what the filter says",
     r"propagate_nan=1\) with": "a propagate_nan that is none is refused for integers, too",
-    r"tl\.(sub|mul|fma)\(.*with .*('bf16', 'fp16'|'fp16', 'bf16')": "bf16 becomes fp16 by way of fp32: the same values",
-    r"atomic_(and|or|xor)\(.*fp(32|64)": "bits of floats are not combined",
-    r"atomic_(load|store|poll)\(.*'\*([iu](1|8|16)|fp16|bf16|fp8\w+)'": "atomic loads and stores are of 32 and 64 bits",
+    r"atomic_(and|or|xor)\(.*fp(32|64)": "bits of floats are not combined: Triton fails later",
+    r"atomic_(load|store|poll)\(.*'\*([iu](1|8|16)|fp16|bf16|fp8\w+)'": "ours are of 32 and 64 bits",
     r"atomic_cas\(.*\*kfp32": "const pointers are not written through",
-    r"tl\.(full|zeros)\([a(\[].*with \['=(4|True)'\]": "a number is a shape, too; True is 1",
-    r"static_assert\(a\)": "a number may be asserted",
-    r"tl\.dot\(w, v\)": "products of few numbers",
     r"out_dtype=tl\.int32|tl\.zeros\(\[16, 16\], tl\.int32": "floats are not multiplied into integers",
     r"expect_zero\(a.*\*fp32": "of numbers, not of pointers",
-    r"tl\.flip.*\*fp32": "tiles of pointers, too",
-    r"target_info\.is_cuda": "functions are plain ones",
-    # what is clearer otherwise
-    r"^for i in range\(3\):\n    pass\nnote\(i\)": "in Triton the variable is broken after the loop",
     r"^return a": "a kernel that returns something is refused at once",
     r"static_range\(3\):\n    return": "Triton goes on behind the return",
+    r"^for i in range\(3\):\n    pass\nnote\(i\)": "in Triton the variable is broken after the loop",
+    # the same in other words
+    r"\{x:\.3f\}": "f-strings take formats, which Triton reads over",
+    r"fp8e4b15": "fp8e4b15 is converted by ops, in Triton by PTX; and it is added up in fp16",
+    r"tl\.(sub|mul|fma)\(.*with .*('bf16', 'fp16'|'fp16', 'bf16')": "bf16 becomes fp16 by way of fp32: the same values",
+    r"tl\.(full|zeros)\([a(\[].*with \['=True'\]": "the extent True is 1",
+    r"target_info\.is_cuda": "functions are plain ones",
     r"^(note\(early|if a > 1:|for i in range\(4\):|while a < 3)"
     + CONSTANT: "only what runs is read, and constants stay constants",
     r"aggregate_replace": "Triton's tl.core has it, ours is tilewright.aggregate_replace",

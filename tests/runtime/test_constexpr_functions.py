@@ -190,7 +190,7 @@ SHAPE = tl.constexpr(Shape(5))
 @tw.jit
 def methods(out):
     tl.store(out, SHAPE.doubled(by=3))
-    tl.store(out + 1, Shape.fixed(1))
+    tl.store(out + 1, SHAPE.fixed(1))
     square = Square(tl.load(out), 4)
     tl.store(out + 2, square.area() + square.x * 0)
 

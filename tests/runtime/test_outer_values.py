@@ -314,9 +314,14 @@ WIDTH = 4
 SEEN: dict[int, int] = {}
 
 
+@tw.constexpr_function
 def width(n):
+    return counted(n) * inner_width()
+
+
+def counted(n):
     SEEN[n] = SEEN.get(n, 0) + 1
-    return n * inner_width()
+    return n
 
 
 def inner_width():

@@ -73,6 +73,17 @@ class GlobalNotConstant(Diagnostic):
     kind: str
 
 
+class PythonNotForKernels(Diagnostic):
+    """A kernel reads a global that is a function or a class of plain Python."""
+
+    title: ClassVar[str] = "cannot access `{name}` from within a kernel"
+    label: ClassVar[str] = "it is a {kind} of plain Python"
+    help: ClassVar[str] = "{advice}"
+    name: str
+    kind: str
+    advice: str
+
+
 class LoopTypeChange(Diagnostic):
     """A variable leaves the loop body with another type than it entered with."""
 
@@ -150,7 +161,7 @@ class NotIterable(Diagnostic):
     """The `in` part of a `for` is nothing a kernel can iterate over."""
 
     title: ClassVar[str] = "cannot iterate over {type} in a kernel"
-    label: ClassVar[str] = "only range, tl.range, tl.static_range and tuples"
+    label: ClassVar[str] = "only over range, tl.range and tl.static_range; in a comprehension over a tuple"
     type: str
 
 

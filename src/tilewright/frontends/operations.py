@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tilewright.language.callable import JITCallable
 from tilewright.language.tuples import type_of_tuple
 from tilewright.language.values import is_compile_time
-from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.arithmetic import invert, to_bool, to_tensor
 from tilewright.semantics.constexpr import constexpr_type
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import NotSupported, SemanticError
@@ -51,6 +51,11 @@ def logical_not(value: Any) -> Any:
     """`not value`; a tensor answers element by element."""
     negate = getattr(value, "__not__", None)
     return negate() if negate is not None else not value
+
+
+def opposite(value: Any) -> Any:
+    """Whether a condition does not hold, also one that is a number, where bytecode has turned the branches round."""
+    return invert(to_bool(value)) if isinstance(value, Tile) else logical_not(value)
 
 
 def contains(item: Any, items: Any) -> bool:

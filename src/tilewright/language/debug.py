@@ -41,6 +41,8 @@ def static_assert(cond: Any, msg: Any = "") -> None:
         tile, known = known, active().concrete(known.handle)
         if known is None:
             raise SemanticError(MustBeConstant("cond", str(tile.type)))
+    if not isinstance(known, bool):
+        raise SemanticError(BadArgument("static_assert", "cond", known, "True or False: compare it with something"))
     if not known:
         raise SemanticError(StaticAssertionFailed(str(unwrap(msg))))
 

@@ -13,7 +13,7 @@ from tilewright.semantics.arithmetic import and_, xor
 from tilewright.semantics.casting import in_32_bits
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.errors import BadArgument, WrongOperandType
 from tilewright.semantics.shapes import checked_axis
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
@@ -21,6 +21,8 @@ from tilewright.support.diagnostics import SemanticError
 
 def flip(x: Any, dim: Any = None) -> Any:
     """The elements in reverse order along `dim`, by default the last axis."""
+    if x.type.scalar.is_ptr():
+        raise SemanticError(WrongOperandType("flip", x.type.scalar, "numbers"))
     rank = len(x.type.shape)
     axis = checked_axis(-1 if unwrap(dim) is None else dim, rank)
     length = x.type.shape[axis]
@@ -107,6 +109,8 @@ def _positions(x: Any, axis: int) -> Tile:
 
 
 def _last_axis(function: str, x: Any, dim: Any) -> int:
+    if x.type.scalar.is_ptr():
+        raise SemanticError(WrongOperandType("flip", x.type.scalar, "numbers"))
     rank = len(x.type.shape)
     axis = checked_axis(-1 if unwrap(dim) is None else dim, rank)
     if axis != rank - 1:

@@ -108,6 +108,7 @@ def same_layout(left: Layout, right: Layout) -> bool:
 
 def same_constant(left: Any, right: Any) -> bool:
     """Whether two compile-time values are the same, also in type and sign of zero."""
+    left, right = unwrapped(left), unwrapped(right)
     if left is right:
         return True
     return left.__class__ is right.__class__ and left.__class__ in _COMPARABLE and repr(left) == repr(right)

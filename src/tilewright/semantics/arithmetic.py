@@ -17,6 +17,7 @@ from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import (
     BadArgument,
     NegativeMeetsUnsigned,
+    NumberAsTruth,
     NumberOutOfRange,
     PointerMeetsPointer,
     WrongOperandType,
@@ -25,7 +26,7 @@ from tilewright.semantics.numbers import dtype_of_number, number_as
 from tilewright.semantics.promotion import promote
 from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import dtype, float8e4b15, float16, float32, int1, int64, pointer_type, shaped
-from tilewright.support.diagnostics import SemanticError
+from tilewright.support.diagnostics import NotSupported, SemanticError
 
 Pair = tuple[Tile, Tile]
 
@@ -204,11 +205,9 @@ def minus(tile: Tile) -> Tile:
     return sub(constant(0, tile.type), tile)
 
 
-def plus(tile: Tile) -> Tile:
-    """`+tile`."""
-    if tile.type.scalar.is_ptr():
-        raise SemanticError(WrongOperandType("+", tile.type.scalar, "a number"))
-    return tile
+def plus(_tile: Tile) -> Tile:
+    """`+tile`, which Triton does not have."""
+    raise SemanticError(NotSupported("unary `+` of a tile", "it changes nothing: leave it out"))
 
 
 def _integer(tile: Tile, operation: str) -> dtype:
@@ -259,18 +258,25 @@ def invert(tile: Tile) -> Tile:
 
 
 def logical_and(tile: Any, other: Any) -> Tile:
-    """`tile and other` per element: both become booleans first."""
-    return and_(to_bool(to_tensor(tile)), to_bool(to_tensor(other)))
+    """`tile and other` per element, of booleans and pointers."""
+    return and_(_truth(tile, "and"), _truth(other, "and"))
 
 
 def logical_or(tile: Any, other: Any) -> Tile:
-    """`tile or other` per element: both become booleans first."""
-    return or_(to_bool(to_tensor(tile)), to_bool(to_tensor(other)))
+    """`tile or other` per element, of booleans and pointers."""
+    return or_(_truth(tile, "or"), _truth(other, "or"))
 
 
 def logical_not(tile: Tile) -> Tile:
-    """`not tile` per element."""
-    return invert(to_bool(tile))
+    """`not tile` per element, of booleans and pointers."""
+    return invert(_truth(tile, "not"))
+
+
+def _truth(value: Any, operation: str) -> Tile:
+    tile = to_tensor(value)
+    if tile.type.scalar is not int1 and not _is_pointer(tile):
+        raise SemanticError(NumberAsTruth(operation, tile.type))
+    return to_bool(tile)
 
 
 def to_bool(tile: Tile) -> Tile:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics import fp8e4b15
-from tilewright.semantics.errors import BadArgument, WrongOperandType
+from tilewright.semantics.errors import BadArgument, NoWayBetween, WrongOperandType
 from tilewright.semantics.tile import Tile, build, constant, retyped
 from tilewright.semantics.types import (
     AnyType,
@@ -124,6 +124,8 @@ def _half_towards_zero(tile: Tile) -> Tile:
 
 
 def _float_to_integer(tile: Tile, source: dtype, wanted: dtype, result: AnyType) -> Tile:
+    if source.is_fp8():
+        raise SemanticError(NoWayBetween(source, wanted))
     if source is not float32 and source is not float64:
         return cast(cast(tile, float32), wanted)
     if wanted is int1:
@@ -133,7 +135,7 @@ def _float_to_integer(tile: Tile, source: dtype, wanted: dtype, result: AnyType)
 
 def _integer_to_float(tile: Tile, source: dtype, wanted: dtype, result: AnyType) -> Tile:
     if wanted.is_fp8():
-        return cast(cast(tile, float32), wanted)
+        raise SemanticError(NoWayBetween(source, wanted))
     return build("arith.sitofp" if source.signed else "arith.uitofp", [tile.handle], result)
 
 

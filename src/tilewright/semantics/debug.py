@@ -14,7 +14,7 @@ from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Block, Op
 from tilewright.ir.types import TensorType, i32
 from tilewright.semantics.active import active, context, gpu_capability
-from tilewright.semantics.arithmetic import logical_not, or_, to_bool, to_tensor
+from tilewright.semantics.arithmetic import invert, or_, to_bool, to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
@@ -55,7 +55,7 @@ def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
         return
     checked = to_bool(to_tensor(condition))
     if unwrap(mask) is not None:
-        checked = or_(checked, logical_not(to_tensor(mask)))
+        checked = or_(checked, invert(to_bool(to_tensor(mask))))
     active().emit("tt.assert", [checked.handle], (), {"message": str(unwrap(message))})
 
 

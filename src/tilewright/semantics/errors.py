@@ -123,6 +123,26 @@ class WrongOperandType(Diagnostic):
     expected: str
 
 
+class NoWayBetween(Diagnostic):
+    """A conversion between an integer and an 8-bit float, which Triton does not have."""
+
+    title = "{source} is not converted to {target}"
+    label = "there is no conversion between integers and 8-bit floats"
+    help = "take two steps: to tl.float32, then to {target}; a literal is written 1.0"
+    source: Any
+    target: Any
+
+
+class NumberAsTruth(Diagnostic):
+    """`and`, `or` or `not` of run-time numbers."""
+
+    title = "`{operation}` needs booleans"
+    label = "this is {type}"
+    help = "compare it with 0 first: `x != 0`; `&`, `|` and `~` work on the bits of integers"
+    operation: str
+    type: Any
+
+
 class NotATile(Diagnostic):
     """A Python object where a tile or number is needed."""
 

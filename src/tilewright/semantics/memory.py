@@ -23,13 +23,14 @@ from tilewright.semantics.errors import (
     MaskNotBoolean,
     NotAPointer,
     NotForBlockPointers,
+    NoWayBetween,
     OnlyForBlockPointers,
     OtherNeedsMask,
     StoreToConst,
     TileThroughScalarPointer,
 )
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import block_type, int1, int8, pointer_type, shaped
+from tilewright.semantics.types import block_type, dtype, int1, int8, pointer_type, shaped
 from tilewright.support.diagnostics import SemanticError
 
 LOAD_CACHES = {".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv"}
@@ -74,7 +75,7 @@ def load(
     if mask is not None:
         operands.append(fitting_mask(mask, shape).handle)
         if other is not None:
-            operands.append(_fitting(scalar_or_tile(other, kind, shape), shape, "other").handle)
+            operands.append(_fitting(_elements(other, kind, shape), shape, "other").handle)
     loaded = build("tt.load", operands, shaped(kind, shape), attributes)
     return cast(loaded, int1) if is_boolean else loaded
 
@@ -105,7 +106,7 @@ def store(
         pointer, kind = as_byte_pointer(pointer), int8
         value = cast(to_tensor(value), int1)
     shape = pointer.type.shape
-    operands = [pointer.handle, _fitting(scalar_or_tile(value, kind, shape), shape, "value").handle]
+    operands = [pointer.handle, _fitting(_elements(value, kind, shape), shape, "value").handle]
     if mask is not None:
         operands.append(fitting_mask(mask, shape).handle)
     active().emit("tt.store", operands, (), attributes)
@@ -224,5 +225,13 @@ def _store_block(
     if mask is not None:
         raise SemanticError(NotForBlockPointers("mask", pointer.type))
     _describe_bounds(kind, boundary_check, "", attributes)
-    tile = broadcast_to(scalar_or_tile(value, kind.element_ty, kind.shape), kind.shape)
+    tile = broadcast_to(_elements(value, kind.element_ty, kind.shape), kind.shape)
     active().emit("tt.store", [pointer.handle, tile.handle], (), attributes)
+
+
+def _elements(value: Any, kind: dtype, shape: tuple[int, ...]) -> Tile:
+    """A number or tile as elements of `kind`; an integer is none of an 8-bit float."""
+    number = unwrap(value)
+    if isinstance(number, int) and kind.is_fp8():
+        raise SemanticError(NoWayBetween(f"the integer {number}", kind))
+    return scalar_or_tile(value, kind, shape)

@@ -101,6 +101,8 @@ def arange(start: Any, end: Any) -> Tile:
 
 def full(shape: Any, value: Any, element: Any) -> Tile:
     """A tile of `shape` with `value` (number or scalar) everywhere; the shape `()` gives a scalar."""
+    if isinstance(unwrap(shape), int):
+        raise SemanticError(BadArgument("full", "shape", unwrap(shape), "a tuple or list of extents: [N]"))
     extents, target = constant_shape(shape), unwrap(element)
     if isinstance(value, Tile):
         if value.type.shape:

@@ -96,7 +96,7 @@ def choose(frame: Frame, step: hir.Choose) -> None:
 
 
 def short_circuit(frame: Frame, step: hir.ShortCircuit) -> None:
-    """`a and b`, `a or b`: a compile-time `a` may decide alone, else both are evaluated."""
+    """`a and b`, `a or b`: what is known at compile time decides alone, or has no say; else both are evaluated."""
     left = frame.values[step.left]
     if not isinstance(left, Tile) and bool(left) is not step.conjunction:
         frame.values[step.result] = left
@@ -104,9 +104,11 @@ def short_circuit(frame: Frame, step: hir.ShortCircuit) -> None:
     if isinstance(left, Tile) and step.right.stores:
         raise frame.fail(UnsupportedSyntax("`:=` on the right of `and` or `or`"), step.location)
     right = frame.valued(step.right, step.right_value)
-    if isinstance(left, Tile):
+    if isinstance(left, Tile) and isinstance(right, Tile):
         frame.mark(step.location)
         right = (logical_and if step.conjunction else logical_or)(left, right)
+    elif isinstance(left, Tile) and bool(right) is step.conjunction:
+        right = left
     frame.values[step.result] = right
 
 

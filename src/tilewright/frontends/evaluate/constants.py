@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import difflib
 import operator
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import ConstantRedefined, GlobalNotConstant, UndefinedName, WrongUnpacking
-from tilewright.frontends.evaluate.builtins import BUILTINS
+from tilewright.frontends.errors import (
+    ConstantRedefined,
+    GlobalNotConstant,
+    PythonNotForKernels,
+    UndefinedName,
+    WrongUnpacking,
+)
+from tilewright.frontends.evaluate.builtins import BUILTINS, INSTEAD
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
+from tilewright.frontends.operations import contains, lacks
 from tilewright.frontends.python_function import globals_of, is_python_builtin
 from tilewright.ir.attributes import FileLocation
 from tilewright.language.aggregates import FIELDS
 from tilewright.language.callable import JITCallable, KeyedCallable
 from tilewright.language.core import BUILTIN
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.language.values import (
     NUMBERS,
     at_run_time,
@@ -34,7 +43,14 @@ from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import block_type, dtype
 
 _MISSING = object()
-_SAFE = (ModuleType, FunctionType, BuiltinFunctionType, type, KeyedCallable, dtype, block_type, constexpr, type(None))
+_SAFE = (ModuleType, KeyedCallable, dtype, block_type, constexpr, type(None))
+_FOR_FUNCTIONS = "mark it with @jit, or with @constexpr_function if it computes with constants"
+_FOR_CLASSES = "mark it with @aggregate, or take a NamedTuple; what is known of it can be a tl.constexpr"
+_PYTHON = (
+    ((FunctionType, BuiltinFunctionType), ("function", _FOR_FUNCTIONS)),
+    ((type,), ("class", _FOR_CLASSES)),
+)
+_SEARCHES: dict[Callable[..., Any], str] = {contains: "`in`", lacks: "`not in`"}
 
 
 def load(frame: Frame, step: hir.Load) -> None:
@@ -73,25 +89,21 @@ def bind(frame: Frame, step: hir.Bind) -> None:
 
 
 def delete(frame: Frame, step: hir.Delete) -> None:
-    """Forget the variable."""
-    if frame.names.pop(step.name, _MISSING) is _MISSING:
-        raise frame.fail(UndefinedName(step.name), step.location)
-    frame.lost[step.name] = "it was deleted"
+    """`del x`, which kernels have not."""
+    raise frame.fail(UnsupportedSyntax("`del`"), step.location)
 
 
 def unpack(frame: Frame, step: hir.Unpack) -> None:
     """results = the items of a tuple."""
     value = frame.values[step.value]
+    if step.star >= 0:
+        raise frame.fail(UnsupportedSyntax("`*` on the left of `=`"), step.location)
     if isinstance(value, Tile) or not isinstance(value, (tuple, list, range)):
         expected = str(len(step.results))
         raise frame.fail(WrongUnpacking(describe(value), expected, "this is no tuple"), step.location)
     items, count = [unwrapped(item) for item in value], len(step.results)
-    if step.star >= 0 and len(items) >= count - 1:
-        surplus = len(items) - count + 1
-        items[step.star : step.star + surplus] = [tuple(items[step.star : step.star + surplus])]
     if len(items) != count:
-        expected = str(count) if step.star < 0 else f"at least {count - 1}"
-        raise frame.fail(WrongUnpacking("a tuple", expected, f"it has {len(value)} items"), step.location)
+        raise frame.fail(WrongUnpacking("a tuple", str(count), f"it has {len(value)} items"), step.location)
     for register, item in zip(step.results, items, strict=True):
         frame.values[register] = item
 
@@ -104,6 +116,8 @@ def operate(frame: Frame, step: hir.Operate) -> None:
     if operands and hasattr(operands[0].__class__, FIELDS) and (method := _kernel_method(step.function, operands[0])):
         values[step.result] = call_kernel_function(frame, method, operands, {}, step.location)
         return
+    if step.function in _SEARCHES:
+        raise frame.fail(UnsupportedSyntax(_SEARCHES[step.function]), step.location)
     result = step.function(*operands)
     values[step.result] = result.value if result.__class__ is constexpr else result
 
@@ -138,17 +152,23 @@ def _look_outside(frame: Frame, name: str, location: FileLocation) -> Any:
 def _check_constant(frame: Frame, name: str, value: Any, location: FileLocation) -> None:
     if isinstance(value, _SAFE) or frame.evaluation.options.allow_globals or _is_language(value):
         return
-    raise frame.fail(GlobalNotConstant(name, type(value).__name__), location)
+    found = next((PythonNotForKernels(name, *words) for kinds, words in _PYTHON if isinstance(value, kinds)), None)
+    raise frame.fail(found or GlobalNotConstant(name, type(value).__name__), location)
 
 
 def _is_language(value: Any) -> bool:
-    """Whether a value belongs to the language (or says so, as Triton's extensions do)."""
+    """Whether a value belongs to the language (or says so, as Triton's extensions do), or is a class of its tuples."""
     module = getattr(value, "__module__", None) or ""
-    return module.startswith("tilewright.") or bool(getattr(value, BUILTIN, False))
+    if module.startswith("tilewright.") or getattr(value, BUILTIN, False):
+        return True
+    return isinstance(value, type) and (
+        hasattr(value, FIELDS) or (issubclass(value, tuple) and hasattr(value, "_fields"))
+    )
 
 
 def _undefined(frame: Frame, name: str, outside: dict[str, Any]) -> UndefinedName:
     if is_python_builtin(name):
-        return UndefinedName(name, "this Python built-in does not exist in kernels", "look for a tl function instead")
+        advice = INSTEAD.get(name, "look for a tl function instead")
+        return UndefinedName(name, "this Python built-in does not exist in kernels", advice)
     close = difflib.get_close_matches(name, [*frame.names, *outside, *BUILTINS], 1)
     return UndefinedName(name, advice=f"did you mean `{close[0]}`?") if close else UndefinedName(name)

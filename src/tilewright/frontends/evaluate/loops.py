@@ -8,12 +8,11 @@ The variables that a loop carries are those its body stores that have a value be
                              }
 
 Compile-time values are carried only if the body really changes them, which shows after evaluating it once.
-`tl.static_range` and tuples are unrolled here.
+`tl.static_range` is unrolled here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from tilewright import language as tl
@@ -25,6 +24,7 @@ from tilewright.frontends.evaluate.frame import Frame, discard
 from tilewright.ir.attributes import UNIT, Attribute, FileLocation, Number
 from tilewright.ir.core import Op, Region
 from tilewright.ir.types import i32
+from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.language.values import describe, set_name, unwrapped
 from tilewright.semantics.arithmetic import add, sub, to_tensor
 from tilewright.semantics.casting import cast
@@ -41,18 +41,18 @@ def loop(frame: Frame, step: hir.For) -> None:
         _unrolled(frame, step, _static_items(frame, iterable, step.location))
     elif isinstance(iterable, tl.range):
         _counted(frame, step, iterable)
-    elif isinstance(iterable, (tuple, list, range, zip, enumerate, reversed)):
-        _unrolled(frame, step, iterable)
+    elif isinstance(iterable, (tuple, list)):
+        raise frame.fail(UnsupportedSyntax("a loop over a tuple"), step.location)
     else:
         raise frame.fail(NotIterable(describe(iterable)), step.location)
 
 
 def collect(frame: Frame, step: hir.Collect) -> None:
-    """A list comprehension over a tuple or a range that is known."""
+    """A list comprehension over a tuple."""
     iterable = frame.values[step.iterable]
     if isinstance(iterable, (tl.range, tl.static_range)):
-        iterable = _static_items(frame, iterable, step.location)
-    if isinstance(iterable, Tile) or not isinstance(iterable, (tuple, list, range, zip, enumerate, reversed)):
+        raise frame.fail(UnsupportedSyntax("a comprehension over a range"), step.location)
+    if isinstance(iterable, Tile) or not isinstance(iterable, (tuple, list)):
         raise frame.fail(NotIterable(describe(iterable)), step.location)
     hidden = {name: frame.names[name] for name in step.target.stores if name in frame.names}
     items = []
@@ -187,15 +187,15 @@ def _forget(frame: Frame, stores: tuple[str, ...], reason: str) -> None:
             frame.lost[name] = reason
 
 
-def _unrolled(frame: Frame, step: hir.For, items: Iterable[Any]) -> None:
+def _unrolled(frame: Frame, step: hir.For, items: range) -> None:
     for item in items:
-        frame.names[step.target] = unwrapped(item)
+        frame.names[step.target] = item
         frame.run(step.body)
 
 
-def _static_items(frame: Frame, bounds: tl.range | tl.static_range, location: FileLocation) -> range:
+def _static_items(frame: Frame, bounds: tl.static_range, location: FileLocation) -> range:
     limits = [frame.known(unwrapped(limit)) for limit in (bounds.start, bounds.end, bounds.step)]
-    loop = "tl.static_range" if isinstance(bounds, tl.static_range) else "a range in a comprehension"
+    loop = "tl.static_range"
     for which, limit in zip(("start", "end", "step"), limits, strict=True):
         if isinstance(limit, bool) or not isinstance(limit, int):
             raise frame.fail(BoundNotConstant(which, describe(limit), loop), location)

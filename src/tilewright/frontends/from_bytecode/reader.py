@@ -200,7 +200,7 @@ class Reader(Machine):
         return result
 
     def _negated(self, value: Register) -> Register:
-        return self.put_operation(operations.logical_not, (value,), self._where)
+        return self.put_operation(operations.opposite, (value,), self._where)
 
     def _sides(self, group: Group, test: Register, stop: Point) -> Point | None:
         """A branch whose sides meet again, or end the function."""

@@ -1,0 +1,11 @@
+"""A function of Python that kernels have under another name."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32", "n": "i32"}
+
+
+@tw.jit
+def kernel(x, n):
+    tl.store(x, abs(n))

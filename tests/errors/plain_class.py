@@ -1,0 +1,19 @@
+"""A class of plain Python."""
+
+from enum import Enum
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*i32"}
+
+
+class Kind(Enum):
+    """What a class may be."""
+
+    PLAIN = 1
+
+
+@tw.jit
+def kernel(x):
+    tl.store(x, Kind.PLAIN.value)
