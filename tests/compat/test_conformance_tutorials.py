@@ -51,6 +51,32 @@ def test_programs_end_fail_or_are_stopped(
     assert (done.outcome, done.said) == (outcome, said)
 
 
+FOR_A_GPU = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def double(x, n: tl.constexpr):
+    at = tl.arange(0, n)
+    tl.store(x + at, 2 * tl.load(x + at))
+
+x = torch.ones(32, device="cuda")
+assert x.is_cuda
+double[(1,)](x, 32)
+print(triton.runtime.driver.active.get_current_target().backend, x.sum().item())
+"""
+
+
+@pytest.mark.slow
+def test_a_file_for_a_gpu_runs_on_a_simulated_one(runner: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "12-own.py").write_text(FOR_A_GPU)
+
+    done = runner.outcome(tmp_path, "tutorial_parts.py --simulate 90 12-own.py", 100, {})
+
+    assert (done.outcome, done.said) == ("ended", "cuda 64.0")
+
+
 def test_what_is_run_are_tutorials_and_their_parts(runner: ModuleType, tmp_path: Path) -> None:
     for tree, name in (("new", "01-good"), ("new", "02-bad"), ("old", "01-good")):
         (tmp_path / tree).mkdir(exist_ok=True)

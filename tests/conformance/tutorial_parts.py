@@ -1,11 +1,14 @@
-"""What of a tutorial runs on a CPU although the file asks for a GPU: its functions, on tensors of our own.
+"""What of a tutorial runs although the file asks for a GPU: its functions, or all of it on a simulated GPU.
 
-tilewright run tutorial_parts.py ~/triton/python/tutorials/09-persistent-matmul.py
+tilewright run tutorial_parts.py ~/triton/python/tutorials/09-persistent-matmul.py              # on tensors of our own
+tilewright run tutorial_parts.py --simulate 90 ~/triton/python/tutorials/07-extern-functions.py
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import runpy
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +16,9 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from tilewright.runtime.devices import choose
+from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
 
 
 def products(tutorial: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -43,9 +49,11 @@ def sums(tutorial: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 class AskedForCuda(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-    """Within it, tensors that are made for the device `cuda` are on the CPU."""
+    """Within it, tensors that are made for the device `cuda` are on the CPU, and say that they are on a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == torch.Tensor.is_cuda.__get__:
+            return True
         options = dict(kwargs or {})
         if str(options.get("device")).startswith("cuda"):
             options["device"] = "cpu"
@@ -61,8 +69,24 @@ PARTS: dict[str, Callable[[Any], Iterator[tuple[str, Any, Any]]]] = {
 
 
 def main() -> int:
-    """Run the part of the tutorial that the command line names; 1 if a result is wrong."""
-    path = Path(sys.argv[1])
+    """Run what the command line names; 1 if a result is wrong."""
+    parser = argparse.ArgumentParser(description="What of a tutorial runs although the file asks for a GPU")
+    parser.add_argument("path", type=Path, help="the tutorial")
+    parser.add_argument("--simulate", type=int, metavar="90", help="run all of it on a GPU of this capability")
+    options = parser.parse_args()
+    return simulated(options.path, options.simulate) if options.simulate else part(options.path)
+
+
+def simulated(path: Path, capability: int) -> int:
+    """Run the file as it is; arrays of a simulated GPU are in the memory of the CPU."""
+    choose(simulated_gpu(capability))
+    with AskedForCuda():
+        runpy.run_path(str(path), run_name="__main__")
+    return 0
+
+
+def part(path: Path) -> int:
+    """Run the functions of the file that `PARTS` has; 1 if a result is wrong."""
     spec = importlib.util.spec_from_file_location("tutorial", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

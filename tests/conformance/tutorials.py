@@ -99,7 +99,7 @@ def folders(triton: Path, commits: Mapping[str, str], folder: Path) -> dict[str,
     """The tutorials of every tree, by the tree's name; arguments as for `unpacked`."""
     if list(triton.glob("01-*.py")):
         return {FOLDER: triton}
-    return unpacked(triton, commits, folder, "python/tutorials")
+    return unpacked(triton, commits, folder, "python/tutorials", beside=["third_party/nvidia/backend/lib"])
 
 
 def programs(
