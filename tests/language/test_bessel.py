@@ -119,10 +119,61 @@ def test_interpreted_and_compiled_agree() -> None:
         assert np.allclose(computed(name, x), computed(name, x, kernel=interpreted), rtol=1e-12, atol=1e-14)
 
 
-def test_an_order_that_is_no_constant_is_refused() -> None:
+@tw.jit
+def of_orders(n, x, out, FUNCTION: tl.constexpr, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    tl.store(out + i, FUNCTION(tl.load(n + i), tl.load(x + i)))
+
+
+def orders() -> np.ndarray:
+    return np.array([0, 1, 2, 3, -1, -2, -3, 60] * 32, np.int32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["jn", "yn"])
+def test_an_order_for_each_element(name: str) -> None:
+    n, x = np.random.default_rng(2).integers(-30, 130, 256).astype(np.int32), numbers()
+    n[:64] = orders()[:64]
+    found, again = np.empty_like(x), np.empty_like(x)
+    of_orders[(1,)](n, x, found, getattr(libdevice, name), SIZE=x.size)
+    tw.jit(of_orders.fn, interpret=True)[(1,)](n, x, again, getattr(libdevice, name), SIZE=x.size)
+    with np.errstate(all="ignore"):
+        function = {"j": mpmath.besselj, "y": mpmath.bessely}[name[0]]
+        expected = np.array([float(function(int(m), mpmath.mpf(float(v)))) for m, v in zip(n, x, strict=True)])
+    is_finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~is_finite], expected[~is_finite])
+    size = np.maximum(np.abs(expected), np.minimum(1, np.sqrt(2 / (np.pi * x))))[is_finite]
+    for values in (found, again):
+        assert (
+            np.max(np.abs(values[is_finite] - expected[is_finite]) / size / (1.5 + np.abs(n[is_finite]) / 25)) < 1e-15
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["jn", "yn"])
+def test_orders_at_run_time_are_those_of_constants(name: str) -> None:
+    n, x = orders(), np.repeat(np.array(SPECIAL), 32)
+    found, constant = np.empty_like(x), np.empty_like(x)
+    of_orders[(1,)](n, x, found, getattr(libdevice, name), SIZE=x.size)
+    for order in set(n.tolist()):
+        constant[n == order] = computed(name, x, order)[n == order]
+    np.testing.assert_allclose(found, constant, rtol=1e-12, atol=1e-100)
+
+
+def test_an_order_at_run_time() -> None:
     @tw.jit
     def kernel(x, n):
         tl.store(x, libdevice.jn(n, tl.load(x)))
 
-    with pytest.raises(tw.CompilationError, match="the order of jn` must be known at compile time"):
-        kernel[(1,)](np.zeros(1, np.float32), 3)
+    x = np.full(1, 8.0)
+    kernel[(1,)](x, -3)
+    assert x[0] == pytest.approx(0.291132207065952, rel=1e-12)
+
+
+def test_orders_are_int32() -> None:
+    @tw.jit
+    def kernel(x, n):
+        tl.store(x, libdevice.yn(tl.load(n), tl.load(x)))
+
+    with pytest.raises(tw.CompilationError, match="the order of yn"):
+        kernel[(1,)](np.zeros(1), np.zeros(1))

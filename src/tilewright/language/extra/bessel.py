@@ -1,8 +1,8 @@
 """Bessel functions, for libdevice. All compute in fp64; the result of fp32 is rounded from that.
 
 Up to 8 Chebyshev series in x² (for y beside a logarithm), from there on cosine and sine of x with slowly varying
-factors. Largest errors for |x| ≤ 700: i0 4 ulp, i1 12 ulp; j and y of all orders 1.5e-15 of max(|value|, √(2/πx) or 1),
-which near their zeros is small against the size of the function nearby, not against its value.
+factors. Largest errors for |x| ≤ 700: i0 4 ulp, i1 12 ulp; j and y of order n (1.5 + n/25)·1e-15 of the larger of
+|value| and √(2/πx), at most 1, which near their zeros is small against the size of the function nearby, not against its value.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from math import isqrt, pi
 from typing import Any
 
+from tilewright.language.extra import bessel_orders
 from tilewright.language.extra import bessel_tables as tables
 from tilewright.language.math import abs, cos, exp, fma, log, sin, sqrt
 from tilewright.language.operations import maximum, minimum, where
-from tilewright.language.values import describe
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import MustBeConstant
 from tilewright.semantics.math import WIDE_FLOATS, check_element
-from tilewright.semantics.types import float64
-from tilewright.support.diagnostics import SemanticError
+from tilewright.semantics.types import float64, int32
 
 INFINITY, NAN = float("inf"), float("nan")
 NEAR = 8.0
@@ -43,8 +42,10 @@ def j1(arg0: Any) -> Any:
 
 
 def jn(arg0: Any, arg1: Any) -> Any:
-    """The Bessel function of the first kind; the order is a constant."""
-    order = _constant_order("jn", arg0)
+    """The Bessel function of the first kind; the order is a constant or an int32 tile."""
+    order = _order("jn", arg0)
+    if not isinstance(order, int):
+        return _of_orders("jn", order, arg1)
 
     def value(x: Any) -> Any:
         size = _of_order(builtins.abs(order), abs(x))
@@ -66,8 +67,10 @@ def y1(arg0: Any) -> Any:
 
 
 def yn(arg0: Any, arg1: Any) -> Any:
-    """The Bessel function of the second kind; the order is a constant. NaN below 0."""
-    order = _constant_order("yn", arg0)
+    """The Bessel function of the second kind; the order is a constant or an int32 tile. NaN below 0."""
+    order = _order("yn", arg0)
+    if not isinstance(order, int):
+        return _of_orders("yn", order, arg1)
     sign = -1.0 if order < 0 and order % 2 else 1.0
 
     def value(x: Any) -> Any:
@@ -103,11 +106,32 @@ def _in_double(name: str, arg0: Any, value: Callable[[Any], Any]) -> Any:
     return cast(where(x == x, value(x), NAN), tile.type.scalar)
 
 
-def _constant_order(name: str, order: Any) -> int:
+def _order(name: str, order: Any) -> Any:
+    """An order that is a constant, or a tile of them."""
     plain = unwrap(order)
-    if not isinstance(plain, int):
-        raise SemanticError(MustBeConstant(f"the order of {name}", describe(plain)))
-    return plain
+    if isinstance(plain, int):
+        return plain
+    tile = to_tensor(plain)
+    check_element(f"the order of {name}", tile, (int32,))
+    return tile
+
+
+def _of_orders(name: str, order: Any, arg1: Any) -> Any:
+    """jn or yn with an order for each element."""
+
+    def first(x: Any) -> Any:
+        n, size = broadcast(order, abs(x))
+        found = bessel_orders.first(bessel_orders.of_size(n), size, _first(0, size), _first(1, size))
+        turned = bessel_orders.is_odd(n) & ((x < 0.0) != (order < 0))
+        return where(turned, -found, found)
+
+    def second(x: Any) -> Any:
+        n, x = broadcast(order, x)
+        found = bessel_orders.second(bessel_orders.of_size(n), x, _second(0, x), _second(1, x))
+        sign = where(bessel_orders.is_odd(n) & (order < 0), -1.0, 1.0)
+        return where(x > 0.0, where(x == INFINITY, 0.0, sign * found), where(x == 0.0, -sign * INFINITY, NAN))
+
+    return _in_double(name, arg1, first if name == "jn" else second)
 
 
 def _series(terms: Sequence[float], t: Any) -> Any:
