@@ -2,7 +2,8 @@
 
 Up to 8 Chebyshev series in x² (for y beside a logarithm), from there on cosine and sine of x with slowly varying
 factors. Largest errors for |x| ≤ 700: i0 4 ulp, i1 12 ulp; j and y of order n (1.5 + n/25)·1e-15 of the larger of
-|value| and √(2/πx), at most 1, which near their zeros is small against the size of the function nearby, not against its value.
+|value| and √(2/πx), at most 1, which near their zeros is small against the size of the function nearby, not against its
+value.
 """
 
 from __future__ import annotations
