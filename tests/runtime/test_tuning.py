@@ -217,6 +217,25 @@ def test_warmup_compiles_every_candidate() -> None:
     assert [launch["warmup"] for launch in recorder.launches] == [True, True]
 
 
+def test_programs_derive_from_both_classes_as_triton_has_them() -> None:
+    class Remembered(tw.Autotuner):
+        def __init__(self, fn: Any, arg_names: Any, configs: Any, key: Any, *arrays: Any, **keywords: Any) -> None:
+            super().__init__(fn, arg_names, configs, key, *arrays, **keywords)
+            self.asked = 0
+
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            self.asked += 1
+            return super().run(*args, **kwargs)
+
+    recorder = Recorder()
+    inner = tw.Heuristics(recorder, recorder.arg_names, {"EVEN": lambda arguments: arguments["n"] % 2 == 0})
+    configs = [tw.Config({"BLOCK": 10}), tw.Config({"BLOCK": 500})]
+    kernel = Remembered(inner, inner.arg_names, configs, ["n"], None, None, pre_hook=None, warmup=None, do_bench=None)
+    assert kernel[(1,)](None, 6) == 10
+    assert kernel.asked == 1
+    assert recorder.launches[-1]["EVEN"]
+
+
 def test_deprecated_parameters_warn() -> None:
     with pytest.warns(DeprecationWarning, match="do_bench"):
         tuned(Recorder(), [10, 20], warmup=1, rep=1)

@@ -51,6 +51,7 @@ class Autotuner(KernelWrapper):
     def __init__(
         self,
         fn: Launchable,
+        arg_names: Sequence[str],
         configs: Sequence[Config],
         key: Sequence[str],
         reset_to_zero: Sequence[str] | None = None,
@@ -58,10 +59,24 @@ class Autotuner(KernelWrapper):
         pre_hook: Callable[..., Any] | None = None,
         post_hook: Callable[..., Any] | None = None,
         prune_configs_by: Mapping[str, Any] | None = None,
+        warmup: float | None = None,
+        rep: float | None = None,
+        use_cuda_graph: bool = False,
         do_bench: Callable[..., Any] | None = None,
         cache_results: bool = False,
     ) -> None:
-        super().__init__(fn)
+        """What `autotune` makes of a kernel; programs that derive from this class call it as Triton has it.
+
+        Args:
+            fn: the kernel.
+            arg_names: the names of its parameters, which `fn` knows, too.
+            configs: … and all others: as in `autotune`.
+        """
+        super().__init__(fn, arg_names)
+        if warmup is not None or rep is not None or use_cuda_graph:
+            text = "warmup, rep and use_cuda_graph are deprecated: pass do_bench=…"
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
+            do_bench = do_bench or _bench_for(warmup, rep)
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
         self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
@@ -242,12 +257,9 @@ def autotune(
     Raises:
         ValueError: an array's name is no parameter of the kernel.
     """
-    if warmup is not None or rep is not None or use_cuda_graph:
-        text = "warmup, rep and use_cuda_graph are deprecated: pass do_bench=…"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
-        do_bench = do_bench or _bench_for(warmup, rep)
     return lambda fn: Autotuner(
         fn,
+        fn.arg_names,
         configs,
         key,
         reset_to_zero,
@@ -255,6 +267,9 @@ def autotune(
         pre_hook,
         post_hook,
         prune_configs_by,
+        warmup,
+        rep,
+        use_cuda_graph,
         do_bench,
         cache_results,
     )

@@ -32,9 +32,9 @@ class KernelWrapper:
         arg_names: its parameters.
     """
 
-    def __init__(self, fn: Launchable) -> None:
+    def __init__(self, fn: Launchable, arg_names: Sequence[str]) -> None:
         self.fn = fn
-        self.arg_names = list(fn.arg_names)
+        self.arg_names = list(arg_names)
         self.base_fn: Any = fn
         while not inspect.isfunction(self.base_fn):
             self.base_fn = self.base_fn.fn
@@ -79,8 +79,10 @@ class Heuristics(KernelWrapper):
         values: a function of the arguments, by name, for each parameter.
     """
 
-    def __init__(self, fn: Launchable, values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
-        super().__init__(fn)
+    def __init__(
+        self, fn: Launchable, arg_names: Sequence[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]
+    ) -> None:
+        super().__init__(fn, arg_names)
         self.values = dict(values)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
@@ -98,4 +100,4 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
     Example:
         `@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})` above `@jit`.
     """
-    return lambda fn: Heuristics(fn, values)
+    return lambda fn: Heuristics(fn, fn.arg_names, values)
