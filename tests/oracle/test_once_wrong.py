@@ -69,6 +69,61 @@ def test_reductions_along_different_axes_have_loops_of_their_own() -> None:
     np.testing.assert_array_equal(found, [0] * 256 + [1] * 256)
 
 
+@jit
+def product_of_columns(x, out, KIND: tl.constexpr):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    a, b = tl.load(x + i * 16 + j), tl.load(x + i + j * 16)
+    scaled = a + tl.sum(a, 0)[None, :]
+    if KIND == "left":
+        c = tl.dot(scaled, b)
+    elif KIND == "right":
+        c = tl.dot(b + 1, scaled)
+    elif KIND == "transposed":
+        c = tl.dot(b, scaled.T)
+    elif KIND == "both":
+        c = tl.dot(scaled, b - tl.max(b, 0)[None, :])
+    else:
+        c = tl.dot(a + 1, b, scaled)
+    tl.store(out + i * 16 + j, c)
+
+
+@pytest.mark.parametrize("kind", ["left", "right", "transposed", "both", "added"])
+def test_products_of_what_is_reduced_along_columns(kind: str) -> None:
+    """Writing an operand ends the loops of the reduction, whose result it and the other operands still need."""
+    x = np.arange(256).reshape(16, 16) % 7 - np.arange(16, dtype=np.float32) % 3
+    agree(product_of_columns, x.astype(np.float32), np.zeros((16, 16), np.float32), KIND=kind)
+
+
+@jit
+def windows_in_place(x, out, step, KIND: tl.constexpr):
+    x += 400
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    if KIND == "rows":
+        places = x + i * step + j
+    elif KIND == "columns":
+        places = x + i + j * step
+    elif KIND == "known":
+        places = x + i * 8 + j
+    else:
+        places = x + i * 16 + j * 0
+    old = tl.load(places)
+    tl.store(places, -1.0)
+    if KIND != "known":
+        tl.store(out + i * 16 + j, old)
+    else:
+        tl.store(places, old * 2, mask=j > 3)
+
+
+STEPS = [("rows", -3), ("rows", 15), ("rows", 16), ("columns", 1), ("known", 0), ("one column", 0)]
+
+
+@pytest.mark.parametrize(("kind", "step"), STEPS)
+def test_windows_that_overlap_are_loaded_before_they_are_stored(kind: str, step: int) -> None:
+    """Element by element, an element would be loaded where another one has been stored."""
+    x = np.arange(1000, dtype=np.float32)
+    agree(windows_in_place, x, np.zeros((16, 16), np.float32), step, KIND=kind)
+
+
 def chained(x, out, s):
     value = 0
     if tl.load(x) <= tl.load(x + 1) < (s if tl.load(x + 3) > 0 else tl.load(x + 2)):

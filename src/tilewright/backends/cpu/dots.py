@@ -23,6 +23,7 @@ class Buffers(Protocol):
     """What the lowering asks of the planner of the block."""
 
     fixed: set[Value]
+    asking: tuple[Op, int] | None
 
     def materialise(self, value: Value, before: Op, *, borrow: bool = False) -> Value: ...
     def allocate(self, value: Value, before: Op) -> Value: ...
@@ -45,8 +46,11 @@ class DotLowering:
     def lower(self, op: Op, planner: Buffers) -> None:
         """Replace the tt.dot `op` in the planner's block."""
         # asked for one by one: what is written for an operand may put a buffer in the place of another
+        planner.asking = (op, 1)
         a_buffer, a_transposed = self.operand(op.operands[0], op, planner)
+        planner.asking = (op, 2)
         b_buffer, b_transposed = self.operand(op.operands[1], op, planner)
+        planner.asking = None
         c = op.operands[2]
         narrow = c.type.scalar is f16
         if narrow:

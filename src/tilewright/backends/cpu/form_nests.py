@@ -66,6 +66,8 @@ class Planner:
         self.depths: dict[Value, int] = {}
         self.fixed: set[Value] = set()
         """Buffers that are written once, before anything reads them."""
+        self.asking: tuple[Op, int] | None = None
+        """The op that is being lowered, and the first of its operands that is still to be written."""
 
     def run(self) -> None:
         op = self.block.first
@@ -263,8 +265,9 @@ class Planner:
     def write(self, value: Value, buffer: Value, before: Op, *, borrow: bool = False) -> None:
         """Write `value` to `buffer` in the open nest, or in a new one."""
         attributes: dict[str, Attribute] = {"borrow": True} if borrow else {}
-        write = self.insert(Op.create("cpu.write", (value, buffer), (), attributes, location=before.location), before)
-        self.root(write)
+        write = Op.create("cpu.write", (value, buffer), (), attributes, location=before.location)
+        self.root(self.block.insert(write, before))  # which may close a nest that computes what is written
+        self.meet(write)
 
     def insert(self, op: Op, before: Op) -> Op:
         assert before.block is self.block
@@ -317,13 +320,13 @@ class Planner:
 
     def needed_from(self, nest: OpenNest) -> list[Value]:
         """Values to keep in buffers when `nest` closes, each before those that it is computed from."""
-        live = self.live_values(set())
+        live, asked = self.live_values(set()), self.asked()
         kept: list[Value] = []
         inside = nest.lazy_values()
         own = set(inside)
         again = {v: None for v in live if v not in own}
         for value in reversed(inside):
-            if value not in live or not any(self.is_later_use(u, again) for u in value.uses):
+            if value not in live or not (value in asked or any(self.is_later_use(u, again) for u in value.uses)):
                 continue
             if self.is_kept(value, nest):
                 kept.append(value)
@@ -355,7 +358,7 @@ class Planner:
 
         With `finished`, other ops than those to come. What is not needed now never will be, and is not asked again.
         """
-        stack = [r for op in self.met for r in op.results if self.is_awaited(r, finished)]
+        stack = [r for op in self.met for r in op.results if self.is_awaited(r, finished)] + self.asked()
         found: set[Value] = set()
         while stack:
             value = stack.pop()
@@ -366,6 +369,10 @@ class Planner:
         if not finished:
             self.met = [op for op in self.met if any(r in found for r in op.results)]
         return {r: None for op in reversed(self.met) for r in op.results if r in found}
+
+    def asked(self) -> list[Value]:
+        """Operands of the op that is being lowered which are still to be written."""
+        return [] if self.asking is None else list(self.asking[0].operands[self.asking[1] :])
 
     def is_awaited(self, value: Value, finished: set[Op]) -> bool:
         """Does an op still to come use `value`, other than those of `finished`?"""

@@ -4,14 +4,15 @@
                tt.store %q, %x }           cpu.nest { %x = tt.load %p ; cpu.store %q, %x, %b }
 
 A nest interleaves its loads and stores. When the addresses show at run time that the tile at %q overlaps the tile
-at %p without being the same tile, the store goes to the buffer, and the buffer is copied to %q after the nest. A mask
-that is computed from loads is kept for that copy too.
+at %p without being the same tile, or that elements of it have one address, the store goes to the buffer, and the
+buffer is copied to %q after the nest. A mask that is computed from loads is kept for that copy too.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.cpu.alignment import asked_for
 from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile
+from tilewright.backends.cpu.strides import may_repeat
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import TensorType
@@ -27,12 +28,12 @@ def guard_stores(module: Op) -> None:
 
 
 def _may_interfere(body: Block, stores: list[Op]) -> bool:
-    """Are there two pointers, or is one tile loaded at one index and stored at another?"""
-    pointers = {op.operands[0] for op in body if op.name in ("tt.load", "tt.store")}
+    """Are there two pointers, or is an address loaded at one index and stored at another?"""
+    accesses = [op.operands[0] for op in body if op.name in ("tt.load", "tt.store")]
+    if len(set(accesses)) > 1 or (len(accesses) > 1 and may_repeat(accesses[0])):
+        return True
     roots = [op for op in body if op.name in ROOTS]
-    return len(pointers) > 1 or any(
-        op.name == "tt.load" and not straight for root in roots for op, straight in asked_for(root)
-    )
+    return any(op.name == "tt.load" and not straight for root in roots for op, straight in asked_for(root))
 
 
 def _guard(store: Op, nest: Op) -> None:

@@ -1,8 +1,8 @@
 """Do the tiles that a nest stores overlap other memory that it touches?
 
 A nest interleaves loads and stores. That is right when every store's tile is apart from all other tiles, or is the
-very tile that is loaded (then each element is loaded before it is stored, unless it is asked for at another index, as
-in x + trans(x)). Otherwise all stores of the nest go to
+very tile that is loaded: then each element is loaded before it is stored, unless it is asked for at another index, as
+in x + trans(x), or two elements have one address, as in windows that overlap. Otherwise all stores of the nest go to
 buffers, and the buffers are copied out afterwards, in program order.
 """
 
@@ -19,6 +19,7 @@ from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.strides import may_repeat
 from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.dialects.cpu import tile_of
 from tilewright.ir.core import Op, Value
@@ -33,6 +34,7 @@ class Reach(NamedTuple):
         high: the address behind the last element.
         first: the address of element (0, …, 0).
         steps: bytes from one element to the next along each axis.
+        lengths: bytes from the first element to the last one along each axis.
         shape: the tile's.
     """
 
@@ -40,8 +42,12 @@ class Reach(NamedTuple):
     high: str
     first: str
     steps: tuple[str, ...]
+    lengths: tuple[str, ...]
     shape: tuple[int, ...]
 
+
+Pair = tuple[Value, Value, bool]
+"""The pointers of a store and of another access, and whether that is a load that is asked for at another index."""
 
 _MASK_AT = {"cpu.store": 3, "tt.load": 1, "tt.store": 2}
 """Memory ops, and the position of their mask among the operands."""
@@ -53,14 +59,14 @@ def overlap(c: Context, nest: Nest) -> str:
     reaches = {op: _reach(c, op.operands[0], mask_of(op)) for op in accesses}
     elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if op.name == "tt.load" and not straight}
     result = "false"
-    checked: set[tuple[Value, Value, bool]] = set()
+    checked: set[Pair] = set()
     for store in [op for op in accesses if op.name == "cpu.store"]:
         for other in accesses:
             pair = (store.operands[0], other.operands[0], other in elsewhere)
-            if other is store or pair in checked or (pair[0] is pair[1] and not pair[2]):
+            if other is store or pair in checked:
                 continue
             checked |= {pair, (pair[1], pair[0], pair[2])}
-            result = _either(c, result, _meets(c, reaches[store], reaches[other], same_allowed=not pair[2]))
+            result = _either(c, result, _disturbs(c, pair, reaches[store], reaches[other]))
     return result
 
 
@@ -71,20 +77,61 @@ def mask_of(op: Op) -> Value | None:
 
 
 def _either(c: Context, a: str, b: str) -> str:
-    return b if a == "false" else c.emit(0, f"or i1 {a}, {b}")
+    if "false" in (a, b):
+        return b if a == "false" else a
+    return c.emit(0, f"or i1 {a}, {b}")
 
 
-def _meets(c: Context, a: Reach, b: Reach, *, same_allowed: bool) -> str:
+def _disturbs(c: Context, pair: Pair, a: Reach, b: Reach) -> str:
+    """An i1: does the store touch memory that the other access touches at another index?"""
+    store, other, elsewhere = pair
+    if elsewhere or a.shape != b.shape:
+        return _meets(c, a, b)
+    repeats = _repeats(c, a, b) if may_repeat(store) else "false"
+    if store is other:
+        return repeats
+    return c.emit(0, f"and i1 {_meets(c, a, b)}, {_either(c, _differs(c, a, b), repeats)}")
+
+
+def _meets(c: Context, a: Reach, b: Reach) -> str:
     below = c.emit(0, f"icmp slt i64 {a.low}, {b.high}")
     above = c.emit(0, f"icmp slt i64 {b.low}, {a.high}")
-    meets = c.emit(0, f"and i1 {below}, {above}")
-    if not same_allowed or a.shape != b.shape:
-        return meets
+    return c.emit(0, f"and i1 {below}, {above}")
+
+
+def _differs(c: Context, a: Reach, b: Reach) -> str:
     different = c.emit(0, f"icmp ne i64 {a.first}, {b.first}")
     for x, y, extent in zip(a.steps, b.steps, a.shape, strict=True):
         if x != y and extent > 1:
             different = c.emit(0, f"or i1 {different}, {c.emit(0, f'icmp ne i64 {x}, {y}')}")
-    return c.emit(0, f"and i1 {meets}, {different}")
+    return different
+
+
+def _repeats(c: Context, a: Reach, b: Reach) -> str:
+    """An i1: may two elements of one tile, reached as far as `a` and as `b`, have one address?
+
+    They have not if the axes, from the first to the last or the other way round, each step over all that follow.
+    """
+    axes = [
+        (_absolute(c, step), c.intrinsic(0, "llvm.smax", _absolute(c, x), _absolute(c, y)))
+        for step, x, y, extent in zip(a.steps, a.lengths, b.lengths, a.shape, strict=True)
+        if extent > 1
+    ]
+    crowded = [_crowded(c, order) for order in (axes, axes[::-1])[: len(axes)]]
+    return c.emit(0, f"and i1 {crowded[0]}, {crowded[-1]}") if crowded else "false"
+
+
+def _crowded(c: Context, axes: list[tuple[str, str]]) -> str:
+    """An i1: does an axis not step over those that follow?"""
+    inner, result = "0", "false"
+    for step, length in reversed(axes):
+        result = _either(c, result, c.emit(0, f"icmp sle i64 {step}, {inner}"))
+        inner = c.add(inner, length, "i64", 0)
+    return result
+
+
+def _absolute(c: Context, number: str) -> str:
+    return c.intrinsic(0, "llvm.smax", number, c.subtract("0", number, "i64", 0))
 
 
 def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
@@ -95,11 +142,12 @@ def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
     size = max(1, pointee.bits // 8)
     origin, known_steps = _lines(c, pointer, shape)
     low = high = first = _address(c, origin)
-    steps, known = [], size
+    steps, lengths, known = [], [], size
     for axis, extent in enumerate(shape):
         step = "0" if extent == 1 else known_steps[axis] or _step(c, pointer, axis, origin)
         steps.append(step)
         length = c.multiply(step, _last_index(c, mask, axis, extent), "i64", 0)
+        lengths.append(length)
         if length.isdigit():
             known += int(length)
             continue
@@ -108,7 +156,7 @@ def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
             continue
         low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
         high = c.add(high, c.intrinsic(0, "llvm.smax", length, "0"), "i64", 0)
-    return Reach(low, c.add(high, str(known), "i64", 0), first, tuple(steps), shape)
+    return Reach(low, c.add(high, str(known), "i64", 0), first, tuple(steps), tuple(lengths), shape)
 
 
 def _lines(c: Context, pointer: Value, shape: tuple[int, ...]) -> tuple[Lane, list[str]]:
