@@ -53,6 +53,22 @@ def test_padding_is_what_the_descriptor_says(padding: str) -> None:
     assert np.isnan(out[5:]).all() if padding == "nan" else (out[5:] == 0).all()
 
 
+def window(x, out):
+    tl.store(out + tl.arange(0, 32)[:, None] * 16 + tl.arange(0, 16)[None, :], x.load([0, 0]).to(tl.float64))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.float8_e5m2])
+def test_a_gpu_pads_with_nan_whatever_its_engine_knows(dtype: Any) -> None:
+    """The engine has a NaN of 16 and of 32 bits; other elements are loaded one by one."""
+    out = np.zeros((32, 16), np.float64)
+    with tw.simulate("cuda:90"):
+        made = tw.jit(window)[(1,)](Descriptor(np.ones((20, 16), dtype), (32, 16), "nan"), out)
+    assert (out[:20] == 1).all()
+    assert np.isnan(out[20:]).all()
+    assert ("cp.async.bulk.tensor" in made.asm["ptx"]) == (dtype in (np.float16, np.float32))
+
+
 def rows_there_and_back(x, rows, out, back):
     places = tl.load(rows + tl.arange(0, 8))
     found = x.gather(places, 16)

@@ -38,8 +38,6 @@ LEAST_ROW = 16
 MOST_AXES = 5
 LEAST_ROWS, LEAST_COLUMN_BITS = 8, 32
 """Of what a gather or a scatter moves: so many rows; per row 8 elements, or more of which 8 such words are made."""
-WIDEST_FILLED = 32
-"""Bits of the largest floats of which the engine of GPUs knows a NaN."""
 WHOLE = (int32, uint32, int64, uint64)
 SUMMED = (int32, uint32, uint64, float32, float16, bfloat16)
 """Elements that are combined in memory, by the engine of GPUs and therefore everywhere: in general, and added."""
@@ -80,7 +78,8 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
     def gather(self, x_offsets: Any, y_offset: Any) -> Any:
         """Row `x_offsets[i]` from column `y_offset` on, for each i; the block has one row."""
         pointers, mask = self._rows(x_offsets, y_offset, "gather")
-        padding = float("nan") if self.padding == "nan" else 0
+        zero = 0.0 if self.dtype.floating else 0
+        padding = float("nan") if self.padding == "nan" else zero
         return memory.load(pointers, mask=mask, other=padding)
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
@@ -223,8 +222,7 @@ def make_tensor_descriptor(
 
 def _descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding: str) -> tensor_descriptor:
     by_pointers = tensor_descriptor(base, shape, strides, block_shape, padding)
-    has_filling = padding == "zero" or by_pointers.dtype.primitive_bitwidth <= WIDEST_FILLED
-    if not engine_moves(by_pointers.block_type, by_pointers.strides) or not has_filling:
+    if not engine_moves(by_pointers.block_type, by_pointers.strides, padding):
         return by_pointers
     return engine_descriptor(base, shape, strides, block_shape, padding)
 

@@ -22,8 +22,8 @@ from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.specialize import Specialized
 from tilewright.support.named_tuple import NamedTuple
 
-FIRST_WITH_ENGINE, MOST_AXES, LEAST_ROW = 90, 5, 16
-"""As `semantics.tensor_descriptors` has them: the first capability; axes; bytes of a block's row."""
+FIRST_WITH_ENGINE, MOST_AXES, LEAST_ROW, FILLED = 90, 5, 16, (2, 4)
+"""As `semantics.tensor_descriptors` has them: the first capability; axes; bytes of a row, of floats with a NaN."""
 ALIGNMENT = 16
 MOST_PLACES, FARTHEST = 1 << 32, 1 << 40
 """The longest dimension in elements, and the longest stride in bytes."""
@@ -91,18 +91,18 @@ def spec_with_map(spec: ArgumentSpec) -> ArgumentSpec:
         return spec
     elements = tuple(map(spec_with_map, spec.elements))
     if spec.sequence is HostDescriptor and len(elements) == PARTS:
-        base, _, strides, block, _ = elements
+        base, _, strides, block, padding = elements
         element = base.type.removeprefix("*").removeprefix("k")
-        if _can_move(element, block.constant, strides.elements[-1].constant):
+        if _can_move(element, block.constant, strides.elements[-1].constant, padding.constant):
             elements += (ArgumentSpec(f"{spec.name}.{PARTS}", descriptor_type_string(spec)),)
     return spec._replace(elements=elements)
 
 
-def _can_move(element: str, block: Sequence[int], last_stride: object) -> bool:
-    """Can the engine move such blocks of a tensor whose last stride this is?"""
+def _can_move(element: str, block: Sequence[int], last_stride: object, padding: object) -> bool:
+    """Can the engine move such blocks of a tensor whose last stride this is, and pad them like this?"""
     width = int("".join(takewhile(str.isdigit, element.lstrip("bfipu")))) // 8
     fits = len(block) <= MOST_AXES and last_stride == 1 and element not in NARROW
-    return fits and block[-1] * width >= LEAST_ROW
+    return fits and block[-1] * width >= LEAST_ROW and (padding == "zero" or width in FILLED)
 
 
 def _map_part(
@@ -116,7 +116,7 @@ def _map_part(
 ) -> list[Specialized]:
     element = base.type.removeprefix("*").removeprefix("k")
     steps = _numbers(strides)
-    if not _can_move(element, block.value, steps[-1]):
+    if not _can_move(element, block.value, steps[-1], padding.value):
         return []
     tf32 = bool(getattr(source, "round_f32_to_tf32", False))
     found = HostMap(base.value, _numbers(shape), steps, padding.value == "nan", tf32)

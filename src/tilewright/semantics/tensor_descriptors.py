@@ -26,6 +26,8 @@ FIRST_WITH_ENGINE = 90
 MOST_AXES = 5
 LEAST_ROW = 16
 """Bytes of a block's row that the engine moves at least."""
+FILLED = (16, 32)
+"""Bits of the floats of which the engine knows a NaN to fill with."""
 
 
 class descriptor_type(dtype):  # noqa: N801 - beside Triton's names of types
@@ -63,8 +65,8 @@ class descriptor_type(dtype):  # noqa: N801 - beside Triton's names of types
         return f"D{self.block.mangle()}"
 
 
-def engine_moves(block: block_type, strides: Sequence[Any]) -> bool:
-    """Has the device an engine that can move such blocks of a tensor with these strides?"""
+def engine_moves(block: block_type, strides: Sequence[Any], padding: str) -> bool:
+    """Has the device an engine that can move such blocks of a tensor with these strides, padded like this?"""
     element = block.scalar
     return (
         gpu_capability() >= FIRST_WITH_ENGINE
@@ -72,6 +74,7 @@ def engine_moves(block: block_type, strides: Sequence[Any]) -> bool:
         and isinstance(strides[-1], int)
         and strides[-1] == 1
         and element.primitive_bitwidth >= 8
+        and (padding == "zero" or element.primitive_bitwidth in FILLED)
         and block.shape[-1] * element.primitive_bitwidth >= 8 * LEAST_ROW
     )
 
