@@ -61,7 +61,6 @@ NOT_LOWERED = {
     "tt.descriptor_store": "the language emits stores through block pointers",
     "tt.dot": "dots.py makes cpu.dot of it",
     "tt.dot_scaled": "the language widens the operands and emits tt.dot",
-    "tt.elementwise_inline_asm": "the language refuses it",
     "tt.func": "a container",
     "tt.make_tensor_descriptor": "the language keeps base, shape and strides",
     "tt.make_tensor_ptr": "rewrite_tensor_pointer takes it away",

@@ -99,6 +99,10 @@ def _effect_unless_pure(op: Op) -> Effect:
     return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
 
 
+CLOCK = "mov.u64 $0, %globaltimer;"
+"""The one text of tt.elementwise_inline_asm that every back end and the interpreter have: nanoseconds, as an i64."""
+
+
 def _verify_inline_asm(op: Op) -> None:
     _verify_shapes(op)
     packed = number(op, "packed_element")

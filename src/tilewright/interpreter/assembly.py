@@ -1,15 +1,18 @@
-"""The few lines of PTX that passes write, by their meaning.
+"""The few lines of PTX that passes and the language write, by their meaning.
 
 cvt.rna.tf32.f32 $0, $1;      f32 with the ten bits of tf32's fraction, ties away from zero
+mov.u64 $0, %globaltimer;     nanoseconds
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.tt_elementwise import CLOCK
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
@@ -26,7 +29,10 @@ def to_tf32(values: Array) -> Array:
     return np.where(np.isfinite(values), rounded, values)
 
 
-TEXTS: dict[str, Callable[..., Array]] = {"cvt.rna.tf32.f32 $0, $1;": to_tf32}
+TEXTS: dict[str, Callable[..., Array]] = {
+    "cvt.rna.tf32.f32 $0, $1;": to_tf32,
+    CLOCK: lambda: np.int64(monotonic_ns()),
+}
 
 
 @executes("tt.elementwise_inline_asm")

@@ -7,14 +7,16 @@ from typing import Any
 from tilewright.language.callable import must_use_result
 from tilewright.language.control import while_loop
 from tilewright.language.core import accept_semantic
-from tilewright.semantics import atomics, block_pointers, reductions, shapes
+from tilewright.semantics import atomics, block_pointers, reductions
 from tilewright.semantics import memory as memory_semantics
-from tilewright.semantics.active import active
-from tilewright.semantics.arithmetic import and_, invert
+from tilewright.semantics.active import active, gpu_capability
+from tilewright.semantics.arithmetic import and_, invert, or_, sub, to_tensor
+from tilewright.semantics.casting import bitcast, cast
 from tilewright.semantics.comparison import compare
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import NotOnThisTarget
-from tilewright.semantics.types import int1
+from tilewright.semantics.errors import BadArgument, NotOnThisTarget
+from tilewright.semantics.inline_assembly import clock
+from tilewright.semantics.types import uint64
 from tilewright.support.diagnostics import SemanticError
 from tilewright.support.old_forms import old_form
 
@@ -155,35 +157,53 @@ def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scop
 
 
 def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Any:
-    """Read memory until every element equals `expected_value`; programs of a grid may wait for those before them.
+    """Read memory until each element was `expected_value` once; programs of a grid may wait for those before them.
 
     Args:
-        pointer: where, to integers of 32 or 64 bits.
+        pointer: where, to integers of 16, 32 or 64 bits.
         expected_value: what to wait for.
         sem: `acquire` (default) or `relaxed`.
         scope: as for `atomic_add`.
-        timeout_ns: refused for now: there is no clock.
+        timeout_ns: how long to wait for all of them; memory is read at least once. Refused for GPUs.
 
-    Returns: true for each element.
+    Returns: true for each element, false where the time was over before.
 
     Raises:
-        SemanticError: an argument that does not fit; or the kernel runs in Python, where nothing would change.
+        SemanticError: an argument that does not fit; a timeout on a GPU; or the kernel runs in Python and waits without
+            a timeout for what is not there, as nothing would change.
     """
-    if unwrap(timeout_ns) is not None:
-        raise SemanticError(NotOnThisTarget("atomic_poll", "timeout_ns needs a clock", "wait without it"))
-    atomics.check_poll(pointer)
+    limit = _limit(unwrap(timeout_ns))
+    start = None if limit is None else clock()
 
-    def is_as_expected() -> Any:
-        equal = compare("==", atomics.atomic_load(pointer, sem=sem, scope=scope), expected_value)
-        return reductions.reduce((equal,), None, and_)[0] if equal.extents else equal
+    def look(_: Any) -> Any:
+        return atomics.polled(pointer, expected_value, sem=sem, scope=scope)
 
-    arrived = is_as_expected()
-    if active().runs_now and not arrived:
+    def is_waiting(arrived: Any) -> Any:
+        missing = invert(reductions.reduce((arrived,), None, and_)[0] if arrived.extents else arrived)
+        if start is None:
+            return missing
+        return and_(missing, compare("<", bitcast(sub(clock(), start, sanitize_overflow=False), uint64), limit))
+
+    arrived = look(None)
+    if active().runs_now and start is None and is_waiting(arrived):
         raise SemanticError(
             NotOnThisTarget("atomic_poll", "programs run one after the other here", "compile the kernel")
         )
-    while_loop(invert, lambda _: is_as_expected(), arrived)
-    return shapes.full(pointer.type.shape, True, int1)
+    return while_loop(is_waiting, lambda before: or_(before, look(before)), arrived)
+
+
+def _limit(timeout: Any) -> Any:
+    """A timeout as a uint64 scalar."""
+    if timeout is None:
+        return None
+    if gpu_capability():
+        reason = "timeout_ns: the threads of a program read the time one by one, and would not stop together"
+        raise SemanticError(NotOnThisTarget("atomic_poll", reason, "wait without it"))
+    tile = to_tensor(timeout)
+    is_negative = isinstance(timeout, int) and timeout < 0
+    if is_negative or tile.extents or not tile.type.scalar.integer:
+        raise SemanticError(BadArgument("atomic_poll", "timeout_ns", timeout, "a number of nanoseconds, not negative"))
+    return cast(tile, uint64)
 
 
 accept_semantic(globals())

@@ -12,7 +12,7 @@ from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics.arithmetic import and_, invert, scalar_or_tile, shr
 from tilewright.semantics.broadcasting import broadcast_to, stretch
 from tilewright.semantics.casting import bitcast, cast
-from tilewright.semantics.comparison import where
+from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
 from tilewright.semantics.memory import check_writable, fitting_mask, pointee_of
@@ -24,6 +24,7 @@ from tilewright.support.diagnostics import SemanticError
 ORDERINGS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
 LOAD_ORDERINGS = {"acquire": "acquire", "relaxed": "relaxed"}
 STORE_ORDERINGS = {"release": "release", "relaxed": "relaxed"}
+NARROW = 16
 _UNSIGNED = {32: uint32, 64: uint64}
 SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
 
@@ -90,11 +91,20 @@ def atomic_store(pointer: Any, value: Any, mask: Any = None, *, sem: Any = None,
     atomic_rmw("xchg", pointer, value, mask, sem=order, scope=scope)
 
 
-def check_poll(pointer: Any) -> None:
-    """Raise unless `pointer` points at integers."""
+def polled(pointer: Any, expected: Any, *, sem: Any = None, scope: Any = None) -> Tile:
+    """Read memory once, atomically: where it is as expected.
+
+    Raises:
+        SemanticError: `pointer` does not point at integers of 16, 32 or 64 bits, or an argument does not fit.
+    """
     element = _element("poll", pointer, writes=False)
-    if not element.integer or element is int1:
-        raise SemanticError(AtomicNotSupported("poll", element, "integers of 32 or 64 bits"))
+    if not element.integer or element.primitive_bitwidth not in (16, 32, 64):
+        raise SemanticError(AtomicNotSupported("poll", element, "integers of 16, 32 or 64 bits"))
+    wanted = _fitting(scalar_or_tile(expected, element, pointer.type.shape), pointer.type.shape, "expected_value")
+    order = _choice("sem", sem, LOAD_ORDERINGS, "acquire").name
+    if element.primitive_bitwidth == NARROW:  # writes what is there already
+        return compare("==", atomic_cas(pointer, wanted, wanted, sem=order, scope=scope), wanted)
+    return compare("==", atomic_load(pointer, sem=order, scope=scope), wanted)
 
 
 def _element(operation: str, pointer: Any, *, writes: bool = True) -> dtype:

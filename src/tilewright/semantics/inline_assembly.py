@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.dialects.tt_elementwise import CLOCK
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.types import i32
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import AnyType, block_type, dtype
+from tilewright.semantics.types import AnyType, block_type, dtype, int64
 
 
 def inline_assembly(
@@ -30,7 +31,7 @@ def inline_assembly(
         pure: it does nothing but compute its results.
         packed: how many elements it takes of each operand.
 
-    The kernel is one for a GPU.
+    Only GPUs have assembly of their own; of any text but the clock the kernel is one for a GPU.
     """
     tiles = [to_tensor(value) for value in values]
     shape: tuple[int, ...] = ()
@@ -47,3 +48,8 @@ def inline_assembly(
     operands = [tile.handle for tile in tiles]
     found = active().emit("tt.elementwise_inline_asm", operands, tuple(type.ir for type in types), attributes)
     return [Tile.concrete(value, type) for value, type in zip(found, types, strict=True)]
+
+
+def clock() -> Tile:
+    """Nanoseconds since some time in the past, an int64 scalar."""
+    return inline_assembly(CLOCK, "=l", [], [int64], pure=False, packed=1)[0]

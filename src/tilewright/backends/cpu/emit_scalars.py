@@ -13,6 +13,9 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import PointerType
 
+MONOTONIC = 1
+"""Linux's name for the clock."""
+
 
 def scalar_constant(op: Op) -> str:
     """The literal of a scalar arith.constant."""
@@ -59,6 +62,19 @@ def _cas(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
     return atomic(w, op, operands[0], operands[1:3], None)
 
 
+def _clock(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
+    """Nanoseconds; no other assembly comes here."""
+    return w.call("i64", w.helper("__tw_nanoseconds", (), "i64", lambda: _nanoseconds(w), attributes="noinline"), [])
+
+
+def _nanoseconds(w: LlvmWriter) -> str:
+    """The clock of the C library that only goes forward: seconds and nanoseconds."""
+    both = w.alloca(16)
+    w.call("i32", "clock_gettime", [("i32", str(MONOTONIC)), ("ptr", both)])
+    seconds, rest = w.load("i64", both, align=8), w.load("i64", w.offset(both, "i64", 1), align=8)
+    return w.emit(f"add i64 {w.emit(f'mul i64 {seconds}, 1000000000')}, {rest}")
+
+
 def _same(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
     return operands[0]
 
@@ -77,6 +93,7 @@ SCALARS: dict[str, Callable[[LlvmWriter, Op, Sequence[str]], str | None]] = {
     "tt.atomic_cas": _cas,
     "tt.atomic_rmw": _rmw,
     "tt.bitcast": _bitcast,
+    "tt.elementwise_inline_asm": _clock,
     "tt.load": _load,
     "tt.store": _store,
     "ub.poison": _poison,

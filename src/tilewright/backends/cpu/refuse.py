@@ -1,12 +1,13 @@
 """What the language has and the CPU back end does not: refused by name, at its place, before anything is lowered.
 
 tt.call @factorial(%m)        error: calling a function that calls itself is not supported
-tt.elementwise_inline_asm …   error: the op tt.elementwise_inline_asm is not supported
+tt.elementwise_inline_asm …   error: the op tt.elementwise_inline_asm is not supported (but the clock is)
 """
 
 from __future__ import annotations
 
 from tilewright.backends.llvm.elementwise import is_elementwise
+from tilewright.dialects.tt_elementwise import CLOCK
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
@@ -37,7 +38,7 @@ def refuse_unsupported(module: Op) -> None:
     """
     for op in module.walk():
         unknown = op.name == "tt.extern_elementwise" and not is_elementwise(op)
-        if op.name in FOREIGN or unknown or _is_for_gpus(op):
+        if (op.name in FOREIGN and op.attributes.get("asm_string") != CLOCK) or unknown or _is_for_gpus(op):
             feature = f"the function {op.attributes['symbol']}" if unknown else f"the op {op.name}"
             reason = "the CPU back end does not have it, and kernels that Tilewright reads itself do without"
             raise located(NotSupported(feature, reason), span_of(op.location))
