@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.nvidia.simulated import compiled, launch
@@ -16,8 +17,9 @@ from tilewright.backends.nvidia.pipeline import make_llir, make_ptx, make_ttgir
 from tilewright.backends.nvidia.targets import find
 from tilewright.backends.ptxsim import DeviceMemory, Launch, load
 from tilewright.backends.ptxsim.tensor_maps import TensorMap
+from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
-from tilewright.support.diagnostics import Unsupported
+from tilewright.support.diagnostics import CompilationError, Unsupported
 
 Array = np.ndarray[Any, Any]
 slow = pytest.mark.slow
@@ -240,3 +242,39 @@ def test_sums_in_memory(capability: int) -> None:
     found, ptx = moved(SUMS, x, x, capability, BLOCK="32x64", ELEMENT="i32")
     np.testing.assert_array_equal(found[:32, :64], x[32:64, 32:96])
     assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add" in ptx
+
+
+@tilewright.jit
+def narrowed(x, low, high, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+    i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
+    block = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN]).load([i, j])
+    tl.make_tensor_descriptor(low, [M, N], [N, 1], [BM, BN]).atomic_min([i, j], block)
+    tl.make_tensor_descriptor(high, [M, N], [N, 1], [BM, BN]).atomic_max([i, j], block)
+
+
+@slow
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_minima_and_maxima_of_16_bit_floats_in_memory(dtype: Any, capability: int) -> None:
+    """By the engine; what it changes beyond the edges would be seen in the next row."""
+    rng = np.random.default_rng(5)
+    x, low, high = (rng.standard_normal((20, 40)).astype(dtype) for _ in range(3))
+    given = [x, low, high, 20, 40]
+    made = compiled(narrowed, given, capability=capability, BM=16, BN=32)
+    _, smallest, largest = launch(made, (2, 2), given)
+    assert (smallest == np.minimum(low, x)).all()
+    assert (largest == np.maximum(high, x)).all()
+    assert made.asm["ptx"].count("cp.reduce.async.bulk.tensor.2d.global.shared::cta") == 2
+    arrays = {"x": x.copy(), "low": low.copy(), "high": high.copy(), "M": 20, "N": 40}
+    run_ir(parse_module(made.asm["ttir"]), arrays, (2, 2))
+    assert (arrays["low"] == smallest).all()
+    assert (arrays["high"] == largest).all()
+    assert made.metadata.stored == [1, 2]
+
+
+def test_what_only_the_engine_combines_is_refused_by_name() -> None:
+    x = np.zeros((20, 40), np.float16)
+    with pytest.raises(CompilationError, match=r"16-bit floats on GPUs since 9\.0"):
+        compiled(narrowed, [x, x, x, 20, 40], capability=80, BM=16, BN=32)
+    with pytest.raises(CompilationError, match=r"16-bit floats on GPUs since 9\.0"):
+        narrowed[(2, 2)](x, x, x, 20, 40, BM=16, BN=32)

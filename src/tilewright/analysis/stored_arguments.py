@@ -16,7 +16,12 @@ from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType
 
-STORES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
+STORES = frozenset(
+    {
+        *("tt.store", "tt.atomic_rmw", "tt.atomic_cas"),
+        *("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"),
+    }
+)
 ENDS = STORES | {"tt.load"}
 """What they give is a value from memory, not the address."""
 

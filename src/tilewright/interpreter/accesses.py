@@ -13,7 +13,7 @@ from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Op
-from tilewright.ir.types import PointerType, TensorDescType, TensorType
+from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType
 
 PAD_NAN = 2
 """The number of the padding `pad_nan`, where it stands as a number."""
@@ -163,6 +163,18 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
     "exch": lambda a, b: b,
 }
 """What memory holds after an atomic op, from what it held and the operand."""
+
+
+@executes("tt.descriptor_reduce")
+def _descriptor_reduce(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    descriptor, *indices, value = operands
+    addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
+    kind, element = op.attributes["kind"], descriptor.block.element
+    assert isinstance(kind, Keyword), "the kind of reduction is a keyword"
+    unsigned = "u" if kind.name in ("min", "max") and isinstance(element, IntType) and element.sign == "u" else ""
+    old = machine.memory.read(addresses, value.dtype, inside, op)
+    machine.memory.write(addresses, UPDATES[unsigned + kind.name](old, value.reshape(old.shape)), inside, op)
+    return ()
 
 
 @executes("tt.atomic_rmw")

@@ -18,7 +18,13 @@ from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument, BlockTooNarrow
 from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
-from tilewright.semantics.tensor_descriptors import engine_moves, load_block, make_descriptor, store_block
+from tilewright.semantics.tensor_descriptors import (
+    engine_moves,
+    load_block,
+    make_descriptor,
+    reduce_block,
+    store_block,
+)
 from tilewright.semantics.types import (
     bfloat16,
     block_type,
@@ -41,6 +47,8 @@ LEAST_ROWS, LEAST_COLUMN_BITS = 8, 32
 WHOLE = (int32, uint32, int64, uint64)
 SUMMED = (int32, uint32, uint64, float32, float16, bfloat16)
 """Elements that are combined in memory, by the engine of GPUs and therefore everywhere: in general, and added."""
+HALVES = (float16, bfloat16)
+"""Of these only the engine finds minima and maxima: memory itself cannot."""
 
 
 class tensor_descriptor:  # noqa: N801 - Triton's name
@@ -135,6 +143,8 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         accepted = SUMMED if operation == "atomic_add" else WHOLE
         if self.dtype not in accepted:
             expected = ", ".join(map(str, accepted))
+            if self.dtype in HALVES and operation in ("atomic_min", "atomic_max"):
+                expected += "; 16-bit floats on GPUs since 9.0, whose engine moves the blocks"
             raise SemanticError(BadArgument(f"descriptor.{operation}", "a tensor of", self.dtype, expected))
         places = [
             to_tensor(offset) + shaping.arange(0, extent)
@@ -190,6 +200,25 @@ class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
         check_writable(self.base)
         block = operations.cast(self._checked_block(value, "store"), self.dtype)
         store_block(self.handle, self._checked(offsets), block)
+
+    def atomic_min(self, offsets: Any, value: Any) -> None:
+        """Keep the smaller of memory and `value`."""
+        if self.dtype in HALVES:
+            self._reduce("min", offsets, value)
+        else:
+            super().atomic_min(offsets, value)
+
+    def atomic_max(self, offsets: Any, value: Any) -> None:
+        """Keep the larger of memory and `value`."""
+        if self.dtype in HALVES:
+            self._reduce("max", offsets, value)
+        else:
+            super().atomic_max(offsets, value)
+
+    def _reduce(self, kind: str, offsets: Any, value: Any) -> None:
+        check_writable(self.base)
+        block = operations.cast(self._checked_block(value, f"atomic_{kind}"), self.dtype)
+        reduce_block(self.handle, kind, self._checked(offsets), block)
 
 
 def _unfit(name: str, value: Any, expected: str) -> SemanticError:

@@ -3,6 +3,7 @@
 d = make_descriptor(x, (m, n), (n, 1), block, "zero")     tt.make_tensor_descriptor %x, [%m, %n], [%n, %c1]
 t = load_block(d, (i, j), block)                          tt.descriptor_load %d[%i, %j]
 store_block(d, (i, j), t)                                 tt.descriptor_store %d[%i, %j], %t
+reduce_block(d, "min", (i, j), t)                         tt.descriptor_reduce min, %d[%i, %j], %t
 """
 
 from __future__ import annotations
@@ -105,6 +106,12 @@ def load_block(descriptor: Tile, offsets: Sequence[Any], block: block_type) -> T
 def store_block(descriptor: Tile, offsets: Sequence[Any], value: Tile) -> None:
     """Write `value`, which is a block, to the block at `offsets`; what lies outside the tensor is dropped."""
     active().emit("tt.descriptor_store", [*_place(descriptor, offsets), value.handle], ())
+
+
+def reduce_block(descriptor: Tile, kind: str, offsets: Sequence[Any], value: Tile) -> None:
+    """Combine `value`, which is a block, with the block at `offsets`; `kind` is what PTX calls the operation."""
+    operands = [*_place(descriptor, offsets), value.handle]
+    active().emit("tt.descriptor_reduce", operands, (), {"kind": Keyword(kind)})
 
 
 def _place(descriptor: Tile, offsets: Sequence[Any]) -> list[Any]:
