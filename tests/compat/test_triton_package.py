@@ -61,7 +61,8 @@ NAMES = {
     "cdiv compiler constexpr_function heuristics jit knobs language must_use_result next_power_of_2 reinterpret "
     "runtime set_allocator testing tools",
     "triton.language": "load store dot constexpr math random standard core extra tensor float8e5 range make_block_ptr",
-    "triton.language.core": "builtin constexpr_type dtype tensor _unwrap_if_constexpr",
+    "triton.language.core": "CONSTEXPR_0 builtin constexpr_type dtype get_int_dtype tensor _unwrap_if_constexpr",
+    "triton.language.standard": "_log2 zeros_like",
     "triton.language.extra.libdevice": "exp tanh fast_dividef",
     "triton.runtime": "Autotuner Config JITFunction RedisRemoteCacheBackend TensorWrapper driver jit reinterpret",
     "triton.runtime._allocation": "NullAllocator",

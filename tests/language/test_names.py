@@ -36,9 +36,8 @@ def slow(statement: str) -> Any:
     "statement",
     [
         "tl.load",
-        slow("tl.core"),
         slow("dir(tl)"),
-        slow("from tilewright.language import math"),
+        slow("from tilewright.language import math; tl.exp"),
         slow("import tilewright.language.names"),
         slow("import tilewright.language.standard; tl.zeros"),
         slow("hasattr(tl, 'x')"),
@@ -46,6 +45,12 @@ def slow(statement: str) -> Any:
 )
 def test_names_are_imported_when_one_is_asked_for(statement: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", FIRST.format(statement=statement)], check=True, timeout=60)
+
+
+@pytest.mark.slow
+def test_every_file_may_be_imported_first() -> None:
+    for file in Path(str(tl.__file__)).parent.glob("[a-z]*.py"):
+        subprocess.run([sys.executable, "-c", f"import tilewright.language.{file.stem}"], check=True, timeout=60)
 
 
 def test_names_are_those_of_the_module() -> None:

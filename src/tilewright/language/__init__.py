@@ -7,6 +7,7 @@ def double(x, out, n, BLOCK: tl.constexpr):
 """
 
 from importlib import import_module
+from importlib.machinery import PathFinder
 from typing import Any
 
 from tilewright.language.former import former as _former
@@ -21,6 +22,8 @@ _late: dict[str, Any] = {}
 def __getattr__(name: str) -> Any:
     if name in _SIGNATURES:
         _give({name: getattr(import_module(_SIGNATURES[name]), name)})
+    elif PathFinder.find_spec(f"{__name__}.{name}", __path__):  # files here import each other, in any order
+        _give({name: import_module(f"{__name__}.{name}")})
     elif "__all__" not in _late and (name == "__all__" or not name.startswith("_")):  # it comes last in that file
         _give(vars(import_module("tilewright.language.names")))
     if name not in _late:
