@@ -287,7 +287,9 @@ def long() -> Iterator[Case]:
     yield Case("32 branches of three", branches_kernel, two, {"N": 1024, "COUNT": 32}, {"n": 7})
     yield Case("64 steps, unrolled", unrolled_kernel, two, {"N": 1024, "COUNT": 64})
     yield Case("128 steps, unrolled", unrolled_kernel, two, {"N": 1024, "COUNT": 128})
+    yield Case("256 steps, unrolled", unrolled_kernel, two, {"N": 1024, "COUNT": 256})
     yield Case("64 masked loads and stores", loads_kernel, two, {"N": 1024, "COUNT": 64}, {"n": 1000})
+    yield Case("256 masked loads and stores", loads_kernel, two, {"N": 1024, "COUNT": 256}, {"n": 1000})
     yield Case("128 loads at moving pointers", pointers_kernel, two, {"N": 1024, "COUNT": 128})
     yield Case("2,000 ops", chain_kernel, two, {"N": 1024, "LENGTH": 500})
 

@@ -20,6 +20,9 @@ from tilewright.ir.types import IntType, PointerType
 Interval = tuple[int, int]
 """The least and the greatest value."""
 
+FARTHEST = 50
+"""Through so many ops a range is followed."""
+
 _AFFINE = {
     "arith.addi",
     "arith.index_cast",
@@ -108,14 +111,14 @@ def _is_place(value: Value) -> bool:
     return True
 
 
-def interval_of(value: Value) -> Interval | None:
-    """The range of the integers in `value` if they do not depend on anything at run time, without wrapping."""
+def interval_of(value: Value, ops: int = FARTHEST) -> Interval | None:
+    """The range of the integers in `value` if `ops` in a row tell it and nothing at run time, without wrapping."""
     op = value.op
-    if op is None:
+    if op is None or not ops:
         return None
     rule = _INTERVALS.get(op.name)
     if rule is not None:
-        parts = [interval_of(v) for v in op.operands]
+        parts = [interval_of(v, ops - 1) for v in op.operands]
         known = [p for p in parts if p is not None]
         return rule(*known) if len(known) == len(parts) else None
     if op.name == "tt.make_range":

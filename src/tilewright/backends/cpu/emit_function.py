@@ -34,6 +34,7 @@ from tilewright.backends.cpu.emit_calls import (
 from tilewright.backends.cpu.emit_reports import Listener, Site, may_report
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
 from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
+from tilewright.backends.cpu.nest.context import Outside
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
@@ -109,6 +110,7 @@ class FunctionEmitter:
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
         self.listener: Listener | None = None
+        self.in_front: Outside = {}
         self.crowds = Counter(_loop_around(op) for op in function.walk() if op.name in ROOTS)
 
     def emit(self, name: str) -> None:
@@ -294,7 +296,8 @@ class FunctionEmitter:
         """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
         once = self.is_entry and nest.parent is self.function
         compact = self.crowds[_loop_around(nest)] > CROWDED
-        return emit_nest(self.w, nest, self.value, programs=self.total if once else None, compact=compact)
+        programs = self.total if once else None
+        return emit_nest(self.w, nest, self.value, programs=programs, compact=compact, outside=self.in_front)
 
     def _dot(self, op: Op) -> None:
         spec = spec_of(op)
@@ -382,9 +385,11 @@ class FunctionEmitter:
         self.names.update(zip(op.results, loop.results, strict=True))
 
     def block_without_end(self, block: Block) -> None:
+        outside, self.in_front = self.in_front, {}
         for op in block:
             if not op.definition.terminator:
                 self.op(op)
+        self.in_front = outside
 
     def _if(self, op: Op) -> None:
         yielded: list[list[str]] = [[], []]

@@ -25,6 +25,8 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 
 Memo = dict[tuple[Value, Index], Lane]
+Outside = dict[tuple[object, ...], str]
+"""Instructions in front of the nests of a block, and their results."""
 
 
 class _Names:
@@ -74,6 +76,9 @@ class Context:
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
         position: the lane at which the current chunk starts, an i64.
+        stops_at: the loop over chunks ends where a mask does, at this lane, an i64, so that none of them is off.
+        outside: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
+        in_front: what is written now stands in front of all loops and branches.
         reduced: results of the reductions that are finished.
     """
 
@@ -89,7 +94,9 @@ class Context:
         self.assumptions: list[str] = []
         self.owed: dict[tuple[bool, tuple[Value, Index]], list[str]] = {}
         self.position = "0"
-        self.chunk = 0
+        self.stops_at = ""
+        self.outside: Outside | None = None
+        self.in_front = False
         self.reduced: dict[Value, Lane] = {}
         self.redirected: str | None = None
         self.programs: str | None = None
@@ -110,25 +117,25 @@ class Context:
 
     def emit(self, level: int, instruction: str) -> str:
         """An instruction without effects, at `level`; the same instruction is written once."""
-        key = (instruction, level)
+        return self._once((instruction, level), level, lambda w: w.emit(instruction))
+
+    def _once(self, key: tuple[object, ...], level: int, write: Callable[[LlvmWriter], str]) -> str:
+        """What `key` names, at `level`; written once, and in front of nests once for all of them."""
         name = self._names.get(key)
         if name is None:
-            if level >= self.depth:
-                name = self.w.emit(instruction)
-            else:
-                with self.w.at(self.places[level]):
-                    name = self.w.emit(instruction)
+            shared = self.outside if level == 0 and (self.depth or self.in_front) else None
+            name = shared.get(key) if shared is not None else None
+            if name is None:
+                with self.at(level) as w:
+                    name = write(w)
+            if shared is not None:
+                shared[key] = name
             self._names[key] = name
         return name
 
     def intrinsic(self, level: int, name: str, a: str, b: str) -> str:
         """An i64 intrinsic of two operands, at `level`."""
-        key = (name, a, b, level)
-        found = self._names.get(key)
-        if found is None:
-            with self.at(level) as w:
-                found = self._names[key] = w.intrinsic(name, "i64", a, b)
-        return found
+        return self._once((name, a, b, level), level, lambda w: w.intrinsic(name, "i64", a, b))
 
     @contextmanager
     def at(self, level: int) -> Iterator[LlvmWriter]:

@@ -199,6 +199,7 @@ class InnerLoop:
                 self._iteration(index, chunks, loop.index)
                 loop.next = [name for a in self.accumulators for row in a.values for name in row]
             self._restore(loop.results, chunks)
+            c.stops_at = ""
         c.depth = inner - 1
 
     def _end(self, width: int) -> str:
@@ -206,13 +207,18 @@ class InnerLoop:
         c = self.c
         if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.roots):
             return str(self.extent)
-        end, c.position = "0", "0"  # what general masks compute here is not used, but must not name another loop's lane
+        c.position = "0"  # what general masks compute here is not used, but must not name another loop's lane
+        ends: dict[str, int] = {}
         for root in self.roots:
             mask = evaluate(c, root.operands[-1], (*self.outer, LANE))
             if not isinstance(mask, Prefix) or mask.level >= c.depth:
                 return str(self.extent)
-            end = c.intrinsic(mask.level, "llvm.smax", end, mask.below)
-        level = c.depth - 1
+            ends[mask.below] = mask.level
+        end, level = "0", c.depth - 1
+        for below, where in ends.items():
+            end = c.intrinsic(where, "llvm.smax", end, below)
+        if len(ends) == 1 and width == c.lanes:
+            (c.stops_at,) = ends
         bounded = c.intrinsic(level, "llvm.smin", end, str(self.extent))
         return c.emit(level, f"and i64 {c.add(bounded, str(width - 1), 'i64', level)}, {-width}")
 

@@ -195,7 +195,7 @@ def reachable(c: Context, pointer: str, mask: Lane | None) -> str:
 
     A masked access to a page that is not there does nothing, but it takes hundreds of cycles.
     """
-    if not isinstance(mask, Prefix):
+    if not isinstance(mask, Prefix) or mask.below == c.stops_at:
         return pointer
     level = max(mask.level, c.lane_level)
     some = c.emit(level, f"icmp sgt i64 {mask.below}, {c.position}")

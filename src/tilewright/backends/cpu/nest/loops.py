@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, STORES
-from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.context import Context, Outside
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform
@@ -43,6 +43,7 @@ def emit_nest(
     programs: str | None = None,
     compact: bool = False,
     wraps: bool = False,
+    outside: Outside | None = None,
 ) -> list[str]:
     """Write the loops of the cpu.nest `op`.
 
@@ -52,12 +53,14 @@ def emit_nest(
         programs: how many programs the grid has, an i64, if each of them runs the nest once.
         compact: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
+        outside: what stands in front of earlier nests of the block; what stands in front of this one joins it.
 
     Returns the LLVM values of the nest's results.
     """
     nest = Nest(op)
     emitter = NestEmitter(w, nest, scalar)
     emitter.c.programs, emitter.c.compact, emitter.c.wraps = programs, compact, wraps
+    emitter.c.outside = outside
     return emitter.emit()
 
 
@@ -76,7 +79,9 @@ class NestEmitter:
         c.places = [w.open_section()]
         guarded = [r for r in self.nest.roots if r.name == "cpu.store"]
         if guarded:
+            c.in_front = True
             c.redirected = overlap(c, self.nest)
+            c.in_front = False
             c.extent = 1
             c.places = [w.open_section()]
         if not self._by_squares():
@@ -99,7 +104,7 @@ class NestEmitter:
             return False
         if c.redirected is not None:
             condition = w.emit(f"select i1 {c.redirected}, i1 false, i1 {condition}")
-        c.places = [w.open_section()]
+        c.places, c.outside = [w.open_section()], None
         with w.branch(condition) as branch:
             with branch.then():
                 redirected, c.redirected, c.unmasked = c.redirected, None, True

@@ -1,0 +1,94 @@
+"""Long chains of ops that are no tile arithmetic: what follows operands from op to op ends at some depth."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIZE = 64
+
+
+@tw.jit
+def views(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    for _ in tl.static_range(COUNT):
+        x = tl.reshape(tl.broadcast_to(tl.expand_dims(x, 0), [1, N]), [N])
+    tl.store(out_ptr + i, x)
+
+
+@tw.jit
+def halves(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    for _ in tl.static_range(COUNT):
+        x, _ = tl.split(tl.reshape(tl.broadcast_to(x[:, None], [N, 2]), [N, 2]))
+    tl.store(out_ptr + i, x)
+
+
+@tw.jit
+def transposed(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    for _ in tl.static_range(COUNT):
+        x = tl.reshape(tl.trans(tl.reshape(x, [8, N // 8])), [N])
+        x = tl.reshape(tl.trans(tl.reshape(x, [N // 8, 8])), [N])
+    tl.store(out_ptr + i, x)
+
+
+@tw.jit
+def shuffled(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    for _ in tl.static_range(COUNT):
+        x = tl.reshape(tl.trans(tl.join(*tl.split(tl.reshape(x, [N // 2, 2])))), [N])
+    tl.store(out_ptr + i, x)
+
+
+@tw.jit
+def scalars(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    s = tl.sum(x)
+    for k in tl.static_range(COUNT):
+        s = (s ^ k) + 1
+    tl.store(out_ptr + i, x + s)
+
+
+@tw.jit
+def places(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    place, none = i, tl.num_programs(0) - 1
+    for k in tl.static_range(COUNT):
+        place = place + none * (k * k + 1)
+    tl.store(out_ptr + i, tl.load(x_ptr + place))
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kernel", [views, halves, transposed, places], ids=lambda kernel: kernel.__name__)
+def test_a_long_chain_leaves_the_tile_as_it_was(kernel, count):
+    x = np.random.default_rng(0).integers(0, 1000, SIZE).astype(np.int32)
+    out = np.zeros_like(x)
+    kernel[(1,)](x, out, SIZE, count)
+    np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
+def test_many_scalars_from_a_reduction(count):
+    x = np.arange(SIZE, dtype=np.int32)
+    out, total = np.zeros_like(x), int(x.sum())
+    scalars[(1,)](x, out, SIZE, count)
+    for k in range(count):
+        total = (total ^ k) + 1
+    np.testing.assert_array_equal(out, x + total)
+
+
+@pytest.mark.parametrize("count", [25, pytest.param(400, marks=pytest.mark.slow)])
+def test_a_long_chain_that_moves_elements(count):
+    x = np.arange(SIZE, dtype=np.int32)
+    out, expected = np.zeros_like(x), x
+    shuffled[(1,)](x, out, SIZE, count)
+    for _ in range(count):
+        expected = expected.reshape(SIZE // 2, 2).T.ravel()
+    np.testing.assert_array_equal(out, expected)
