@@ -27,7 +27,9 @@ def scalar_constant(op: Op) -> str:
 def _add_pointer(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
     pointee = op.result.type
     assert isinstance(pointee, PointerType)
-    offset = w.convert("sext", operands[1], element_of(op.operands[1].type), "i64")
+    offset = operands[1]
+    if not offset.lstrip("-").isdigit():
+        offset = w.convert("sext", offset, element_of(op.operands[1].type), "i64")
     return w.emit(f"getelementptr {memory_element(pointee)}, ptr {operands[0]}, i64 {offset}")
 
 

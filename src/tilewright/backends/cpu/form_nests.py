@@ -44,6 +44,16 @@ from tilewright.ir.types import TensorType
 DEEPEST = 100
 """Longer chains of ops go through a buffer: what follows each operand, here and in nests, calls itself."""
 
+MOVES = {
+    "tt.broadcast": 4,
+    "tt.cat": 50,
+    "tt.expand_dims": 4,
+    "tt.join": 4,
+    "tt.reshape": 4,
+    "tt.trans": 4,
+}
+"""What ops that move elements count there: each asks for others, one by one at worst, and tt.cat for those of both."""
+
 _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
@@ -81,20 +91,21 @@ class Planner:
         self.erase_dead()
 
     def meet(self, op: Op) -> None:
-        """From now on `op` counts as one that came before."""
+        """From now on `op` counts as one that came before. Constants are nobody's to keep."""
         if op not in self.done:
             self.done.add(op)
-            if op.results and (op.name in ROOTS or not op.regions):
+            if op.results and (op.name in ROOTS or not op.regions) and not op.definition.constant:
                 self.met.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Does the lazy `op` end a chain of DEEPEST ops? Addresses stay together, so that their lines are seen."""
-        if len(op.results) != 1 or not (is_tile(op.result) and is_lazy(op)):
+        """Does the lazy `op` end a chain of DEEPEST ops? Addresses stay together longer, as lines are seen."""
+        if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
             return False
-        depth = 1 + max((self.depths.get(v, 0) for v in op.operands), default=0)
-        if depth >= DEEPEST and op.definition.elementwise and not is_affine(op.result):
+        depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
+        is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
+        if is_end and (depth >= 2 * DEEPEST or not is_affine(op.result)):
             depth = 0
-        self.depths[op.result] = depth
+        self.depths.update(dict.fromkeys(op.results, depth))
         return not depth
 
     def take(self, op: Op) -> None:
@@ -187,7 +198,12 @@ class Planner:
         effect = op.definition.effect
         if effect is Effect.NONE:
             if self.open is not None and any(v in self.open.pending for v in op.operands):
-                self.open.pending.update(op.results)
+                depth = 1 + max(self.depths.get(v, 0) for v in op.operands)
+                self.depths.update(dict.fromkeys(op.results, depth % DEEPEST))
+                if depth == DEEPEST:
+                    self.close(before=op)
+                else:
+                    self.open.pending.update(op.results)
             return
         if effect is Effect.READ:
             if self.open is not None and (self.open.clobbers or any(v in self.open.pending for v in op.operands)):

@@ -141,8 +141,8 @@ def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
     assert pointee is not None
     size = max(1, pointee.bits // 8)
     origin, known_steps = _lines(c, pointer, shape)
-    low = high = first = _address(c, origin)
-    steps, lengths, known = [], [], size
+    low = first = _address(c, origin)
+    steps, lengths, span, known = [], [], "0", size
     for axis, extent in enumerate(shape):
         step = "0" if extent == 1 else known_steps[axis] or _step(c, pointer, axis, origin)
         steps.append(step)
@@ -151,12 +151,12 @@ def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
         if length.isdigit():
             known += int(length)
             continue
-        if step.isdigit():
-            high = c.add(high, length, "i64", 0)
-            continue
-        low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
-        high = c.add(high, c.intrinsic(0, "llvm.smax", length, "0"), "i64", 0)
-    return Reach(low, c.add(high, str(known), "i64", 0), first, tuple(steps), tuple(lengths), shape)
+        if not step.isdigit():
+            low = c.emit(0, f"add i64 {low}, {c.intrinsic(0, 'llvm.smin', length, '0')}")
+            length = c.intrinsic(0, "llvm.smax", length, "0")
+        span = c.add(span, length, "i64", 0)
+    high = c.add(first, c.add(span, str(known), "i64", 0), "i64", 0)
+    return Reach(low, high, first, tuple(steps), tuple(lengths), shape)
 
 
 def _lines(c: Context, pointer: Value, shape: tuple[int, ...]) -> tuple[Lane, list[str]]:
