@@ -155,6 +155,21 @@ def test_device_names() -> None:
     assert {NvidiaBackend(GPUTarget("cuda", arch, 32)).device.capability for arch in (90, "90", "sm_90a")} == {90}
 
 
+@pytest.mark.parametrize("arch", ["sm80", "sm_100a"])
+def test_an_option_names_another_device(arch: str) -> None:
+    """Its own options, stages and assembler."""
+    backend, stages = NvidiaBackend(HOPPER), dict[str, Any]()
+    chosen = backend.parse_options({"arch": arch})
+    other = NvidiaBackend(GPUTarget("cuda", arch, 32))
+    assert chosen == other.parse_options({})
+    backend.add_stages(stages, chosen)
+    assert {stage.func.__self__.device for name, stage in stages.items() if name != "ttir"} == {other.device}
+    assert stages["ttir"].__self__.device == other.device
+    assert backend.device.capability == 90
+    with pytest.raises(UnknownDeviceError, match="compute capability such as 90"):
+        backend.parse_options({"arch": "volta"})
+
+
 def test_too_much_shared_memory() -> None:
     with pytest.raises(OutOfResources, match="shared memory, Required: 300000, Hardware limit: 232448"):
         compiled(min_shared_mem=300000)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -64,8 +65,11 @@ class NvidiaBackend(BaseBackend):
         return f"cuda:{self.device.capability}/{_file_identity(self.ptxas)}{optimizes}"
 
     def parse_options(self, options: Mapping[str, Any]) -> CudaOptions:
-        """See `options.parse_options`."""
-        return parse_options(options, self.device.capability)
+        """See `options.parse_options`; `arch` is the device to compile for instead."""
+        if options.get("arch") is None:
+            return parse_options(options, self.device.capability)
+        capability = _capability(options["arch"])
+        return parse_options({**options, "arch": f"sm{capability}"}, capability)
 
     def prepare(self) -> None:
         """Start the process that LLVM runs in: it gets ready while the front end works."""
@@ -75,12 +79,21 @@ class NvidiaBackend(BaseBackend):
 
     def add_stages(self, stages: StageTable, options: CudaOptions, language: Language = Language.TRITON) -> None:
         """TTIR → TTGIR → LLVM IR → PTX → cubin."""
-        stages["ttir"] = self.make_ttir
-        stages["ttgir"] = partial(self.make_ttgir, options=options)
-        stages["llir"] = partial(self.make_llir, options=options)
-        stages["ptx"] = partial(self.make_ptx, options=options)
-        if self.ptxas is not None:
-            stages["cubin"] = partial(self.make_cubin, options=options)
+        own = self._compiling_for(options.capability or self.device.capability)
+        stages["ttir"] = own.make_ttir
+        stages["ttgir"] = partial(own.make_ttgir, options=options)
+        stages["llir"] = partial(own.make_llir, options=options)
+        stages["ptx"] = partial(own.make_ptx, options=options)
+        if own.ptxas is not None:
+            stages["cubin"] = partial(own.make_cubin, options=options)
+
+    def _compiling_for(self, capability: int) -> NvidiaBackend:
+        """This back end, or one of the same kind for the device that an option names."""
+        if capability == self.device.capability:
+            return self
+        other = copy(self)
+        other.device, other.ptxas = targets.find(capability), find_ptxas(capability)
+        return other
 
     def make_ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
         """See `pipeline.make_ttir`."""
