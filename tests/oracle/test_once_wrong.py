@@ -124,6 +124,25 @@ def test_windows_that_overlap_are_loaded_before_they_are_stored(kind: str, step:
     agree(windows_in_place, x, np.zeros((16, 16), np.float32), step, KIND=kind)
 
 
+@jit
+def composed(a, b, c, d):
+    return a * d + c, b * d
+
+
+@jit
+def masked_and_whole(x, out, n):
+    i, j = tl.arange(0, 8)[:, None], tl.arange(0, 16)[None, :]
+    places = x + i * 16 + j
+    whole, masked = tl.load(places), tl.load(places, mask=j < n + 5, other=7)
+    tl.store(out + i * 16 + j, tl.associative_scan((whole, masked), 0, composed)[0])
+
+
+@pytest.mark.parametrize("n", [-9, 3, 20])
+def test_one_row_is_loaded_with_a_mask_and_without_in_a_scan(n: int) -> None:
+    """The address changes with each step of the scan, the mask does not."""
+    agree(masked_and_whole, np.arange(128, dtype=np.int32), np.zeros(128, np.int32), n)
+
+
 def chained(x, out, s):
     value = 0
     if tl.load(x) <= tl.load(x + 1) < (s if tl.load(x + 3) > 0 else tl.load(x + 2)):

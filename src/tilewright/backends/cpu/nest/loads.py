@@ -131,7 +131,7 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
             if mask_vector is None:
                 return Vector(w.load(vector(inside, lanes), start.name, align=align), level)
             assert default is not None
-            pointer_name = reachable(c, start.name, mask)
+            pointer_name = reachable(c, start, mask)
             args = (inside, lanes, mask_vector.name, default.name)
             return Vector(masked_load(w, pointer_name, *args, align=align), level)
     offset = getattr(pointer, "offset", None)
@@ -186,20 +186,21 @@ def _read_wrapped(c: Context, pointer: Address, offset: Wrapped, inside: str, le
         some = c.emit(level, f"icmp slt i64 {offset.below}, {c.add(c.position, str(lanes), 'i64', level)}")
         then = c.emit(level, f"select i1 {some}, ptr {then}, ptr {w.waste_slot()}")
         zeros = c.as_vector(_zero(inside), inside).name
-        low = masked_load(w, reachable(c, first, straight), inside, lanes, before, zeros, align=align)
+        low = masked_load(w, reachable(c, Uniform(first, level), straight), inside, lanes, before, zeros, align=align)
         return masked_load(w, then, inside, lanes, behind, low, align=align)
 
 
-def reachable(c: Context, pointer: str, mask: Lane | None) -> str:
+def reachable(c: Context, pointer: Uniform, mask: Lane | None) -> str:
     """`pointer`, or the waste slot when the whole chunk is masked off.
 
     A masked access to a page that is not there does nothing, but it takes hundreds of cycles.
     """
     if not isinstance(mask, Prefix) or mask.below == c.stops_at:
-        return pointer
+        return pointer.name
     level = max(mask.level, c.lane_level)
     some = c.emit(level, f"icmp sgt i64 {mask.below}, {c.position}")
-    return c.emit(level, f"select i1 {some}, ptr {pointer}, ptr {c.w.waste_slot()}")
+    level = max(level, pointer.level)
+    return c.emit(level, f"select i1 {some}, ptr {pointer.name}, ptr {c.w.waste_slot()}")
 
 
 def _zero(inside: str) -> Uniform:

@@ -43,7 +43,7 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
         return lambda: store_past_caches(c, inside, name, start.name)
     if mask_name is None:
         return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)
-    place = reachable(c, start.name, mask)
+    place = reachable(c, start, mask)
     return lambda: masked_store(c.w, place, inside, lanes, name, mask_name, align=align)
 
 
