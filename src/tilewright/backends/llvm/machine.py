@@ -299,7 +299,7 @@ def emit_assembly(ir_text: str, target: Target, *, opt: int = 1) -> str:
 
 def _object_code(ir_text: str, target: Target, opt: int, *, optimize: bool) -> bytes:
     module = _parsed(ir_text)
-    machine = _prepared_for(module, target, opt)
+    machine = _prepared_for(module, ir_text, target, opt)
     if optimize:
         _run_pipeline(module, machine)
     code: bytes = _without_lsr(lambda: machine.emit_object(module))
@@ -308,7 +308,7 @@ def _object_code(ir_text: str, target: Target, opt: int, *, optimize: bool) -> b
 
 def _assembly(ir_text: str, target: Target, opt: int) -> str:
     module = _parsed(ir_text)
-    text: str = _without_lsr(lambda: _prepared_for(module, target, opt).emit_assembly(module))
+    text: str = _without_lsr(lambda: _prepared_for(module, ir_text, target, opt).emit_assembly(module))
     return text
 
 
@@ -341,9 +341,13 @@ def _features_by_llvm() -> tuple[str, ...]:
     return tuple(name for name in X86_FEATURES.values() if present.get(name))
 
 
+BF16 = "avx512bf16"
+"""With it LLVM passes a bfloat from block to block by an instruction that takes subnormal numbers for 0."""
+
+
 @cache
-def _target_machine(target: Target, opt: int) -> Any:
-    features = ",".join(f"+{name}" for name in target.features)
+def _target_machine(target: Target, opt: int, left_out: str) -> Any:
+    features = ",".join(f"+{name}" for name in target.features if name != left_out)
     return (
         _llvm()
         .Target.from_triple(target.triple)
@@ -366,8 +370,8 @@ def _named_line(message: str, ir_text: str) -> str | None:
     return lines[int(place.group(1)) - 1] if place and int(place.group(1)) <= len(lines) else None
 
 
-def _prepared_for(module: Any, target: Target, opt: int) -> Any:
-    machine = _target_machine(target, opt)
+def _prepared_for(module: Any, ir_text: str, target: Target, opt: int) -> Any:
+    machine = _target_machine(target, opt, "" if BF16 in ir_text else BF16)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     return machine
