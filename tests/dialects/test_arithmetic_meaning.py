@@ -166,3 +166,13 @@ def test_undefined_cases_are_named() -> None:
     assert not is_defined(fake("arith.fptosi", i8), np.float32(128))
     assert is_defined(fake("arith.fptosi", i8), np.float32(127.9))
     assert not is_defined(fake("arith.fptosi", i8), np.float32(np.nan))
+
+
+def test_zeros_have_an_order_and_signs_of_narrow_floats_are_only_bits() -> None:
+    zeros = [np.array([sign * 0.0], np.float32) for sign in (1, -1)]
+    for x, y in (zeros, zeros[::-1]):
+        assert np.signbit(MEANINGS["arith.minnumf"](None, x, y)).all()
+        assert not np.signbit(MEANINGS["arith.maxnumf"](None, x, y)).any()
+    narrow = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e5m2)
+    np.testing.assert_array_equal(MEANINGS["arith.negf"](None, narrow).view(np.uint8), narrow.view(np.uint8) ^ 0x80)
+    np.testing.assert_array_equal(MEANINGS["math.absf"](None, narrow).view(np.uint8), narrow.view(np.uint8) & 0x7F)

@@ -239,3 +239,27 @@ def test_the_reference_rounds_to_even() -> None:
     assert encode(Fraction(1, 3), brain) == 0x3EAB
     assert encode(Fraction(1000), tiny) == 0x7E
     assert decode(0x3555, half) == Fraction(1365, 4096)
+
+
+@tw.jit
+def changed_signs(x, out, KIND: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(x + i).to(KIND, bitcast=True)
+    tl.store(out + i, (-value).to(tl.uint8, bitcast=True))
+    tl.store(out + N + i, tl.abs(value).to(tl.uint8, bitcast=True))
+
+
+@pytest.mark.parametrize("way", ["native", "eager", "ttir"])
+def test_signs_of_eight_bits(way: str) -> None:
+    """Every pattern; formats without -0 keep 0 and NaN, whose bits -0 would have."""
+    x = np.arange(256).astype(np.uint8)
+    for kind, has_zeros in (
+        (tl.float8e5, True),
+        (tl.float8e4nv, True),
+        (tl.float8e4b8, False),
+        (tl.float8e5b16, False),
+    ):
+        found = answer(way, changed_signs, {"x": x, "out": np.zeros(512, np.uint8)}, KIND=kind, N=256)["out"]
+        stay = np.zeros(256, np.bool_) if has_zeros else (x & 0x7F) == 0
+        np.testing.assert_array_equal(found[:256], np.where(stay, x, x ^ 0x80))
+        np.testing.assert_array_equal(found[256:], np.where(stay & (x != 0), x, x & 0x7F))

@@ -170,6 +170,16 @@ def nearest_float(a: Array, dtype: np.dtype[Any]) -> Array:
     return a.astype(dtype)
 
 
+def _of_sign(compute: Callable[[Array], Array]) -> Meaning:
+    """A meaning that changes no more than the sign, in any format."""
+
+    @quiet
+    def meaning(op: Any, x: Array) -> Array:
+        return compute(x)
+
+    return meaning
+
+
 def floating(compute: Callable[..., Array]) -> Meaning:
     """A meaning whose one rounding single precision can do: + - * / sqrt, fmod, minima and the like."""
 
@@ -193,13 +203,19 @@ def transcendental(compute: Callable[..., Array]) -> Meaning:
     return meaning
 
 
-def _minimum(a: Array, b: Array) -> Array:
-    """NaN if either is; -0 < +0."""
-    return np.where(a == b, np.where(np.signbit(a), a, b), np.minimum(a, b))
+def _of_equals(choose: Callable[[Array, Array], Array], *, negative: bool) -> Callable[[Array, Array], Array]:
+    """`choose`, but of zeros the one with this sign."""
+
+    def chosen(a: Array, b: Array) -> Array:
+        return np.where(a == b, np.where(np.signbit(a) == negative, a, b), choose(a, b))
+
+    return chosen
 
 
-def _maximum(a: Array, b: Array) -> Array:
-    return np.where(a == b, np.where(np.signbit(a), b, a), np.maximum(a, b))
+smaller_number, larger_number = _of_equals(np.fmin, negative=True), _of_equals(np.fmax, negative=False)
+"""A number rather than NaN; -0 < +0, as GPUs have it."""
+_minimum, _maximum = _of_equals(np.minimum, negative=True), _of_equals(np.maximum, negative=False)
+"""NaN if either is; -0 < +0."""
 
 
 @quiet
@@ -352,9 +368,9 @@ MEANINGS: dict[str, Meaning] = {
     "arith.mulf": floating(np.multiply),
     "arith.divf": floating(np.divide),
     "arith.remf": floating(np.fmod),
-    "arith.negf": floating(np.negative),
-    "arith.minnumf": floating(np.fmin),
-    "arith.maxnumf": floating(np.fmax),
+    "arith.negf": _of_sign(np.negative),
+    "arith.minnumf": floating(smaller_number),
+    "arith.maxnumf": floating(larger_number),
     "arith.minimumf": floating(_minimum),
     "arith.maximumf": floating(_maximum),
     "arith.cmpf": _compare_floats,
@@ -383,7 +399,7 @@ MEANINGS: dict[str, Meaning] = {
     "math.sqrt": floating(np.sqrt),
     "math.floor": floating(np.floor),
     "math.ceil": floating(np.ceil),
-    "math.absf": floating(np.abs),
+    "math.absf": _of_sign(np.abs),
     "math.absi": _absolute,
     "math.fma": _fused_multiply_add,
 }

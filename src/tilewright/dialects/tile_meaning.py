@@ -19,9 +19,11 @@ from tilewright.dialects.arithmetic_meaning import (
     Meaning,
     convert_float,
     floating,
+    larger_number,
     largest_finite,
     nearest_float,
     quiet,
+    smaller_number,
 )
 from tilewright.dialects.directed_meaning import MODES, NEAREST, OPERATIONS, rounded
 from tilewright.dialects.numpy_types import numpy_dtype
@@ -133,10 +135,10 @@ def _high_product(op: Any, a: Array, b: Array) -> Array:
 def _clamp(op: Any, x: Array, low: Array, high: Array) -> Array:
     """x between low and high; NaN gives `low`, or NaN where it propagates."""
     wide = [v if v.dtype.itemsize > 2 else v.astype(np.float32) for v in (x, low, high)]
-    clamped = np.fmin(np.fmax(wide[0], wide[1]), wide[2])
+    clamped = smaller_number(larger_number(wide[0], wide[1]), wide[2])
     if op.attributes["propagateNan"].name == "all":
         clamped = np.where(np.isnan(wide[0]), wide[0], clamped)
-    return clamped.astype(x.dtype)
+    return convert_float(clamped, x.dtype)
 
 
 @quiet

@@ -155,7 +155,7 @@ def _fusible(opcode: str) -> Lowering:
     return _in_floats(combine)
 
 
-def _number_extreme(name: str, selector: int) -> Lowering:
+def _number_extreme(name: str, selector: int) -> Callable[[Lanes, Lanes], Lanes]:
     """The extreme that prefers numbers to NaN. AVX-512 has it as one instruction, `vrange`, where LLVM emits three."""
 
     def extreme(a: Lanes, b: Lanes) -> Lanes:
@@ -171,10 +171,11 @@ def _number_extreme(name: str, selector: int) -> Lowering:
         suffix = "ps" if kind.element == "float" else "pd"
         return kind(kind.writer.call(type, f"llvm.x86.avx512.mask.range.{suffix}.{bits}", arguments))
 
-    return _in_floats(extreme)
+    return extreme
 
 
 CURRENT_ROUNDING = "4"
+_larger_number, _smaller_number = _number_extreme("llvm.maxnum", 0b0101), _number_extreme("llvm.minnum", 0b0100)
 
 
 def _in_place(opcode: str) -> Lowering:
@@ -183,7 +184,12 @@ def _in_place(opcode: str) -> Lowering:
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
         k = Kind(w, element_of(_result(op)), lanes)
         if not k.is_float:  # fp8
-            return (k(operands[0]) ^ 0x80 if opcode == "neg" else k(operands[0]) & 0x7F).name
+            bits = k(operands[0])
+            changed = bits ^ 0x80 if opcode == "neg" else bits & 0x7F
+            if _result(op).text.endswith("FNUZ"):  # no -0: what would be its bits is NaN
+                stays = k.compare("eq", bits & (0x7F if opcode == "neg" else 0xFF), k(0 if opcode == "neg" else 0x80))
+                changed = k.select(stays, bits, changed)
+            return changed.name
         return (-k(operands[0]) if opcode == "neg" else abs(k(operands[0]))).name
 
     return lower
@@ -197,9 +203,12 @@ def _compare_floats(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) 
 
 
 def _clamp(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    keep_nan = _keyword(op, "propagateNan") == "all"
-    low, high = ("llvm.maximum", "llvm.minimum") if keep_nan else ("llvm.maxnum", "llvm.minnum")
-    return _apply(w, lambda x, a, b: x.kind.call(high, x.kind.call(low, x, a), b), op, operands, lanes)
+    def clamp(x: Lanes, low: Lanes, high: Lanes) -> Lanes:
+        if _keyword(op, "propagateNan") == "all":
+            return x.kind.call("llvm.minimum", x.kind.call("llvm.maximum", x, low), high)
+        return _smaller_number(_larger_number(x, low), high)
+
+    return _apply(w, clamp, op, operands, lanes)
 
 
 def _extern(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
@@ -284,11 +293,11 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.fptoui": _to_integer(signed=False),
     "arith.index_cast": _index_cast,
     "arith.maximumf": _intrinsic("llvm.maximum"),
-    "arith.maxnumf": _number_extreme("llvm.maxnum", 0b0101),
+    "arith.maxnumf": _in_floats(_larger_number),
     "arith.maxsi": _integer_rule(_extreme("llvm.smax"), "sext"),
     "arith.maxui": _integer_rule(_extreme("llvm.umax"), "zext"),
     "arith.minimumf": _intrinsic("llvm.minimum"),
-    "arith.minnumf": _number_extreme("llvm.minnum", 0b0100),
+    "arith.minnumf": _in_floats(_smaller_number),
     "arith.minsi": _integer_rule(_extreme("llvm.smin"), "sext"),
     "arith.minui": _integer_rule(_extreme("llvm.umin"), "zext"),
     "arith.mulf": _fusible("fmul"),
