@@ -99,6 +99,8 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
         ("ex2.approx.f32 $0, $1;", "=r,r,r", "`ex2.approx.f32` is an instruction of GPUs"),
         ("mov.u32 $0, %smid;", "=r,r,r", "`%smid` is no register"),
         ("@p add.u32 $0, $1, $2;", "=r,r,r", "`p` is no register with a value"),
+        ("add.u32 $0, $1;", "=r,r,r", "`add.u32` does not take these operands"),
+        ("shl.b32 $0;", "=r,r,r", "`shl.b32` does not take these operands"),
         ("bra L;", "=r,r,r", "`bra` is an instruction of GPUs"),
         ("and.u32 $0, $1, $2;", "=r,r,r", "`and.u32` is an instruction of GPUs"),
         ("mov.b32 $0, {$1, $2};", "=r,r,r", "a register of 32 bits is used as uint16"),
@@ -163,6 +165,15 @@ def test_registers_of_one_operand_stand_together() -> None:
     whole, larger = pair(text, "=&r,=&r,=&f,=&f,r,f,f", x, y, (np.int32, np.float32), 2)
     np.testing.assert_array_equal(whole, x)
     np.testing.assert_array_equal(larger, np.fmax(x.astype(np.float32), y))
+
+
+def test_two_floats_in_a_wide_register() -> None:
+    x, y = (np.random.default_rng(seed).standard_normal(N).astype(np.float32) for seed in (1, 2))
+    text = """{ .reg .b64 x, y; mov.b64 x, {$4, $5}; mov.b64 y, {$6, $7};
+        fma.rn.f32x2 x, x, y, x; mov.b64 {$0, $1}, x; mov.b64 {$3, $2}, y; }"""
+    fused, turned = pair(text, "=&f,=&f,=&f,=&f,f,f,f,f", x, y, (np.float32, np.float32), 2)
+    np.testing.assert_array_equal(fused, (x.astype(np.float64) * y + x).astype(np.float32))
+    np.testing.assert_array_equal(turned, y.reshape(-1, 2)[:, ::-1].ravel())
 
 
 def test_halves_are_rounded_once() -> None:

@@ -92,6 +92,7 @@ def test_words() -> None:
     alike += ("mul.hi.s32", "mul.hi.u32", "min.s32", "max.u32", "add.u16x2", "min.u16x2", "max.s16x2")
     agree([f"{name} D, X, Y;" for name in alike], three(32), np.uint32)
     triples = ("shf.l.clamp.b32", "shf.r.clamp.b32", "shf.l.wrap.b32", "shf.r.wrap.b32", "prmt.b32", "bfe.u32")
+    triples += ("dp4a.s32.s32", "dp4a.u32.u32", "dp4a.u32.s32")
     triples += ("bfe.s32", "mad.lo.u32", "mad.hi.s32", "mad.hi.u32", "sad.u32", "sad.s32")
     agree([f"{name} D, X, Y, Z;" for name in triples], three(32), np.uint32)
     tables = ("lop3.b32 D, X, Y, Z, 0x96;", "lop3.b32 D, X, Y, Z, 0xCA;", "prmt.b32 D, X, Y, 0x7bf3;")

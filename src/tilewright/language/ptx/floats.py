@@ -21,11 +21,12 @@ from tilewright.language.ptx.registers import raw, width_of
 
 SINGLE = only("f32")
 WIDE = only("f32 f64")
+PAIR = only("f32x2")
 NARROW = only("f16 f16x2 bf16 bf16x2")
 EVERY = WIDE | NARROW
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 """What libdevice calls them."""
-SMALLEST = {"f32": 2.0**-126, "f16": 2.0**-14, "f16x2": 2.0**-14}
+SMALLEST = {"f32": 2.0**-126, "f16": 2.0**-14, "f16x2": 2.0**-14, "f32x2": 2.0**-126}
 """Numbers below are subnormal; `ftz` takes them for zero."""
 
 
@@ -99,9 +100,9 @@ def _rounded(operation: str, types: frozenset[str]) -> dict[str, Instruction]:
 COMPARED = WIDE | only("f16 bf16")
 ORDERED = {**RELATIONS, "ne": lambda x, y: (x != y) & _numbers(x, y)}
 FLOATS: dict[str, Instruction] = {
-    "add": Instruction(lambda x, y: x + y, EVERY),
-    "sub": Instruction(lambda x, y: x - y, EVERY),
-    "mul": Instruction(lambda x, y: x * y, EVERY),
+    "add": Instruction(lambda x, y: x + y, EVERY | PAIR),
+    "sub": Instruction(lambda x, y: x - y, EVERY | PAIR),
+    "mul": Instruction(lambda x, y: x * y, EVERY | PAIR),
     **_rounded("add", WIDE),
     **_rounded("sub", WIDE),
     **_rounded("mul", WIDE),
@@ -126,6 +127,6 @@ HALVES: dict[str, Instruction] = {
     "add.rn": FLOATS["add"],
     "sub.rn": FLOATS["sub"],
     "mul.rn": FLOATS["mul"],
-    "fma.rn": Instruction(math.fma, NARROW),
+    "fma.rn": Instruction(math.fma, NARROW | PAIR),
 }
 """Those of narrow floats that libdevice has for wide ones only."""

@@ -14,7 +14,8 @@ from tilewright.language import math
 from tilewright.language.extra.bits import bitcast, brev, clz, less, mulhi, plus, popc, times, unsigned, width
 from tilewright.language.operations import cast, maximum, minimum, where
 from tilewright.language.ptx.instruction import Instruction, only, then
-from tilewright.semantics.types import int1, int16, int32, int64, uint16, uint32, uint64
+from tilewright.language.ptx.registers import raw
+from tilewright.semantics.types import int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 WORD, LONG = 32, 64
 WIDER = {uint16: uint32, int16: int32, uint32: uint64, int32: int64}
@@ -129,6 +130,22 @@ def inserted(x: Any, base: Any, position: Any, length: Any) -> Any:
     return cast((cast(base, uint64) & ~field) | placed, base.type.scalar)
 
 
+def byte_products(*, signed: bool) -> Callable[[Any, Any, Any], Any]:
+    """z plus the products of four pairs of bytes; those of x have signs or not, those of y as its type."""
+
+    def byte(word: Any, place: int, has_sign: bool) -> Any:
+        found = cast(raw(word) >> (8 * place), uint8)
+        return cast(bitcast(found, int8) if has_sign else found, int32)
+
+    def summed(x: Any, y: Any, z: Any) -> Any:
+        for place in range(4):
+            product = times(byte(x, place, signed), byte(y, place, y.type.scalar.is_int_signed()))
+            z = plus(z, bitcast(product, z.type.scalar))
+        return z
+
+    return summed
+
+
 def highest(x: Any) -> Any:
     """The place of the highest bit that differs from the sign, or that is set in an unsigned number; else all ones."""
     if not x.type.scalar.is_int_unsigned():
@@ -202,6 +219,8 @@ INTEGERS: dict[str, Instruction] = {
     "mad.wide": Instruction(
         lambda x, y, z: plus(multiply_wide(x, y), z), WIDE, lambda kind, count: (kind, kind, WIDER[kind])
     ),
+    "dp4a.u32": Instruction(byte_products(signed=False), only("u32 s32")),
+    "dp4a.s32": Instruction(byte_products(signed=True), only("u32 s32")),
     "sad": Instruction(distance, WHOLE),
     "div": Instruction(divided, WHOLE),
     "rem": Instruction(lambda x, y: x % y, WHOLE),

@@ -54,6 +54,7 @@ TYPES: dict[str, dtype] = {
     "bf16x2": uint32,
     "u16x2": uint32,
     "s16x2": uint32,
+    "f32x2": uint64,
     "pred": int1,
 }
 """What the types of PTX are here; two halves in one register are bits."""

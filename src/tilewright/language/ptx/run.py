@@ -16,9 +16,9 @@ from tilewright.language.ptx.integers import INTEGERS
 from tilewright.language.ptx.memory import access
 from tilewright.language.ptx.registers import INTEGER, TYPES, UNSIGNED, Registers, joined, parts, read_as, width_of
 from tilewright.language.ptx.text import Declaration, Scope, Statement, statements
-from tilewright.semantics.types import bfloat16, float16, int1, int16, uint16
+from tilewright.semantics.types import bfloat16, float16, float32, int1, int16, uint16
 
-HALF_OF = {"f16x2": float16, "bf16x2": bfloat16, "u16x2": uint16, "s16x2": int16}
+HALF_OF = {"f16x2": float16, "bf16x2": bfloat16, "u16x2": uint16, "s16x2": int16, "f32x2": float32}
 """The type of each half of a register."""
 OF_FLOATS = ("ftz", "sat", "relu")
 """Parts of a name that change the operands or the result of any instruction on floats."""
@@ -49,7 +49,10 @@ def _execute(statement: Statement, registers: Registers) -> None:
     elif opcode == "mov" and any(operand[0] == "{" for operand in statement.operands):
         _rearranged(statement, registers)
     else:
-        _computed(statement, registers)
+        try:
+            _computed(statement, registers)
+        except (TypeError, ValueError) as error:  # of Python: `SemanticError` is none of these
+            raise refused(f"`{statement.name}` does not take these operands") from error
 
 
 def _computed(statement: Statement, registers: Registers) -> None:
