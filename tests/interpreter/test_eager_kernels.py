@@ -208,3 +208,35 @@ def test_setting_turns_every_kernel_into_an_interpreted_one() -> None:
     kernel[(1,)](x, shown.append)
     assert shown == [1.0]
     assert x[0] == 2.5
+
+
+@tw.jit
+def counted(start, end, out):
+    turns, last = 0, 0
+    low, high = tl.load(start), tl.load(end)
+    for i in range(low, high, 2):
+        turns += 1
+        last = (i.to(tl.int64) >> 1).to(tl.int32)
+    tl.store(out, turns)
+    tl.store(out + 1, last)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "turns"),
+    [
+        (np.uint8(0), np.uint8(200), 100),
+        (np.uint8(5), np.int32(200), 98),
+        (np.uint16(9), np.uint16(40000), 19996),
+        (np.uint32(2**32 - 9), np.uint32(2**32 - 1), 4),
+        (np.int8(-5), np.int64(5), 5),
+        (np.int64(2**40), np.int64(2**40 + 3), 2),
+    ],
+)
+def test_counters_have_the_type_that_the_bounds_have_in_common(start: Any, end: Any, turns: int) -> None:
+    found = []
+    for kernel in (counted, tw.jit(interpret=True)(counted.fn)):
+        out = np.zeros(2, np.int32)
+        kernel[(1,)](np.array([start]), np.array([end]), out)
+        found.append(out)
+    np.testing.assert_array_equal(found[0], found[1])
+    assert found[0][0] == turns

@@ -8,14 +8,15 @@ from typing import Any
 
 from tilewright.language.values import origin
 from tilewright.semantics.active import active
+from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import NoSingleTruth
+from tilewright.semantics.numbers import dtype_of_number
+from tilewright.semantics.promotion import promote
 from tilewright.semantics.shapes import constant_int
 from tilewright.semantics.tile import Tile, constant
-from tilewright.semantics.types import int32, int64
+from tilewright.semantics.types import dtype, int32
 from tilewright.support.diagnostics import SemanticError
-
-_INT32 = builtins.range(-(2**31), 2**31)
 
 
 class range:  # noqa: N801 - Triton's name
@@ -50,12 +51,12 @@ class range:  # noqa: N801 - Triton's name
 
     def __iter__(self) -> Iterator[Tile]:
         """The counters when all bounds are known now (eager mode): tensors, as in a compiled loop."""
-        bounds = [_known(bound) for bound in (self.start, self.end, self.step)]
-        wide = any(bound not in _INT32 for bound in bounds)
-        for tile in (self.start, self.end, self.step):
-            wide |= isinstance(tile, Tile) and tile.type.scalar.primitive_bitwidth > 32
-        for counter in builtins.range(*bounds):
-            yield constant(counter, int64 if wide else int32)
+        limits = [unwrap(limit) for limit in (self.start, self.end, self.step)]
+        kinds = [limit.type.scalar if isinstance(limit, Tile) else dtype_of_number(limit) for limit in limits]
+        kind = promote(promote(kinds[0], kinds[1]), kinds[2])
+        kind = kind if kind.integer else int32
+        for counter in builtins.range(*(_known(limit, kind) for limit in limits)):
+            yield constant(counter % (1 << kind.primitive_bitwidth) if kind.is_int_unsigned() else counter, kind)
 
 
 class static_range:  # noqa: N801 - Triton's name
@@ -94,11 +95,10 @@ class async_task:  # noqa: N801 - Triton's name
         """Nothing ends."""
 
 
-def _known(bound: Any) -> int:
-    bound = unwrap(bound)
+def _known(bound: Any, kind: dtype) -> int:
     if not isinstance(bound, Tile):
         return int(bound)
-    value = active().concrete(bound.handle)
+    value = active().concrete(cast(bound, kind).handle)
     if value is None:
         raise SemanticError(NoSingleTruth(bound.type, origin(bound.handle)))
     return int(value)
