@@ -9,6 +9,7 @@ machine, become operations on tiles, and any other instruction is refused by its
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import string
 from collections.abc import Sequence
@@ -45,42 +46,36 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
         pack: how many elements the text takes, a power of two. Without a GPU they are neighbours in row-major order.
 
     Raises:
-        SemanticError: the kernel is not compiled for a GPU, and the text has an instruction that only GPUs have, or
-            elements do not fit their registers.
+        SemanticError: packs do not divide the tiles; or the kernel is not compiled for a GPU, and the text has an
+            instruction that only GPUs have, or elements do not fit their registers.
     """
     kinds = unwrap_all(dtype)
     several = isinstance(kinds, (builtins.tuple, list))
     results = list(kinds) if several else [kinds]
-    text, registers, values = str(unwrap(asm)), str(unwrap(constraints)), unwrap(args)
+    text, registers, packed = str(unwrap(asm)), str(unwrap(constraints)), unwrap(pack)
+    tiles = [to_tensor(value) for value in unwrap(args)]
+    shape: builtins.tuple[int, ...] = functools.reduce(broadcast_shapes, [tile.extents for tile in tiles], ())
+    if not isinstance(packed, int) or packed < 1 or packed & (packed - 1) or (shape and math.prod(shape) % packed):
+        wanted = "a power of two that divides the number of elements"
+        raise SemanticError(BadArgument("inline_asm_elementwise", "pack", packed, wanted))
     if gpu_capability():
-        found = inline_assembly(text, registers, values, results, pure=bool(unwrap(is_pure)), packed=unwrap(pack))
+        found = inline_assembly(text, registers, tiles, results, pure=bool(unwrap(is_pure)), packed=packed)
     else:
-        found = computed(text, registers.split(","), values, results, unwrap(pack))
+        found = computed(text, registers.split(","), [stretch(tile, shape) for tile in tiles], results, packed)
     return builtins.tuple(found) if several else found[0]
 
 
 def computed(
-    text: str, constraints: Sequence[str], values: Sequence[Any], results: Sequence[dtype], pack: int
+    text: str, constraints: Sequence[str], tiles: Sequence[Any], results: Sequence[dtype], pack: int
 ) -> list[Tile]:
-    """What `text` computes, as operations on tiles."""
-    tiles = [to_tensor(value) for value in values]
-    shape: builtins.tuple[int, ...] = ()
-    for tile in tiles:
-        shape = broadcast_shapes(shape, tile.extents)
-    _check_pack(pack, shape, [*(tile.type.scalar for tile in tiles), *results])
-    places = _places(constraints, results, [tile.type.scalar for tile in tiles], pack)
-    registers = Registers(_numbered([stretch(tile, shape) for tile in tiles], places, pack))
+    """What `text` computes of tiles of one shape, as operations on tiles."""
+    kinds, shape = [tile.type.scalar for tile in tiles], tiles[0].extents if tiles else ()
+    if pack > 1 and int1 in (*kinds, *results):
+        raise refused("truth values do not share registers")
+    places = _places(constraints, results, kinds, pack)
+    registers = Registers(_numbered(tiles, places, pack))
     run(text, registers)
     return [_result(kind, names, registers, shape, pack) for kind, names in zip(results, places[0], strict=True)]
-
-
-def _check_pack(pack: Any, shape: Sequence[int], kinds: Sequence[dtype]) -> None:
-    count = math.prod(shape)
-    if not isinstance(pack, int) or pack < 1 or pack & (pack - 1) or (shape and count % pack):
-        wanted = "a power of two that divides the number of elements"
-        raise SemanticError(BadArgument("inline_asm_elementwise", "pack", pack, wanted))
-    if pack > 1 and int1 in kinds:
-        raise refused("truth values do not share registers")
 
 
 Place = builtins.tuple[str, str]
