@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.compile_errors import as_triton
+from tilewright.compat.compile_errors import IncompatibleTypeErrorImpl, as_triton
 from tilewright.support.diagnostics import present_errors
 
 
@@ -114,3 +115,43 @@ def declares_twice(n):
 )
 def test_sentences_that_programs_look_for(kernel: Any, sentence: str) -> None:
     assert sentence in str(error_of(kernel, n="i32"))
+
+
+def cause_of(line: str) -> BaseException | None:
+    """The last cause of the error that a kernel of one line ends with."""
+    text = f"@tw.jit\ndef kernel(p, n, x):\n    {line}\n"
+    linecache.cache[f"<{line}>"] = (len(text), None, text.splitlines(keepends=True), f"<{line}>")
+    names: dict[str, Any] = {"tl": tl, "tw": tw}
+    exec(compile(text, f"<{line}>", "exec"), names)
+    return error_of(names["kernel"], p="*fp32", n="i32", x="fp32").__cause__
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("tl.expand_dims(None, -1)", TypeError),
+        ("tl.exp('x')", TypeError),
+        ("tl.atomic_add(p, 'x')", TypeError),
+        ("tl.exp()", TypeError),
+        ("tl.load(p, unknown=3)", TypeError),
+        ("p + p", TypeError),
+        ("x // 2", TypeError),
+        ("tl.zeros((n,), tl.float32)", TypeError),
+        ("x & 1", IncompatibleTypeErrorImpl),
+        ("p * 2", IncompatibleTypeErrorImpl),
+        ("p.to(tl.float32)", AssertionError),
+        ("n.to(tl.float8e5)", AssertionError),
+        ("tl.dot(n, n)", AssertionError),
+        ("tl.device_print(n)", AssertionError),
+        ("tl.full((4,), tl.arange(0, 4), tl.float32)", AssertionError),
+        ("n and n", ValueError),
+        ("tl.sqrt(n)", ValueError),
+        ("tl.program_id(3)", ValueError),
+        ("unknown", None),
+        ("len(3)", None),
+        ("while True: n += 1", None),
+        pytest.param("kernel[1](p, n, x)", None, marks=pytest.mark.slow),
+    ],
+)
+def test_the_last_cause_is_of_tritons_class(line: str, kind: type[Exception] | None) -> None:
+    assert type(cause_of(line)) is (kind or type(None))

@@ -122,6 +122,16 @@ def test_a_trace_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         tw.jit(frontend="trace")(kernel).warmup(np.zeros(1, np.int32), 7, grid=(1,))
 
 
+def test_a_trace_of_stores_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(x):
+        while True:
+            tl.store(x, 1)
+
+    monkeypatch.setattr(from_trace, "MAX_VALUES", 100)
+    with pytest.raises(CompilationError, match="does not come to an end"):
+        tw.jit(frontend="trace")(kernel).warmup(np.zeros(1, np.int32), grid=(1,))
+
+
 def test_keywords_reach_functions_that_are_called() -> None:
     @tw.jit(frontend="trace")
     def kernel(x, n):

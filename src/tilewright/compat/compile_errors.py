@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tilewright.frontends.errors import (
+    BadArguments,
     BranchTypeMismatch,
     ChoiceTypeMismatch,
     ConstantRedefined,
@@ -26,21 +27,36 @@ from tilewright.frontends.errors import (
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics.errors import (
     AxisOutOfRange,
+    BadArgument,
     BadIndex,
     BlockTooNarrow,
+    CombineChangesType,
+    DotShapesDiffer,
+    DotTooShallow,
     ExtentNotPowerOfTwo,
     MixedSigns,
+    MustBeConstant,
     NoSuchProgramAxis,
+    NotAPointer,
+    NotATile,
+    NoWayBetween,
+    PointerMeetsPointer,
     RangeNotPowerOfTwo,
     ResultUnused,
     SameAxisTwice,
     ScaleFactorsDiffer,
+    ShapesDiffer,
     StoreToConst,
     TooManyImpreciseSums,
     WrongOperandType,
 )
 from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording
 from tilewright.support.source import Span, source_line, source_text
+
+
+class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
+    """Operands of types that do not go together."""
+
 
 SENTENCES: dict[type[Diagnostic], str] = {
     AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
@@ -62,6 +78,46 @@ SENTENCES: dict[type[Diagnostic], str] = {
     WrongOperandType: "invalid operands of type {type} for {operation}: expected {expected}",
 }
 """Diagnostics for which programs look for certain words."""
+CAUSES: dict[type[Diagnostic], type[Exception]] = {
+    CombineChangesType: AssertionError,
+    DotShapesDiffer: AssertionError,
+    DotTooShallow: AssertionError,
+    MixedSigns: TypeError,
+    NotATile: TypeError,
+    NoWayBetween: AssertionError,
+    PointerMeetsPointer: TypeError,
+}
+"""The exception that an operation raises in Triton; ValueError where nothing is said."""
+CAUSES_OF_OPERATIONS: dict[type[Diagnostic], dict[str, type[Exception]]] = {
+    BadArgument: {
+        "descriptor offsets": AssertionError,
+        "device_print prefix": AssertionError,
+        "dot allow_tf32": AssertionError,
+        "dot input_precision": AssertionError,
+        "full value": AssertionError,
+        "gather a descriptor of blocks": AssertionError,
+        "gather blocks of": AssertionError,
+        "gather index": AssertionError,
+        "gather x_offsets": AssertionError,
+        "max a value": AssertionError,
+        "max values": AssertionError,
+        "min a value": AssertionError,
+        "min values": AssertionError,
+        "split shape": AssertionError,
+        "store a value of shape": AssertionError,
+    },
+    MustBeConstant: dict.fromkeys(("num_bins", "num_stages", "shape", "values"), TypeError),
+    NotAPointer: {"make_tensor_descriptor": AssertionError},
+    ShapesDiffer: {"dot": AssertionError, "gather": AssertionError, "reduce": AssertionError},
+    WrongOperandType: {
+        **dict.fromkeys(("%", "&", "*", "+", "-", "/", "<<", ">>", "^", "|"), IncompatibleTypeErrorImpl),
+        **dict.fromkeys(("!=", "<", "<=", "==", ">", ">="), IncompatibleTypeErrorImpl),
+        **dict.fromkeys(("maximum", "minimum", "pointer + offset"), IncompatibleTypeErrorImpl),
+        **dict.fromkeys(("abs", "cast", "descriptor offsets", "dot"), AssertionError),
+        **dict.fromkeys(("//", "fdiv", "fma"), TypeError),
+    },
+}
+"""The same for diagnostics of several operations, by how these (and their arguments) are called."""
 SENTENCES_OF_SYNTAX = {
     "`return` inside a loop": "Cannot have `return` statements inside `while` or `for` statements in triton",
 }
@@ -139,9 +195,20 @@ def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
 
 def _refusal(error: CompilationError, sentence: str) -> Exception | None:
     """What the operation raised; None where the language itself is at fault."""
-    if isinstance(error.__cause__, SemanticError) and type(error) is CompilationError:
-        return ValueError(sentence).with_traceback(error.__cause__.__traceback__)
-    return None
+    raised = error.__cause__
+    if raised is None or type(error) is not CompilationError:
+        return None
+    if isinstance(raised, SemanticError):
+        return _class_of(error.diagnostic)(sentence).with_traceback(raised.__traceback__)
+    is_call = isinstance(error.diagnostic, BadArguments) and isinstance(raised, TypeError)
+    return TypeError(sentence).with_traceback(raised.__traceback__) if is_call else None
+
+
+def _class_of(diagnostic: Diagnostic) -> type[Exception]:
+    """The class of what the operation raises in Triton."""
+    fields = (getattr(diagnostic, name, "") for name in ("function", "operation", "name"))
+    named = CAUSES_OF_OPERATIONS.get(type(diagnostic), {}).get(" ".join(filter(None, fields)))
+    return named or CAUSES.get(type(diagnostic), ValueError)
 
 
 def _reworded(

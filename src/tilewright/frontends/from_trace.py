@@ -91,7 +91,7 @@ def trace_kernel(
 
 
 MAX_VALUES = 250_000
-"""Longer traces are taken for loops without end; back ends would need hours for them."""
+"""Traces of more values, or of more ops, are taken for loops without end; back ends would need hours for them."""
 
 
 class Tracer(Builder):
@@ -100,6 +100,7 @@ class Tracer(Builder):
     def __init__(self, block: Block) -> None:
         super().__init__(block)
         self._known = set(block.args)
+        self._emitted = 0
         self.outside = Outside()
         self.prepared = Rebound(BUILTINS)
 
@@ -139,7 +140,8 @@ class Tracer(Builder):
                 raise SemanticError(LeakedValue(str(operand.type), origin(operand)))
         results = super().emit(name, operands, result_types, attributes, regions, successors=successors)
         self._known.update(results)
-        if len(self._known) > MAX_VALUES:
+        self._emitted += 1
+        if max(self._emitted, len(self._known)) > MAX_VALUES:
             raise SemanticError(TraceTooLong(MAX_VALUES))
         return results
 

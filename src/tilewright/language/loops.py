@@ -10,7 +10,7 @@ from tilewright.language.values import origin
 from tilewright.semantics.active import active
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
-from tilewright.semantics.errors import NoSingleTruth
+from tilewright.semantics.errors import BadArgument, MustBeConstant, NoSingleTruth
 from tilewright.semantics.numbers import dtype_of_number
 from tilewright.semantics.promotion import promote
 from tilewright.semantics.shapes import constant_int
@@ -42,8 +42,8 @@ class range:  # noqa: N801 - Triton's name
         bounds: tuple[Any, Any] = (0, arg1) if unwrap(arg2) is None else (arg1, arg2)
         self.start, self.end = bounds
         self.step: Any = 1 if unwrap(step) is None else step
-        self.num_stages = unwrap(num_stages)
-        self.loop_unroll_factor = unwrap(loop_unroll_factor)
+        self.num_stages = _hint("num_stages", num_stages)
+        self.loop_unroll_factor = _hint("loop_unroll_factor", loop_unroll_factor)
         self.disallow_acc_multi_buffer = bool(disallow_acc_multi_buffer)
         self.flatten = bool(flatten)
         self.warp_specialize = bool(warp_specialize)
@@ -57,6 +57,15 @@ class range:  # noqa: N801 - Triton's name
         kind = kind if kind.integer else int32
         for counter in builtins.range(*(_known(limit, kind) for limit in limits)):
             yield constant(counter % (1 << kind.primitive_bitwidth) if kind.is_int_unsigned() else counter, kind)
+
+
+def _hint(name: str, value: Any) -> Any:
+    known = unwrap(value)
+    if isinstance(known, Tile):
+        raise SemanticError(MustBeConstant(name, str(known.type)))
+    if known is not None and not isinstance(known, int):
+        raise SemanticError(BadArgument("range", name, known, "an integer"))
+    return known
 
 
 class static_range:  # noqa: N801 - Triton's name

@@ -197,7 +197,7 @@ def minus(tile: Tile) -> Tile:
     """`-tile`; that of a float flips the sign, so that `-0.0` differs from `0.0`."""
     kind = tile.type.scalar
     if isinstance(kind, pointer_type):
-        raise SemanticError(WrongOperandType("-", kind, "a number"))
+        raise SemanticError(WrongOperandType("unary -", kind, "a number"))
     if kind is float8e4b15:
         return minus(cast(tile, float16))
     if kind.floating:

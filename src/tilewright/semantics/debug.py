@@ -18,9 +18,10 @@ from tilewright.semantics.arithmetic import invert, or_, to_bool, to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.numbers import dtype_of_number
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import float16
+from tilewright.semantics.types import float16, int1
 from tilewright.support.diagnostics import SemanticError
 
 
@@ -50,7 +51,13 @@ def _spaced(prefix: str, *, has_values: bool) -> str:
 
 
 def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
-    """When debugging, stop the program where `condition` is false (and `mask` true)."""
+    """When debugging, stop the program where `condition` is false (and `mask` true).
+
+    Raises:
+        SemanticError: `condition` is neither a tile nor a number, whether debugging or not.
+    """
+    if not isinstance(condition, Tile):
+        dtype_of_number(unwrap(condition))
     if not context().debug:
         return
     checked = to_bool(to_tensor(condition))
@@ -63,12 +70,12 @@ def assume(condition: Any) -> None:
     """Let the compiler rely on a scalar condition.
 
     Raises:
-        SemanticError: it is a tile.
+        SemanticError: it is no boolean, or a tile of them.
     """
     tile = to_tensor(condition)
-    if tile.extents:
-        raise SemanticError(BadArgument("assume", "cond", f"a {tile.type}", "a scalar"))
-    active().emit("llvm.intr.assume", [to_bool(tile).handle])
+    if tile.type is not int1:
+        raise SemanticError(BadArgument("assume", "cond", f"a {tile.type}", "a boolean scalar, such as n > 0"))
+    active().emit("llvm.intr.assume", [tile.handle])
 
 
 def debug_barrier() -> None:

@@ -137,9 +137,10 @@ def _operand(tile: Any) -> Tile:
 
 def _imprecise_sums(lhs: Tile, rhs: Tile, wanted: int | None) -> int:
     """How many products may be added with low precision; only of fp8 a target adds some so without being asked."""
+    of_fp8 = lhs.type.scalar.is_fp8() and rhs.type.scalar.is_fp8()
     if wanted is None:
-        return context().imprecise_sums if lhs.type.scalar.is_fp8() and rhs.type.scalar.is_fp8() else 0
-    if wanted > lhs.type.shape[-1]:
+        return context().imprecise_sums if of_fp8 else 0
+    if of_fp8 and wanted > lhs.type.shape[-1]:
         raise SemanticError(TooManyImpreciseSums(wanted, lhs.type.shape[-1]))
     return wanted
 

@@ -40,8 +40,10 @@ def number_as(value: Any, target: dtype) -> bool | int | float:
     """What the constant `value` is in `target`, as a cast computes it; integers wrap and come out signed.
 
     Raises:
-        SemanticError: infinity or NaN as an integer.
+        SemanticError: it is no number, or infinity or NaN as an integer.
     """
+    if not hasattr(value, "__float__"):
+        raise SemanticError(NotATile(type(value).__name__))
     if target.is_fp8e4b15():
         return fp8e4b15.carried(float(value))
     if target.floating:

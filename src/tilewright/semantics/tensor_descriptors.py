@@ -16,7 +16,7 @@ from tilewright.ir.types import IntType, TensorDescType, TensorType
 from tilewright.semantics.active import active, gpu_capability
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.casting import cast
-from tilewright.semantics.errors import BadArgument
+from tilewright.semantics.errors import BadArgument, WrongOperandType
 from tilewright.semantics.memory import PADDINGS
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import block_type, dtype, int32, int64
@@ -115,8 +115,19 @@ def reduce_block(descriptor: Tile, kind: str, offsets: Sequence[Any], value: Til
 
 
 def _place(descriptor: Tile, offsets: Sequence[Any]) -> list[Any]:
+    wide = next((offset for offset in offsets if isinstance(offset, Tile) and not _is_offset(offset)), None)
+    if wide is not None:
+        raise SemanticError(WrongOperandType("descriptor offsets", wide.type, "integers of up to 32 bits"))
     return [descriptor.handle, *(number.handle for number in _scalars(offsets, int32))]
 
 
+def _is_offset(tile: Tile) -> bool:
+    kind = tile.type.scalar
+    return kind.integer and kind.primitive_bitwidth <= 32 and not tile.extents
+
+
 def _scalars(values: Sequence[Any], kind: dtype) -> list[Tile]:
+    other = next((value for value in values if not isinstance(value, (Tile, int))), None)
+    if other is not None:
+        raise SemanticError(BadArgument("descriptor", "a number", other, "integers"))
     return [cast(to_tensor(value), kind) for value in values]

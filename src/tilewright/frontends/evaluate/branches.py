@@ -39,6 +39,7 @@ from tilewright.language.values import (
 )
 from tilewright.semantics.arithmetic import logical_and, logical_or, to_bool
 from tilewright.semantics.debug import device_assert
+from tilewright.semantics.errors import NotATile
 from tilewright.semantics.shapes import reshape
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import Diagnostic, StaticAssertionFailed
@@ -86,6 +87,8 @@ def choose(frame: Frame, step: hir.Choose) -> None:
     then = _side(frame, step.then, step.then_value)
     orelse = _side(frame, step.orelse, step.else_value)
     stored = dict.fromkeys((*step.then.stores, *step.orelse.stores))
+    if isinstance(then.value, tuple) or isinstance(orelse.value, tuple):
+        raise frame.fail(NotATile("a tuple"), step.location)
     merge = _Merge(frame, then, orelse, step.location)
     merge.add(then.value, orelse.value, partial(ChoiceTypeMismatch, "… if … else …"))
     places = [name for name in stored if merge.differs(name)]
@@ -115,6 +118,8 @@ def short_circuit(frame: Frame, step: hir.ShortCircuit) -> None:
 def check(frame: Frame, step: hir.Assert) -> None:
     """`assert`, which counts only while debugging: of a known condition that is sure to be reached, at compile time."""
     test = frame.values[step.test]
+    if isinstance(test, (str, tuple)):
+        raise frame.fail(BadCondition(describe(test), "it always holds: assert what is to be checked"), step.location)
     if not isinstance(test, Tile) and (test or not frame.regions):
         if not test and frame.evaluation.options.debug:
             message = frame.valued(step.message, step.message_value)

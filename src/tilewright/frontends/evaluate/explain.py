@@ -34,7 +34,7 @@ def as_compilation_error(error: Exception, location: FileLocation, callee: str) 
     """
     if isinstance(error, SemanticError):
         return located(error.diagnostic, span_of(location))
-    if isinstance(error, TilewrightError):
+    if isinstance(error, (CompilationError, InternalError)):
         return error
     if _is_ours(error):
         return InternalError(f"{type(error).__name__}: {error}", f"{location.file}:{location.line}:{location.column}")
@@ -71,7 +71,7 @@ def _unknown_attribute(owner: object, name: str) -> Diagnostic:
 
 def _is_ours(error: Exception) -> bool:
     """Whether an exception comes from a bug: not raised on purpose, and not by the user's own functions."""
-    if isinstance(error, (ValueError, NotImplementedError)):
+    if isinstance(error, (ValueError, NotImplementedError, TilewrightError)):
         return False
     innermost: TracebackType | None = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:

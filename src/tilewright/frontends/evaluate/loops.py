@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright import language as tl
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable, TooManyTurns
+from tilewright.frontends.errors import BadCondition, BoundNotConstant, BoundNotInteger, NotIterable, TooManyTurns
 from tilewright.frontends.evaluate.branches import condition
 from tilewright.frontends.evaluate.carried import Carried, Turn, settle
 from tilewright.frontends.evaluate.frame import Frame, discard
@@ -80,6 +80,8 @@ def repeat(frame: Frame, step: hir.While) -> None:
             if test is False:
                 discard(before)
                 return None
+            if test is True:
+                raise frame.fail(BadCondition(describe(value), "the loop would never end"), step.location)
             passed = carried.yielded(frame, step.test, step.location)
             with frame.region(carried.types) as after:
                 _restrict(frame, names, step.test.stores)
