@@ -183,3 +183,16 @@ def test_tensor_descriptors_stay_inside() -> None:
     descriptor_kernel[(2, 3)](x, out, 20, 36, B=16)
     assert (out[:20] == 2 * x).all()
     assert (out[20:] == 0).all()
+
+
+@jit
+def running_products(x: Any, out: Any, N: tl.constexpr) -> None:
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.cumprod(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_products_of_narrow_integers_have_32_bits(interpret: bool) -> None:
+    x, out = np.array([100, -100, 2, 3], np.int8), np.zeros(4, np.int64)
+    jit(running_products.fn, interpret=interpret)[(1,)](x, out, N=4)
+    assert out.tolist() == [100, -10000, -20000, -60000]

@@ -156,9 +156,8 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
 
 
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
-    """The running product along `axis`."""
-    tile = widened_bf16(input) if unwrap(dtype) is None else operations.cast(input, dtype)
-    return operations.associative_scan(tile, axis, arithmetic.mul, reverse)
+    """The running product along `axis`; integers below 32 bits are multiplied in 32, as in Triton 3.9."""
+    return operations.associative_scan(_for_sums(widened_bf16(input), dtype), axis, arithmetic.mul, reverse)
 
 
 def _for_sums(tile: Any, dtype: Any) -> Any:
