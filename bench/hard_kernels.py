@@ -195,6 +195,39 @@ def pointers_kernel(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
     tl.store(out_ptr + tl.arange(0, N), total)
 
 
+@tw.jit
+def sorts_kernel(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    offsets = tl.arange(0, N)
+    x = tl.load(x_ptr + offsets)
+    for i in tl.static_range(COUNT):
+        x = tl.sort(x) + (offsets & i)
+    tl.store(out_ptr + offsets, x)
+
+
+@tw.jit
+def scalars_kernel(x_ptr, out_ptr, COUNT: tl.constexpr):
+    for i in tl.static_range(COUNT):
+        tl.store(out_ptr + i, tl.load(x_ptr + i) * 2)
+
+
+@tw.jit
+def masks_kernel(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    offsets = tl.arange(0, N)
+    place = offsets
+    for i in tl.static_range(COUNT):
+        place = (place + i) + (place - n)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, place < n), place > -n)
+
+
+@tw.jit
+def views_kernel(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    offsets = tl.arange(0, N)
+    x = tl.load(x_ptr + offsets)
+    for _ in tl.static_range(COUNT):
+        x = tl.reshape(tl.broadcast_to(tl.expand_dims(x, 0), [1, N]), [N])
+    tl.store(out_ptr + offsets, x)
+
+
 @dataclass(frozen=True)
 class Case:
     """A kernel and what it is compiled for.
@@ -291,6 +324,10 @@ def long() -> Iterator[Case]:
     yield Case("64 masked loads and stores", loads_kernel, two, {"N": 1024, "COUNT": 64}, {"n": 1000})
     yield Case("256 masked loads and stores", loads_kernel, two, {"N": 1024, "COUNT": 256}, {"n": 1000})
     yield Case("128 loads at moving pointers", pointers_kernel, two, {"N": 1024, "COUNT": 128})
+    yield Case("4 sorts of 1024", sorts_kernel, two, {"N": 1024, "COUNT": 4})
+    yield Case("512 scalar loads and stores", scalars_kernel, two, {"COUNT": 512})
+    yield Case("a mask that uses each of 40 steps twice", masks_kernel, two, {"N": 1024, "COUNT": 40}, {"n": 7})
+    yield Case("2,000 views", views_kernel, two, {"N": 1024, "COUNT": 2000})
     yield Case("2,000 ops", chain_kernel, two, {"N": 1024, "LENGTH": 500})
 
 

@@ -92,3 +92,25 @@ def test_a_long_chain_that_moves_elements(count):
     for _ in range(count):
         expected = expected.reshape(SIZE // 2, 2).T.ravel()
     np.testing.assert_array_equal(out, expected)
+
+
+@tw.jit
+def branching(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    place = i
+    for k in tl.static_range(COUNT):
+        place = (place + k) + (place - n)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=place < n, other=-1), mask=place > -n)
+
+
+def test_a_mask_of_many_ways():
+    """Every step uses the one before twice; each is looked at once all the same."""
+    x = np.arange(SIZE, dtype=np.int32)
+    out, expected = np.full_like(x, -2), np.full_like(x, -2)
+    branching[(1,)](x, out, 33, SIZE, 40)
+    place = x.copy()
+    for k in range(40):
+        place = (place + np.int32(k)) + (place - np.int32(33))
+    stored = place > -33
+    expected[stored] = np.where(place < 33, x, -1)[stored]
+    np.testing.assert_array_equal(out, expected)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.backends.cpu.costs import is_tile
+from tilewright.backends.cpu.costs import is_tile, makers
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IntType, PointerType
@@ -39,14 +39,14 @@ _PLACES = {"arith.addi", "arith.muli", "arith.remsi", "arith.subi", "tt.broadcas
 
 def is_affine(value: Value) -> bool:
     """Is `value` base + Σ index · stride by construction, for indices into its tile?"""
-    if not is_tile(value):
-        return True
-    op = value.op
-    if op is None:
-        return False
+    return not is_tile(value) or (value.op is not None and all(_keeps_lines(op) for op in makers(value)))
+
+
+def _keeps_lines(op: Op) -> bool:
+    """Is the result of `op` affine if its operands are?"""
     condition = _AFFINE_IF.get(op.name)
     keeps = condition(op) if condition is not None else op.name in _AFFINE
-    return keeps and all(is_affine(v) for v in op.operands)
+    return keeps and all(v.op is not None for v in op.operands if is_tile(v))
 
 
 def is_uniform(value: Value) -> bool:
@@ -102,25 +102,39 @@ _AFFINE_IF: dict[str, Callable[[Op], bool]] = {
 
 def _is_place(value: Value) -> bool:
     """Is `value` used for addresses and masks only?"""
-    for user in value.uses:
-        if user.name in _PLACES or user.name == "arith.extsi":
-            if not _is_place(user.result):
+    stack, seen = [value], set[Value]()
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for user in value.uses:
+            if user.name in _PLACES or user.name == "arith.extsi":
+                stack.append(user.result)
+            elif not (user.name == "arith.cmpi" or (user.name == "tt.addptr" and user.operands[0] is not value)):
                 return False
-        elif not (user.name == "arith.cmpi" or (user.name == "tt.addptr" and user.operands[0] is not value)):
-            return False
     return True
 
 
-def interval_of(value: Value, ops: int = FARTHEST) -> Interval | None:
-    """The range of the integers in `value` if `ops` in a row tell it and nothing at run time, without wrapping."""
+def interval_of(value: Value) -> Interval | None:
+    """The range of the integers in `value` if a few ops tell it and nothing at run time, without wrapping."""
+    return _interval(value, FARTHEST, {})
+
+
+def _interval(value: Value, ops: int, known: dict[Value, Interval | None]) -> Interval | None:
+    if value not in known:
+        known[value] = _new_interval(value, ops, known) if ops else None
+    return known[value]
+
+
+def _new_interval(value: Value, ops: int, known: dict[Value, Interval | None]) -> Interval | None:
     op = value.op
-    if op is None or not ops:
+    if op is None:
         return None
     rule = _INTERVALS.get(op.name)
     if rule is not None:
-        parts = [interval_of(v, ops - 1) for v in op.operands]
-        known = [p for p in parts if p is not None]
-        return rule(*known) if len(known) == len(parts) else None
+        parts = [part for v in op.operands if (part := _interval(v, ops - 1, known)) is not None]
+        return rule(*parts) if len(parts) == len(op.operands) else None
     if op.name == "tt.make_range":
         start, end = (op.attributes[name] for name in ("start", "end"))
         assert isinstance(start, Number)

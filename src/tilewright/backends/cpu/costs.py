@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
@@ -79,6 +81,17 @@ def is_lazy(op: Op) -> bool:
     """A tile op that is computed element by element where its result is used."""
     name = op.name
     return name in INDEXING or name in POINTERS or name in LOADS or op.definition.elementwise or name == "tt.gather"
+
+
+def makers(value: Value) -> Iterator[Op]:
+    """The ops that the tile `value` is computed from, each once."""
+    stack, seen = [value], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is not None and op not in seen:
+            seen.add(op)
+            yield op
+            stack.extend(v for v in op.operands if is_tile(v))
 
 
 def tile_operand(root: Op) -> Value:

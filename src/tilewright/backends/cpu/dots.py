@@ -10,7 +10,7 @@ are computed from such, is stored transposed. An accumulator that a loop carries
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from tilewright.backends.cpu.strides import lies_across
@@ -30,7 +30,7 @@ class Buffers(Protocol):
     def write(self, value: Value, buffer: Value, before: Op) -> None: ...
     def insert(self, op: Op, before: Op) -> Op: ...
     def close(self, before: Op | None) -> None: ...
-    def live_values(self, finished: set[Op]) -> Mapping[Value, None]: ...
+    def live_values(self, values: Iterable[Value], finished: Collection[Op]) -> list[Value]: ...
 
 
 class DotLowering:
@@ -124,9 +124,7 @@ class DotLowering:
         homes = [u.operands[1] for u in op.result.uses if u.name == "cpu.write" and u.block is op.block]
         if len(homes) != 1 or (len(op.result.uses) > 1 and _is_local(homes[0], op)):
             return None
-        live = planner.live_values({op})
-        reads = (u for u in homes[0].uses if u.name == "cpu.read")
-        if any(u.result in live for u in reads):
+        if planner.live_values([u.result for u in homes[0].uses if u.name == "cpu.read"], {op}):
             return None
         if _is_local(homes[0], op):
             alloc = homes[0].op
@@ -140,8 +138,7 @@ def _is_last_use(buffer: Value, op: Op, planner: Buffers) -> bool:
     """Does nothing behind `op`, in this iteration or a later one, read `buffer`, which is written once?"""
     if buffer not in planner.fixed or not _is_local(buffer, op):
         return False
-    live = planner.live_values({op})
-    return not any(u.name == "cpu.read" and u.result in live for u in buffer.uses)
+    return not planner.live_values([u.result for u in buffer.uses if u.name == "cpu.read"], {op})
 
 
 def _is_local(buffer: Value, op: Op) -> bool:

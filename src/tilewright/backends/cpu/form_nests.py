@@ -18,7 +18,7 @@ EXPENSIVE, or if the nest changes the memory that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import (
@@ -71,8 +71,8 @@ class Planner:
         self.dots = dots
         self.open: OpenNest | None = None
         self.done: set[Op] = set()
-        self.met: list[Op] = []
-        """What is done and may be needed again, in order."""
+        self.loads: list[Op] = []
+        """Loads of tiles, and reads of buffers, that are done and may be needed again, in order."""
         self.depths: dict[Value, int] = {}
         self.fixed: set[Value] = set()
         """Buffers that are written once, before anything reads them."""
@@ -91,11 +91,11 @@ class Planner:
         self.erase_dead()
 
     def meet(self, op: Op) -> None:
-        """From now on `op` counts as one that came before. Constants are nobody's to keep."""
+        """From now on `op` counts as one that came before."""
         if op not in self.done:
             self.done.add(op)
-            if op.results and (op.name in ROOTS or not op.regions) and not op.definition.constant:
-                self.met.append(op)
+            if op.name in LOADS and is_tile(op.result):
+                self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
         """Does the lazy `op` end a chain of DEEPEST ops? Addresses stay together longer, as lines are seen."""
@@ -216,8 +216,8 @@ class Planner:
 
     def keep_loads(self, op: Op) -> None:
         """Before ops that store: loads whose values are needed later happen now, and later ops read the buffer."""
-        for value in self.live_values({op}):
-            if is_tile(value) and value.op is not None and value.op.name == "tt.load":
+        for value in self.live_loads({op}):
+            if value.op is not None and value.op.name == "tt.load":
                 buffer = self.materialise(value, op)
                 self.close(before=op)
                 read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
@@ -336,19 +336,22 @@ class Planner:
 
     def needed_from(self, nest: OpenNest) -> list[Value]:
         """Values to keep in buffers when `nest` closes, each before those that it is computed from."""
-        live, asked = self.live_values(set()), self.asked()
         kept: list[Value] = []
+        again: set[Value] = set()
         inside = nest.lazy_values()
-        own = set(inside)
-        again = {v: None for v in live if v not in own}
+        own, asked, dead = set(inside), self.asked(), set[Value]()
         for value in reversed(inside):
-            if value not in live or not (value in asked or any(self.is_later_use(u, again) for u in value.uses)):
+            if value.op not in self.done:  # it belongs to a block around this one
+                continue
+            if value not in asked and not any(self.is_later_use(u, own, again, dead) for u in value.uses):
                 continue
             if self.is_kept(value, nest):
                 kept.append(value)
             else:
-                again[value] = None
-        return kept + [v for v in live if v not in own and is_tile(v) and self.is_changed_by(v, nest)]
+                again.add(value)
+        if not (nest.clobbers or nest.written):
+            return kept
+        return kept + [v for v in self.live_loads() if v not in own and self.is_changed_by(v, nest)]
 
     def is_kept(self, value: Value, nest: OpenNest) -> bool:
         """Is `value`, which is needed after `nest`, written to a buffer there, and not computed again?"""
@@ -356,11 +359,13 @@ class Planner:
             return False
         return value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
 
-    def is_later_use(self, user: Op, needed: Mapping[Value, None]) -> bool:
-        """Is `user` still to come, or computed again for what is `needed`?"""
+    def is_later_use(self, user: Op, own: set[Value], again: set[Value], dead: set[Value]) -> bool:
+        """Is `user` still to come, or computed again for what is needed: of the nest's `own` values, those `again`?"""
         if user not in self.done:
             return True
-        return any(r in needed for r in user.results) and is_lazy(user) and touches_tiles(user)
+        if not (is_lazy(user) and touches_tiles(user)):
+            return False
+        return any(r in again if r in own else self.is_live(r, (), dead) for r in user.results)
 
     def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
         """`value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
@@ -369,36 +374,47 @@ class Planner:
             return False
         return nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written
 
-    def live_values(self, finished: set[Op]) -> dict[Value, None]:
-        """Results of ops met so far that an op still to come needs, directly or through lazy ops.
+    def live_loads(self, finished: Collection[Op] = ()) -> list[Value]:
+        """The results of `loads` that are live, last first. What is not live now never will be, and is forgotten."""
+        dead: set[Value] = set()
+        self.loads = [op for op in self.loads if self.is_live(op.result, (), dead)]
+        found = [op.result for op in reversed(self.loads)]
+        return self.live_values(found, finished) if finished else found
 
-        With `finished`, other ops than those to come. What is not needed now never will be, and is not asked again.
-        """
-        stack = [r for op in self.met for r in op.results if self.is_awaited(r, finished)] + self.asked()
-        found: set[Value] = set()
+    def live_values(self, values: Iterable[Value], finished: Collection[Op]) -> list[Value]:
+        """Those of `values`, results of ops met so far, that ops still to come need, not counting `finished`."""
+        dead: set[Value] = set()
+        return [value for value in values if value.op in self.done and self.is_live(value, finished, dead)]
+
+    def is_live(self, value: Value, finished: Collection[Op], dead: set[Value]) -> bool:
+        """Does an op still to come, none of `finished`, need `value`, directly or through lazy ops? `dead` are not."""
+        stack, seen, asked = [value], set[Value](), self.asked()
         while stack:
             value = stack.pop()
-            op = value.op
-            if value not in found and op is not None and op in self.done and (op.name in ROOTS or not op.regions):
-                found.add(value)
-                stack.extend(op.operands if is_lazy(op) and touches_tiles(op) else ())
-        if not finished:
-            self.met = [op for op in self.met if any(r in found for r in op.results)]
-        return {r: None for op in reversed(self.met) for r in op.results if r in found}
+            if value in asked:
+                return True
+            if value in seen or value in dead:
+                continue
+            seen.add(value)
+            for user in value.uses:
+                if user in self.done:
+                    stack.extend(user.results if is_lazy(user) and touches_tiles(user) else ())
+                elif user not in finished:
+                    return True
+        dead |= seen
+        return False
 
     def asked(self) -> list[Value]:
         """Operands of the op that is being lowered which are still to be written."""
         return [] if self.asking is None else list(self.asking[0].operands[self.asking[1] :])
 
-    def is_awaited(self, value: Value, finished: set[Op]) -> bool:
-        """Does an op still to come use `value`, other than those of `finished`?"""
-        return any(u not in self.done and u not in finished for u in value.uses)
-
     # ------------------------------------------------------------------ facts about lazy values
 
     def captured(self, op: Op) -> list[Value]:
         """Lazy tiles of this block that the regions of `op` use, in program order."""
-        used = {v for inner in op.walk() if inner is not op for v in inner.operands if is_tile(v)}
+        used = {v for inner in op.walk() if inner is not op for v in inner.operands if is_tile(v) and v.op in self.done}
+        if len(used) < 2:
+            return list(used)
         return [r for o in self.block if o in self.done for r in o.results if r in used]
 
     def lazy_closure(self, value: Value) -> list[Op]:

@@ -11,7 +11,7 @@ buffer is copied to %q after the nest. A mask that is computed from loads is kep
 from __future__ import annotations
 
 from tilewright.backends.cpu.alignment import asked_for
-from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile
+from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile, makers
 from tilewright.backends.cpu.strides import may_repeat
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.core import Block, Op, Value
@@ -58,7 +58,4 @@ def _buffer(value: Value, nest: Op) -> Value:
 
 def _may_change(mask: Value) -> bool:
     """Does `mask` depend on memory or on a reduction, so that it is not the same any more after the nest?"""
-    op = mask.op
-    if op is None or not is_tile(mask):
-        return False
-    return op.name in LOADS or op.name in ROOTS or any(_may_change(v) for v in op.operands)
+    return is_tile(mask) and any(op.name in LOADS or op.name in ROOTS for op in makers(mask))

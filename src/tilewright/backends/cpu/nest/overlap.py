@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import asked_for
-from tilewright.backends.cpu.costs import INDEXING, is_tile
+from tilewright.backends.cpu.costs import INDEXING, is_tile, makers
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Prefix, Uniform
@@ -202,8 +202,7 @@ def conjuncts(mask: Value) -> list[Value]:
 
 def _is_cheap(mask: Value) -> bool:
     """Is the mask made of comparisons of indices only? Others are not worth computing here."""
-    op = mask.op
-    return op is None or (op.name in _MASK_OPS and all(_is_cheap(v) for v in op.operands if is_tile(v)))
+    return all(op.name in _MASK_OPS for op in makers(mask))
 
 
 _MASK_OPS = {"arith.addi", "arith.andi", "arith.cmpi", "arith.constant", "arith.muli", "arith.subi"} | INDEXING
