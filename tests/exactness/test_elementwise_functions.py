@@ -249,7 +249,7 @@ def changed_signs(x, out, KIND: tl.constexpr, N: tl.constexpr):
     tl.store(out + N + i, tl.abs(value).to(tl.uint8, bitcast=True))
 
 
-@pytest.mark.parametrize("way", ["native", "eager", "ttir"])
+@pytest.mark.parametrize("way", ["native", "eager", pytest.param("ttir", marks=pytest.mark.slow)])
 def test_signs_of_eight_bits(way: str) -> None:
     """Every pattern; formats without -0 keep 0 and NaN, whose bits -0 would have."""
     x = np.arange(256).astype(np.uint8)

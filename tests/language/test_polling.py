@@ -20,6 +20,7 @@ sys.path.append(str(Path(__file__).parents[1] / "nvidia"))
 from simulated import run
 
 N = 16
+slow = pytest.mark.slow
 
 
 @tw.jit
@@ -41,7 +42,7 @@ def flags(kind: Any = np.int32) -> Any:
 
 
 @pytest.mark.parametrize("interpret", [False, True])
-@pytest.mark.parametrize("kind", [np.int32, np.uint64, np.int16])
+@pytest.mark.parametrize("kind", [np.int16, pytest.param(np.int32, marks=slow), pytest.param(np.uint64, marks=slow)])
 def test_what_is_not_there_in_time_is_false(kind: Any, interpret: bool) -> None:
     out, kernel = np.zeros(N, np.bool_), tw.jit(polling.fn, interpret=interpret)
     for timeout in (0, 2_000_000):
@@ -83,6 +84,7 @@ def test_bytes_are_refused() -> None:
         waiting[(1,)](flags(np.int8), np.zeros(N, np.bool_), N=N)
 
 
+@slow
 @pytest.mark.parametrize("kind", [np.int16, np.int32])
 def test_gpus_wait_without_a_timeout(kind: Any) -> None:
     assert run(waiting, (1,), np.full(N, 3, kind), np.zeros(N, np.bool_), N=N, capability=90)[-1].all()
