@@ -31,6 +31,14 @@ def test_memory_of_the_other_cta() -> None:
     assert peers().tolist() == [*range(1100, 1132), *range(32)]
 
 
+def test_a_cluster_meets_while_others_do_not() -> None:
+    body = """mov.u32 %r9, %clusterid.x; setp.eq.u32 %p1, %r9, 1; @%p1 bra $end; MEET
+    mad.lo.s32 %r8, %r9, 32, %r0; mul.wide.u32 %d10, %r8, 4; add.s64 %d10, %d10, %d0; st.global.b32 [%d10], 1; $end:"""
+    text = kernel_text(body.replace("MEET", MEET), 1)
+    found = run_kernel(text, np.zeros(96, np.int32), grid=6, cluster=(2, 1, 1), checks=False)[0]
+    assert found.tolist() == [1] * 32 + [0] * 32 + [1] * 32
+
+
 def test_without_the_barrier() -> None:
     with pytest.raises(SimulationError, match="no barrier between"):
         peers("")

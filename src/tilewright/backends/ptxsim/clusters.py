@@ -166,9 +166,10 @@ def decode_barrier(instruction: Instruction, code: Decoder) -> Run:
             barriers.arrive(lanes)
             return None
         free = barriers.wait(lanes)
-        if free.all():
+        rest = lanes & ~free
+        if not rest.any():
             return None
-        machine.park(lanes & ~free)
+        machine.park(rest)
         return [(machine.at + 1, free)] if free.any() else []
 
     return run
