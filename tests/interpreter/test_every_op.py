@@ -20,7 +20,6 @@ assert run_ir  # their imports declare the ops and enter the executors
 NOT_YET = {
     "builtin.unrealized_conversion_cast": "nothing makes it",
     "tt.descriptor_gather": "the language emits loads of tiles of pointers",
-    "tt.descriptor_reduce": "the language emits atomics",
     "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
     **dict.fromkeys(
         ["ttg.warp_specialize", "ttg.warp_id", "ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store"],
