@@ -169,11 +169,13 @@ class Ways:
         self.module.kernel[self.program.grid](**arguments.named())
         return arguments.arrays
 
-    def run_gpu(self, capability: str) -> dict[str, Array]:
-        """A simulated GPU."""
+    def run_gpu(self, name: str) -> dict[str, Array]:
+        """A simulated GPU: `90`, or `90x2` with two blocks per cluster."""
         arguments = Arguments(self.program)
+        capability, _, blocks = name.partition("x")
+        options = {**self.options, "num_ctas": int(blocks or 1)}
         with tw.simulate(f"cuda:{capability}"):
-            self.kernel[self.program.grid](**arguments.named(), **self.options)
+            self.kernel[self.program.grid](**arguments.named(), **options)
         return arguments.arrays
 
 
@@ -185,7 +187,7 @@ def disagreement(
     Args:
         program: what is run.
         folder: for the file of the kernel.
-        gpus: the simulated GPUs on which it runs, too.
+        gpus: the simulated GPUs on which it runs, too; see `Ways.run_gpu`.
         slow: machine code that takes longer to make than this many seconds is a problem (0: none is).
         deep: run optimised TTIR and the loop level, too, even if all is well.
     """
