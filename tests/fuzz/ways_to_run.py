@@ -31,6 +31,7 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.specialize import argument_spec, specialize
+from tilewright.support.diagnostics import Unsupported
 
 NEARLY = 4e-6
 """How far, in parts of the larger number, functions that round may be apart."""
@@ -169,13 +170,18 @@ class Ways:
         self.module.kernel[self.program.grid](**arguments.named())
         return arguments.arrays
 
-    def run_gpu(self, name: str) -> dict[str, Array]:
-        """A simulated GPU: `90`, or `90x2` with two blocks per cluster."""
+    def run_gpu(self, name: str) -> dict[str, Array] | None:
+        """A simulated GPU: `90`, or `90x2` with two blocks per cluster, which not every kernel can have: then None."""
         arguments = Arguments(self.program)
         capability, _, blocks = name.partition("x")
         options = {**self.options, "num_ctas": int(blocks or 1)}
-        with tw.simulate(f"cuda:{capability}"):
-            self.kernel[self.program.grid](**arguments.named(), **options)
+        try:
+            with tw.simulate(f"cuda:{capability}"):
+                self.kernel[self.program.grid](**arguments.named(), **options)
+        except Unsupported:
+            if not blocks:
+                raise
+            return None
         return arguments.arrays
 
 

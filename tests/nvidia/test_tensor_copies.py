@@ -245,6 +245,18 @@ def test_sums_in_memory(capability: int) -> None:
 
 
 @tilewright.jit
+def moved_row(x, out):  # type: ignore[no-untyped-def]
+    tl.store(out + tl.arange(0, 4), tl.make_tensor_descriptor(x, [16], [1], [4]).load([0]))
+
+
+def test_rows_that_a_cluster_leaves_too_short_are_refused() -> None:
+    x = np.zeros(16, np.int32)
+    assert "cp.async.bulk.tensor.1d" in compiled(moved_row, [x, x], capability=90).asm["ptx"]
+    with pytest.raises(Unsupported, match="has 8: take wider blocks, or num_ctas=1"):
+        compiled(moved_row, [x, x], capability=90, num_ctas=2)
+
+
+@tilewright.jit
 def narrowed(x, low, high, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
     i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
     block = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN]).load([i, j])

@@ -30,6 +30,8 @@ from tilewright.layouts.shared import NvmmaShared
 from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.support.diagnostics import NotSupported, located
 
+LEAST_ROW = 16
+"""Bytes along the last dimension that the accelerator moves at least."""
 OWN_BLOCK_SINCE = 86
 """The first version of PTX in which a copy may name the own block's memory as target, not the cluster's."""
 
@@ -47,12 +49,14 @@ class Boxes(NamedTuple):
         places: per dimension and bit, where it lies in the block's part of the tile.
         parts: per dimension and bit of the number of the block, where its part begins.
         copies: a mask of bits of the block that lead to other copies of the same part.
+        row: bytes of a box along the last dimension.
     """
 
     offsets: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
     parts: tuple[tuple[int, ...], ...]
     copies: int
+    row: int
 
 
 @cache
@@ -72,7 +76,8 @@ def boxes_of(type: MemDescType) -> Boxes:
     offsets = tuple(inverse.unpack(inverse.image(dict(zip(memory.out_names, row, strict=True))))[0] for row in rows)
     places, parts = _per_dimension(rows, shape, padded), _per_dimension(memory.bases["block"], shape, padded)
     copies = memory.free_masks()["block"]
-    return Boxes(tuple(start * byte_size(type) for start in offsets), places, parts, copies)
+    row = box[-1] * byte_size(type) * (2 if padded else 1)
+    return Boxes(tuple(start * byte_size(type) for start in offsets), places, parts, copies, row)
 
 
 def _per_dimension(
@@ -97,8 +102,12 @@ class Message(NamedTuple):
     places: list[str]
 
 
-def _messages(lowerer: Lowerer, buffer: Value, coordinates: Sequence[Value]) -> Iterator[Message]:
+def _messages(lowerer: Lowerer, op: Op, buffer: Value, coordinates: Sequence[Value]) -> Iterator[Message]:
     boxes, base = boxes_of(memdesc(buffer)), buffer_pointer(lowerer, buffer)
+    if boxes.row < LEAST_ROW:
+        reason = f"the engine moves rows of {LEAST_ROW} bytes at least; each of the {lowerer.target.num_ctas} blocks of"
+        reason += f" the cluster has {boxes.row}: take wider blocks, or num_ctas=1"
+        raise located(NotSupported("this copy", reason), span_of(op.location))
     bits = len(boxes.offsets)
     shared = min(bits, log2(lowerer.target.num_warps))
     condition = elected(lowerer, 1 << shared)
@@ -162,7 +171,7 @@ def _load(lowerer: Lowerer, op: Op) -> None:
         f"@$0 cp.async.bulk.tensor.{rank}d.shared::{to}.global.mbarrier::complete_tx::bytes "
         f"[ $1 ], [ $2, {listed(4, rank)} ], [ $3 ];"
     )
-    for message in _messages(lowerer, groups["result"][0], coordinates):
+    for message in _messages(lowerer, op, groups["result"][0], coordinates):
         emit(
             lowerer,
             text,
@@ -183,7 +192,7 @@ def _to_memory(lowerer: Lowerer, op: Op, kind: str) -> None:
     rank = len(coordinates)
     text = f"@$0 {kind.format(rank=rank)}.bulk_group [ $1, {listed(3, rank)} ], [ $2 ];"
     copies = boxes_of(memdesc(groups["src"][0])).copies
-    for message in _messages(lowerer, groups["src"][0], coordinates):
+    for message in _messages(lowerer, op, groups["src"][0], coordinates):
         emit(
             lowerer,
             text,
