@@ -343,7 +343,7 @@ class Planner:
         for value in reversed(inside):
             if value.op not in self.done:  # it belongs to a block around this one
                 continue
-            if value not in asked and not any(self.is_later_use(u, own, again, dead) for u in value.uses):
+            if value not in asked and not any(self.is_later_use(u, own, again, dead) for u in reversed(value.uses)):
                 continue
             if self.is_kept(value, nest):
                 kept.append(value)
@@ -396,7 +396,7 @@ class Planner:
             if value in seen or value in dead:
                 continue
             seen.add(value)
-            for user in value.uses:
+            for user in reversed(value.uses):  # those to come are among the last, as a rule
                 if user in self.done:
                     stack.extend(user.results if is_lazy(user) and touches_tiles(user) else ())
                 elif user not in finished:
