@@ -65,6 +65,14 @@ def test_element_types_are_part_of_the_key() -> None:
     assert len(kernel.cache) == 2
 
 
+def test_a_choice_that_a_program_puts_into_the_cache_counts() -> None:
+    recorder = Recorder()
+    kernel = tuned(recorder, [10, 500])
+    kernel.cache[5, "float32"] = kernel.configs[1]
+    assert kernel[(1,)](np.zeros(4, np.float32), 5) == 500
+    assert len(recorder.launches) == 1
+
+
 def test_configurations_that_fail_are_passed_over() -> None:
     kernel = tuned(Recorder(), [0, 10])
     assert kernel[(1,)](None, 5) == 10

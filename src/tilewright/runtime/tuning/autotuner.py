@@ -15,10 +15,12 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from tilewright.backends.llvm.machine import host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.arrays import view_of
-from tilewright.runtime.devices import device_for
+from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.locks import fork_safe_lock
@@ -32,6 +34,8 @@ from tilewright.support import knobs
 
 Arguments = dict[str, Any]
 Key = tuple[Hashable, ...]
+PLAIN = (int, float, bool, str, type(None))
+"""Types of arguments that are no arrays."""
 
 
 class Autotuner(KernelWrapper):
@@ -91,6 +95,7 @@ class Autotuner(KernelWrapper):
         self.do_bench = do_bench
         self.cache_results = cache_results
         self.cache: dict[Key, Config] = {}
+        self._known: dict[Key, Key] = {}
         self.best_config: Config | None = None
         self.configs_timings: Timings = {}
         self.bench_time: float | None = None
@@ -121,13 +126,20 @@ class Autotuner(KernelWrapper):
         return found
 
     def _key(self, call: Call) -> Key:
-        """The values of `keys`, the element types of all arrays, and the machine if it is not this CPU."""
-        values = [call.named[name] for name in self.keys if name in call.named]
-        views = {name: view_of(call.named[name]) for name in self.arg_names if name in call.named}
-        arrays = {name: view for name, view in views.items() if view is not None}
-        device = device_for(arrays.items())
-        machine = () if device is None else (device.identity,)
-        return (*values, *(view.element for view in arrays.values()), *machine)
+        """The values of `keys`, the element types of all arrays, and the machine if it is not this CPU.
+
+        Types are as Triton has them in its keys: programs put choices of their own into `cache`.
+        """
+        named = call.named
+        values = [named[name] for name in self.keys if name in named]
+        arguments = [(name, named[name]) for name in self.arg_names if name in named]
+        kinds = (chosen(), *[(type(x), getattr(x, "dtype", None), getattr(x, "device", None)) for _, x in arguments])
+        if not all(kind in PLAIN or kind is np.ndarray or device is not None for kind, _, device in kinds[1:]):
+            return (*values, *_types_and_machine(arguments))
+        found = self._known.get(kinds)
+        if found is None:
+            found = self._known[kinds] = _types_and_machine(arguments)
+        return (*values, *found)
 
     def _tune(self, key: Key, call: Call) -> Config:
         _refuse_conflicts(self.configs, call)
@@ -277,6 +289,14 @@ def autotune(
 
 def _bench_for(warmup: float | None, rep: float | None) -> Callable[..., Any]:
     return partial(do_bench, warmup=25 if warmup is None else warmup, rep=100 if rep is None else rep)
+
+
+def _types_and_machine(arguments: Sequence[tuple[str, Any]]) -> Key:
+    views = {name: view_of(value) for name, value in arguments}
+    arrays = {name: view for name, view in views.items() if view is not None}
+    device = device_for(arrays.items())
+    machine = () if device is None else (device.identity,)
+    return (*(str(getattr(view.owner, "dtype", view.element)) for view in arrays.values()), *machine)
 
 
 def _refuse_conflicts(configs: Sequence[Config], call: Call) -> None:
