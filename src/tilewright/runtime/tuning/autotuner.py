@@ -133,12 +133,13 @@ class Autotuner(KernelWrapper):
         named = call.named
         values = [named[name] for name in self.keys if name in named]
         arguments = [(name, named[name]) for name in self.arg_names if name in named]
-        kinds = (chosen(), *[(type(x), getattr(x, "dtype", None), getattr(x, "device", None)) for _, x in arguments])
-        if not all(kind in PLAIN or kind is np.ndarray or device is not None for kind, _, device in kinds[1:]):
+        kinds = [(type(x), getattr(x, "dtype", None), getattr(x, "device", None)) for _, x in arguments]
+        if not all(kind in PLAIN or kind is np.ndarray or device is not None for kind, _, device in kinds):
             return (*values, *_types_and_machine(arguments))
-        found = self._known.get(kinds)
+        facts = (chosen(), *kinds)
+        found = self._known.get(facts)
         if found is None:
-            found = self._known[kinds] = _types_and_machine(arguments)
+            found = self._known[facts] = _types_and_machine(arguments)
         return (*values, *found)
 
     def _tune(self, key: Key, call: Call) -> Config:
