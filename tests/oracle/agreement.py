@@ -27,6 +27,7 @@ from tilewright.runtime.drivers.cpu.launcher import launch_record, run_grid
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.specialize import argument_spec, specialize
+from tilewright.semantics.types import FP8_KINDS
 from tilewright.transforms.pipeline import optimize_ttir
 
 assert cpu  # its import declares the ops of ttcir
@@ -41,7 +42,8 @@ TOLERANCES = {
 
 GPU = ""
 """The capability of the simulated GPU that `agree` runs kernels on, instead of this CPU; see `conftest.py`."""
-EXACT_PRODUCTS = {"default_dot_input_precision": "ieee"}
+ON_GPU = {"default_dot_input_precision": "ieee", "supported_fp8_dtypes": FP8_KINDS}
+"""Exact products, and all 8-bit floats, which devices without them emulate."""
 ROUNDING_OF_GPUS = 16
 """How much further from the interpreters a GPU may be: it fuses products and sums, and approximates powers."""
 
@@ -61,7 +63,7 @@ def agree(
     """
     native = copied(arguments)
     with tw.simulate(GPU) if GPU else nullcontext():
-        compiled = kernel[tuple(grid)](*native, **constants, **(EXACT_PRODUCTS if GPU else {}))
+        compiled = kernel[tuple(grid)](*native, **constants, **(ON_GPU if GPU else {}))
     for stage in ("ttir", "ttgir" if GPU else "ttcir"):
         found = copied(arguments)
         named = dict(zip(kernel.arg_names, found, strict=False)) | constants

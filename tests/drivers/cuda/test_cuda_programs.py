@@ -96,7 +96,7 @@ def test_tuning_is_for_a_machine(fake: FakeDriver, without_torch: None) -> None:
         tuned[lambda meta: (64 // meta["BLOCK"],)](x, x, out, 64)
         tuned[lambda meta: (64 // meta["BLOCK"],)](*host, 64)
     on_gpu, on_cpu = tuned.cache
-    assert on_gpu == (64, "fp32", "fp32", "fp32", "Fake GPU GPUTarget(backend='cuda', arch=90, warp_size=32)")
+    assert on_gpu == (64, "float32", "float32", "float32", "Fake GPU GPUTarget(backend='cuda', arch=90, warp_size=32)")
     assert on_cpu == on_gpu[:-1]
 
 
