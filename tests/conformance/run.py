@@ -283,7 +283,7 @@ def failures(found: Found, plan: dict[str, Any]) -> Iterator[str]:
     for (tree, file), run in found.items():
         for test in run.tests:
             if test.outcome == "failed":
-                key = f"{file}::{test.function}", reason_for(file, test, plan["reasons"])
+                key = f"{file}::{test.function}", reason_for(file_of(file), test, plan["reasons"])
                 counts.setdefault(key, Counter())[tree] += 1
     for (function, reason), in_tree in counts.items():
         yield f"| {function} | " + " | ".join(str(in_tree[tree]) for tree in plan["trees"]) + f" | {reason} |"
