@@ -80,6 +80,7 @@ def test_launches_under_way_keep_the_code(rounds: int) -> None:
             failures.append("a wrong result")
 
     sys.setswitchinterval(1e-5)
+    gc.freeze()  # what other tests have left is not looked through in each round
     try:
         for number in range(rounds):
             kernel = make(number)
@@ -94,5 +95,6 @@ def test_launches_under_way_keep_the_code(rounds: int) -> None:
             for thread in threads:
                 thread.join(timeout=60)
     finally:
+        gc.unfreeze()
         sys.setswitchinterval(interval)
     assert failures == []
