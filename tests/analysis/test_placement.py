@@ -76,7 +76,7 @@ tt.func @k(%c: i1, %p: !tt.ptr<i32>) {
 
 
 def ranges(code: str) -> dict[str, Interval]:
-    function: Op = parse_module(code).regions[0].block.first  # type: ignore[assignment]
+    function: Op = parse_module(code).regions[0].block.first
     lives = LiveRanges(function)
     return {r.name: lives.of(r) for op in function.walk() for r in op.results if r.name}
 

@@ -19,7 +19,7 @@ from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.compat.types import canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth
 from tilewright.compat.unavailable import NotOnCpu
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
 @tw.jit

@@ -107,7 +107,7 @@ def test_comparisons_had_other_names() -> None:
 def test_drivers_had_their_figures_elsewhere() -> None:
     driver = DriverConfig()
     with pytest.warns(UserWarning, match=r"write triton\.runtime\.driver\.active\.utils"):
-        assert driver.utils is driver.active.utils  # type: ignore[attr-defined]
+        assert driver.utils is driver.active.utils
 
 
 def test_profiles_are_begun_and_stay_empty() -> None:

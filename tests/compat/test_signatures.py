@@ -16,7 +16,7 @@ from tilewright.compat.interpreter import implicit_cvt
 from tilewright.compat.signatures import get_full_name, mangle_type, native_specialize_impl
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 Strides = namedtuple("Strides", ["x", "y"])
 

@@ -31,7 +31,7 @@ def asked(question: str) -> Any:
 
 
 def test_every_module_can_be_imported_and_knows_its_place() -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch is not installed")
     question = (
         f"import importlib\nfound = {{name: importlib.import_module(name) for name in {MODULES}}}\n"
         "print(json.dumps({name: [m.__name__, m.__spec__.name, m.__file__] for name, m in found.items()}))"
@@ -45,7 +45,7 @@ def test_every_module_can_be_imported_and_knows_its_place() -> None:
 
 
 def test_every_name_of_all_exists() -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch is not installed")
     question = (
         f"import importlib\nfound = [importlib.import_module(name) for name in {MODULES}]\n"
         "missing = [f'{m.__name__}.{n}' for m in found for n in getattr(m, '__all__', ()) if not hasattr(m, n)]\n"
@@ -153,7 +153,7 @@ def test_what_needs_a_gpu_says_so_when_called() -> None:
 
 @pytest.mark.slow
 def test_driver_is_the_cpu() -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch is not installed")
     question = (
         "from triton.runtime import driver\ndevice = driver.active.get_active_torch_device()\n"
         "figures = driver.active.utils.get_device_properties(device.index)\n"
@@ -166,7 +166,7 @@ def test_driver_is_the_cpu() -> None:
 
 @pytest.mark.slow
 def test_torch_compile_finds_what_it_asks_triton_for(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch is not installed")
     if shutil.which("g++") is None:
         pytest.skip("torch.compile needs g++ on a CPU")
     question = (

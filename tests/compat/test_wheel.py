@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_wheel_has_all_files_of_the_triton_package(tmp_path: Path) -> None:
-    pytest.importorskip("setuptools")
+    pytest.importorskip("setuptools", reason="setuptools, which makes the package, is not installed")
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):

@@ -48,7 +48,7 @@ def sums(tutorial: Any) -> Iterator[tuple[str, Any, Any]]:
         yield f"dependent launch, {dependent}", tutorial.add(x, y, launch_pdl=dependent), x + y
 
 
-class AskedForCuda(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+class AskedForCuda(TorchFunctionMode):
     """Within it, tensors that are made for the device `cuda` are on the CPU, and say that they are on a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -10,7 +10,7 @@ import tilewright.language as tl
 
 
 @tw.jit
-def carried(x, out, n):  # type: ignore[no-untyped-def]
+def carried(x, out, n):
     value = tl.load(x)
     for i in range(n):
         value = tl.where(i > 100, value + value, value)
@@ -18,7 +18,7 @@ def carried(x, out, n):  # type: ignore[no-untyped-def]
 
 
 @tw.jit
-def repeated(x, out):  # type: ignore[no-untyped-def]
+def repeated(x, out):
     value = tl.cast(tl.load(x), tl.bfloat16, bitcast=True)
     tl.store(out + tl.arange(0, 16)[:, None], value)
 

@@ -1,21 +1,19 @@
 """Long chains of ops that are no tile arithmetic: what follows operands from op to op ends at some depth."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
 
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+
+from hard_kernels import views_kernel
+
 SIZE = 64
-
-
-@tw.jit
-def views(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
-    i = tl.arange(0, N)
-    x = tl.load(x_ptr + i)
-    for _ in tl.static_range(COUNT):
-        x = tl.reshape(tl.broadcast_to(tl.expand_dims(x, 0), [1, N]), [N])
-    tl.store(out_ptr + i, x)
 
 
 @tw.jit
@@ -66,7 +64,7 @@ def places(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kernel", [views, halves, transposed, places], ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("kernel", [views_kernel, halves, transposed, places], ids=lambda kernel: kernel.__name__)
 def test_a_long_chain_leaves_the_tile_as_it_was(kernel, count):
     x = np.random.default_rng(0).integers(0, 1000, SIZE).astype(np.int32)
     out = np.zeros_like(x)

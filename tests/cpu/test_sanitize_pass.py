@@ -64,6 +64,6 @@ def test_what_is_put_around_an_access(name: str, text: str, check: str, golden: 
 def test_arguments_that_an_access_may_go_to() -> None:
     """A pointer of unknown origin may go to all of them."""
     _, facts = instrumented(SELECTED, "bounds")
-    assert [(site[0], site[4]) for site in facts["sites"]] == [("load", [0, 2]), ("atomic", [0, 1, 2])]  # type: ignore[index]
+    assert [(site[0], site[4]) for site in facts["sites"]] == [("load", [0, 2]), ("atomic", [0, 1, 2])]
     assert facts["sizes"] == [4, 2, 4, None, None]
     assert facts["stored"] == [0, 1, 2]

@@ -10,7 +10,7 @@ from driver_kernels import adder, arrays, slow_calls
 
 from tilewright.runtime.drivers.cpu.launcher import Parameter, create_native_kernel, is_native
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
 

@@ -27,7 +27,7 @@ def doubled(x: Any, *, _semantic: Any = None) -> Any:
     return x + x if _semantic is None else _semantic.add(x, x, True)
 
 
-doubled.__triton_builtin__ = True  # type: ignore[attr-defined]
+doubled.__triton_builtin__ = True
 
 
 class Shifted:

@@ -33,7 +33,7 @@ def test_numpy_arrays_callable_grid_and_keywords() -> None:
 
 
 def test_torch_tensors() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     x = torch.arange(100, dtype=torch.bfloat16)
     out = torch.zeros(100, dtype=torch.bfloat16)
     add[blocks](x, x, out, 100, BLOCK=32)

@@ -22,8 +22,8 @@ from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
 from tilewright.transforms.symbol_dce import symbol_dce
 
-triton = pytest.importorskip("triton")
-ir = pytest.importorskip("triton._C.libtriton").ir
+triton = pytest.importorskip("triton", reason="the real Triton is not installed")
+ir = pytest.importorskip("triton._C.libtriton", reason="the real Triton is not installed").ir
 pytestmark = pytest.mark.skipif(not triton.__version__.startswith("3.5"), reason="compares with Triton 3.5")
 
 PREFIX = """

@@ -131,9 +131,9 @@ def test_numbers_in_tuples_are_constants() -> None:
     box = Box(Shape(3, (tl.constexpr(4), 5)))
 
     assert isinstance(box.shape, tl.tuple)
-    assert isinstance(box.shape.rows, constexpr)  # type: ignore[attr-defined]
+    assert isinstance(box.shape.rows, constexpr)
     assert box.shape[0].value == 3
-    assert [item.value for item in box.shape.columns] == [4, 5]  # type: ignore[attr-defined]
+    assert [item.value for item in box.shape.columns] == [4, 5]
     assert isinstance(Box((1,)).shape, tl.tuple)
     with pytest.raises(TypeError, match="the field 'shape' of Box is a tuple, not a int"):
         Box(1)

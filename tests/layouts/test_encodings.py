@@ -130,12 +130,12 @@ def test_equal_layouts_are_one_object() -> None:
     assert encoding(MMA) is mma
     assert DotOperand(0, mma, 2) is DotOperand(op_index=0, parent=mma, k_width=2)
     assert Blocked((1, 4), (2, 16), (4, 1), (1, 0)) is encoding(BLOCKED)
-    assert encoding(f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 2}}>").parent is mma  # type: ignore[attr-defined]
+    assert encoding(f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 2}}>").parent is mma
 
 
 def test_layouts_cannot_be_changed() -> None:
     with pytest.raises(AttributeError, match="order cannot be changed"):
-        encoding(BLOCKED).order = (0, 1)  # type: ignore[attr-defined]
+        encoding(BLOCKED).order = (0, 1)
 
 
 def test_wrong_layouts_say_what_is_wrong(golden: Callable[[str, str], None]) -> None:

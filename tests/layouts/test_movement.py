@@ -174,8 +174,8 @@ def pairs(random: Random, count: int) -> Iterator[tuple[Any, Any, Shape]]:
             shape = tuple(max(extent, 16) for extent in shape)
         after, _ = random_layout(random, random.choice(KINDS))
         if before.rank == after.rank:
-            warps = num_warps(before)  # type: ignore[arg-type]
-            if is_whole(before, shape, warps) and is_whole(after, shape, warps):  # type: ignore[arg-type]
+            warps = num_warps(before)
+            if is_whole(before, shape, warps) and is_whole(after, shape, warps):
                 found += 1
                 yield before, after, shape
 

@@ -29,7 +29,7 @@ def count(ptx: str, pattern: str) -> int:
 
 
 @tilewright.jit
-def softmax(out, x, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax(out, x, n, BLOCK: tl.constexpr):
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     v = tl.load(x + row * n + i, mask=i < n, other=-float("inf"))
     e = tl.exp(v - tl.max(v, 0))
@@ -56,7 +56,7 @@ def test_softmax_of_any_number_of_warps(warps: int) -> None:
 
 
 @tilewright.jit
-def folds(total, most, least, where, flags, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def folds(total, most, least, where, flags, x, BLOCK: tl.constexpr):
     v = tl.load(x + tl.arange(0, BLOCK))
     tl.store(total, tl.sum(v, 0))
     tl.store(most, tl.max(v, 0))
@@ -82,7 +82,7 @@ def test_folds_of_every_type(dtype: str, capability: int) -> None:
 
 
 @tilewright.jit
-def extremes(out, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def extremes(out, x, BLOCK: tl.constexpr):
     v = tl.load(x + tl.arange(0, BLOCK))
     tl.store(out, tl.max(v, 0))
     tl.store(out + 1, tl.min(v, 0))
@@ -116,7 +116,7 @@ def test_numbers_that_are_none(special: float, capability: int) -> None:
 
 
 @tilewright.jit
-def row_sums(out, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):  # type: ignore[no-untyped-def]
+def row_sums(out, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):
     v = tl.load(x + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :])
     tl.store(out + tl.arange(0, COLUMNS if AXIS == 0 else ROWS), tl.sum(v, AXIS))
 
@@ -142,12 +142,12 @@ def test_sums_of_rows_and_over_blocks(blocks: int, axis: int, shape: tuple[int, 
 
 
 @tilewright.jit
-def later_value(a, place_a, b, place_b):  # type: ignore[no-untyped-def]
+def later_value(a, place_a, b, place_b):
     return tl.where(b != 0, b, a), tl.where(b != 0, place_b, place_a)
 
 
 @tilewright.jit
-def fill(out, places, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def fill(out, places, x, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     v, place = tl.associative_scan((tl.load(x + i), i.to(tl.int64)), 0, later_value)
     tl.store(out + i, v)
@@ -165,7 +165,7 @@ def test_scan_of_two_operands_in_order(warps: int) -> None:
 
 
 @tilewright.jit
-def bins(out, masked, x, BLOCK: tl.constexpr, COUNT: tl.constexpr):  # type: ignore[no-untyped-def]
+def bins(out, masked, x, BLOCK: tl.constexpr, COUNT: tl.constexpr):
     v = tl.load(x + tl.arange(0, BLOCK))
     tl.store(out + tl.arange(0, COUNT), tl.histogram(v, COUNT))
     tl.store(masked + tl.arange(0, COUNT), tl.histogram(v, COUNT, mask=v % 3 == 0))
@@ -188,7 +188,7 @@ def test_histogram_counts_copies_once(block: int, count: int, warps: int) -> Non
 
 
 @tilewright.jit
-def pick(out, x, indices, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):  # type: ignore[no-untyped-def]
+def pick(out, x, indices, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):
     i = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     tl.store(out + i, tl.gather(tl.load(x + i), tl.load(indices + i), AXIS))
 
@@ -219,7 +219,7 @@ def test_gather_within_and_between_warps(shape: tuple[int, int], axis: int, warp
 
 
 @tilewright.jit
-def order(out, turned, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def order(out, turned, x, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     v = tl.load(x + i)
     tl.store(out + i, tl.sort(v))
@@ -252,7 +252,7 @@ def test_sorts_know_no_order_of_nan() -> None:
 
 
 @tilewright.jit
-def halves(out, x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def halves(out, x, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     even, odd = tl.split(tl.reshape(tl.load(x + i), (BLOCK // 2, 2)))
     tl.store(out + i, tl.reshape(tl.trans(tl.join(odd, even)), (BLOCK,)))
@@ -267,14 +267,14 @@ def test_rearrangements() -> None:
 
 
 @tilewright.jit(noinline=True)
-def summary(x, more):  # type: ignore[no-untyped-def]
+def summary(x, more):
     v = tl.load(x + tl.arange(0, 256))
     counts = tl.histogram(v.to(tl.int32) & 31, 32)
     return tl.sum(v, 0) + tl.max(tl.cumsum(v, 0), 0) + tl.sum(counts, 0).to(tl.float32) + more
 
 
 @tilewright.jit
-def summaries(out, x, count):  # type: ignore[no-untyped-def]
+def summaries(out, x, count):
     total = summary(x, count)
     for k in range(count):
         total += summary(x, k)

@@ -20,7 +20,7 @@ def test_registers_of_one_run_are_one() -> None:
 
 
 @tw.jit
-def copied(x, out, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def copied(x, out, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
 
@@ -33,7 +33,7 @@ def test_one_comparison_serves_a_run() -> None:
 
 
 @tw.jit
-def looked_up(table, x, out, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def looked_up(table, x, out, n, B: tl.constexpr):
     i = tl.arange(0, B)[:, None] + tl.arange(0, 4)[None, :] * 0
     k = tl.reshape(tl.arange(0, 4 * B), [B, 4])
     tl.store(out + k, tl.load(table + tl.load(x + i, mask=i < n, other=k)))

@@ -18,7 +18,7 @@ from tilewright.support.diagnostics import CompilationError
 
 
 @tilewright.jit
-def copy_block(x, y, n, stride: tl.constexpr, WIDTH: tl.constexpr, PADDING: tl.constexpr):  # type: ignore[no-untyped-def]
+def copy_block(x, y, n, stride: tl.constexpr, WIDTH: tl.constexpr, PADDING: tl.constexpr):
     source = tl.make_tensor_descriptor(x, [n, n], [n, stride], [8, WIDTH], PADDING)
     target = tl.make_tensor_descriptor(y, [n, n], [n, stride], [8, WIDTH])
     for i in range(4):
@@ -26,25 +26,25 @@ def copy_block(x, y, n, stride: tl.constexpr, WIDTH: tl.constexpr, PADDING: tl.c
 
 
 @tilewright.jit
-def ask(out):  # type: ignore[no-untyped-def]
+def ask(out):
     tl.store(out, 1 if tl.target_info.is_cuda() else 2)
     tl.store(out + 1, 3 if tl.target_info.cuda_capability_geq(9, 0) else 4)
     tl.store(out + 2, 5 if tl.target_info.is_cpu() else 6)
 
 
 @tilewright.jit
-def multiply(DTYPE: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def multiply(DTYPE: tl.constexpr, K: tl.constexpr):
     tile = tl.full((16, K), 0, DTYPE)
     tl.dot(tile, tl.full((K, 16), 0, DTYPE))
 
 
 @tilewright.jit
-def only_load(x):  # type: ignore[no-untyped-def]
+def only_load(x):
     tl.load(x)
 
 
 @tilewright.jit
-def unused():  # type: ignore[no-untyped-def]
+def unused():
     tl.full((16,), 0, tl.float8e4nv)
 
 
@@ -103,7 +103,7 @@ def test_answers_about_the_target(target: GPUTarget, answers: tuple[int, ...]) -
 
 
 @tilewright.jit
-def carried_hint(x, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def carried_hint(x, out, n, BLOCK: tl.constexpr):
     pointers = x + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
     for _ in range(n):

@@ -11,7 +11,7 @@ import tilewright.language as tl
 
 
 @tw.jit
-def loops(x, out, steps, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def loops(x, out, steps, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     total, places, odd = tl.zeros((B,), tl.float32), x + i, 0
     for k in range(steps):
@@ -42,19 +42,19 @@ def test_loops(steps: int) -> None:
 
 
 @tw.jit(noinline=True)
-def doubled_or_next(s):  # type: ignore[no-untyped-def]
+def doubled_or_next(s):
     if s > 3:
         return s + 1, 2.0
     return s * 2, 1.0
 
 
 @tw.jit(noinline=True)
-def sum_of(x, s, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def sum_of(x, s, B: tl.constexpr):
     return tl.sum(tl.load(x + tl.arange(0, B)) + s, 0)
 
 
 @tw.jit
-def calls(x, out, s, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def calls(x, out, s, B: tl.constexpr):
     i = tl.arange(0, B)
     first = tl.max(tl.load(x + i), 0)  # has shared memory before and after that of the function
     total = sum_of(x, s, B)
@@ -74,7 +74,7 @@ def test_calls(s: int) -> None:
 
 
 @tw.jit
-def dependent(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def dependent(x, out, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.extra.cuda.gdc_wait()
     tl.store(out + i, tl.load(x + i))
@@ -89,7 +89,7 @@ def test_dependent_launches(capability: int, count: int) -> None:
 
 
 @tw.jit
-def squares(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def squares(x, out, B: tl.constexpr):
     value = tl.load(x + tl.arange(0, B))
     tl.store(out, tl.sum(value * value, 0))
 

@@ -130,7 +130,7 @@ def test_functions(capability: int) -> None:
 
 
 @tw.jit
-def logarithms(x, one_more, decimal, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def logarithms(x, one_more, decimal, B: tl.constexpr):
     i = tl.arange(0, B)
     value = tl.load(x + i)
     tl.store(one_more + i, tl.extra.libdevice.log1p(value))

@@ -22,7 +22,7 @@ def slow_but_first(values: list[Any]) -> list[Any]:
 
 
 @tw.jit
-def copied(x, out, n, B: tl.constexpr, OTHER: tl.constexpr):  # type: ignore[no-untyped-def]
+def copied(x, out, n, B: tl.constexpr, OTHER: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(out + i, tl.load(x + i, mask=i < n, other=OTHER))
 
@@ -40,7 +40,7 @@ def test_masked_copies(dtype: Any, n: int) -> None:
 
 
 @tw.jit
-def hinted(x, out, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def hinted(x, out, B: tl.constexpr):
     i = tl.arange(0, B)
     a = tl.load(x + i, eviction_policy="evict_first")
     a += tl.load(x + i, cache_modifier=".cg") + tl.load(x + i, volatile=True)
@@ -64,20 +64,20 @@ def test_hints_for_caches() -> None:
 
 
 @tw.jit
-def few(x, out, old, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def few(x, out, old, B: tl.constexpr):
     """16 elements over 128 threads: seven of eight threads hold copies."""
     i = tl.arange(0, B)
     tl.store(old + i, tl.atomic_add(out + i, tl.load(x + i)))
 
 
 @tw.jit
-def counted(x, out, old, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def counted(x, out, old, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(old + i, tl.atomic_add(out + i % 64, tl.load(x + i, mask=i < n, other=0), mask=i < n), mask=i < n)
 
 
 @tw.jit
-def summed(x, out, old, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def summed(x, out, old, B: tl.constexpr):
     i = tl.arange(0, B)
     before = tl.atomic_add(out, tl.sum(tl.load(x + i), 0))
     tl.store(old + i, before + tl.zeros((B,), tl.float32))
@@ -100,7 +100,7 @@ def test_sums_in_memory(capability: int) -> None:
 
 
 @tw.jit
-def combined(x, out, old, OP: tl.constexpr, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def combined(x, out, old, OP: tl.constexpr, B: tl.constexpr):
     i = tl.arange(0, B)
     value = tl.load(x + i)
     if OP == "max":
@@ -150,7 +150,7 @@ def test_every_operation(op: str, dtype: Any, capability: int) -> None:
 
 
 @tw.jit
-def swapped(out, old, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def swapped(out, old, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(old + i, tl.atomic_cas(out + i, i, i + 1000))
 
@@ -164,7 +164,7 @@ def test_compare_and_swap() -> None:
 
 
 @tw.jit
-def waited(flag, out):  # type: ignore[no-untyped-def]
+def waited(flag, out):
     while tl.atomic_add(flag, 0, sem="acquire") == 0:
         pass
     tl.store(out, tl.load(out) + 1)
@@ -178,7 +178,7 @@ def test_adding_nothing_is_a_load() -> None:
 
 
 @tw.jit
-def met(out, old, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def met(out, old, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(old + i, tl.atomic_add(out + i % n, (i % 8 + 1).to(tl.bfloat16), mask=i < B - 3))
 

@@ -12,7 +12,7 @@ from tilewright.backends.ptxsim import SimulationError
 
 
 @tw.jit
-def shown(x, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def shown(x, B: tl.constexpr):
     value = tl.load(x + tl.arange(0, B))
     tl.device_print("x", value)
     tl.device_print("all of it: 100%")
@@ -41,7 +41,7 @@ def test_prints() -> None:
 
 
 @tw.jit
-def checked(x, out, n, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def checked(x, out, n, B: tl.constexpr):
     i = tl.arange(0, B)
     value = tl.load(x + i)
     tl.device_assert(value < n, "too large")
@@ -58,7 +58,7 @@ def test_assertions() -> None:
 
 
 @tw.jit
-def assembled(x, y, out, down, up, B: tl.constexpr):  # type: ignore[no-untyped-def]
+def assembled(x, y, out, down, up, B: tl.constexpr):
     i = tl.arange(0, B)
     a, b = tl.load(x + i), tl.load(y + i)
     add: tl.constexpr = "add.rn.f16x2 $0, $1, $2;"
@@ -80,7 +80,7 @@ def test_inline_assembly() -> None:
 
 
 @tw.jit
-def asked(out):  # type: ignore[no-untyped-def]
+def asked(out):
     start = tl.extra.cuda.globaltimer()
     tl.store(out, tl.extra.cuda.smid().to(tl.int64))
     tl.store(out + 1, tl.extra.cuda.globaltimer() - start)

@@ -26,7 +26,7 @@ needs_ptxas = pytest.mark.skipif(find_ptxas(90) is None, reason="ptxas is not in
 
 
 @tilewright.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def add(x, y, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n)
     tl.store(out + i, total, mask=i < n)

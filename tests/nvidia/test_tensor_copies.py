@@ -26,7 +26,7 @@ slow = pytest.mark.slow
 
 
 @tilewright.jit
-def add_one(a, b, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+def add_one(a, b, M, N, BM: tl.constexpr, BN: tl.constexpr):
     source = tl.make_tensor_descriptor(a, [M, N], [N, 1], [BM, BN])
     target = tl.make_tensor_descriptor(b, [M, N], [N, 1], [BM, BN])
     i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
@@ -72,7 +72,7 @@ def test_blocks_of_a_cluster_move_their_parts(blocks: int, capability: int) -> N
 
 
 @tilewright.jit
-def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # type: ignore[no-untyped-def]
+def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
     right = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
     out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
@@ -108,7 +108,7 @@ def test_products_whose_factors_other_blocks_have_are_refused(capability: int) -
 
 
 @tilewright.jit
-def double_boxes(a, b, A, B, C, BA: tl.constexpr, BB: tl.constexpr, BC: tl.constexpr):  # type: ignore[no-untyped-def]
+def double_boxes(a, b, A, B, C, BA: tl.constexpr, BB: tl.constexpr, BC: tl.constexpr):
     source = tl.make_tensor_descriptor(a, [A, B, C], [B * C, C, 1], [BA, BB, BC])
     target = tl.make_tensor_descriptor(b, [A, B, C], [B * C, C, 1], [BA, BB, BC])
     for i in range(0, A, BA):
@@ -130,7 +130,7 @@ def test_three_dimensions(dtype: str, shape: tuple[int, ...], block: tuple[int, 
 
 
 @tilewright.jit
-def in_turns(a, b, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+def in_turns(a, b, M, N, BM: tl.constexpr, BN: tl.constexpr):
     for row in range(0, M, BM):
         source = tl.make_tensor_descriptor(a + row * N, [BM, N], [N, 1], [BM, BN])
         target = tl.make_tensor_descriptor(b + row * N, [BM, N], [N, 1], [BM, BN])
@@ -245,7 +245,7 @@ def test_sums_in_memory(capability: int) -> None:
 
 
 @tilewright.jit
-def moved_row(x, out):  # type: ignore[no-untyped-def]
+def moved_row(x, out):
     tl.store(out + tl.arange(0, 4), tl.make_tensor_descriptor(x, [16], [1], [4]).load([0]))
 
 
@@ -257,7 +257,7 @@ def test_rows_that_a_cluster_leaves_too_short_are_refused() -> None:
 
 
 @tilewright.jit
-def narrowed(x, low, high, M, N, BM: tl.constexpr, BN: tl.constexpr):  # type: ignore[no-untyped-def]
+def narrowed(x, low, high, M, N, BM: tl.constexpr, BN: tl.constexpr):
     i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
     block = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN]).load([i, j])
     tl.make_tensor_descriptor(low, [M, N], [N, 1], [BM, BN]).atomic_min([i, j], block)

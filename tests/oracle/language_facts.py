@@ -111,7 +111,7 @@ def asked(python: str, cases: Sequence[Case]) -> Iterator[list[dict[str, Any]]]:
             done += 1
             yield json.loads(line)
         if done < len(requests):
-            yield [{"error": "crash", "cause": "crash", "text": ""}] * len(requests[done]["signatures"])  # type: ignore[arg-type]
+            yield [{"error": "crash", "cause": "crash", "text": ""}] * len(requests[done]["signatures"])
             done += 1
 
 

@@ -38,7 +38,7 @@ def note(value: Any, _semantic: Any = None) -> None:
     used(value, {} if _semantic is None else {"_semantic": _semantic})
 
 
-note.__triton_builtin__ = True  # type: ignore[attr-defined]
+note.__triton_builtin__ = True
 
 
 def used(value: Any, semantic: dict[str, Any]) -> None:

@@ -146,7 +146,7 @@ def test_products(form: str) -> None:
 def test_products_with_scales(form: str) -> None:
     """Scales of the first operand come from lanes 2 and 3 of each four, of the second from lane 3."""
     trial, element = Trial(form), form.split(".")[-1]
-    count = int(re.search(r"(\d)X", form)[1])  # type: ignore[index]
+    count = int(re.search(r"(\d)X", form)[1])
     words = [np.random.default_rng(seed).integers(110, 130, (32, 4)).astype(np.uint8) for seed in (7, 8)]
     if element == "ue4m3":
         words = [word & 0x3F for word in words]

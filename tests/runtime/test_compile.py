@@ -110,7 +110,7 @@ def test_wrong_signatures(signature: dict[str, str], constexprs: Any, message: s
 
 def test_keys_of_a_signature_are_names() -> None:
     with pytest.raises(TypeError, match="string"):
-        ASTSource(add, {0: "*fp32"})  # type: ignore[dict-item]
+        ASTSource(add, {0: "*fp32"})
 
 
 def test_metadata_and_attributes_are_tritons() -> None:

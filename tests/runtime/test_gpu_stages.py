@@ -71,7 +71,7 @@ def test_nothing_is_compiled_unless_asked_and_then_once(monkeypatch: pytest.Monk
     take = Request.__init__
 
     def noted(self: Request, *args: object, **kwargs: object) -> None:
-        take(self, *args, **kwargs)  # type: ignore[arg-type]
+        take(self, *args, **kwargs)
         compiled.append(self.backend.target.backend)
 
     monkeypatch.setattr(Request, "__init__", noted)

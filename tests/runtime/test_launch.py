@@ -60,7 +60,7 @@ def test_numpy(add: Any) -> None:
 
 
 def test_torch(add: Any) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     x, y, out = map(torch.from_numpy, arrays())
     for _ in range(3):
         out.fill_(0)

@@ -42,7 +42,11 @@ def floats(*shape: int) -> np.ndarray:
 
 @pytest.fixture(params=["numpy", "torch"])
 def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
-    return np.asarray if request.param == "numpy" else pytest.importorskip("torch").from_numpy
+    return (
+        np.asarray
+        if request.param == "numpy"
+        else pytest.importorskip("torch", reason="torch is not installed").from_numpy
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- bounds
@@ -318,7 +322,7 @@ def test_load_of_what_nobody_stored(to_array: Any, golden: Golden) -> None:
 
 
 def test_parts_of_marked_arrays() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     middle, x = tw.uninitialized(torch.empty(256)), torch.zeros(256)
     kernels.copy_kernel[(1,)](x, middle[64:], 0, 64, BLOCK=64, sanitize=ALL)
     kernels.copy_kernel[(1,)](middle[64:128], x, 0, 64, BLOCK=64, sanitize=ALL)

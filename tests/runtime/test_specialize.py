@@ -137,7 +137,7 @@ def test_tuples_keep_class_and_parts() -> None:
 
 
 def test_torch_tensors() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     assert specialize(torch.zeros(64), param()).type == "*fp32"
     assert specialize(torch.zeros(64, dtype=torch.bfloat16), param()).type == "*bf16"
     assert specialize(torch.zeros(64, dtype=torch.bool), param()).type == "*i1"

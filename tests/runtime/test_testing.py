@@ -102,7 +102,7 @@ def test_assert_close() -> None:
 
 
 def test_assert_close_takes_tensors() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     x = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
     testing.assert_close(x, torch.ones(3))
     with pytest.raises(AssertionError):

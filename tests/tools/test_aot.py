@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compile_kernel(kernel: str, signature: str, grid: str, **others: object) -> tuple[str, list[Path]]:
-    return compile_command.compile_kernel(CompileArgs(KERNELS, kernel, signature, grid, **others))  # type: ignore[arg-type]
+    return compile_command.compile_kernel(CompileArgs(KERNELS, kernel, signature, grid, **others))
 
 
 def build(program: str, *flags: str) -> str:

@@ -147,7 +147,7 @@ def test_where_decides_what_counts() -> None:
 
 
 def test_tensors() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
     found = f(x, x.T.contiguous().T)
     assert isinstance(found, torch.Tensor)

@@ -380,7 +380,7 @@ def _tensormap(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
 
 @executes("ttng.reinterpret_tensor_descriptor")
 def _reinterpret(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    block = op.results[0].type.block  # type: ignore[attr-defined]
+    block = op.results[0].type.block  # type: ignore[attr-defined]  # this op gives a descriptor
     base, shape, strides, with_nan = copies_of(machine).tensormaps[int(operands[0])]
     size = block.element.bits // 8
     # The stride of the last dimension is one element and not part of the map, the others are in bytes.

@@ -126,13 +126,13 @@ def test_maps_that_the_driver_refuses_in_a_known_launch(fake: FakeDriver) -> Non
         padded[(1,)](TensorDescriptor.from_tensor(x, [64]), out, 64)
     fake.fail("cuTensorMapEncodeTiled", 0)
     unlike = TensorDescriptor.from_tensor(x, [64])
-    unlike.shape = ["64"]  # type: ignore[list-item]
+    unlike.shape = ["64"]
     with pytest.raises(TypeError):
         padded[(1,)](unlike, out, 64)
 
 
 def test_known_launches_on_the_cpu_take_descriptors_too() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     x = torch.arange(40 * 96, dtype=torch.float32).reshape(40, 96)
     for rows in (40, 40, 24):
         out = torch.zeros(rows, 96)

@@ -14,7 +14,7 @@ from tilewright.runtime.drivers.cpu.launcher import Miss, Parameter, create_nati
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.native.structs import TABLE, WORD_GPU, WORD_MULTIPLE, WORD_TENSOR
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
 ANSWERS = """

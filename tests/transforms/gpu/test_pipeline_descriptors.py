@@ -120,7 +120,7 @@ def test_stores_share_a_buffer_and_descriptors_take_turns() -> None:
     schedule_loops(module)
     pipeline_loops(module)
     (memory,) = (op for op in module.walk() if op.name == "ttg.global_scratch_alloc")
-    assert str(memory.attributes["nbytes"].value) == "256"  # type: ignore[union-attr]
+    assert str(memory.attributes["nbytes"].value) == "256"
 
 
 def test_stores_in_while_loops_run_on() -> None:

@@ -91,7 +91,7 @@ def test_results_of_products_win() -> None:
     operands = "%x: tensor<64x64xf16, #a>, %y: tensor<64x64xf16, #b>, %c: tensor<64x64xf32, #m>"
     module = removed(f"{POINTERS}, {operands}", body)
     sums = [op for op in module.walk() if op.name == "arith.addf"]
-    assert isinstance(encoding(sums[0].result.type.encoding), NvidiaMma)  # type: ignore[attr-defined]
+    assert isinstance(encoding(sums[0].result.type.encoding), NvidiaMma)
 
 
 def test_ranges_are_made_again() -> None:
@@ -160,7 +160,7 @@ def test_what_goes_round_a_loop_is_carried_in_the_layout_that_is_used() -> None:
     module = removed(f"{POINTERS}, %n: i32", body)
     assert places(module) == []
     loop = next(op for op in module.walk() if op.name == "scf.for")
-    assert [result.type.encoding for result in loop.results] == [Blocked((4, 1), (16, 2), (1, 4), (0, 1)).text]  # type: ignore[attr-defined]
+    assert [result.type.encoding for result in loop.results] == [Blocked((4, 1), (16, 2), (1, 4), (0, 1)).text]
 
 
 def test_the_smaller_tile_is_converted() -> None:
@@ -178,7 +178,7 @@ def test_the_smaller_tile_is_converted() -> None:
     assert byte_count(conversion.result) == 64 * 64 * 2
     assert (
         conversion_cost(conversion.result, encoding(Blocked((1, 4), (2, 16), (4, 1), (1, 0)).text)) == 32 * 64 * 64 * 4
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_conversions_move_into_the_arm_that_needs_them() -> None:

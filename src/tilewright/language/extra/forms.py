@@ -42,7 +42,7 @@ def takes(*forms: str) -> Callable[[Function], Function]:
                 raise TypeError(f"{function.__name__} takes {', '.join(names)}")
             return function(*_matched(function.__name__, given, accepted))
 
-        call.forms = forms  # type: ignore[attr-defined]
+        call.forms = forms  # type: ignore[attr-defined]  # functions take any attribute
         return call
 
     return decorate
