@@ -73,6 +73,23 @@ def test_a_choice_that_a_program_puts_into_the_cache_counts() -> None:
     assert len(recorder.launches) == 1
 
 
+class Elsewhere:
+    """An array of a library whose devices are not hashable."""
+
+    device: dict[str, int] = {}  # noqa: RUF012 - stands for an object without a hash
+    dtype = np.dtype(np.float32)
+
+    def __init__(self) -> None:
+        self.content = np.zeros(4, np.float32)
+        self.__array_interface__ = self.content.__array_interface__
+
+
+def test_arrays_of_other_libraries_have_keys() -> None:
+    kernel = tuned(Recorder(), [10, 500])
+    assert kernel[(1,)](Elsewhere(), 5) == 10
+    assert list(kernel.cache) == [(5, "float32")]
+
+
 def test_configurations_that_fail_are_passed_over() -> None:
     kernel = tuned(Recorder(), [0, 10])
     assert kernel[(1,)](None, 5) == 10

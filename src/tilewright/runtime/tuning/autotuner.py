@@ -134,7 +134,7 @@ class Autotuner(KernelWrapper):
         values = [named[name] for name in self.keys if name in named]
         arguments = [(name, named[name]) for name in self.arg_names if name in named]
         kinds = [(type(x), getattr(x, "dtype", None), getattr(x, "device", None)) for _, x in arguments]
-        if not all(kind in PLAIN or kind is np.ndarray or device is not None for kind, _, device in kinds):
+        if not all(kind in PLAIN or kind is np.ndarray or _is_torchs(device) for kind, _, device in kinds):
             return (*values, *_types_and_machine(arguments))
         facts = (chosen(), *kinds)
         found = self._known.get(facts)
@@ -290,6 +290,11 @@ def autotune(
 
 def _bench_for(warmup: float | None, rep: float | None) -> Callable[..., Any]:
     return partial(do_bench, warmup=25 if warmup is None else warmup, rep=100 if rep is None else rep)
+
+
+def _is_torchs(device: Any) -> bool:
+    """Whether a device can be part of a key; those of other libraries need not be hashable, or not equal."""
+    return type(device).__module__ == "torch"
 
 
 def _types_and_machine(arguments: Sequence[tuple[str, Any]]) -> Key:
