@@ -24,6 +24,9 @@ INDEXING = {
 
 POINTERS = {"tt.addptr", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"}
 LOADS = {"tt.load", "cpu.read"}
+WHERE = {"cpu.store": (0, 3), "tt.load": (0, 1), "tt.store": (0, 2)}
+"""The positions of the pointer and of the mask among the operands of memory ops; atomics may need all of theirs."""
+
 ROOTS = {
     "cpu.store",
     "cpu.write",
@@ -92,6 +95,12 @@ def makers(value: Value) -> Iterator[Op]:
             seen.add(op)
             yield op
             stack.extend(v for v in op.operands if is_tile(v))
+
+
+def where_of(op: Op) -> list[Value]:
+    """The operands that say where a memory op touches memory: the pointer, and the mask if there is one."""
+    count = len(op.operands)
+    return [op.operands[at] for at in WHERE.get(op.name, range(count)) if at < count]
 
 
 def tile_operand(root: Op) -> Value:

@@ -14,6 +14,10 @@ that nest's own results only the row it is in, else the open nest is closed and 
 
 A lazy value that is needed after its nest is closed is written to a buffer there if computing it again is
 EXPENSIVE, or if the nest changes the memory that it reads.
+
+Memory keeps program order. A load that follows a store of the open nest closes it. A store joins loads and stores that
+came before it only if all their addresses are base + index · stride and known in front of the nest: `nest/overlap.py`
+compares these when the kernel runs. Every other load happens before the store, into a buffer.
 """
 
 from __future__ import annotations
@@ -31,9 +35,11 @@ from tilewright.backends.cpu.costs import (
     is_lazy,
     is_tile,
     touches_tiles,
+    where_of,
 )
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.expand_reports import REPORTS
+from tilewright.backends.cpu.op_order import follows, is_inside, is_under
 from tilewright.backends.cpu.open_nest import OpenNest, domain_of, reads_elsewhere
 from tilewright.dialects.cpu import buffer_type
 from tilewright.ir.attributes import Attribute
@@ -132,6 +138,7 @@ class Planner:
             return
         alone = op.name in ATOMICS or op.name == "tt.scan" or (op.name in CLOBBERS and self.is_wild(op))
         if op.name in CLOBBERS:
+            self.await_addresses(op)
             self.settle_operands(op)
         elif op.name == "cpu.write" and reads_elsewhere(op, op.operands[1]):
             self.settle_value(op)
@@ -145,6 +152,11 @@ class Planner:
         if alone:
             self.meet(op)
             self.close(before=op.next)
+
+    def await_addresses(self, op: Op) -> None:
+        """Where `op` touches memory, and whether, is known in front of its nest: results of the open one close it."""
+        if self.open is not None and any(self.open.needs_pending(v) for v in where_of(op)):
+            self.close(before=op)
 
     def settle_operands(self, op: Op) -> None:
         """Memory that is stored to may be memory that is loaded from. Where the addresses on both sides are base +
@@ -183,7 +195,7 @@ class Planner:
         read = value.op
         if read is None or read.name != "cpu.read" or read.operands[0] is not buffer:
             return False
-        return not any(u.name == "cpu.write" and u in self.done and _follows(u, read) for u in buffer.uses)
+        return not any(u.name == "cpu.write" and u in self.done and follows(u, read) for u in buffer.uses)
 
     def load(self, op: Op) -> None:
         """A load after a store of the open nest must see what was stored."""
@@ -192,6 +204,8 @@ class Planner:
             return
         if nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written:
             self.close(before=op)
+        elif op.name == "tt.load":
+            self.await_addresses(op)
 
     def effect(self, op: Op) -> None:
         """A scalar op. Only what touches memory, or needs a result of the open nest for good, closes the nest."""
@@ -253,7 +267,7 @@ class Planner:
         """Compute all of `value` now; later ops read it in a buffer."""
         buffer = self.materialise(value, before)
         read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
-        for user in [u for u in value.uses if u not in self.done and _is_under(u, self.block)]:
+        for user in [u for u in value.uses if u not in self.done and is_under(u, self.block)]:
             user.set_operands([read.result if v is value else v for v in user.operands])
         self.close(before=read)
 
@@ -294,7 +308,7 @@ class Planner:
         """Let the regions of `op` read `buffer` where they use `value`."""
         read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
         read.result.name = value.name
-        for user in [u for u in value.uses if _inside(u, op)]:
+        for user in [u for u in value.uses if is_inside(u, op)]:
             user.set_operands([read.result if v is value else v for v in user.operands])
 
     # ------------------------------------------------------------------ closing
@@ -309,9 +323,9 @@ class Planner:
         for value in () if nest.may_be_skipped else self.needed_from(nest):
             buffer = self.allocate(value, before)
             self.fixed.add(buffer)
-            if nest.fits(value):
+            if nest.fits(value) and not (nest.clobbers and self.loads_anywhere(value)):
                 nest.keep(value, buffer)
-            elif not nest.needs_pending(value):
+            else:
                 self.write_first(value, buffer, before)
         nest.build(before)
         self.mark_done(before)
@@ -345,7 +359,7 @@ class Planner:
                 continue
             if value not in asked and not any(self.is_later_use(u, own, again, dead) for u in reversed(value.uses)):
                 continue
-            if self.is_kept(value, nest):
+            if self.is_kept(value, nest) and (nest.fits(value) or not nest.needs_pending(value)):
                 kept.append(value)
             else:
                 again.add(value)
@@ -454,14 +468,6 @@ class Planner:
                 op = before
 
 
-def _is_under(op: Op, block: Block) -> bool:
-    """Is `op` in `block`, or in a region of an op there?"""
-    here: Op | None = op
-    while here is not None and here.block is not block:
-        here = here.parent
-    return here is not None
-
-
 def _elements_of(value: Value) -> int:
     return value.type.numel if isinstance(value.type, TensorType) else 1
 
@@ -473,20 +479,3 @@ def _elements(op: Op) -> int:
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:
     op = value.op
     return op is not None and op.name == "cpu.read" and op.operands[0] in buffers
-
-
-def _inside(op: Op, outer: Op) -> bool:
-    parent = op.parent
-    while parent is not None and parent is not outer:
-        parent = parent.parent
-    return parent is outer
-
-
-def _follows(op: Op, other: Op) -> bool:
-    """`op` comes after `other` in one block (ops of different blocks do not)."""
-    if op.block is not other.block:
-        return False
-    step = other.next
-    while step is not None and step is not op:
-        step = step.next
-    return step is op

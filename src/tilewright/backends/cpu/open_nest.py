@@ -110,6 +110,9 @@ class OpenNest:
         return tuple(outer)
 
     def needs_pending(self, value: Value) -> bool:
+        """Is `value` computed from results of the nest?"""
+        if not self.pending:
+            return False
         stack, seen = [value], set()
         while stack:
             v = stack.pop()

@@ -6,8 +6,9 @@ A result of a reduction exists only after the whole inner loop, so what needs it
     phase 1   loop: s += exp(x - m)
     phase 2   loop: store exp(x - m) / s
 
-A store (or a write to a buffer) runs no earlier than anything that reads that memory before it in program order. What
-reads a buffer that the nest has written runs in a later phase than the write: a phase computes before it stores.
+A store (or a write to a buffer) runs no earlier than anything that reads or changes that memory before it in program
+order. What reads a buffer that the nest has written runs in a later phase than the write: a phase computes before it
+stores.
 
 `spill_phases` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
 """
@@ -66,12 +67,14 @@ class Nest:
         return phases
 
     def _overwrites(self, root: Op, earlier: Op) -> bool:
-        """Does `root` change memory that `earlier` reads?"""
+        """Does `root` change memory that `earlier` reads or changes?"""
         if root.name in CLOBBERS:
-            return any(o.name == "tt.load" for o in self.closures[earlier])
+            return earlier.name in CLOBBERS or any(o.name == "tt.load" for o in self.closures[earlier])
         if root.name != "cpu.write":
             return False
         buffer = root.operands[1]
+        if earlier.name == "cpu.write" and earlier.operands[1] is buffer:
+            return True
         return any(o.name == "cpu.read" and o.operands[0] is buffer for o in self.closures[earlier])
 
     def is_row_level(self, value: Value) -> bool:

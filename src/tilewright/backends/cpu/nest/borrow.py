@@ -99,8 +99,8 @@ def emit_borrowed(
         emit_nest(w, nest, scalar)
         return Matrix(scalar(buffer), str(columns), pitch=str(columns), depth=whole)
     condition = "true"
-    for assumption in dict.fromkeys(c.assumptions):
-        condition = assumption if condition == "true" else w.emit(f"and i1 {condition}, {assumption}")
+    for guard in c.assumed():
+        condition = guard if condition == "true" else w.emit(f"and i1 {condition}, {guard}")
     if condition == "true":
         return found
     with w.branch(condition) as branch, branch.otherwise():
@@ -120,7 +120,7 @@ def _wraps(nest: Op) -> bool:
 def _in_place(
     c: Context, source: Source, extents: tuple[int, int], *, may_step: bool, depth_axis: int | None
 ) -> Matrix | None:
-    """Where the tile lies if the assumptions hold; None if no assumption helps."""
+    """Where the tile lies if the guards hold; None if no guard helps."""
     pointer, *mask = source.load.operands
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
     steps, depth = [], None if depth_axis is None else str(extents[depth_axis])

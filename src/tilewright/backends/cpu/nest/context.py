@@ -66,8 +66,10 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which code is written now.
         places: for each level above `depth`, a section to which lines can be added.
-        fast: a fast version is being written; it may rely on conditions that it collects in `assumptions`.
-        owed: for values that are known, the conditions that they rely on.
+        fast: a fast version is being written; it may rely on conditions that it assumes.
+        guards: the conditions that the code being written relies on, a bit for each in `conditions`.
+        owed: the guards of each value that is known.
+        conditions: every condition that was ever assumed, and its bit.
         programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
         wraps: fast versions of ranges modulo something allow for one wrap.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
@@ -91,8 +93,9 @@ class Context:
         self.depth = 0
         self.places: list[Section] = []
         self.fast = False
-        self.assumptions: list[str] = []
-        self.owed: dict[tuple[bool, tuple[Value, Index]], list[str]] = {}
+        self.guards = 0
+        self.owed: dict[tuple[bool, tuple[Value, Index]], int] = {}
+        self.conditions: dict[str, int] = {}
         self.position = "0"
         self.stops_at = ""
         self.outside: Outside | None = None
@@ -176,6 +179,16 @@ class Context:
         """A loop body at `level` has ended, or a new chunk starts."""
         self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
         self._names.forget(level)
+
+    # ---- what the fast version relies on ----
+
+    def assume(self, condition: str) -> None:
+        """Rely on an i1 that is known in front of the loop."""
+        self.guards |= self.conditions.setdefault(condition, 1 << len(self.conditions))
+
+    def assumed(self) -> list[str]:
+        """The conditions among the guards."""
+        return [condition for condition, bit in self.conditions.items() if self.guards & bit]
 
     # ---- lanes as vectors ----
 

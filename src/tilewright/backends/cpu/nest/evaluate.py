@@ -42,12 +42,13 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     key = (value, index)
     lane = c.known(key)
     if lane is None:
-        before = len(c.assumptions)
+        others, c.guards = c.guards, 0
         lane = _compute(c, value, index) if c.w.debug is None else _described(c, value, index)
         c.remember(key, lane)
-        c.owed[c.fast, key] = c.assumptions[before:]
+        c.owed[c.fast, key] = c.guards
+        c.guards |= others
     else:
-        c.assumptions += c.owed.get((c.fast, key), ())
+        c.guards |= c.owed.get((c.fast, key), 0)
     return lane
 
 
@@ -111,7 +112,7 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
         size = w.intrinsic("llvm.fabs", "float", divisor.name)
     small = c.emit(level, f"fcmp ogt float {size}, {literal(2.0**-125, 'float')}")
     large = c.emit(level, f"fcmp olt float {size}, {literal(2.0**125, 'float')}")
-    c.assumptions.append(c.emit(level, f"and i1 {small}, {large}"))
+    c.assume(c.emit(level, f"and i1 {small}, {large}"))
     inverse = c.as_vector(Uniform(c.emit(level, f"fdiv float 1.0, {divisor.name}"), level), "float")
     value = c.as_vector(operands[0], "float")
     deep = max(inverse.level, value.level)

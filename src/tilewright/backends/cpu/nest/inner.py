@@ -110,7 +110,7 @@ class InnerLoop:
         return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 
     def _versions(self, step: int) -> None:
-        """if <assumptions>: fast loop, else: general loop."""
+        """if <guards>: fast loop, else: general loop."""
         c, w = self.c, self.c.w
         condition = w.fresh("fast")
         conditions = w.open_section()
@@ -132,10 +132,10 @@ class InnerLoop:
             accumulator.values = [joined]
         with w.at(conditions):
             name = "true"
-            for assumption in dict.fromkeys(c.assumptions):
-                name = assumption if name == "true" else w.emit(f"and i1 {name}, {assumption}")
+            for guard in c.assumed():
+                name = guard if name == "true" else w.emit(f"and i1 {name}, {guard}")
             w.do(f"{condition} = and i1 {name}, true")
-        c.assumptions = []
+        c.guards = 0
 
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""

@@ -88,7 +88,7 @@ def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
         base = w.emit(f"srem {element} {a.base}, {modulus}")
         room = w.emit(f"sub {element} {b.name}, {c.extent}")
         fits = w.emit(f"icmp sle {element} {'0' if c.wraps else base}, {room}")
-        c.assumptions.append(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
+        c.assume(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
         below = w.emit(f"sub {element} {b.name}, {base}")
     if c.wraps:
         return Wrapped(base, b.name, c.extend(below, element, "i64", level), level)

@@ -39,17 +39,17 @@ def load(c: Context, op: Op, operands: list[Lane]) -> Lane:
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
-    """None when all lanes are on, or the fast version may rely on that: the condition joins the assumptions."""
+    """None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
     if c.unmasked:
         return None
     if not c.fast or is_chunked(mask) or level_of(mask) >= c.lane_level:
         return mask
     if isinstance(mask, Uniform):
         if mask.name != "true":
-            c.assumptions.append(mask.name)
+            c.assume(mask.name)
         return None
     if isinstance(mask, Prefix):
-        c.assumptions.append(c.emit(mask.level, f"icmp sge i64 {mask.below}, {c.extent}"))
+        c.assume(c.emit(mask.level, f"icmp sge i64 {mask.below}, {c.extent}"))
         return None
     return mask
 

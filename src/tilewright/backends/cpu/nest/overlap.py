@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import asked_for
-from tilewright.backends.cpu.costs import INDEXING, is_tile, makers
+from tilewright.backends.cpu.costs import INDEXING, WHERE, is_tile, makers, where_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Prefix, Uniform
@@ -46,34 +46,28 @@ class Reach(NamedTuple):
     shape: tuple[int, ...]
 
 
-Pair = tuple[Value, Value, bool]
-"""The pointers of a store and of another access, and whether that is a load that is asked for at another index."""
+Where = tuple[Value, ...]
+"""The pointer of an access, and its mask if it has one."""
 
-_MASK_AT = {"cpu.store": 3, "tt.load": 1, "tt.store": 2}
-"""Memory ops, and the position of their mask among the operands."""
+Pair = tuple[Where, Where, bool]
+"""Where a store and another access are, and whether that is a load that is asked for at another index."""
 
 
 def overlap(c: Context, nest: Nest) -> str:
     """An i1: some store of `nest` overlaps memory that `nest` loads or stores, other than element by element."""
-    accesses = [op for op in nest.body if op.name in _MASK_AT and is_tile(op.operands[0])]
-    reaches = {op: _reach(c, op.operands[0], mask_of(op)) for op in accesses}
+    accesses = [op for op in nest.body if op.name in WHERE and is_tile(op.operands[0])]
+    reaches = {op: _reach(c, *where_of(op)) for op in accesses}
     elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if op.name == "tt.load" and not straight}
     result = "false"
     checked: set[Pair] = set()
     for store in [op for op in accesses if op.name == "cpu.store"]:
         for other in accesses:
-            pair = (store.operands[0], other.operands[0], other in elsewhere)
+            pair = (tuple(where_of(store)), tuple(where_of(other)), other in elsewhere)
             if other is store or pair in checked:
                 continue
             checked |= {pair, (pair[1], pair[0], pair[2])}
             result = _either(c, result, _disturbs(c, pair, reaches[store], reaches[other]))
     return result
-
-
-def mask_of(op: Op) -> Value | None:
-    """The mask of a load or store."""
-    at = _MASK_AT[op.name]
-    return op.operands[at] if len(op.operands) > at else None
 
 
 def _either(c: Context, a: str, b: str) -> str:
@@ -84,7 +78,7 @@ def _either(c: Context, a: str, b: str) -> str:
 
 def _disturbs(c: Context, pair: Pair, a: Reach, b: Reach) -> str:
     """An i1: does the store touch memory that the other access touches at another index?"""
-    store, other, elsewhere = pair
+    (store, *_), (other, *_), elsewhere = pair
     if elsewhere or a.shape != b.shape:
         return _meets(c, a, b)
     repeats = _repeats(c, a, b) if may_repeat(store) else "false"
@@ -134,8 +128,9 @@ def _absolute(c: Context, number: str) -> str:
     return c.intrinsic(0, "llvm.smax", number, c.subtract("0", number, "i64", 0))
 
 
-def _reach(c: Context, pointer: Value, mask: Value | None) -> Reach:
+def _reach(c: Context, pointer: Value, mask: Value | None = None) -> Reach:
     """The address is linear in each index. Where a mask cuts an axis off at some element, the reach ends there."""
+    assert is_affine(pointer), "who shares a nest with a store has an affine address"
     shape = pointer.type.shape or ()
     pointee = getattr(pointer.type.scalar, "pointee", None)
     assert pointee is not None
@@ -168,7 +163,7 @@ def _lines(c: Context, pointer: Value, shape: tuple[int, ...]) -> tuple[Lane, li
     origin, steps = None, []
     for axis, c.extent in enumerate(shape):
         along = tuple(LANE if a == axis else ZERO for a in range(len(shape)))
-        lane = evaluate(c, pointer, along) if is_affine(pointer) and c.extent > 1 else None
+        lane = evaluate(c, pointer, along) if c.extent > 1 else None
         if isinstance(lane, Address) and isinstance(lane.offset, Affine) and not lane.offset.local:
             steps.append(c.multiply(lane.offset.stride, str(bits_of(lane.element) // 8), "i64", 0))
             origin = origin or lane._replace(offset=Uniform(lane.offset.base, lane.offset.level))

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import LOADS, STORES, is_tile
+from tilewright.backends.cpu.costs import LOADS, STORES, is_tile, where_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
-from tilewright.backends.cpu.nest.overlap import conjuncts, mask_of
+from tilewright.backends.cpu.nest.overlap import conjuncts
 from tilewright.backends.cpu.nest.stores import Act, write
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.machine import Target
@@ -109,8 +109,8 @@ def all_on(c: Context, nest: Nest) -> str | None:
     """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
     conditions = []
     for op in nest.body:
-        mask = mask_of(op) if op.name in ("tt.load", *STORES) else None
-        for part in conjuncts(mask) if mask is not None else ():
+        masks = where_of(op)[1:] if op.name in ("tt.load", *STORES) else []
+        for part in [part for mask in masks for part in conjuncts(mask)]:
             shape = part.type.shape or ()
             long = [axis for axis, extent in enumerate(shape) if extent > 1]
             if len(long) > 1:
