@@ -8,6 +8,8 @@ compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes
 
 NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
 
+Passes of back ends are verified one by one.
+
 Each run (each worker process of one) keeps compiled kernels in a new folder, so no test sees what an earlier run left
 and none writes to the user's cache. Processes that tests start inherit the folder.
 """
@@ -39,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
     os.environ["TRITON_CACHE_DIR"] = folder
+    os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1"
     ptxas = _ptxas_of_the_oracle()
     if ptxas:
         os.environ.setdefault("TRITON_PTXAS_PATH", str(ptxas))

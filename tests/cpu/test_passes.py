@@ -6,40 +6,21 @@ Each pass gets what the passes in front of it make of the input.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from pass_kernels import CALLS, ttir_of
 
-from tilewright.backends.cpu.carry_buffers import carry_buffers
-from tilewright.backends.cpu.carry_offsets import carry_offsets
-from tilewright.backends.cpu.dot.spec import operand_element_type
-from tilewright.backends.cpu.dots import DotLowering
-from tilewright.backends.cpu.expand_reports import expand_reports
-from tilewright.backends.cpu.form_nests import form_nests
-from tilewright.backends.cpu.guard_stores import guard_stores
-from tilewright.backends.cpu.phases import spill_phases
-from tilewright.backends.cpu.pipeline import lower_to_loops
-from tilewright.backends.cpu.plan_arena import plan_arena
+from tilewright.backends.cpu.pipeline import cpu_passes, lower_to_loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 
 Golden = Callable[[str, str], None]
 
 TARGET = host_target("znver4")
-PASSES: dict[str, Callable[[Op], object]] = {
-    "expand_reports": expand_reports,
-    "carry_offsets": carry_offsets,
-    "carry_buffers": carry_buffers,
-    "form_nests": lambda module: form_nests(module, DotLowering(partial(operand_element_type, target=TARGET))),
-    "spill_phases": spill_phases,
-    "guard_stores": guard_stores,
-    "plan_arena": plan_arena,
-}
-
 REPORTS = """
   tt.func public @kernel(%x: !tt.ptr<f16>, %n: i32) {
     %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
@@ -136,7 +117,54 @@ ROWS = """
   }
 """
 
+TILES_OF_FUNCTIONS = """
+  tt.func public @kernel(%x: !tt.ptr<i32>) {
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %twice = tt.call @twice(%i) : (tensor<8xi32>) -> tensor<8xi32>
+    %base = tt.splat %x : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %places = tt.addptr %base, %i : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    tt.store %places, %twice : tensor<8x!tt.ptr<i32>>
+    tt.return
+  }
+  tt.func private @twice(%t: tensor<8xi32>) -> tensor<8xi32> attributes {noinline = true} {
+    %r = arith.addi %t, %t : tensor<8xi32>
+    tt.return %r : tensor<8xi32>
+  }
+"""
+FUNCTIONS_OF_ELEMENTS = """
+  tt.func public @kernel(%x: !tt.ptr<i32>, %out: !tt.ptr<i32>) {
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %mapped = "tt.map_elementwise"(%i) <{pack = 1 : i32}> ({
+    ^bb0(%e: i32):
+      %square = arith.muli %e, %e : i32
+      tt.map_elementwise.return %square : i32
+    }) : (tensor<8xi32>) -> tensor<8xi32>
+    %bins = tt.histogram %mapped : tensor<8xi32> -> tensor<4xi32>
+    %highest = "tt.reduce"(%bins) <{axis = 0 : i32}> ({
+    ^bb0(%a: i32, %b: i32):
+      %larger = arith.cmpi sgt, %a, %b : i32
+      %r = scf.if %larger -> (i32) {
+        scf.yield %a : i32
+      } else {
+        scf.yield %b : i32
+      }
+      tt.reduce.return %r : i32
+    }) : (tensor<4xi32>) -> i32
+    %one = tt.splat %x : !tt.ptr<i32> -> tensor<1x!tt.ptr<i32>>
+    %first = tt.load %one : tensor<1x!tt.ptr<i32>>
+    %number = tt.unsplat %first : tensor<1xi32>
+    %sum = arith.addi %highest, %number : i32
+    tt.store %out, %sum : !tt.ptr<i32>
+    tt.return
+  }
+"""
+
 INPUTS = {
+    "inline_tiles": TILES_OF_FUNCTIONS,
+    "flatten_branches": FUNCTIONS_OF_ELEMENTS,
+    "expand_map": FUNCTIONS_OF_ELEMENTS,
+    "expand_histogram": FUNCTIONS_OF_ELEMENTS,
+    "expand_unsplat": FUNCTIONS_OF_ELEMENTS,
     "carry_offsets": MOVING_POINTERS,
     "carry_buffers": TILES_IN_BRANCHES,
     "form_nests": ROWS,
@@ -157,12 +185,15 @@ def module_of(text: str) -> Op:
 @pytest.mark.parametrize("name", INPUTS)
 def test_pass(name: str, golden: Golden) -> None:
     module = module_of(INPUTS[name])
-    for each, run in PASSES.items():
-        run(module)
-        verify(module)
-        if each == name:
-            break
+    steps = cpu_passes(TARGET)
+    last = next(place for place, step in enumerate(steps) if step.name == name)
+    run_passes(module, steps[: last + 1])
     golden(print_op(module), f"cpu/passes/{name}.ttcir")
+
+
+def test_every_pass_has_an_example() -> None:
+    changing = {step.name for step in cpu_passes(TARGET)} - {"refuse_unsupported"}  # see test_refused.py
+    assert set(INPUTS) == changing
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul", "flash_attention"])

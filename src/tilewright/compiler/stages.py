@@ -9,7 +9,6 @@ obj         bytes
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.transforms.pipeline import PASSES, optimize_ttir
+from tilewright.transforms.run_stage import dump, dump_after
 
 
 def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) -> StageTable:
@@ -58,9 +58,5 @@ def parse_stage(backend: BaseBackend, name: str, text: Stage) -> Any:
 def _optimized(module: Op, facts: dict[str, Any], *, dump_ir: bool) -> Op:
     if not dump_ir:
         return optimize_ttir(module)
-    _dump(f"Before {PASSES[0].name}", module)
-    return optimize_ttir(module, dump=lambda name, changed: _dump(f"After {name}", changed))
-
-
-def _dump(when: str, module: Op) -> None:
-    sys.stderr.write(f"// -----// IR Dump {when} //----- //\n{print_op(module)}\n")
+    dump(f"Before {PASSES[0].name}", module)
+    return optimize_ttir(module, dump=dump_after)

@@ -20,10 +20,12 @@ class Pass(NamedTuple):
     Attributes:
         name: the name.
         function: changes the module in place; returns False if there was nothing to change.
+        reason: why the pass is there, or why at its place among others.
     """
 
     name: str
     function: Callable[[Op], bool | None]
+    reason: str = ""
 
 
 def run_passes(
@@ -46,7 +48,7 @@ def run_passes(
     Raises:
         VerificationError: when a pass leaves malformed IR behind; names the pass.
     """
-    for name, function in passes:
+    for name, function, _ in passes:
         start = perf_counter()
         changed = function(module) is not False
         if verify and changed:

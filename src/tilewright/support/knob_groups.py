@@ -248,6 +248,7 @@ class tilewright_knobs(base_knobs):
         "",
         "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
     )
+    verify_passes = env_bool("TILEWRIGHT_VERIFY_PASSES", meaning="verify the IR after each pass, as printing it does")
     cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
     gpu_arch = env_str(
         "TILEWRIGHT_GPU_ARCH",

@@ -15,19 +15,13 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tilewright.analysis.axis_info import alignment_remarks
 from tilewright.analysis.buffer_aliases import alias_remarks
 from tilewright.analysis.shared_memory import allocation_remarks
-from tilewright.backends.cpu.carry_buffers import carry_buffers
-from tilewright.backends.cpu.carry_offsets import carry_offsets
-from tilewright.backends.cpu.expand_histogram import expand_histogram
-from tilewright.backends.cpu.expand_map import expand_map
-from tilewright.backends.cpu.expand_reports import expand_reports
-from tilewright.backends.cpu.expand_unsplat import expand_unsplat
-from tilewright.backends.cpu.flatten_branches import flatten_branches
-from tilewright.backends.cpu.pipeline import inline_tiles, lower_to_loops
+from tilewright.backends.cpu.pipeline import cpu_passes, lower_to_loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass
@@ -216,18 +210,13 @@ PASSES: tuple[Row, ...] = (
     Row("whole_in_blocks", whole_in_blocks, level="TTGIR"),
 )
 
+CPU_STEPS = cpu_passes(host_target())
+
 CPU_PASSES: tuple[Row, ...] = (
-    Row("carry_buffers", carry_buffers, level="TTIR"),
-    Row("carry_offsets", carry_offsets, level="TTIR"),
-    Row("expand_histogram", expand_histogram, level="TTIR"),
-    Row("expand_map", expand_map, level="TTIR"),
-    Row("expand_reports", expand_reports, level="TTIR"),
-    Row("expand_unsplat", expand_unsplat, level="TTIR"),
-    Row("flatten_branches", flatten_branches, level="TTIR"),
-    Row("inline_tiles", inline_tiles, level="TTIR"),
+    *(Row(step.name, step.function, level="TTIR") for step in CPU_STEPS),
     Row("lower_to_loops", lower_for_this_machine, level="TTIR"),
 )
-"""Steps from TTIR to loops; `lower_to_loops` is all of them, and what comes behind."""
+"""Steps from TTIR to loops, for the CPU of this machine; `lower_to_loops` is all of them."""
 
 REPORTS: tuple[Report, ...] = (
     Report("alignment", alignment_remarks, ("test-print-alignment",)),
@@ -238,6 +227,7 @@ REPORTS: tuple[Report, ...] = (
 PIPELINES: dict[str, Sequence[Pass]] = {
     "ttir": pipeline.PASSES,
     "normalize": pipeline.NORMALIZING,
+    "ttcir": CPU_STEPS,
     **{f"ttir-{capability}": pipeline.device_passes(capability) for capability in CAPABILITIES},
     **{f"ttgir-{capability}": ttgir_passes(TtgirOptions(capability)) for capability in CAPABILITIES},
 }
@@ -280,7 +270,8 @@ def listing() -> Iterator[str]:
 
 def _purpose(row: Row | Report) -> str:
     """The first line of the docstring of the function."""
-    return (inspect.getdoc(row.function) or "").partition("\n")[0]
+    function = row.function.func if isinstance(row.function, partial) else row.function
+    return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
 def _normal(name: str) -> str:

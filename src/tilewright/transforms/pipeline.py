@@ -28,21 +28,21 @@ from tilewright.transforms.structure_control_flow import structure_control_flow
 from tilewright.transforms.symbol_dce import symbol_dce
 
 PASSES = (
-    Pass("structure_control_flow", structure_control_flow),  # early returns become conditions: one block per function
-    Pass("inline", inline),  # later passes see one function, with its constants
-    Pass("rewrite_tensor_pointer", rewrite_tensor_pointer),  # before folding: block offsets are ordinary arithmetic
-    Pass("canonicalize", canonicalize),  # the patterns of later passes need not know equivalent spellings
-    Pass("combine", combine_keeping_bases),  # accumulating dots, masked loads with their default
-    Pass("reorder_broadcast", reorder_broadcast),  # arithmetic on scalars and columns instead of whole tiles
-    Pass("licm", licm),  # before cse, which then merges what several loops computed
-    Pass("cse", loop_aware_cse),  # once everything has its final spelling and place, equal things look equal
-    Pass("symbol_dce", symbol_dce),  # functions whose last call was folded away
-    Pass("loop_unroll", unroll_and_tidy),  # last: copies of a small body
+    Pass("structure_control_flow", structure_control_flow, "early returns become conditions: one block per function"),
+    Pass("inline", inline, "later passes see one function, with its constants"),
+    Pass("rewrite_tensor_pointer", rewrite_tensor_pointer, "before folding: block offsets are ordinary arithmetic"),
+    Pass("canonicalize", canonicalize, "the patterns of later passes need not know equivalent spellings"),
+    Pass("combine", combine_keeping_bases, "accumulating dots, masked loads with their default"),
+    Pass("reorder_broadcast", reorder_broadcast, "arithmetic on scalars and columns instead of whole tiles"),
+    Pass("licm", licm, "before cse, which then merges what several loops computed"),
+    Pass("cse", loop_aware_cse, "once everything has its final spelling and place, equal things look equal"),
+    Pass("symbol_dce", symbol_dce, "functions whose last call was folded away"),
+    Pass("loop_unroll", unroll_and_tidy, "last: copies of a small body"),
 )
 
 NORMALIZING = (
     *PASSES[:3],  # without these a back end cannot read a module
-    Pass("adopt_libraries", adopt_libraries),  # names that only text from elsewhere has
+    Pass("adopt_libraries", adopt_libraries, "names that only text from elsewhere has"),
 )
 
 
@@ -56,7 +56,7 @@ def device_passes(capability: int) -> tuple[Pass, ...]:
     without_engine = (Pass("rewrite_tensor_descriptor_to_pointer", by_pointers),) if capability < 90 else ()
     return (
         Pass("inline", inline),
-        Pass("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis),  # axis analysis sees each axis
+        Pass("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis, "axis analysis sees each axis"),
         *without_engine,
         Pass("canonicalize", canonicalize),
         Pass("combine", combine),

@@ -64,7 +64,7 @@ _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
 def form_nests(module: Op, dots: DotLowering) -> None:
-    """Rewrite every block of the kernel as above; `dots` says how this target wants the operands of dot."""
+    """Group the tile ops of each block into loop nests; `dots` says how this target wants the operands of dot."""
     for function in module.regions[0].block:
         Planner(function.regions[0].block, dots).run()
 

@@ -102,7 +102,7 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
 
 
 def spill_phases(module: Op) -> None:
-    """Insert the row buffers of every nest (see above)."""
+    """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
     for op in list(module.walk()):
         if op.name == "cpu.nest":
             _spill(Nest(op))

@@ -1,20 +1,8 @@
-"""The CPU back end: TTIR → ttcir → LLVM IR → object.
-
-inline_tiles      functions marked noinline that return tiles are inlined all the same
-refuse            what has no lowering is refused, by name
-expand_reports    prints and assertions are put in terms of buffers and scalars
-expand_histogram  histograms become comparisons and sums
-expand_unsplat    the only element of a tile is reduced to a scalar
-carry_offsets     tiles that loops shift by a number become fixed tiles plus that number
-carry_buffers     other tiles that cross loops and branches go through buffers
-form_nests        tile ops are grouped into loop nests, dots get their operands in buffers
-spill_phases      what is expensive and needed in two phases of a nest is kept for a row
-guard_stores      stores that might overlap other memory get a buffer to fall back to
-plan_arena        buffers get their places
-"""
+"""The CPU back end: TTIR → ttcir → LLVM IR → object; `cpu_passes` has the way to ttcir."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -45,9 +33,11 @@ from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import Pass
 from tilewright.ir.types import PointerType, TensorType
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.inline import inline
+from tilewright.transforms.run_stage import run_stage
 
 
 def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target: Target) -> Op:
@@ -59,7 +49,7 @@ def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target
     metadata["stored"] = sorted(stored_arguments(module))
     if options.sanitize:
         sanitize(module, options)
-    lower_to_loops(module, target)
+    lower_to_loops(module, target, metadata)
     return module
 
 
@@ -102,21 +92,35 @@ def sanitize(module: Op, options: CpuOptions) -> None:
     _kernel_of(module).attributes["sanitizer"] = instrument(module, options.sanitize)
 
 
-def lower_to_loops(module: Op, target: Target) -> int:
+def cpu_passes(target: Target) -> tuple[Pass, ...]:
+    """The passes from TTIR to ttcir."""
+    dots = DotLowering(partial(operand_element_type, target=target))
+    return (
+        Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
+        Pass("refuse_unsupported", refuse_unsupported, "what has no lowering is named before anything is lowered"),
+        Pass("flatten_branches", flatten_branches, "in functions of elements lanes differ, so both sides are computed"),
+        Pass("expand_map", expand_map, "functions of elements become ops on tiles"),
+        Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
+        Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
+        Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
+        Pass("carry_offsets", carry_offsets, "tiles that loops shift by a number become fixed tiles plus that number"),
+        Pass("carry_buffers", carry_buffers, "other tiles that cross loops and branches go through buffers"),
+        Pass("form_nests", partial(form_nests, dots=dots), "tile ops share loops, dots get operands in buffers"),
+        Pass("spill_phases", spill_phases, "what is expensive and needed in two phases of a nest is kept for a row"),
+        Pass("guard_stores", guard_stores, "stores that might overlap other memory get a buffer to fall back to"),
+        Pass("plan_arena", partial(place_buffers, target=target), "last: buffers get places once all are there"),
+    )
+
+
+def lower_to_loops(module: Op, target: Target, facts: Mapping[str, Any] | None = None) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
-    inline_tiles(module)
-    refuse_unsupported(module)
-    flatten_branches(module)
-    expand_map(module)
-    expand_reports(module)
-    expand_histogram(module)
-    expand_unsplat(module)
-    carry_offsets(module)
-    carry_buffers(module)
-    form_nests(module, DotLowering(partial(operand_element_type, target=target)))
-    spill_phases(module)
-    guard_stores(module)
-    return plan_arena(module, _workspace(module, target))
+    run_stage(module, cpu_passes(target), facts or {})
+    return arena_bytes(module, _workspace(module, target))
+
+
+def place_buffers(module: Op, target: Target) -> None:
+    """Give every buffer its place behind what the micro-kernels of `target` need."""
+    plan_arena(module, _workspace(module, target))
 
 
 def inline_tiles(module: Op) -> None:

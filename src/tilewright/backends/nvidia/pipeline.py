@@ -27,8 +27,7 @@ from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.tools import find_libdevice
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.pass_manager import Pass, run_passes, verify_after
-from tilewright.ir.printer import print_op
+from tilewright.ir.pass_manager import Pass, verify_after
 from tilewright.ir.types import i32
 from tilewright.support import knobs
 from tilewright.support.device_errors import OutOfResources
@@ -41,6 +40,7 @@ from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
 from tilewright.transforms.gpu.workers import target_of
 from tilewright.transforms.pipeline import device_passes
+from tilewright.transforms.run_stage import run_stage
 from tilewright.transforms.structure_control_flow import structure_control_flow
 
 BYTES_PER_REGISTER = 4
@@ -174,15 +174,6 @@ def _placing(capability: int) -> tuple[Pass, ...]:
 
 
 def _run(module: Op, passes: Sequence[Pass], facts: dict[str, Any]) -> None:
-    """Run passes, and print the module after each one where a knob asks for it.
-
-    Then the module is verified after each pass, too; otherwise once, since that is a fifth of the work.
-    """
-    shows = knobs.tilewright.ir_dump in ("1", facts.get("name"))
-    run_passes(module, passes, verify=shows, dump=_dump if shows else None)
-    if not shows:
+    """Run the passes of a stage; where not each of them was verified, verify the module at the end."""
+    if not run_stage(module, passes, facts):
         verify_after(module, f"one up to {passes[-1].name} (MLIR_ENABLE_DUMP=1 tells which)")
-
-
-def _dump(name: str, module: Op) -> None:
-    sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n{print_op(module)}\n")

@@ -98,19 +98,19 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     """Who holds what: memory decides first, then matrix instructions."""
     device = ConvertOptions(f"cuda:{options.capability}", options.num_warps, 32, options.num_ctas)
     return (
-        Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device)),  # every tile gets some layout
-        Pass("coalesce", coalesce),  # accesses to memory have the strongest opinion; all others adapt
+        Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device), "every tile gets some layout"),
+        Pass("coalesce", coalesce, "accesses to memory have the strongest opinion; all others adapt"),
         *_parts(options),
         *(
             [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
         ),  # who loads what of factors
         Pass("remove_layout_conversions", remove_layout_conversions),
-        Pass("optimize_thread_locality", optimize_thread_locality),  # sums within threads first
-        Pass("accelerate_matmul", accelerate_matmul),  # matrix instructions; what they need, others adapt to again
+        Pass("optimize_thread_locality", optimize_thread_locality, "sums within threads first"),
+        Pass("accelerate_matmul", accelerate_matmul, "matrix instructions; what they need, others adapt to again"),
         Pass("remove_layout_conversions", remove_layout_conversions),
-        Pass("optimize_dot_operands", optimize_dot_operands),  # factors are turned in memory, not in registers
-        Pass("optimize_descriptor_encoding", optimize_descriptor_encoding),  # what tiles are copied to is known now
-        Pass("loop_aware_cse", loop_aware_cse),  # equal conversions
+        Pass("optimize_dot_operands", optimize_dot_operands, "factors are turned in memory, not in registers"),
+        Pass("optimize_descriptor_encoding", optimize_descriptor_encoding, "what tiles are copied to is known now"),
+        Pass("loop_aware_cse", loop_aware_cse, "equal conversions"),
     )
 
 
@@ -124,18 +124,18 @@ def _parts(options: TtgirOptions) -> tuple[Pass, ...]:
 def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     """Memory accesses of a loop's next iterations overlap with the arithmetic of this one."""
     return (
-        Pass("fuse_nested_loops", fuse_nested_loops),  # one loop over all tiles, if the program asks for it
+        Pass("fuse_nested_loops", fuse_nested_loops, "one loop over all tiles, if the program asks for it"),
         Pass("canonicalize", canonicalize),
         Pass("licm_with_loads", licm_with_loads),
         *_first_sums(options),
         Pass("canonicalize", canonicalize),
-        Pass("combine_select_if", combine_select_if),  # a choice that a branch makes anyway costs nothing
+        Pass("combine_select_if", combine_select_if, "a choice that a branch makes anyway costs nothing"),
         *_stages(options),
         Pass("canonicalize", canonicalize),
         Pass("loop_aware_cse", loop_aware_cse),
         *([Pass("prefetch", prefetch)] if options.capability // 10 == AMPERE_FAMILY else ()),  # factors of a next part
         Pass("optimize_dot_operands", optimize_dot_operands),
-        Pass("coalesce_async_copy", coalesce_async_copy),  # copies of the pipelined loops read whole rows
+        Pass("coalesce_async_copy", coalesce_async_copy, "copies of the pipelined loops read whole rows"),
     )
 
 
@@ -145,7 +145,7 @@ def _first_sums(options: TtgirOptions) -> tuple[Pass, ...]:
         return ()
     return (
         Pass("optimize_accumulator_init", optimize_accumulator_init),
-        Pass("hoist_tensor_memory", hoist_tensor_memory),  # before loads are pipelined: steps get short
+        Pass("hoist_tensor_memory", hoist_tensor_memory, "before loads are pipelined: steps get short"),
     )
 
 
@@ -155,9 +155,9 @@ def _stages(options: TtgirOptions) -> tuple[Pass, ...]:
         return ()
     stages = StageOptions(options.num_stages)
     return (
-        Pass("assign_latencies", partial(assign_latencies, options=stages)),  # which loads run ahead, and how far
-        Pass("schedule_loops", schedule_loops),  # all other ops find their place around them
-        Pass("pipeline_loops", partial(pipeline_loops, options=stages)),  # stages of several steps in one
+        Pass("assign_latencies", partial(assign_latencies, options=stages), "which loads run ahead, and how far"),
+        Pass("schedule_loops", schedule_loops, "all other ops find their place around them"),
+        Pass("pipeline_loops", partial(pipeline_loops, options=stages), "stages of several steps in one"),
     )
 
 
@@ -171,9 +171,9 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("reorder_instructions", reorder_instructions),
         Pass("loop_aware_cse", loop_aware_cse),
         Pass("symbol_dce", symbol_dce),
-        Pass("fence_insertion", partial(fence_insertion, options=fences)),  # where threads write what matrix units read
-        Pass("mma_lowering", mma_lowering),  # who waits for products in tensor memory
-        Pass("hoist_barriers", hoist_barriers),  # for whatever loops wait
+        Pass("fence_insertion", partial(fence_insertion, options=fences), "where threads write what matrix units read"),
+        Pass("mma_lowering", mma_lowering, "who waits for products in tensor memory"),
+        Pass("hoist_barriers", hoist_barriers, "for whatever loops wait"),
         Pass("remove_tensor_memory_tokens", remove_tensor_memory_tokens),
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
