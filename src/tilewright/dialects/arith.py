@@ -9,6 +9,7 @@ from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Literal, Operand, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import FloatType, IndexType, IntType, TensorType, i1, with_element
@@ -123,8 +124,44 @@ def _verify_cmpf(op: Op) -> None:
     require(isinstance(op.operands[0].type.scalar, FloatType), op, "needs floating point numbers")
 
 
+class Constant(Op):
+    """A literal."""
+
+    __slots__ = ()
+    value = Literal("value")
+
+
+class Unary(Op):
+    """An op of one operand, element by element."""
+
+    __slots__ = ()
+    operand = Operand(0)
+
+
+class Binary(Op):
+    """An op of two operands of one type, element by element."""
+
+    __slots__ = ()
+    lhs, rhs = Operand(0), Operand(1)
+
+
+class Compare(Binary):
+    """A comparison by `predicate`."""
+
+    __slots__ = ()
+    predicate = Word("predicate")
+
+
+class Select(Op):
+    """The element of `chosen` where `condition` holds, else that of `other`."""
+
+    __slots__ = ()
+    condition, chosen, other = Operand(0), Operand(1), Operand(2)
+
+
 declare(
     "arith.constant",
+    kind=Constant,
     constant=True,
     operands=(0, 0),
     results=1,
@@ -136,7 +173,7 @@ declare(
 for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
     declare(
         f"arith.{_name}",
-        operands=(2, 2),
+        kind=Binary,
         results=1,
         elementwise=True,
         commutative=_name in COMMUTATIVE,
@@ -146,7 +183,7 @@ for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
     )
 declare(
     "arith.negf",
-    operands=(1, 1),
+    kind=Unary,
     results=1,
     elementwise=True,
     verify=float_type,
@@ -156,7 +193,7 @@ declare(
 for _name, _rule in CONVERSIONS.items():
     declare(
         f"arith.{_name}",
-        operands=(1, 1),
+        kind=Unary,
         results=1,
         elementwise=True,
         verify=_rule,
@@ -166,7 +203,7 @@ for _name, _rule in CONVERSIONS.items():
 for _name, _predicates, _rule in (("cmpi", CMPI, _verify_cmpi), ("cmpf", CMPF, _verify_cmpf)):
     declare(
         f"arith.{_name}",
-        operands=(2, 2),
+        kind=Compare,
         results=1,
         required=("predicate",),
         elementwise=True,
@@ -176,7 +213,7 @@ for _name, _predicates, _rule in (("cmpi", CMPI, _verify_cmpi), ("cmpf", CMPF, _
     )
 declare(
     "arith.select",
-    operands=(3, 3),
+    kind=Select,
     results=1,
     elementwise=True,
     parse=_parse_select,

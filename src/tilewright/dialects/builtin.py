@@ -8,6 +8,7 @@ from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import require
+from tilewright.ir.fields import Body, Operand
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer, symbol_text
 from tilewright.ir.types import i1
@@ -62,8 +63,35 @@ def _verify_assume(op: Op) -> None:
     require(op.operands[0].type is i1, op, "the condition must be i1")
 
 
+class Module(Op):
+    """Functions, and what is known of the machine."""
+
+    __slots__ = ()
+    body = Body()
+
+
+class Poison(Op):
+    """Any value."""
+
+    __slots__ = ()
+
+
+class Assume(Op):
+    """A condition that the program promises to hold."""
+
+    __slots__ = ()
+    condition = Operand(0)
+
+
+class Barrier(Op):
+    """All threads of a program meet."""
+
+    __slots__ = ()
+
+
 declare(
     "builtin.module",
+    kind=Module,
     spelling="module",
     operands=(0, 0),
     results=0,
@@ -75,10 +103,10 @@ declare(
     print=_print_module,
     verify=_verify_module,
 )
-declare("ub.poison", operands=(0, 0), results=1, **TYPED)
+declare("ub.poison", kind=Poison, results=1, **TYPED)
 declare(
     "llvm.intr.assume",
-    operands=(1, 1),
+    kind=Assume,
     results=0,
     effect=Effect.WRITE,
     parse=_parse_assume,
@@ -87,7 +115,7 @@ declare(
 )
 declare(
     "gpu.barrier",
-    operands=(0, 0),
+    kind=Barrier,
     results=0,
     effect=Effect.READ_WRITE,
     **BARE,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tilewright.dialects.rules import types_match
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import ANY, OpDefinition, declare
+from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import require
+from tilewright.ir.fields import Operand, Operands
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import i1
@@ -73,10 +74,25 @@ def _verify_conditional(op: Op) -> None:
     types_match(op, op.operands[1:], wanted, "values for the targets")
 
 
-declare("cf.br", results=0, terminator=True, parse=_parse_branch, print=_print_jump, verify=_verify_branch)
+class Branch(Op):
+    """A jump."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+class CondBranch(Op):
+    """A jump to one of two blocks; behind the condition stand the arguments of both."""
+
+    __slots__ = ()
+    condition = Operand(0)
+    values = Operands(1)
+
+
+declare("cf.br", kind=Branch, results=0, terminator=True, parse=_parse_branch, print=_print_jump, verify=_verify_branch)
 declare(
     "cf.cond_br",
-    operands=(1, ANY),
+    kind=CondBranch,
     results=0,
     terminator=True,
     parse=_parse_conditional,

@@ -18,21 +18,100 @@ computes what its ops would compute one after the other; the lowering may only i
 
 from __future__ import annotations
 
+from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, Word
 from tilewright.ir.types import PointerType, TensorType, Type
 
 SCRATCH = 5
 """The address space of buffers."""
 
-declare("cpu.alloc")
-declare("cpu.read", effect=Effect.READ)
-declare("cpu.write", effect=Effect.WRITE)
-declare("cpu.nest", regions=1, effect=Effect.RECURSIVE)
-declare("cpu.yield", terminator=True)
-declare("cpu.dot", effect=Effect.READ_WRITE)
-declare("cpu.store", effect=Effect.WRITE)
-declare("cpu.print", effect=Effect.READ_WRITE)
-declare("cpu.assert", effect=Effect.WRITE)
+
+class Alloc(Op):
+    """A buffer in the thread's scratch arena; `offset` is there once it has its place."""
+
+    __slots__ = ()
+    offset = Integer("offset")
+
+
+class Read(Op):
+    """The elements of `buffer`; with `row` it holds one row of the nest at a time."""
+
+    __slots__ = ()
+    buffer = Operand(0)
+    row = Flag("row")
+
+
+class Write(Op):
+    """Puts `value` into `buffer`; with `borrow` its reader is content with the memory that `value` was loaded from."""
+
+    __slots__ = ()
+    value, buffer = Operand(0), Operand(1)
+    row, borrow = Flag("row"), Flag("borrow")
+
+
+class Nest(Op):
+    """Tile ops that share loops.
+
+    Attributes:
+        mode: `rows`, whose inner loop runs along the last axis, or `columns`, along `axis`.
+        outer: the extents of the outer loops.
+    """
+
+    __slots__ = ()
+    mode = Word("mode")
+    outer = Integers("outer")
+    axis = Integer("axis", -1)
+    body = Body()
+
+
+class NestYield(Op):
+    """The scalars that a nest gives."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+class CpuDot(Op):
+    """`accumulator` += a · b, all three in scratch."""
+
+    __slots__ = ()
+    a, b, accumulator = Operand(0), Operand(1), Operand(2)
+    a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
+
+
+class GuardedStore(Op):
+    """A store that may have to go through `buffer`; `kept_mask` holds a mask that may have changed by then."""
+
+    __slots__ = ()
+    pointer, value, buffer = Operand(0), Operand(1), Operand(2)
+    mask, kept_mask = OptionalOperand(3), OptionalOperand(4)
+
+
+class PrintBuffer(Op):
+    """Prints a scalar, or the tile in a buffer."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+class AssertAt(Op):
+    """Fails where `condition` does not hold, at the element of a tile that `values` says."""
+
+    __slots__ = ()
+    condition = Operand(0)
+    values = Operands(1)
+
+
+declare("cpu.alloc", kind=Alloc)
+declare("cpu.read", kind=Read, effect=Effect.READ)
+declare("cpu.write", kind=Write, effect=Effect.WRITE)
+declare("cpu.nest", kind=Nest, regions=1, effect=Effect.RECURSIVE)
+declare("cpu.yield", kind=NestYield, terminator=True)
+declare("cpu.dot", kind=CpuDot, effect=Effect.READ_WRITE)
+declare("cpu.store", kind=GuardedStore, effect=Effect.WRITE)
+declare("cpu.print", kind=PrintBuffer, effect=Effect.READ_WRITE)
+declare("cpu.assert", kind=AssertAt, effect=Effect.WRITE)
 
 
 def buffer_type(tile: TensorType) -> PointerType:

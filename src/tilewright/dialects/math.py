@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Unary
 from tilewright.dialects.arithmetic_meaning import MEANINGS
 from tilewright.dialects.formats import ELEMENTWISE
 from tilewright.dialects.rules import float_type, integer_type
+from tilewright.ir.core import Op
 from tilewright.ir.declare import declare
+from tilewright.ir.fields import Operand
 
 FLOAT_UNARY = (
     *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf"),
     *("floor", "ceil", "absf"),
 )
 
-for _name, _operands, _rule in (
-    *((name, 1, float_type) for name in FLOAT_UNARY),
-    ("fma", 3, float_type),
-    ("absi", 1, integer_type),
+
+class Fma(Op):
+    """a · b + c, rounded once."""
+
+    __slots__ = ()
+    a, b, c = Operand(0), Operand(1), Operand(2)
+
+
+for _name, _kind, _rule in (
+    *((name, Unary, float_type) for name in FLOAT_UNARY),
+    ("fma", Fma, float_type),
+    ("absi", Unary, integer_type),
 ):
     declare(
         f"math.{_name}",
-        operands=(_operands, _operands),
+        kind=_kind,
         results=1,
         elementwise=True,
         verify=_rule,

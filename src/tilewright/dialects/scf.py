@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import ends_with, types_match, types_of
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.declare import ANY, OPS, Effect, OpDefinition, declare
+from tilewright.ir.declare import OPS, Effect, OpDefinition, declare
 from tilewright.ir.errors import require
+from tilewright.ir.fields import Body, Operand, Operands, RegionOf
 from tilewright.ir.parser import Argument, Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IndexType, IntType, Type, i1, index
@@ -181,11 +182,72 @@ def _print_condition(printer: Printer, op: Op) -> None:
         printer.write(f" {printer.values(values)} : {printer.types(values)}")
 
 
-declare("scf.yield", results=0, terminator=True, **VALUES)
-declare("scf.condition", operands=(1, ANY), results=0, terminator=True, parse=_parse_condition, print=_print_condition)
+class Yield(Op):
+    """The values that a region gives."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+class Condition(Op):
+    """The end of the first region of a `While`: whether it goes on, and what the second region gets."""
+
+    __slots__ = ()
+    condition = Operand(0)
+    values = Operands(1)
+
+
+class For(Op):
+    """A counted loop.
+
+    Attributes:
+        low, high, step: the bounds of the induction variable and its step.
+        inits: the values that the carried ones start with.
+        body: its block, whose arguments are the induction variable and the carried values.
+    """
+
+    __slots__ = ()
+    low, high, step = Operand(0), Operand(1), Operand(2)
+    inits = Operands(3)
+    body = Body()
+
+    @property
+    def induction_variable(self) -> Value:
+        """What counts."""
+        return self.body.args[0]
+
+    @property
+    def carried(self) -> list[Value]:
+        """The block arguments that a step gets from the step before."""
+        return self.body.args[1:]
+
+    @property
+    def yielded(self) -> list[Value]:
+        """What a step hands on."""
+        return self.body.terminator.operands
+
+
+class If(Op):
+    """A branch; `otherwise` has no block where there is no else."""
+
+    __slots__ = ()
+    condition = Operand(0)
+    then, otherwise = RegionOf(0), RegionOf(1)
+
+
+class While(Op):
+    """A loop that goes on as long as the first region says."""
+
+    __slots__ = ()
+    inits = Operands()
+    before, after = Body(0), Body(1)
+
+
+declare("scf.yield", kind=Yield, results=0, terminator=True, **VALUES)
+declare("scf.condition", kind=Condition, results=0, terminator=True, parse=_parse_condition, print=_print_condition)
 declare(
     "scf.for",
-    operands=(3, ANY),
+    kind=For,
     regions=1,
     effect=Effect.RECURSIVE,
     parse=_parse_for,
@@ -194,11 +256,19 @@ declare(
 )
 declare(
     "scf.if",
-    operands=(1, 1),
+    kind=If,
     regions=2,
     effect=Effect.RECURSIVE,
     parse=_parse_if,
     print=_print_if,
     verify=_verify_if,
 )
-declare("scf.while", regions=2, effect=Effect.RECURSIVE, parse=_parse_while, print=_print_while, verify=_verify_while)
+declare(
+    "scf.while",
+    kind=While,
+    regions=2,
+    effect=Effect.RECURSIVE,
+    parse=_parse_while,
+    print=_print_while,
+    verify=_verify_while,
+)

@@ -7,6 +7,7 @@ from tilewright.dialects.rules import keyword_in, pointer, types_match
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Operand, OptionalOperand, Word
 from tilewright.ir.types import i1, with_element
 
 RMW_OPS = ("and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exch")
@@ -37,9 +38,26 @@ def _verify_cas(op: Op) -> None:
     _verify_order(op)
 
 
+class AtomicRmw(Op):
+    """Replaces what is at `pointer` by `operation` of it and `value`, where `mask` holds; gives what was there."""
+
+    __slots__ = ()
+    pointer, value = Operand(0), Operand(1)
+    mask = OptionalOperand(2)
+    operation, sem, scope = Word("atomic_rmw_op"), Word("sem"), Word("scope")
+
+
+class AtomicCas(Op):
+    """Puts `value` at `pointer` if `compared` is there; gives what was there."""
+
+    __slots__ = ()
+    pointer, compared, value = Operand(0), Operand(1), Operand(2)
+    sem, scope = Word("sem"), Word("scope")
+
+
 declare(
     "tt.atomic_rmw",
-    operands=(2, 3),
+    kind=AtomicRmw,
     results=1,
     required=("atomic_rmw_op", "sem", "scope"),
     effect=Effect.READ_WRITE,
@@ -48,7 +66,7 @@ declare(
 )
 declare(
     "tt.atomic_cas",
-    operands=(3, 3),
+    kind=AtomicCas,
     results=1,
     required=("sem", "scope"),
     effect=Effect.READ_WRITE,

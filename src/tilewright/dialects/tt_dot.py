@@ -9,6 +9,7 @@ from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import TensorType, Type
@@ -161,10 +162,28 @@ def _unpacked(op: Op, kind: str, packed: str, type: TensorType, inner: int) -> l
     return shape
 
 
-declare("tt.dot", operands=(3, 3), results=1, parse=_parse_dot, print=_print_dot, verify=_verify_dot)
+class Dot(Op):
+    """`accumulator` + a · b."""
+
+    __slots__ = ()
+    a, b, accumulator = Operand(0), Operand(1), Operand(2)
+    input_precision = Word("inputPrecision", "ieee")
+    max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
+
+
+class DotScaled(Op):
+    """`accumulator` + (a · scale of a) · (b · scale of b); behind the accumulator stand the scales that there are."""
+
+    __slots__ = ()
+    a, b, accumulator = Operand(0), Operand(1), Operand(2)
+    scales = Operands(3)
+    a_type, b_type = Word("a_elem_type"), Word("b_elem_type")
+
+
+declare("tt.dot", kind=Dot, results=1, parse=_parse_dot, print=_print_dot, verify=_verify_dot)
 declare(
     "tt.dot_scaled",
-    operands=(3, 5),
+    kind=DotScaled,
     results=1,
     required=("a_elem_type", "b_elem_type", "has_scales"),
     parse=_parse_dot_scaled,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Binary, Unary
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.quoting import quoted
@@ -137,9 +139,52 @@ def _print_inline_asm(printer: Printer, op: Op) -> None:
     printer.write(f" {text}{attributes}{operands} -> {printer.types(op.results)}")
 
 
+class Bitcast(Op):
+    """The bits of `operand` as another type."""
+
+    __slots__ = ()
+    operand = Operand(0)
+
+
+class FpToFp(Op):
+    """A conversion between floating point types; `rounding` is "" where nothing is lost."""
+
+    __slots__ = ()
+    operand = Operand(0)
+    rounding = Word("rounding", "")
+
+
+class Clampf(Op):
+    """`operand`, but no less than `low` and no more than `high`."""
+
+    __slots__ = ()
+    operand, low, high = Operand(0), Operand(1), Operand(2)
+    propagate_nan = Word("propagateNan")
+
+
+class ExternElementwise(Op):
+    """A function of a library, element by element."""
+
+    __slots__ = ()
+    arguments = Operands()
+    symbol = Word("symbol")
+    library, path = Word("libname"), Word("libpath")
+    pure = Flag("pure")
+
+
+class InlineAsm(Op):
+    """Assembly of the program, for elements or packs of them."""
+
+    __slots__ = ()
+    arguments = Operands()
+    text, constraints = Word("asm_string"), Word("constraints")
+    pack = Integer("packed_element")
+    pure = Flag("pure")
+
+
 declare(
     "tt.mulhiui",
-    operands=(2, 2),
+    kind=Binary,
     results=1,
     elementwise=True,
     commutative=True,
@@ -149,7 +194,7 @@ declare(
 )
 declare(
     "tt.precise_divf",
-    operands=(2, 2),
+    kind=Binary,
     results=1,
     elementwise=True,
     verify=float_type,
@@ -158,7 +203,7 @@ declare(
 )
 declare(
     "tt.precise_sqrt",
-    operands=(1, 1),
+    kind=Unary,
     results=1,
     elementwise=True,
     verify=float_type,
@@ -167,7 +212,7 @@ declare(
 )
 declare(
     "tt.bitcast",
-    operands=(1, 1),
+    kind=Bitcast,
     results=1,
     elementwise=True,
     verify=_verify_bitcast,
@@ -176,7 +221,7 @@ declare(
 )
 declare(
     "tt.clampf",
-    operands=(3, 3),
+    kind=Clampf,
     results=1,
     required=("propagateNan",),
     elementwise=True,
@@ -187,7 +232,7 @@ declare(
 )
 declare(
     "tt.fp_to_fp",
-    operands=(1, 1),
+    kind=FpToFp,
     results=1,
     elementwise=True,
     parse=_parse_fp_to_fp,
@@ -197,7 +242,7 @@ declare(
 )
 declare(
     "tt.extern_elementwise",
-    operands=(0, ANY),
+    kind=ExternElementwise,
     results=1,
     required=("libname", "libpath", "symbol", "pure"),
     elementwise=True,
@@ -208,6 +253,7 @@ declare(
 )
 declare(
     "tt.elementwise_inline_asm",
+    kind=InlineAsm,
     required=("asm_string", "constraints", "packed_element", "pure"),
     elementwise=True,
     effect_of=_effect_unless_pure,

@@ -8,6 +8,7 @@ from tilewright.ir.attributes import Attribute, Symbol
 from tilewright.ir.core import Op, Region
 from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Body, Flag, Operands, RegionOf, Word
 from tilewright.ir.parser import Argument, Parser
 from tilewright.ir.printer import Printer, symbol_text
 from tilewright.ir.symbols import lookup_symbol
@@ -171,9 +172,35 @@ def _verify_call(op: Op) -> None:
     types_match(op, op.results, type.outputs, f"results of @{callee.name}")
 
 
+class Func(Op):
+    """A function; where it is defined and not only declared, it has a body."""
+
+    __slots__ = ()
+    symbol = Word("sym_name")
+    region = RegionOf()
+    body = Body()
+    visibility = Word("sym_visibility", "public")
+    noinline = Flag("noinline")
+
+
+class Call(Op):
+    """A call of the function `callee`."""
+
+    __slots__ = ()
+    arguments = Operands()
+    callee = Word("callee")
+
+
+class Return(Op):
+    """The end of a function."""
+
+    __slots__ = ()
+    values = Operands()
+
+
 declare(
     "tt.func",
-    operands=(0, 0),
+    kind=Func,
     results=0,
     regions=1,
     required=("sym_name", "function_type"),
@@ -186,10 +213,11 @@ declare(
 )
 declare(
     "tt.call",
+    kind=Call,
     required=("callee",),
     effect=Effect.UNKNOWN,
     parse=_parse_call,
     print=_print_call,
     verify=_verify_call,
 )
-declare("tt.return", results=0, terminator=True, **VALUES)
+declare("tt.return", kind=Return, results=0, terminator=True, **VALUES)

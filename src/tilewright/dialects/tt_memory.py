@@ -9,9 +9,10 @@ from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
-from tilewright.ir.core import Op
-from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.core import Op, Value
+from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Flag, Integers, Operand, Operands, OptionalOperand, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, PointerType, TensorType, Type, i1, i32, i64, with_element
@@ -285,16 +286,83 @@ def _verify_advance(op: Op) -> None:
     types_match(op, op.operands[1:], [i32] * len(block.shape), "offsets")
 
 
-def _declare(name: str, operands: tuple[int, int], results: int, formats: Sequence[object], **facts: object) -> None:
+class AddPtr(Op):
+    """A pointer and an offset in elements."""
+
+    __slots__ = ()
+    pointer, offset = Operand(0), Operand(1)
+
+
+class Load(Op):
+    """What is at `pointer` where `mask` holds, `other` elsewhere."""
+
+    __slots__ = ()
+    pointer = Operand(0)
+    mask, other = OptionalOperand(1), OptionalOperand(2)
+    boundary_check = Integers("boundaryCheck")
+    padding = Word("padding", "")
+    is_volatile = Flag("isVolatile")
+
+
+class Store(Op):
+    """Puts `value` at `pointer` where `mask` holds."""
+
+    __slots__ = ()
+    pointer, value = Operand(0), Operand(1)
+    mask = OptionalOperand(2)
+    boundary_check = Integers("boundaryCheck")
+
+
+class MakeTensorPtr(Op):
+    """A block pointer; behind `base` stand shape, strides and offsets, one of each per axis."""
+
+    __slots__ = ()
+    base = Operand(0)
+    sizes = Operands(1)
+    order = Integers("order")
+
+    @property
+    def shape(self) -> list[Value]:
+        """The extents of the whole tensor."""
+        return self.sizes[: len(self.sizes) // 3]
+
+    @property
+    def strides(self) -> list[Value]:
+        """Elements from one index to the next one, per axis."""
+        rank = len(self.sizes) // 3
+        return self.sizes[rank : 2 * rank]
+
+    @property
+    def offsets(self) -> list[Value]:
+        """Where the block starts."""
+        return self.sizes[2 * len(self.sizes) // 3 :]
+
+
+class Advance(Op):
+    """A block pointer, moved."""
+
+    __slots__ = ()
+    pointer = Operand(0)
+    offsets = Operands(1)
+
+
+class PointerCast(Op):
+    """An address as a number, or the other way round."""
+
+    __slots__ = ()
+    operand = Operand(0)
+
+
+def _declare(name: str, kind: type[Op], results: int, formats: Sequence[object], **facts: object) -> None:
     parse, print, verify = formats
-    declare(name, operands=operands, results=results, parse=parse, print=print, verify=verify, **facts)
+    declare(name, kind=kind, results=results, parse=parse, print=print, verify=verify, **facts)
 
 
-_declare("tt.load", (1, 3), 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect)
-_declare("tt.store", (2, 3), 0, (_parse_store, _print_access, _verify_store), effect=Effect.WRITE)
+_declare("tt.load", Load, 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect)
+_declare("tt.store", Store, 0, (_parse_store, _print_access, _verify_store), effect=Effect.WRITE)
 _declare(
     "tt.addptr",
-    (2, 2),
+    AddPtr,
     1,
     (_parse_addptr, _print_addptr, _verify_addptr),
     elementwise=True,
@@ -302,15 +370,15 @@ _declare(
 )
 _declare(
     "tt.make_tensor_ptr",
-    (1, ANY),
+    MakeTensorPtr,
     1,
     (_parse_make_tensor_ptr, _print_make_tensor_ptr, _verify_make_tensor_ptr),
     required=("order",),
 )
-_declare("tt.advance", (1, ANY), 1, (_parse_advance, _print_advance, _verify_advance))
+_declare("tt.advance", Advance, 1, (_parse_advance, _print_advance, _verify_advance))
 declare(
     "tt.int_to_ptr",
-    operands=(1, 1),
+    kind=PointerCast,
     results=1,
     elementwise=True,
     verify=conversion_rule(IntType, PointerType),
@@ -319,7 +387,7 @@ declare(
 )
 declare(
     "tt.ptr_to_int",
-    operands=(1, 1),
+    kind=PointerCast,
     results=1,
     elementwise=True,
     verify=conversion_rule(PointerType, IntType),

@@ -9,6 +9,7 @@ from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import require
+from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.quoting import quoted
@@ -82,10 +83,41 @@ def _verify_assert(op: Op) -> None:
     require(op.operands[0].type.scalar is i1, op, "the condition must be i1 or a tensor of i1")
 
 
+class ProgramId(Op):
+    """The number of the program, or of programs, along an axis of the grid."""
+
+    __slots__ = ()
+    axis = Word("axis")
+
+
+class MakeRange(Op):
+    """The numbers from `start` to before `end`."""
+
+    __slots__ = ()
+    start, end = Integer("start"), Integer("end")
+
+
+class Print(Op):
+    """Prints `values` behind a text."""
+
+    __slots__ = ()
+    values = Operands()
+    prefix = Word("prefix")
+    hex = Flag("hex")
+
+
+class Assert(Op):
+    """Fails where `condition` does not hold."""
+
+    __slots__ = ()
+    condition = Operand(0)
+    message = Word("message")
+
+
 for _name in ("tt.get_program_id", "tt.get_num_programs"):
     declare(
         _name,
-        operands=(0, 0),
+        kind=ProgramId,
         results=1,
         required=("axis",),
         parse=_parse_axis,
@@ -94,17 +126,19 @@ for _name in ("tt.get_program_id", "tt.get_num_programs"):
     )
 declare(
     "tt.make_range",
-    operands=(0, 0),
+    kind=MakeRange,
     results=1,
     required=("start", "end"),
     verify=_verify_make_range,
     meaning=TILE_MEANINGS["tt.make_range"],
     **TYPED,
 )
-declare("tt.print", results=0, required=("prefix",), effect=Effect.WRITE, parse=_parse_print, print=_print_print)
+declare(
+    "tt.print", kind=Print, results=0, required=("prefix",), effect=Effect.WRITE, parse=_parse_print, print=_print_print
+)
 declare(
     "tt.assert",
-    operands=(1, 1),
+    kind=Assert,
     results=0,
     required=("message",),
     effect=Effect.WRITE,

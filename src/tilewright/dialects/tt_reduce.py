@@ -6,9 +6,10 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.layout_text import slice_text
 from tilewright.dialects.rules import axis_of, ends_with, number, tensor, types_match
 from tilewright.ir.core import Op
-from tilewright.ir.declare import ANY, Effect, declare
+from tilewright.ir.declare import Effect, declare
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.errors import require
+from tilewright.ir.fields import Body, Flag, Integer, Operands, RegionOf
 from tilewright.ir.types import TensorType, Type, with_shape
 
 
@@ -58,10 +59,53 @@ def _verify_map(op: Op) -> None:
         require(bool(is_harmless) or not writes_memory(inner), inner, "cannot stand in tt.map_elementwise")
 
 
-declare("tt.reduce", operands=(1, ANY), regions=1, required=("axis",), verify=_verify_reduce)
-declare("tt.scan", operands=(1, ANY), regions=1, required=("axis", "reverse"), verify=_verify_scan)
+class Fold(Op):
+    """An op that combines the elements of `sources` along `axis` by the function in its region."""
+
+    __slots__ = ()
+    sources = Operands()
+    axis = Integer("axis")
+    combine = Body()
+
+
+class Reduce(Fold):
+    """Gives what all elements combine to."""
+
+    __slots__ = ()
+
+
+class Scan(Fold):
+    """Gives what the elements up to each one combine to; from the end if `reverse`."""
+
+    __slots__ = ()
+    reverse = Flag("reverse")
+
+
+class MapElementwise(Op):
+    """Applies the function in its region to elements, `pack` of them at a time."""
+
+    __slots__ = ()
+    sources = Operands()
+    pack = Integer("pack")
+    function = RegionOf()
+
+
+class Returned(Op):
+    """The end of a function of elements."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+declare("tt.reduce", kind=Reduce, regions=1, required=("axis",), verify=_verify_reduce)
+declare("tt.scan", kind=Scan, regions=1, required=("axis", "reverse"), verify=_verify_scan)
 declare(
-    "tt.map_elementwise", operands=(1, ANY), regions=1, required=("pack",), effect=Effect.RECURSIVE, verify=_verify_map
+    "tt.map_elementwise",
+    kind=MapElementwise,
+    regions=1,
+    required=("pack",),
+    effect=Effect.RECURSIVE,
+    verify=_verify_map,
 )
 for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
-    declare(_name, results=0, terminator=True, **VALUES)
+    declare(_name, kind=Returned, results=0, terminator=True, **VALUES)

@@ -12,6 +12,7 @@ from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Result
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, TensorType, Type, i1, with_element
@@ -227,10 +228,91 @@ def _print_reshape(printer: Printer, op: Op) -> None:
     printer.write(f" {printer.value(op.operands[0])}{words}{attributes} : {types}")
 
 
-declare("tt.splat", operands=(1, 1), results=1, verify=_verify_splat, meaning=TILE_MEANINGS["tt.splat"], **ARROW)
+class ShapeOp(Op):
+    """An op that only moves, repeats or picks elements of `source`."""
+
+    __slots__ = ()
+    source = Operand(0)
+
+
+class Splat(ShapeOp):
+    """A tile that repeats the number `source`."""
+
+    __slots__ = ()
+
+
+class Unsplat(ShapeOp):
+    """The only element of `source`."""
+
+    __slots__ = ()
+
+
+class Broadcast(ShapeOp):
+    """Repeats `source` along its axes of one element."""
+
+    __slots__ = ()
+
+
+class Reshape(ShapeOp):
+    """The elements of `source`, in order, in another shape."""
+
+    __slots__ = ()
+
+
+class ExpandDims(ShapeOp):
+    """Adds an axis of one element at place `axis`."""
+
+    __slots__ = ()
+    axis = Integer("axis")
+
+
+class Trans(ShapeOp):
+    """Axis k of the result is axis `order[k]` of the source."""
+
+    __slots__ = ()
+    order = Integers("order")
+
+
+class Join(Op):
+    """Two tiles along a new last axis."""
+
+    __slots__ = ()
+    lhs, rhs = Operand(0), Operand(1)
+
+
+class Cat(Op):
+    """Two tiles, one behind the other."""
+
+    __slots__ = ()
+    lhs, rhs = Operand(0), Operand(1)
+
+
+class Split(ShapeOp):
+    """The two halves along the last axis."""
+
+    __slots__ = ()
+    lhs, rhs = Result(0), Result(1)
+
+
+class Histogram(ShapeOp):
+    """How many elements of `source`, where `mask` holds, are 0, 1, 2, …"""
+
+    __slots__ = ()
+    mask = OptionalOperand(1)
+
+
+class Gather(ShapeOp):
+    """The elements of `source` at `indices` along `axis`."""
+
+    __slots__ = ()
+    indices = Operand(1)
+    axis = Integer("axis")
+
+
+declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, meaning=TILE_MEANINGS["tt.splat"], **ARROW)
 declare(
     "tt.unsplat",
-    operands=(1, 1),
+    kind=Unsplat,
     results=1,
     parse=_parse_unsplat,
     print=_print_unsplat,
@@ -238,11 +320,11 @@ declare(
     meaning=TILE_MEANINGS["tt.unsplat"],
 )
 declare(
-    "tt.broadcast", operands=(1, 1), results=1, verify=_verify_broadcast, meaning=TILE_MEANINGS["tt.broadcast"], **ARROW
+    "tt.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, meaning=TILE_MEANINGS["tt.broadcast"], **ARROW
 )
 declare(
     "tt.expand_dims",
-    operands=(1, 1),
+    kind=ExpandDims,
     results=1,
     required=("axis",),
     verify=_verify_expand_dims,
@@ -251,7 +333,7 @@ declare(
 )
 declare(
     "tt.trans",
-    operands=(1, 1),
+    kind=Trans,
     results=1,
     required=("order",),
     verify=_verify_trans,
@@ -260,7 +342,7 @@ declare(
 )
 declare(
     "tt.reshape",
-    operands=(1, 1),
+    kind=Reshape,
     results=1,
     parse=_parse_reshape,
     print=_print_reshape,
@@ -269,7 +351,7 @@ declare(
 )
 declare(
     "tt.join",
-    operands=(2, 2),
+    kind=Join,
     results=1,
     parse=_parse_uniform,
     print=_print_uniform,
@@ -278,7 +360,7 @@ declare(
 )
 declare(
     "tt.split",
-    operands=(1, 1),
+    kind=Split,
     results=2,
     result_names=("outLHS", "outRHS"),
     parse=_parse_uniform,
@@ -288,7 +370,7 @@ declare(
 )
 declare(
     "tt.cat",
-    operands=(2, 2),
+    kind=Cat,
     results=1,
     parse=_parse_uniform,
     print=_print_uniform,
@@ -297,7 +379,7 @@ declare(
 )
 declare(
     "tt.histogram",
-    operands=(1, 2),
+    kind=Histogram,
     results=1,
     parse=_parse_histogram,
     print=_print_uniform,
@@ -306,7 +388,7 @@ declare(
 )
 declare(
     "tt.gather",
-    operands=(2, 2),
+    kind=Gather,
     results=1,
     required=("axis",),
     verify=_verify_gather,

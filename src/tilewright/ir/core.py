@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
-from tilewright.ir.declare import OPS, OpDefinition
+from tilewright.ir.declare import ANY, OPS, OpDefinition
 from tilewright.ir.types import Type
 
 
@@ -55,7 +55,10 @@ class Value:
 
 
 class Op:
-    """One operation. Use `Op.create` with the op's name, or the constructor with its definition."""
+    """One operation. Use `Op.create` with the op's name, or the constructor with its definition.
+
+    Either makes an object of the class that the op's kind declares, whose fields have names (see `ir.fields`).
+    """
 
     __slots__ = (
         "attributes",
@@ -81,6 +84,8 @@ class Op:
         successors: Sequence[Block] = (),
         location: Location = UNKNOWN,
     ) -> None:
+        if definition.kind is not None:
+            self.__class__ = definition.kind
         self.name = definition.name
         self.definition = definition
         self.operands: list[Value] = list(operands)
@@ -111,6 +116,12 @@ class Op:
     ) -> Op:
         """A new op of the declared kind `name`, not yet in any block."""
         return cls(OPS[name], operands, result_types, attributes, regions, successors, location)
+
+    @classmethod
+    def operand_range(cls) -> tuple[int, int]:
+        """The least and the greatest number of operands that the fields of this class name."""
+        ranges = [getattr(field, "operands", (0, 0)) for base in cls.__mro__[:-2] for field in vars(base).values()]
+        return sum(least for least, _ in ranges), min(ANY, sum(most for _, most in ranges))
 
     @property
     def result(self) -> Value:

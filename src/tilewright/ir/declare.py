@@ -34,6 +34,7 @@ class OpDefinition:
 
     Attributes:
         name: the full name, `arith.addi`.
+        kind: the class of ops of this kind, a subclass of `core.Op` with names for what they have (see `ir.fields`).
         effect: what the op does besides computing its results.
         terminator: it ends its block.
         isolated: its regions see no outer value.
@@ -57,6 +58,7 @@ class OpDefinition:
     """
 
     name: str
+    kind: type[Any] | None = None
     effect: Effect = Effect.NONE
     terminator: bool = False
     isolated: bool = False
@@ -97,8 +99,13 @@ GENERIC_FORM: dict[str, Callable[[dict[str, Any]], None]] = {}
 
 
 def declare(name: str, **facts: Any) -> OpDefinition:
-    """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it."""
+    """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it.
+
+    The class in `kind` says how many operands there are, if nothing else does.
+    """
     assert name not in OPS, f"{name} is declared twice"
+    if "kind" in facts and "operands" not in facts:
+        facts["operands"] = facts["kind"].operand_range()
     OPS[name] = definition = OpDefinition(name=name, **facts)
     for word in (definition.spelling or name, *definition.other_spellings):
         SPELLINGS[word] = definition

@@ -1,0 +1,176 @@
+"""Names for what an op has: operands, attributes, regions.
+
+    class Load(Op):
+        pointer = Operand(0)
+        mask = OptionalOperand(1)
+
+    declare("tt.load", kind=Load, …)
+
+    load.pointer                    load.operands[0]
+    load.mask                       load.operands[1], or None where there is none
+    isinstance(op, Load)            op.name == "tt.load"
+
+Ops of a declared kind are objects of its class, so nothing is wrapped or copied; an attribute is read each time.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Dense, DenseArray, Keyword, Number, Symbol
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import ANY
+
+
+class Field:
+    """Something that all ops of a kind have under one name.
+
+    Attributes:
+        operands: the least and the greatest number of operands that it stands for.
+    """
+
+    operands = (0, 0)
+
+
+class Operand(Field):
+    """The operand at a place; it may be set.
+
+    Args:
+        index: the place.
+    """
+
+    operands = (1, 1)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
+        return op.operands[self.index]
+
+    def __set__(self, op: Op, value: Value) -> None:
+        op.set_operand(self.index, value)
+
+
+class OptionalOperand(Field):
+    """The operand at a place, or None where there are fewer."""
+
+    operands = (0, 1)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value | None:
+        return op.operands[self.index] if self.index < len(op.operands) else None
+
+
+class Operands(Field):
+    """All operands from a place on."""
+
+    operands = (0, ANY)
+
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> list[Value]:
+        return op.operands[self.first :]
+
+
+class Result(Field):
+    """The result at a place."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
+        return op.results[self.index]
+
+
+class RegionOf(Field):
+    """The region at a place."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Region:
+        return op.regions[self.index]
+
+
+class Body(Field):
+    """The entry block of the region at a place."""
+
+    def __init__(self, region: int = 0) -> None:
+        self.region = region
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Block:
+        return op.regions[self.region].blocks[0]
+
+
+class Integer(Field):
+    """A whole number in an attribute.
+
+    Args:
+        name: the attribute.
+        default: what holds where the attribute is missing; None: it is always there.
+    """
+
+    def __init__(self, name: str, default: int | None = None) -> None:
+        self.name, self.default = name, default
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> int:
+        number = op.attributes.get(self.name)
+        if isinstance(number, Number):
+            return int(number.value)
+        assert self.default is not None, f"{op.name} has no number {self.name}"
+        return self.default
+
+
+class Word(Field):
+    """A keyword or a text in an attribute.
+
+    Args:
+        name: the attribute.
+        default: what holds where the attribute is missing; None: it is always there.
+    """
+
+    def __init__(self, name: str, default: str | None = None) -> None:
+        self.name, self.default = name, default
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> str:
+        word = op.attributes.get(self.name)
+        if isinstance(word, Keyword | Symbol):
+            return word.name
+        if isinstance(word, str):
+            return word
+        assert self.default is not None, f"{op.name} has no word {self.name}"
+        return self.default
+
+
+class Flag(Field):
+    """A truth value in an attribute; missing means false, or what `default` says."""
+
+    def __init__(self, name: str, *, default: bool = False) -> None:
+        self.name, self.default = name, default
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> bool:
+        return op.attributes.get(self.name, self.default) is True
+
+
+class Integers(Field):
+    """The whole numbers of an array in an attribute; none where it is missing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> tuple[int, ...]:
+        array = op.attributes.get(self.name)
+        return array.values if isinstance(array, DenseArray) else ()
+
+
+class Literal(Field):
+    """The number, or the elements, in an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Number | Dense:
+        value = op.attributes[self.name]
+        assert isinstance(value, Number | Dense), f"{op.name} has no literal {self.name}"
+        return value
