@@ -9,7 +9,7 @@ Ops of a block form a doubly linked list (`block.first`, `op.next`), so insertin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
 from tilewright.ir.declare import ANY, OPS, OpDefinition
@@ -301,7 +301,14 @@ class Region:
                 blocks[block].append(op.clone(mapping, blocks))
 
 
+OpT = TypeVar("OpT", bound=Op)
 Attributes: TypeAlias = Mapping[str, Attribute]
+
+
+def defining(value: Value, kind: type[OpT]) -> OpT | None:
+    """The op that computes `value` if it is of this class."""
+    owner = value.owner
+    return owner if isinstance(owner, kind) else None
 
 
 def defining_op(value: Value, name: str) -> Op | None:
