@@ -127,3 +127,60 @@ def kept_in_another_shape(q, x):
 
 def test_a_value_that_is_needed_after_its_memory_has_changed() -> None:
     agree(kept_in_another_shape, NUMBERS / 64, SMALL)
+
+
+@jit
+def read_again(p, y, KIND: tl.constexpr):
+    """The sum of the loaded values is ready when all were read, so adding it means to read them again."""
+    i = tl.arange(0, 64)
+    if KIND == "block":
+        block = tl.make_block_ptr(p, [64], [1], [0], [64], [0])
+        value = tl.load(block)
+        tl.store(block, i.to(tl.float32))
+    elif KIND == "descriptor":
+        tensor = tl.make_tensor_descriptor(p, [64], [1], [64])
+        value = tensor.load([0])
+        tensor.store([0], i.to(tl.float32))
+    else:
+        value = tl.load(p + i)
+        tl.store(p + i, i.to(tl.float32))
+    if KIND == "twice":
+        total = tl.sum(value - tl.min(value, 0), 0)
+    else:
+        total = tl.min(value, 0)
+    tl.store(y + i, value + total)
+
+
+@pytest.mark.parametrize("kind", ["plain", "block", "descriptor", "twice"])
+def test_a_load_that_is_read_again_behind_a_store(kind: str) -> None:
+    agree(read_again, NUMBERS + 3, SMALL, KIND=kind)
+
+
+@jit
+def rows_read_again(p, y):
+    i, j = tl.arange(0, 8)[:, None], tl.arange(0, 8)[None, :]
+    value = tl.load(p + i * 8 + j)
+    tl.store(p + i * 8 + j + 3, j.to(tl.float32) + i)
+    tl.store(y + i * 8 + j, value - tl.max(value, 1)[:, None])
+
+
+def test_rows_that_are_read_again_behind_a_store() -> None:
+    agree(rows_read_again, NUMBERS + 3, SMALL)
+
+
+@jit
+def carried_and_read_again(p, y, n):
+    i = tl.arange(0, 16)
+    old, other = tl.load(p + i), tl.load(p + 16 + i)
+    for _ in range(n):
+        new = old * 2
+        total = tl.sum(other - tl.max(old, 0), 0)
+        other = other + old * total
+        old = new
+    tl.store(y + i, old)
+    tl.store(y + 16 + i, other)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_carried_tile_is_replaced_after_its_last_use(n: int) -> None:
+    agree(carried_and_read_again, NUMBERS, SMALL, n)

@@ -6,9 +6,9 @@ A result of a reduction exists only after the whole inner loop, so what needs it
     phase 1   loop: s += exp(x - m)
     phase 2   loop: store exp(x - m) / s
 
-A store (or a write to a buffer) runs no earlier than anything that reads or changes that memory before it in program
-order. What reads a buffer that the nest has written runs in a later phase than the write: a phase computes before it
-stores.
+A store runs no earlier than any other root that loads, and than stores before it; so does a write to a buffer next to
+what else is done with the buffer. What reads a buffer that the nest has written runs in a later phase than the write: a
+phase computes before it stores.
 
 `spill_phases` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
 """
@@ -37,6 +37,8 @@ class Nest:
         self.axis = int(getattr(op.attributes.get("axis"), "value", -1))
         self.roots = [o for o in self.body if o.name in ROOTS]
         self.closures = {root: self._closure(root) for root in self.roots}
+        self._loading = {root for root in self.roots if any(op.name == "tt.load" for op in self.closures[root])}
+        self._reads = {root: [op for op in self.closures[root] if op.name == "cpu.read"] for root in self.roots}
         self.phases = self._phases()
 
     def _closure(self, root: Op) -> dict[Op, None]:
@@ -53,29 +55,40 @@ class Nest:
         return seen
 
     def _phases(self) -> dict[Op, int]:
-        phases: dict[Op, int] = {}
+        """The first phase that each root may run in: what one waits for only grows, until nothing changes."""
         place = {op: number for number, op in enumerate(self.body)}
-        for root in self.roots:
-            phase = max((phases[o] + 1 for o in self.closures[root] if o.name in REDUCTIONS), default=0)
-            for read in (o for o in self.closures[root] if o.name == "cpu.read"):
-                written = [w for w in phases if w.name == "cpu.write" and w.operands[1] is read.operands[0]]
-                phase = max([phase, *(phases[w] + 1 for w in written if place[w] < place[read])])
-            for earlier in phases:
-                if self._overwrites(root, earlier):
-                    phase = max(phase, phases[earlier])
-            phases[root] = phase
+        reductions = {root: [op for op in self.closures[root] if op.name in REDUCTIONS] for root in self.roots}
+        writes = {root: self._writes_before(root, place) for root in self.roots}
+        others = {root: [o for o in self.roots if self._must_not_precede(root, o, place)] for root in self.roots}
+        phases = dict.fromkeys(self.roots, 0)
+        before: dict[Op, int] = {}
+        while before != phases:
+            before = dict(phases)
+            for root in self.roots:
+                finished = max((phases[op] + 1 for op in (*reductions[root], *writes[root])), default=0)
+                phases[root] = max([phases[root], finished, *(phases[other] for other in others[root])])
+            assert max(phases.values(), default=0) <= len(phases), "roots of a nest wait for each other in a circle"
         return phases
 
-    def _overwrites(self, root: Op, earlier: Op) -> bool:
-        """Does `root` change memory that `earlier` reads or changes?"""
+    def _writes_before(self, root: Op, place: dict[Op, int]) -> list[Op]:
+        """The writes of the nest whose buffers `root` reads afterwards."""
+        writes = [w for w in self.roots if w.name == "cpu.write"] if self._reads[root] else []
+        reads = [(read.operands[0], place[read]) for read in self._reads[root]]
+        return [w for w in writes if any(w.operands[1] is buffer and place[w] < at for buffer, at in reads)]
+
+    def _must_not_precede(self, root: Op, other: Op, place: dict[Op, int]) -> bool:
+        """Does `root` change memory that `other` reads, or has changed before?
+
+        Whoever loads does so before any store of the nest in program order, so it may read again in a late phase.
+        """
         if root.name in CLOBBERS:
-            return earlier.name in CLOBBERS or any(o.name == "tt.load" for o in self.closures[earlier])
+            return other in self._loading or (other.name in CLOBBERS and place[other] < place[root])
         if root.name != "cpu.write":
             return False
         buffer = root.operands[1]
-        if earlier.name == "cpu.write" and earlier.operands[1] is buffer:
+        if other.name == "cpu.write" and other.operands[1] is buffer and place[other] < place[root]:
             return True
-        return any(o.name == "cpu.read" and o.operands[0] is buffer for o in self.closures[earlier])
+        return any(read.operands[0] is buffer and place[read] < place[root] for read in self._reads[other])
 
     def is_row_level(self, value: Value) -> bool:
         """Has `value` one element per iteration of the outer loops?"""
