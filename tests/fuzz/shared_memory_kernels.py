@@ -30,7 +30,7 @@ SHAPES: tuple[Shape, ...] = (
     *((8,), (16,), (32,), (64,), (64,), (128,), (4, 4), (8, 8), (2, 8), (8, 4), (1, 16), (4, 16), (4, 32)),
     *((2, 2, 4), (2, 4, 8), (4, 2, 2)),
 )
-LARGE: tuple[Shape, ...] = (*((64,), (64,), (128,), (128,)), *((8, 16), (4, 32), (2, 64), (16, 8), (8, 8)), (2, 4, 16))
+LARGE: tuple[Shape, ...] = (*[(64,)] * 5, *[(128,)] * 3, *((8, 16), (4, 32), (2, 64), (16, 8), (8, 8)), (2, 4, 16))
 """Tiles of several vectors, which loops go through: in these order shows."""
 LARGEST = max(prod(shape) for shape in SHAPES)
 REACH = 8 * LARGEST
@@ -95,7 +95,7 @@ def program(rng: Random) -> SharedProgram:
     for name, its in pointers.items():
         draft.say(f"{name} += pid * {REGION * (BITS[dtype] // BITS[its] if name[0] == 'p' else 1)}")
     coordinates(draft)
-    if rich or rng.random() < 0.4:
+    if rich or rng.random() < 0.3:
         block(draft, rng.randint(2, 5))
     else:
         late(draft)
@@ -131,7 +131,7 @@ def launches(rng: Random, views: int, size: int, aligned: bool) -> tuple[Launch,
     found = []
     for _ in range(rng.choice((1, 2, 2, 3))):
         offsets = [offset(view) for view in range(views)]
-        if rng.random() < 0.3:
+        if rng.random() < 0.5:
             offsets = [offsets[0]] * views
         programs, threads = rng.choice(((1, 1), (1, 1), (1, 1), (3, 1), (3, 2)))
         found.append(
@@ -163,7 +163,9 @@ def late(draft: Draft) -> None:
     if draft.rng.random() < 0.2:
         reduced(draft)
     for _ in range(draft.rng.choice((1, 1, 2))):
-        written(draft)
+        kind = some_kind(draft)
+        fresh = (f"tl.load(x + i{draft.shapes.index(kind.shape)})", str(draft.rng.randint(0, 9)), value(draft, kind))
+        store(draft, kind.shape, draft.rng.choice(fresh))
 
 
 def some_kind(draft: Draft) -> Kind:
