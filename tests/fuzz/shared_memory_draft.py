@@ -1,8 +1,8 @@
 """Kernels that read and write the same memory: addresses, masks, values.
 
-Names `p0`, `p1`, … are views of one array, which begin anywhere; `x` and `y` are arrays of their own, `g` holds indices.
-Each program has a region of its own in each of them. No expression here promises that what is drawn is defined: the
-interpreter that watches (`watched_run.py`) says so, and what is not is thrown away.
+Names `p0`, `p1`, … are views of one array, which begin anywhere; `x` and `y` are arrays of their own, `g` holds
+indices. Each program has a region of its own in each of them. No expression here promises that what is drawn is
+defined: the interpreter that watches (`watched_run.py`) says so, and what is not is thrown away.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ class Draft:
             pair of them decide.
         habits: the forms that this kernel has.
         tiles: the variables in sight.
-        helpers: functions that may be called: the shape and dtype of the tile that each takes and gives, the dtype of its
-            pointer.
+        helpers: functions that may be called: the kind of the tile that each takes and gives, the dtype of its pointers.
         counters: loop counters in sight.
         depth: of the indentation.
     """
@@ -354,9 +353,22 @@ def _scanned(draft: Draft, kind: Kind, depth: int) -> str:
     return f"tl.cumsum({operand}, {draft.rng.randrange(len(kind.shape))}{reverse}).to(tl.{kind.dtype})"
 
 
+def with_scalar(draft: Draft, kind: Kind, depth: int) -> str:
+    """A tile and a number that was reduced or loaded; where there is none, just a tile."""
+    number = draft.some(Kind(kind.dtype))
+    tile = draft.rng.choice((value(draft, kind, 0), f"i{draft.shapes.index(kind.shape)}"))
+    return f"({tile} + {number}).to(tl.{kind.dtype})" if number else value(draft, kind, depth)
+
+
 def _positions(draft: Draft, kind: Kind, depth: int) -> str:
     return value(draft, kind, 0)
 
 
-VALUES: tuple[Callable[[Draft, Kind, int], str], ...] = (*[load] * 12, _sum, _sum, _with_number, _chosen, _positions)
-RICH_VALUES = (*[load] * 8, _sum, _sum, _with_number, _chosen, _flipped, _reduced, _reduced, _scanned, _positions)
+VALUES: tuple[Callable[[Draft, Kind, int], str], ...] = (
+    *([load] * 12),
+    *(_sum, _sum, _with_number, _chosen, _positions, with_scalar, with_scalar, with_scalar),
+)
+RICH_VALUES = (
+    *([load] * 8),
+    *(_sum, _sum, _with_number, _chosen, _flipped, _reduced, _reduced, _scanned, _positions, with_scalar, with_scalar),
+)

@@ -5,7 +5,7 @@ program(Random(7)).text     the source of a module with a function `kernel`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 
@@ -22,6 +22,7 @@ from shared_memory_draft import (
     some_habits,
     some_pointer,
     value,
+    with_scalar,
 )
 
 HEAD = "import tilewright as tw\nimport tilewright.language as tl\n\n\n"
@@ -86,9 +87,11 @@ def program(rng: Random) -> SharedProgram:
     if dtype not in FLOATS and len(views) > 1 and rng.random() < 0.15:
         views[-1] = rng.choice([other for other in SIGNED + UNSIGNED if BITS[other] <= BITS[dtype]])
     rich = rng.random() < 0.3
-    shapes = tuple(dict.fromkeys(rng.choice(SHAPES) for _ in range(rng.choice((1, 1, 2))))) if rich else (rng.choice(LARGE),)
+    drawn = [rng.choice(SHAPES) for _ in range(rng.choice((1, 1, 2)))] if rich else [rng.choice(LARGE)]
+    shapes = tuple(dict.fromkeys(drawn))
     pointers = {f"p{k}": view for k, view in enumerate(views)} | {"x": dtype, "y": dtype, "g": "int32"}
-    draft = Draft(rng, dtype, pointers, shapes, aligned=rng.random() < 0.4, rich=rich, sharing=rng.choice((0.4, 0.6, 0.9)))
+    draft = Draft(rng, dtype, pointers, shapes, aligned=rng.random() < 0.4, rich=rich)
+    draft.sharing = rng.choice((0.4, 0.6, 0.9))
     draft.habits = some_habits(rng)
     heads = helper(draft) if rng.random() < (0.4 if rich else 0.08) else ""
     draft.say("pid = tl.program_id(0)")
@@ -160,11 +163,12 @@ def late(draft: Draft) -> None:
     for _ in range(draft.rng.choice((1, 1, 2))):
         kind = some_kind(draft)
         draft.new(kind, load(draft, kind))
-    if draft.rng.random() < 0.2:
+    if draft.rng.random() < 0.25:
         reduced(draft)
     for _ in range(draft.rng.choice((1, 1, 2))):
         kind = some_kind(draft)
-        fresh = (f"tl.load(x + i{draft.shapes.index(kind.shape)})", str(draft.rng.randint(0, 9)), value(draft, kind))
+        from_x = f"tl.load(x + i{draft.shapes.index(kind.shape)})"
+        fresh = (from_x, str(draft.rng.randint(0, 9)), with_scalar(draft, kind, 1))
         store(draft, kind.shape, draft.rng.choice(fresh))
 
 
@@ -367,7 +371,7 @@ def helper(draft: Draft) -> str:
     kind = some_kind(draft)
     dtype = draft.dtype
     pointers = {"p": dtype, "q": dtype} if rng.random() < 0.5 else {"p": dtype}
-    function = Draft(rng, dtype, pointers, draft.shapes, rich=draft.rich, sharing=draft.sharing, habits=draft.habits, names=draft.names, depth=1)
+    function = replace(draft, pointers=pointers, aligned=False, tiles={}, helpers={}, counters=[], lines=[])
     name = draft.name("helper")
     coordinates(function)
     function.tiles["v"] = kind
@@ -399,5 +403,8 @@ def barrier(draft: Draft) -> None:
 
 
 FEW = (*[read] * 8, *[written] * 9, reduced, called, new)
-RICH = (*[read] * 6, *[written] * 7, new, one_element, reduced, atomic, block_pointer, descriptor, called, called, sorted_tile, barrier)
+RICH = (
+    *(*[read] * 6, *[written] * 7, new, one_element, reduced, atomic),
+    *(block_pointer, descriptor, called, called, sorted_tile, barrier),
+)
 BLOCKS = (loop, loop, branch, repeat)
