@@ -55,7 +55,7 @@ class Draft:
             pair of them decide.
         habits: the forms that this kernel has.
         tiles: the variables in sight.
-        helpers: functions that may be called: the kind of the tile that each takes and gives, the dtype of its pointers.
+        helpers: functions that may be called: the kind of the tile that each takes and gives, its pointers' dtype.
         counters: loop counters in sight.
         depth: of the indentation.
     """
