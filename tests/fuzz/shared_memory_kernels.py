@@ -104,7 +104,9 @@ def program(rng: Random) -> SharedProgram:
         late(draft)
     tiles = [name for name, kind in draft.tiles.items() if kind.shape]
     for name in tiles[-rng.choice((1, 2)) :]:
-        store(draft, draft.tiles[name].shape, name)
+        number = draft.some(Kind(dtype))
+        text = f"({name} + {number}).to(tl.{dtype})" if number and rng.random() < 0.6 else name
+        store(draft, draft.tiles[name].shape, text)
     signature = ", ".join([*pointers, *SCALARS])
     body = "".join(f"{line}\n" for line in draft.lines)
     size = max(prod(shape) for shape in shapes)
