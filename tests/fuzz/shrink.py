@@ -8,14 +8,32 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from statements import Program
+
+
+class HasText(Protocol):
+    """A frozen dataclass with the source of a module."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def text(self) -> str:
+        """The source."""
+
+
+P = TypeVar("P", bound=HasText)
 
 
 def shrunk(program: Program, has_problem: Callable[[Program], bool], *, attempts: int = 2000) -> Program:
     """The smallest program found that still has the problem."""
     simple: list[dict[str, Any]] = [{"grid": (1,)}, {"aliased": False}, {"options": {}}]
+    return smaller_while(program, has_problem, simple, attempts=attempts)
+
+
+def smaller_while(program: P, has_problem: Callable[[P], bool], simple: list[dict[str, Any]], *, attempts: int) -> P:
+    """The smallest program found that still has the problem; `simple` are fields to change first."""
     for change in simple:
         if replace(program, **change) != program and has_problem(replace(program, **change)):
             program = replace(program, **change)

@@ -1,0 +1,86 @@
+"""Kernels that read and write the same memory do it in the order of the program: each load sees the stores before it.
+
+Machine code leaves in memory, to the last bit, what the eager interpreter leaves. One kernel of 25 runs with the
+sanitizer, which must find nothing and change nothing. A kernel that goes wrong is cut down and printed as a script.
+
+`pytest tests/fuzz -m slow -k many_shared -n 2` runs 20,000 kernels; `--kernels 100000` others and more of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from shared_memory_kernels import HEAD, Launch, SharedProgram
+from shared_memory_run import cut_down, defined_program, disagreement, is_sanitized, runnable, simpler_launches
+from shrink import smaller_while
+from watched_run import Undefined
+
+KERNELS = 20_000
+BLOCKS = 200
+FAST = 150
+
+
+def check(seed: int, folder: Path) -> None:
+    """The kernel of a seed; if it goes wrong, it is cut down."""
+    drawn, problem = defined_program(seed, folder)
+    if problem is not None:
+        small = cut_down(drawn, problem, folder, sanitized=is_sanitized(seed))
+        again = disagreement(small, folder, sanitized=is_sanitized(seed)) or problem
+        pytest.fail(f"seed {seed}: {again.where}: {again.what}\n\n{runnable(small)}", pytrace=False)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_some_shared_memory(block: int, tmp_path: Path) -> None:
+    for seed in range(block * FAST // 10, (block + 1) * FAST // 10):
+        check(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_many_shared_memory(block: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    wanted = request.config.getoption("--kernels")
+    first = FAST if not wanted else KERNELS + FAST
+    each = (wanted or KERNELS) // BLOCKS
+    for seed in range(first + block * each, first + (block + 1) * each):
+        check(seed, tmp_path)
+
+
+def undefined(body: str, folder: Path, programs: int = 1) -> str:
+    """Why a kernel has no one result."""
+    text = f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d):\n    i = tl.arange(0, 16)\n    {body}\n"
+    launch = Launch(offsets=(0,), n=3, m=2, d=2, programs=programs, threads=1, seed=0)
+    with pytest.raises(Undefined) as caught:
+        disagreement(SharedProgram(text, "int32", ("int32",), 16, (launch,)), folder)
+    return str(caught.value)
+
+
+def test_what_is_not_defined_is_no_kernel(tmp_path: Path) -> None:
+    assert undefined("tl.store(p0 + i // 2, i)", tmp_path) == "a store puts two values at one address"
+    assert undefined("tl.store(p0 + i, i)", tmp_path, programs=2) == "two programs touch the same memory"
+    assert undefined("tl.store(p0 + i, tl.load(p0 + tl.program_id(0)))", tmp_path, programs=2).startswith("two")
+    assert undefined("v = tl.atomic_add(p0 + i // 2, i)", tmp_path) == "lanes of an atomic meet"
+    assert undefined("tl.atomic_xchg(p0 + i // 2, i)", tmp_path) == "lanes of an atomic meet"
+    assert "outside of the argument `p0`" in undefined("tl.store(p0 + i - 8, i)", tmp_path)
+
+
+def test_a_kernel_that_goes_wrong_is_cut_down_to_what_matters(tmp_path: Path) -> None:
+    body = """
+    i = tl.arange(0, 16)
+    v = tl.load(p0 + i)
+    w = tl.load(x + i) + 1
+    if n > 2:
+        tl.store(y + i, w)
+    tl.store(p0 + i, tl.flip(v))
+"""
+    launches = tuple(Launch((0,), n=3, m=2, d=2, programs=1, threads=1, seed=seed) for seed in (0, 1))
+    drawn = SharedProgram(f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d):{body}", "int32", ("int32",), 16, launches)
+
+    def flips(program: SharedProgram) -> bool:
+        return "tl.flip" in program.text
+
+    small = smaller_while(drawn, flips, simpler_launches(drawn), attempts=400)
+    assert small.text.endswith("@tw.jit\ndef kernel(p0, x, y, g, n, m, d):\n    tl.flip(v)")
+    assert small.launches == launches[:1]
+    ast.parse(runnable(small))
