@@ -53,6 +53,7 @@ def descriptor_sums() -> list[float]:
 
 
 CASES: list[tuple[str, Callable[[], Any], Any]] = [
+    ("constants_by_value", lambda: first(calls.constants_by_value, floats(-1, 4)), [3.0, 4.0]),
     ("count_down", lambda: first(loops.count_down, ints(0), 9), [9 + 7 + 5 + 3 + 1]),
     ("hints", lambda: first(loops.hints, ints(*[-1] * 6), 5), [0, -1, 2, -1, 4, -1]),
     ("unrolled", lambda: first(loops.unrolled, floats(1, 2, 3), 3)[0], 8.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Shifted:
         return tl.add(self.x, self.by, _semantic=_semantic)
 
     def __exit__(self, kind: object, value: object, trace: object, _semantic: Any = None) -> None:
-        LEFT.append(f"{self.by}")
+        LEFT.append(f"{tl.constexpr(self.by).value}")
 
 
 def functions(out, n):
@@ -74,6 +75,57 @@ def test_managers_are_left_in_the_opposite_order(options: dict[str, Any]) -> Non
     LEFT.clear()
     assert launched(managers, options) == [16, 5]
     assert LEFT == ["10", "1", "100"]
+
+
+class Activation(Enum):
+    RELU = 1
+
+
+@pytest.mark.parametrize("frontend", ["ast", "bytecode"])
+def test_constants_are_marked(frontend: str) -> None:
+    """What Triton 3.5.1 and 3.9.0 hand to such a function, compiled for a GPU that is not there."""
+    seen: list[str] = []
+
+    @builtin
+    def kinds(*values: Any, _semantic: Any = None, **named: Any) -> Any:
+        seen.extend(_kind(value) for value in [*values, *named.values()])
+        return tl.constexpr(2), (values[0], tl.constexpr(None))
+
+    @tw.jit
+    def helper(dtype, function):
+        kinds(dtype, function)
+        return 1
+
+    @tw.jit
+    def kernel(out, n, D: tl.constexpr, A: tl.constexpr):
+        literals = kinds(3, 2.5, True, None, "s", k=4)
+        kinds(tl.int8, D, A, helper, out.dtype)
+        kinds((1, n), [1, 2], n, out.shape)
+        m = 3
+        kinds(m)
+        helper(tl.int8, helper)
+        tl.static_assert(literals[1][1] is None)
+        tl.store(out, tl.zeros((2,), tl.int32).to(D).to(tl.int32).sum(0) + literals[0] + literals[1][0])
+
+    out = np.zeros(1, np.int32)
+    tw.jit(kernel.fn, frontend=frontend)[(1,)](out, 5, tl.int16, Activation.RELU)
+    assert list(out) == [5]
+    assert seen == [
+        *("constexpr 3", "constexpr 2.5", "constexpr True", "constexpr None", "constexpr s", "constexpr 4"),
+        *("dtype", "constexpr int16", "constexpr Activation.RELU", "JITFunction", "pointer_type"),
+        *("tuple of constexpr 1, tensor", "tuple of constexpr 1, constexpr 2", "tensor", "tuple of "),
+        "tensor",
+        *("constexpr int8", "constexpr helper"),
+    ]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tl.tuple):
+        return f"tuple of {', '.join(map(_kind, value))}"
+    name = type(value).__name__
+    if not isinstance(value, tl.constexpr):
+        return name
+    return f"constexpr {getattr(value.value, '__name__', value.value)}"
 
 
 def test_a_tile_is_no_context_manager() -> None:

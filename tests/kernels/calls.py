@@ -35,6 +35,12 @@ def power(value, EXPONENT: tl.constexpr):
 
 
 @tw.jit
+def marked_constants(x, dtype, function, count, sign, nothing):
+    tl.static_assert(nothing.value is None)
+    return function.value(x.to(dtype.value), count.value if sign.value else 0)
+
+
+@tw.jit
 def half_of(BLOCK: tl.constexpr):
     return BLOCK // 2
 
@@ -139,3 +145,9 @@ def tuple_parameter(pair, n):
 def comprehension(x, N: tl.constexpr):
     values = [tl.load(x + i) for i in (0, 1, N - 1) if i != 1]
     tl.store(x, total(*values))
+
+
+@tw.jit
+def constants_by_value(x):
+    i = tl.arange(0, 2)
+    tl.store(x + i, marked_constants(tl.load(x + i), tl.int16, tl.maximum, 2 + 1, True, None))

@@ -6,6 +6,7 @@ Readers put them into `Operate` steps; each takes plain compile-time values or t
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from tilewright.language.callable import JITCallable
@@ -25,10 +26,10 @@ class Method(NamedTuple):
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """`owner.name`. Compile-time numbers also have what a tl.constexpr and a scalar tile have."""
+    """`owner.name`. Compile-time values also have what a tl.constexpr has, numbers what a scalar tile has."""
+    if name == "value" and _is_marked(owner):
+        return owner
     if owner.__class__ in _PLAIN:
-        if name == "value":
-            return owner
         if name == "type":
             return constexpr_type(owner)
         if owner.__class__ is not str and not hasattr(owner, name):
@@ -40,6 +41,13 @@ def attribute(owner: Any, name: str) -> Any:
         return found
     of_class = getattr(type(owner), name, None) is found  # and not a field that holds it
     return Method(found, owner) if of_class else found
+
+
+def _is_marked(owner: Any) -> bool:
+    """Whether Triton hands this value to functions as a tl.constexpr: a number, a type, a function, None, …"""
+    if owner.__class__ in _PLAIN:
+        return True
+    return not (isinstance(owner, (ModuleType, tuple)) or hasattr(owner, "value")) and is_compile_time(owner)
 
 
 def pack(*items: Any) -> tuple[Any, ...]:

@@ -5,16 +5,25 @@
         return _semantic.add(x, x, True)         # as good as tl.add(x, x, _semantic=_semantic)
 
 Such functions, and classes of context managers, run while the kernel is compiled; whoever calls them from a kernel
-adds `_semantic` (and `_generator`) where they have a parameter of that name.
+adds `_semantic` (and `_generator`) where they have a parameter of that name, and marks constants as such:
+
+    twice(3)         # x is tl.constexpr(3)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
 from tilewright.language import core
+from tilewright.language.aggregates import FIELDS
+from tilewright.language.callable import JITCallable
+from tilewright.language.tuples import named
+from tilewright.language.values import is_compile_time, make_tuple, unwrapped
 from tilewright.semantics.active import call_function
+from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.types import block_type, dtype
 from tilewright.support.diagnostics import NotSupported, SemanticError
 
 NAMES = ("_semantic", "_generator")
@@ -38,6 +47,36 @@ class Semantic:
 
 
 SEMANTIC = Semantic()
+
+
+def is_extension(callee: Any) -> bool:
+    """Whether somebody else's function (or class) says that it belongs to the language."""
+    return getattr(callee, core.BUILTIN, False) and not str(callee.__module__).startswith("tilewright.")
+
+
+def as_constants(value: Any, held: Sequence[Any]) -> Any:
+    """An argument of an extension, with constants marked; in tuples, too.
+
+    Types and kernel functions are marked only where a parameter holds them, as in Triton: `tl.int8` is a type.
+
+    Args:
+        value: the argument.
+        held: what the parameters of the calling function hold.
+    """
+    if isinstance(value, tuple):
+        return named(value.__class__, [as_constants(item, held) for item in value])
+    if not is_compile_time(value) or hasattr(value.__class__, FIELDS):
+        return value
+    if isinstance(value, (dtype, block_type, JITCallable)) and not any(value is other for other in held):
+        return value
+    return constexpr(value)
+
+
+def without_marks(value: Any) -> Any:
+    """What an extension gives, with constants as they are everywhere else; in tuples, too."""
+    if isinstance(value, tuple):
+        return make_tuple(value.__class__, [without_marks(item) for item in value])
+    return unwrapped(value)
 
 
 def with_semantic(callee: Any, keywords: dict[str, Any]) -> dict[str, Any]:

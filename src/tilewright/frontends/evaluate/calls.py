@@ -12,7 +12,7 @@ from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.operations import Method
 from tilewright.language.callable import MUST_USE, JITCallable
 from tilewright.language.core import BUILTIN
-from tilewright.language.extensions import with_semantic
+from tilewright.language.extensions import as_constants, is_extension, with_semantic, without_marks
 from tilewright.language.values import describe, is_compile_time, unwrapped
 from tilewright.semantics.errors import ResultUnused
 
@@ -40,7 +40,18 @@ def call(frame: Frame, step: hir.Call) -> None:
         return
     _check_callable(frame, callee, [*arguments, *keywords.values()], step)
     frame.mark(step.location)
-    values[step.result] = unwrapped(callee(*arguments, **with_semantic(callee, keywords)))
+    if is_extension(callee):
+        values[step.result] = _extended(frame, callee, arguments, keywords)
+    else:
+        values[step.result] = unwrapped(callee(*arguments, **with_semantic(callee, keywords)))
+
+
+def _extended(frame: Frame, callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """A call of what extends the language, which gets constants marked as such, and may give them back so."""
+    held = [frame.names.get(parameter.name) for parameter in frame.function.parameters]
+    positional = [as_constants(value, held) for value in arguments]
+    named = {name: as_constants(value, held) for name, value in keywords.items()}
+    return without_marks(callee(*positional, **with_semantic(callee, named)))
 
 
 def _spread(arguments: list[Any], starred: frozenset[int]) -> list[Any]:
