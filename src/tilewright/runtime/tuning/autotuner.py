@@ -50,6 +50,10 @@ class Autotuner(KernelWrapper):
             infinite where it does not work.
         bench_time: seconds that the latest measurement took.
         nargs: positional arguments of the launch at hand, by name.
+        num_warmups, num_reps, use_cuda_graph: as given; they are deprecated.
+
+    Classes of others that derive from this one call, or replace, `prune_configs`, `_bench` and `check_disk_cache`, as
+    Triton's `run` does; they set `nargs` first.
     """
 
     def __init__(
@@ -81,8 +85,9 @@ class Autotuner(KernelWrapper):
             text = "warmup, rep and use_cuda_graph are deprecated: pass do_bench=…"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
             do_bench = do_bench or _bench_for(warmup, rep)
+        self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self.configs = list(configs) or [Config({})]
-        self.keys = list(key)
+        self.keys = key
         self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
         self._check_names()
         self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
@@ -92,8 +97,8 @@ class Autotuner(KernelWrapper):
         self.early_config_prune: Callable[..., Any] | None = pruning.get("early_config_prune")
         self.perf_model: Callable[..., Any] | None = pruning.get("perf_model")
         self.configs_top_k: float | int = pruning.get("top_k", 1.0)
-        self.do_bench = do_bench
-        self.cache_results = cache_results
+        self._do_bench = do_bench
+        self.cache_results: bool = cache_results or knobs.autotuning.cache
         self.cache: dict[Key, Config] = {}
         self._known: dict[Key, Key] = {}
         self.best_config: Config | None = None
@@ -113,8 +118,10 @@ class Autotuner(KernelWrapper):
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> list[Any]:
         """Compile every configuration that pruning leaves, without launching; returns the kernels."""
-        call = Call(args, kwargs, grid, self.named(args, kwargs))
-        configs = self._pruned(call, warmup=True)
+        with self._lock:
+            self.nargs = self._positional(args)
+            configs = self.prune_configs({**kwargs, "grid": grid, "warmup": True})
+            self.nargs = None
         return [self.fn.warmup(*args, grid=grid, **kwargs, **config.all_kwargs()) for config in configs]
 
     def _choice(self, call: Call) -> Config:
@@ -145,26 +152,103 @@ class Autotuner(KernelWrapper):
     def _tune(self, key: Key, call: Call) -> Config:
         _refuse_conflicts(self.configs, call)
         Preparations.count += 1
-        self.nargs = dict(zip(self.arg_names, call.args, strict=False))
+        self.nargs = self._positional(call.args)
         try:
-            configs = self._pruned(call, warmup=False)
-            stored = self._stored(key, configs)
-            timings = stored.load() if stored else None
-            hit = timings is not None
-            if timings is None:
-                begin = perf_counter()
-                trials = Trials(self.fn, self.__name__, call, self.pre_hook, self.post_hook)
-                timings = trials.measure(configs, self.do_bench)
-                self.bench_time = perf_counter() - begin
-                self.pre_hook(call.named, reset_only=True)
-                if stored:
-                    stored.save(timings)
+            configs = self.prune_configs({**call.kwargs, "grid": call.grid, "warmup": False})
+            measure = partial(self._measure, key, configs, call)
+            if self.cache_results or knobs.autotuning.cache:
+                hit = self.check_disk_cache(key, configs, measure)
+            else:
+                hit = False
+                measure()
         finally:
             self.nargs = None
-        self.configs_timings = timings
-        best = self.cache[key] = min(timings, key=timings.__getitem__)
+        best = self.cache[key]
         self._report(key, best, hit)
         return best
+
+    def _measure(self, key: Key, configs: Sequence[Config], call: Call) -> None:
+        begin = perf_counter()
+        if type(self)._bench is Autotuner._bench:
+            trials = Trials(self.fn, self.__name__, call, self.pre_hook, self.post_hook)
+            timings = trials.measure(configs, self._do_bench)
+        else:
+            launch = {**call.kwargs, "grid": call.grid, "warmup": False}
+            timings = {config: self._bench(*call.args, config=config, **launch) for config in configs}
+        self.bench_time = perf_counter() - begin
+        self._choose(key, timings)
+        self.pre_hook(call.named, reset_only=True)
+
+    def _choose(self, key: Key, timings: Timings) -> None:
+        self.configs_timings = timings
+        self.cache[key] = min(timings, key=timings.__getitem__)
+
+    def _positional(self, args: Sequence[Any]) -> Arguments:
+        return dict(zip(self.arg_names, args, strict=False))
+
+    # What classes of others call and replace
+
+    @property
+    def do_bench(self) -> Callable[..., Any]:
+        """What measures a configuration on its own; by default configurations race, and nobody calls this."""
+        return self._do_bench or do_bench
+
+    @do_bench.setter
+    def do_bench(self, bench: Callable[..., Any] | None) -> None:
+        self._do_bench = bench
+
+    def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
+        """What `prune_configs_by` leaves of the configurations for the launch whose positional arguments are `nargs`.
+
+        Args:
+            kwargs: its keywords, `grid` and `warmup` among them.
+
+        Raises:
+            AutotunerError: nothing is left.
+        """
+        positional, configs = self.nargs or {}, self.configs
+        if self.early_config_prune is not None:
+            configs = list(self.early_config_prune(configs, positional, **kwargs))
+            if not configs:
+                reason = "`early_config_prune` should return at least one config."
+                raise AutotunerError(f"No valid autotuner configs after pruning. {reason}")
+        if self.perf_model is not None:
+            model, top_k = self.perf_model, _top_k(self.configs_top_k, len(configs))
+            if len(configs) > top_k:
+                expected = {config: model(**positional, **kwargs, **config.all_kwargs()) for config in configs}
+                configs = sorted(expected, key=expected.__getitem__)[:top_k]
+        return configs
+
+    def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
+        """Milliseconds of one configuration: median and quantiles 0.2 and 0.8; infinite where it does not suit.
+
+        Args:
+            args: the arguments of the launch.
+            config: the configuration.
+            meta: the keywords of the launch, `grid` and `warmup` among them.
+
+        Raises:
+            ValueError: the launch gives a constant that the configuration chooses.
+        """
+        keywords = {name: value for name, value in meta.items() if name not in ("grid", "warmup")}
+        call = Call(args, keywords, meta.get("grid"), self.named(args, keywords))
+        _refuse_conflicts([config], call)
+        return Trials(self.fn, self.__name__, call, self.pre_hook, self.post_hook).alone(config, self.do_bench)
+
+    def check_disk_cache(self, tuning_key: Key, configs: Sequence[Config], bench_fn: Callable[[], Any]) -> bool:
+        """Choose by what is kept on disk; otherwise measure with `bench_fn`, and keep `configs_timings`.
+
+        Returns: whether the results were on disk.
+        """
+        stored = self._stored(tuning_key, configs)
+        timings = stored.load() if stored else None
+        if timings is not None:
+            self._choose(tuning_key, timings)
+            return True
+        bench_fn()
+        if stored:
+            stored.save(self.configs_timings)
+        return False
 
     def _report(self, key: Key, best: Config, hit: bool) -> None:
         duration = None if hit else self.bench_time
@@ -179,29 +263,6 @@ class Autotuner(KernelWrapper):
                 duration=duration,
                 cache_hit=hit,
             )
-
-    # Pruning
-
-    def _pruned(self, call: Call, *, warmup: bool) -> list[Config]:
-        """What is left of the configurations after `prune_configs_by`.
-
-        Raises:
-            AutotunerError: nothing is.
-        """
-        launch = {**call.kwargs, "grid": call.grid, "warmup": warmup}
-        positional = dict(zip(self.arg_names, call.args, strict=False))
-        configs = self.configs
-        if self.early_config_prune is not None:
-            configs = list(self.early_config_prune(configs, positional, **launch))
-            if not configs:
-                reason = "`early_config_prune` should return at least one config."
-                raise AutotunerError(f"No valid autotuner configs after pruning. {reason}")
-        if self.perf_model is not None:
-            model, top_k = self.perf_model, _top_k(self.configs_top_k, len(configs))
-            if len(configs) > top_k:
-                expected = {config: model(**positional, **launch, **config.all_kwargs()) for config in configs}
-                configs = sorted(expected, key=expected.__getitem__)[:top_k]
-        return configs
 
     # Arrays that trials change
 
@@ -221,8 +282,7 @@ class Autotuner(KernelWrapper):
     # Results on disk
 
     def _stored(self, key: Key, configs: Sequence[Config]) -> StoredResults | None:
-        wanted = self.cache_results or knobs.autotuning.cache
-        if not wanted or any(config.pre_hook for config in configs) or isinstance(self.kernel, InterpretedFunction):
+        if any(config.pre_hook for config in configs) or isinstance(self.kernel, InterpretedFunction):
             return None
         target = host_target(knobs.tilewright.cpu).identity
         facts = [COMPILER_IDENTITY, llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]

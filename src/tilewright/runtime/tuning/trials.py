@@ -78,6 +78,10 @@ class Trials:
             raise AutotunerError(f"No configuration of {self._name} works:{reasons}") from self._failures[configs[0]]
         return dict.fromkeys(configs, NEVER) | found
 
+    def alone(self, config: Config, bench: Callable[..., Any]) -> list[float]:
+        """The same for one configuration; infinite where it does not suit."""
+        return self._by_function(bench, [config]).get(config, NEVER)
+
     def _by_function(self, bench: Callable[..., Any], configs: Sequence[Config]) -> Timings:
         timings = {}
         for config in configs:
