@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.options import parse_options
-from tilewright.compat.bindings import ASTSource, ModuleView, OpView, context, load_dialects
+from tilewright.compat.bindings import ASTSource, BlockView, ModuleView, OpView, context, load_dialects
+from tilewright.ir.core import Block
 
 
 @tw.jit
@@ -75,3 +78,29 @@ def test_values_blocks_and_regions(module: ModuleView) -> None:
     assert function.get_num_regions() == 1
     assert function.get_region(0).id() != whole.get_region(0).id()
     assert whole.get_block() is None
+
+
+def test_ir_is_made_with_the_parameters_of_triton(module: ModuleView) -> None:
+    source = ASTSource(kernel, {"x": "*i32", "BLOCK": "constexpr"}, {"BLOCK": 16})
+    names = ["target", "options", "codegen_fns", "module_map", "context"]
+    assert list(inspect.signature(source.make_ir).parameters) == names
+    given = {"target": None, "options": parse_options({}), "codegen_fns": {}, "module_map": {}, "context": context()}
+    assert str(source.make_ir(**given)) == str(module)
+
+
+def test_a_module_is_verified(module: ModuleView) -> None:
+    assert module.verify()
+    [arange] = ops(module, "tt.make_range")
+    del arange.op.attributes["end"]
+    assert not module.verify()
+
+
+def test_blocks_know_their_region(module: ModuleView) -> None:
+    function, helping = ops(module, "tt.func")
+    [arange] = ops(module, "tt.make_range")
+    inside = arange.get_block()
+    assert inside is not None
+    parent = inside.get_parent()
+    assert parent is not None
+    assert parent.id() == function.get_region(0).id() != helping.get_region(0).id()
+    assert BlockView(Block()).get_parent() is None

@@ -13,16 +13,20 @@ from typing import Any, NamedTuple
 
 from tilewright.ir.attributes import Dense, Number, Symbol
 from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.errors import VerificationError
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import TensorType
+from tilewright.ir.verifier import verify
 from tilewright.runtime import sources
 
 
 class ASTSource(sources.ASTSource):
     """A kernel for a signature, whose IR can be walked over."""
 
-    def make_ir(self, target: Any, options: Any, *others: Any) -> ModuleView:
-        """The kernel as a module of TTIR before any pass; `others` is what Triton's front end needs further."""
+    def make_ir(
+        self, target: Any, options: Any, codegen_fns: Any = None, module_map: Any = None, context: Any = None
+    ) -> ModuleView:
+        """As in `sources.ASTSource`; programs count the parameters, which tell them the version of Triton."""
         return ModuleView(super().make_ir(target, options))
 
 
@@ -43,6 +47,14 @@ class ModuleView(NamedTuple):
         """Call `visit` with every op, inner ones first."""
         for op in list(_inner_first(self.op)):
             visit(OpView(op))
+
+    def verify(self) -> bool:
+        """Whether it follows the rules of the IR."""
+        try:
+            verify(self.op)
+        except VerificationError:
+            return False
+        return True
 
     def str_nodebug(self) -> str:
         """The text without locations and names of variables."""
@@ -158,6 +170,10 @@ class BlockView(NamedTuple):
     def id(self) -> int:
         """Tells this block from others."""
         return id(self.block)
+
+    def get_parent(self) -> RegionView | None:
+        """The region that it stands in."""
+        return None if self.block.region is None else RegionView(self.block.region)
 
     def get_num_arguments(self) -> int:
         """How many arguments it has."""

@@ -136,8 +136,16 @@ class ASTSource:
         specs = late.specs_for_target(self.specs, target)
         return self if specs == self.specs else ASTSource.of(self.fn, self.name, specs)
 
-    def make_ir(self, target: Any, options: Any, *others: Any) -> Any:
-        """The kernel as a module of TTIR before any pass; `others` is what Triton's front end needs further."""
+    def make_ir(
+        self, target: Any, options: Any, codegen_fns: Any = None, module_map: Any = None, context: Any = None
+    ) -> Any:
+        """The kernel as a module of TTIR before any pass.
+
+        Args:
+            target: not asked, the options say it all.
+            options: those of a back end.
+            codegen_fns, module_map, context: what Triton's front end needs further, and this one does not.
+        """
         return late.evaluate(self.fn, self.name, self.specs, options)
 
 
