@@ -272,6 +272,15 @@ def test_another_cpu() -> None:
     assert kernel.metadata.target == GPUTarget("cpu", "neoverse-v1", 0)
 
 
+def test_the_cpu_number_zero_is_this_one() -> None:
+    target = GPUTarget("cpu", 0, 0)
+    kernel = compile(source(), target=target)
+    check(kernel, 128)
+    assert kernel.metadata.target == target
+    assert kernel.asm["asm"] == compile(source()).asm["asm"]
+    assert make_backend(target).runs_here()
+
+
 def test_listener_hears_of_compilations_and_hits(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[dict[str, Any]] = []
     monkeypatch.setattr(knobs.compilation, "listener", lambda **what: heard.append(what))

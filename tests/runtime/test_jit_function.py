@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import linecache
 import pickle
+import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,33 @@ def test_names_and_places() -> None:
     assert plain.kernel is None
     assert not plain.is_gluon()
     assert repr(plain) == f"JITFunction({__name__}:plain)"
+
+
+COLLECTED = """
+import tilewright as tw
+
+@tw.jit
+def test_kernel(x, n: int = 3): pass
+
+test_interpreted = tw.jit(test_kernel.fn, interpret=True)
+test_constants = tw.constexpr_function(test_kernel.fn)
+
+@tw.autotune([tw.Config({})], key=[])
+@tw.jit
+def test_tuned(x): pass
+
+def test_it():
+    import inspect
+    assert str(inspect.signature(test_kernel)) == str(test_kernel.signature) == "(x, n: int = 3)"
+    assert str(inspect.signature(test_interpreted)) == "(x, n: int = 3)"
+"""
+
+
+def test_pytest_takes_no_kernel_for_a_test(tmp_path: Path) -> None:
+    (tmp_path / "test_kernels.py").write_text(COLLECTED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
 
 
 def test_source_begins_with_the_definition_also_under_decorators_and_in_classes() -> None:

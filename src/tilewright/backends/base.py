@@ -39,7 +39,8 @@ class GPUTarget:
 
     Attributes:
         backend: the kind of machine: `cpu`.
-        arch: which one: `x86_64` and `aarch64` stand for the machine we run on, where it is one; else a CPU's name.
+        arch: which one: 0 is the machine we run on; `x86_64` and `aarch64` are, too, where it is one; else a CPU's
+            name.
         warp_size: threads that run in lockstep; 0 for CPUs.
     """
 

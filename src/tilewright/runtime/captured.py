@@ -12,7 +12,7 @@ import ast
 import dis
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
 from types import FunctionType
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -38,6 +38,7 @@ class CapturedFunction(KeyedCallable):
 
     __globals__: dict[str, Any]
     __qualname__: str
+    __signature__: inspect.Signature
 
     def __init__(self, fn: FunctionType, frontend: str = "auto") -> None:
         if frontend == "ast":
@@ -49,7 +50,7 @@ class CapturedFunction(KeyedCallable):
         self._source: FunctionSource | None = None
         self._src: str | None = None
         self._hash: str | None = None
-        update_wrapper(cast("Callable[..., Any]", self), fn)
+        stand_for(self, fn)
         self.__globals__ = fn.__globals__
         functions_by_name[f"{fn.__module__}:{fn.__qualname__}"] = self
 
@@ -118,10 +119,10 @@ class CapturedFunction(KeyedCallable):
             self.fn, self._src = with_text(self._original, new_src), new_src
         self.hash = None
 
-    @cached_property
+    @property
     def signature(self) -> inspect.Signature:
         """As `inspect` has it."""
-        return inspect.signature(self._original)
+        return self.__signature__
 
     def parse(self) -> ast.Module:
         """The syntax tree of `src`: a module with one function."""
@@ -181,6 +182,16 @@ class CapturedFunction(KeyedCallable):
 
     def __reduce__(self) -> str:
         return self._original.__qualname__  # by reference, as functions are
+
+
+def stand_for(function: KeyedCallable, fn: FunctionType) -> None:
+    """Give `function` the names, the documentation and the signature of `fn`.
+
+    Not `__wrapped__`, as `functools.wraps` does: pytest would take a kernel called `test_…` for a test.
+    """
+    update_wrapper(cast("Callable[..., Any]", function), fn)
+    vars(function).pop("__wrapped__")
+    vars(function)["__signature__"] = inspect.signature(fn)
 
 
 functions_by_name: WeakValueDictionary[str, CapturedFunction] = WeakValueDictionary()

@@ -6,7 +6,6 @@ Every operation computes at once with NumPy, so `print` and a debugger work insi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +14,7 @@ from tilewright.backends.registry import make_backend
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
 from tilewright.runtime.build import cpu_target
+from tilewright.runtime.captured import stand_for
 from tilewright.runtime.devices import check_on_cpu
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.kernel import grid_extents
@@ -31,10 +31,10 @@ class InterpretedFunction(JITCallable, KernelInterface):
     def __init__(self, fn: FunctionType, *, debug: bool = False) -> None:
         super().__init__(fn)
         self.debug = debug
-        self.params = kernel_params(fn)
+        stand_for(self, fn)
+        self.params = kernel_params(self)
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks: list[Callable[..., Any]] = []
-        update_wrapper(self, fn)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
         """Run every program of `grid`, one after the other; with `warmup` do nothing."""

@@ -132,7 +132,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
         self.debug, self.noinline = debug, noinline
         self.sanitize = sanitize
-        self.params: tuple[KernelParam, ...] = kernel_params(fn, do_not_specialize, do_not_specialize_on_alignment)
+        self.params: tuple[KernelParam, ...] = kernel_params(self, do_not_specialize, do_not_specialize_on_alignment)
         self.arg_names = [param.name for param in self.params]
         self.constexprs = [param.num for param in self.params if param.is_constexpr]
         self.pre_run_hooks: list[Hook] = []

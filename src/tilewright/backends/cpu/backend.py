@@ -88,11 +88,13 @@ class CpuBackend(BaseBackend):
 
 
 def machine_for(arch: str) -> Target:
-    """The machine that a target's `arch` names.
+    """The machine that a target's `arch` names; 0, as other back ends for CPUs write it, is the one we run on.
 
     Raises:
         UnknownCpuError: there is no such CPU.
     """
+    if arch == "0":
+        return host_target()
     family = next((name for name, spellings in _FAMILIES.items() if arch.lower() in spellings), None)
     if family is None:
         return host_target(arch)
