@@ -1,11 +1,12 @@
 """LLVM's spelling of types and constants.
 
 element_of(bf16) == "bfloat"     vector("float", 16) == "<16 x float>"     vector("float", 1) == "float"
-constant(0.1, "float", 4) == "splat (float 0x3FB99999A0000000)"
+constant(0.1, "float", 4) == "splat (float 0x3FB99999A0000000)"     symbol("größe") == '@"gr\\C3\\B6\\C3\\9Fe"'
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -15,10 +16,12 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.ir.literals import float_bits
+from tilewright.ir.quoting import quoted
 from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
 
 FLOAT_SPELLING = {"bf16": "bfloat", "f16": "half", "f32": "float", "f64": "double", "tf32": "float"}
 BITS = {"bfloat": 16, "double": 64, "float": 32, "half": 16, "ptr": 64}
+_PLAIN_SYMBOL = re.compile(r"[A-Za-z$._-][A-Za-z$._0-9-]*")
 INTRINSIC_SUFFIX = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16", "ptr": "p0"}
 
 
@@ -111,6 +114,11 @@ def constant_vector(values: Sequence[float | int], element: str) -> str:
     if len(values) == 1:
         return literal(values[0], element)
     return "<" + ", ".join(f"{element} {literal(value, element)}" for value in values) + ">"
+
+
+def symbol(name: str) -> str:
+    """`@name`, in quotes where it has letters beyond ASCII, or others that symbols are not written with."""
+    return f"@{name}" if _PLAIN_SYMBOL.fullmatch(name) else f"@{quoted(name)}"
 
 
 @cache

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.sections import Phi, Section
-from tilewright.backends.llvm.spelling import constant, literal, suffix, vector
+from tilewright.backends.llvm.spelling import constant, literal, suffix, symbol, vector
 from tilewright.ir.core import Op, Value
 
 Typed = tuple[str, str]
@@ -175,7 +175,7 @@ class LlvmWriter:
         linkage = "internal " if internal else ""
         arguments = ", ".join(f"{type} {value}" for type, value in parameters)
         own = f"{attributes} " if attributes else ""
-        self._functions.append((f"define {linkage}{result} @{name}({arguments}) {own}#0 {{", body))
+        self._functions.append((f"define {linkage}{result} {symbol(name)}({arguments}) {own}#0 {{", body))
         outer = self.entry, self._scratch_slot
         self._scratch_slot = None
         with self.at(body):

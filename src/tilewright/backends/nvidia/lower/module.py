@@ -130,5 +130,9 @@ def _kernel_attributes(options: LowerOptions) -> str:
 
 
 def llvm_name(function: Op) -> str:
-    """The symbol of a function; a kernel keeps its name."""
-    return re.sub(r"[^A-Za-z0-9_$]", "_", symbol_name(function))
+    """The symbol of a function; a kernel keeps its name, if PTX has all of its letters: `größe` is `gr_f6__df_e`."""
+    return re.sub(r"[^A-Za-z0-9_$]", _substitute, symbol_name(function))
+
+
+def _substitute(letter: re.Match[str]) -> str:
+    return "_" if letter[0].isascii() else f"_{ord(letter[0]):x}_"
