@@ -461,3 +461,62 @@ def reads_in_a_run_time_loop(out, n):
 def test_variables_that_no_global_stands_for(function: Any, reason: str, frontend: str) -> None:
     with pytest.raises(tw.CompilationError, match=reason):
         tw.jit(function, frontend=frontend)[(1,)](np.zeros(1, np.int32), 5)
+
+
+PLAIN = 2.5
+SIZES = [3, 4]
+TABLE = np.arange(4)
+
+
+def double(n: int) -> int:
+    return 2 * n
+
+
+class TestOrdinaryGlobals:
+    """TRITON_ALLOW_NON_CONSTEXPR_GLOBALS."""
+
+    @staticmethod
+    def kernel() -> Any:
+        @tw.jit
+        def kernel(out):
+            tl.store(out, PLAIN * 2 + double(SIZES[1]))
+
+        return kernel
+
+    def test_they_are_constants(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "1")
+        assert launches(self.kernel())() == 13
+
+    @pytest.mark.parametrize(("name", "value"), [("PLAIN", 3.0), ("SIZES", [3, 5]), ("PLAIN", 5)])
+    def test_changes_are_noticed(self, name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "1")
+        launch = launches(self.kernel())
+        monkeypatch.setitem(globals(), name, value)
+        with pytest.raises(RuntimeError, match=f"{name} {CHANGED}"):
+            launch()
+        assert launches(self.kernel())() != 13
+
+    def test_a_list_that_is_changed_in_place_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "1")
+        monkeypatch.setitem(globals(), "SIZES", [3, 4])
+        launch = launches(self.kernel())
+        SIZES[1] = 7
+        with pytest.raises(RuntimeError, match=f"SIZES {CHANGED}"):
+            launch()
+
+    def test_without_the_variable_they_are_refused_also_by_the_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "1")
+        launches(self.kernel())
+        monkeypatch.delenv("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS")
+        with pytest.raises(tw.CompilationError, match="cannot access global variable `PLAIN`"):
+            launches(self.kernel())
+
+    def test_arrays_are_refused_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "1")
+
+        @tw.jit
+        def kernel(out):
+            tl.store(out, TABLE[1])
+
+        with pytest.raises(tw.CompilationError, match="cannot access global variable `TABLE`"):
+            launches(kernel)

@@ -25,7 +25,8 @@ class CacheKey(NamedTuple):
         signature: the specialised parameters, constants included.
         target: identity of the machine.
         options: identity of the compile options.
-        changes: what was put into the pipeline from outside: inspection hooks, text in the place of stages.
+        changes: what was put into the pipeline from outside: inspection hooks, text in the place of stages; and whether
+            kernels may read ordinary globals.
         compiler: identity of Tilewright itself.
         llvm: identity of the installed LLVM.
     """

@@ -26,6 +26,7 @@ from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
 from tilewright.semantics.types import FP8_KINDS
+from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, presented
 from tilewright.transforms.pipeline import normalize_ttir
 
@@ -115,6 +116,7 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         sanitize_overflow=given["sanitize_overflow"],
         dot_precision=given["default_dot_input_precision"],
         imprecise_sums=given["max_num_imprecise_acc_default"],
+        allow_globals=knobs.compilation.allow_non_constexpr_globals,
         capability=getattr(options, "capability", 0),
         warps=getattr(options, "num_warps", 1),
         fp8_kinds=tuple(given["supported_fp8_dtypes"]),

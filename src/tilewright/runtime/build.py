@@ -122,7 +122,11 @@ def cache_key(
         replacements: text that takes the place of stages.
     """
     hook = knobs.runtime.add_stages_inspection_hook
-    changes = (hook()[0] if hook else "", *(f"{name}={text!r}" for name, text in (replacements or {}).items()))
+    changes = (
+        hook()[0] if hook else "",
+        "globals" if knobs.compilation.allow_non_constexpr_globals else "",
+        *(f"{name}={text!r}" for name, text in (replacements or {}).items()),
+    )
     is_shared = knobs.cache.manager_class is not None  # perhaps with machines where the files have other dates
     return CacheKey(
         function=source.identity,

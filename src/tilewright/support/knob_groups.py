@@ -116,7 +116,7 @@ class compilation_knobs(base_knobs):
         "TRITON_FRONT_END_DEBUGGING", meaning="`filter_traceback` leaves the compiler's frames in tracebacks"
     )
     allow_non_constexpr_globals = env_bool(
-        "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning=f"{NO_EFFECT}globals of simple types are allowed"
+        "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning="kernels may read ordinary globals; these are constants"
     )
     fpsan_homomorphic_casts = env_bool("TRITON_FPSAN_HOMOMORPHIC_CASTS", meaning=_UNUSED)
     instrumentation_mode = env_str("TRITON_INSTRUMENTATION_MODE", "", _UNUSED)

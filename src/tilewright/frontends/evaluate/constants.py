@@ -44,6 +44,7 @@ from tilewright.semantics.types import block_type, dtype
 
 _MISSING = object()
 _SAFE = (ModuleType, KeyedCallable, dtype, block_type, constexpr, type(None))
+_OF_ARRAYS = ("__array_interface__", "__dlpack__")
 _FOR_FUNCTIONS = "mark it with @jit, or with @constexpr_function if it computes with constants"
 _FOR_CLASSES = "mark it with @aggregate, or take a NamedTuple; what is known of it can be a tl.constexpr"
 _PYTHON = (
@@ -150,7 +151,9 @@ def _look_outside(frame: Frame, name: str, location: FileLocation) -> Any:
 
 
 def _check_constant(frame: Frame, name: str, value: Any, location: FileLocation) -> None:
-    if isinstance(value, _SAFE) or frame.evaluation.options.allow_globals or _is_language(value):
+    if isinstance(value, _SAFE) or _is_language(value):
+        return
+    if frame.evaluation.options.allow_globals and not any(hasattr(value, name) for name in _OF_ARRAYS):
         return
     found = next((PythonNotForKernels(name, *words) for kinds, words in _PYTHON if isinstance(value, kinds)), None)
     raise frame.fail(found or GlobalNotConstant(name, type(value).__name__), location)
