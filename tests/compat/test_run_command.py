@@ -100,6 +100,24 @@ def test_compilation_error_names_the_line_of_the_program(tmp_path: Path) -> None
     assert f"--> {tmp_path}/program.py:5:9" in run(tmp_path, "program.py").stderr
 
 
+def test_compilation_error_that_nobody_catches_is_short(tmp_path: Path) -> None:
+    text = (
+        "import triton\nimport triton.language as tl\n\n"
+        "@triton.jit\ndef helper(x):\n    return tl.arange(0, 33)\n\n"
+        "@triton.jit\ndef wrong(x):\n    helper(x)\n\nwrong[(1,)](1)\n"
+    )
+    (tmp_path / "program.py").write_text(text)
+
+    lines = run(tmp_path, "program.py").stderr.splitlines()
+    assert len(lines) == 11
+    assert lines[2] == "    wrong[(1,)](1)"
+    assert lines[-1].startswith("help: ")
+
+    caught = "import sys\nsys.excepthook = lambda kind, error, trace: print(type(error.__cause__).__name__)\n"
+    (tmp_path / "program.py").write_text(caught + text)
+    assert run(tmp_path, "program.py").stdout == "CompilationError\n"
+
+
 @pytest.mark.slow
 def test_child_processes_have_our_triton_too(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(

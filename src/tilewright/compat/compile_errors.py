@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from itertools import pairwise
+from types import TracebackType
 
 from tilewright.frontends.errors import (
     BadArguments,
@@ -24,6 +24,7 @@ from tilewright.frontends.errors import (
     ConstantRedefined,
     ReturnTypeMismatch,
 )
+from tilewright.language import core
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics.errors import (
     AxisOutOfRange,
@@ -50,7 +51,8 @@ from tilewright.semantics.errors import (
     TooManyImpreciseSums,
     WrongOperandType,
 )
-from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording
+from tilewright.support import knobs
+from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, callers
 from tilewright.support.source import Span, source_line, source_text
 
 
@@ -122,6 +124,8 @@ SENTENCES_OF_SYNTAX = {
     "`return` inside a loop": "Cannot have `return` statements inside `while` or `for` statements in triton",
 }
 """The same for parts of Python that kernels do not have."""
+LINES_OF_FUNCTION = 4
+"""The line of `def`, and the last ones up to the place."""
 OF_WHOLE_FUNCTIONS = (ReturnTypeMismatch,)
 """What is wrong with a function as a whole: the place is its beginning."""
 
@@ -133,11 +137,11 @@ def as_triton(error: CompilationError) -> CompilationError:
     cause = _refusal(error, sentence)
     if error.span is None:
         return _reworded(error, None, sentence, f"error: {explained}", cause)
-    frames = list(error.span.chain())
     whole = isinstance(error.diagnostic, OF_WHOLE_FUNCTIONS)
-    shown = _reworded(error, frames[0], sentence, place_text(frames[0], whole=whole) + "\n" + explained, cause)
-    for _, caller in pairwise(frames):
-        shown = _reworded(error, caller, sentence, place_text(caller), shown)
+    shown = _reworded(error, error.span, sentence, place_text(error.span, whole=whole) + "\n" + explained, cause)
+    for caller, _ in callers(error.span):
+        if caller is not None:
+            shown = _reworded(error, caller, sentence, place_text(caller), shown)
     return shown
 
 
@@ -160,7 +164,7 @@ def _advice(diagnostic: Diagnostic) -> list[str]:
 
 
 def place_text(span: Span, *, whole: bool = False) -> str:
-    """The place in the file and in the function around it, the function as far as there, and a mark.
+    """The place in the file and in the function around it, how this begins, the lines as far as there, and a mark.
 
     Args:
         span: the place in the file.
@@ -169,6 +173,8 @@ def place_text(span: Span, *, whole: bool = False) -> str:
     start, indent = function_around(span)
     line, column = (start, indent) if whole else (span.line, span.col_offset)
     lines = [source_line(span.file, number)[indent:] for number in range(start, line + 1)]
+    if len(lines) > LINES_OF_FUNCTION:
+        lines[1 : 1 - LINES_OF_FUNCTION] = ["    …"]
     column = max(0, column - indent)
     return "\n".join(
         [f"--> {span.file}:{span.line}:{span.column}", f"at {line - start + 1}:{column}:", *lines, " " * column + "^"]
@@ -199,9 +205,19 @@ def _refusal(error: CompilationError, sentence: str) -> Exception | None:
     if raised is None or type(error) is not CompilationError:
         return None
     if isinstance(raised, SemanticError):
-        return _class_of(error.diagnostic)(sentence).with_traceback(raised.__traceback__)
+        return _class_of(error.diagnostic)(sentence).with_traceback(_builtin_frame(raised))
     is_call = isinstance(error.diagnostic, BadArguments) and isinstance(raised, TypeError)
-    return TypeError(sentence).with_traceback(raised.__traceback__) if is_call else None
+    return TypeError(sentence).with_traceback(_builtin_frame(raised)) if is_call else None
+
+
+def _builtin_frame(raised: BaseException) -> TracebackType | None:
+    """Of the frames of a refusal the one in the file that has Triton's name; all with TILEWRIGHT_FULL_TRACEBACK."""
+    frame = raised.__traceback__
+    if knobs.tilewright.full_traceback:
+        return frame
+    while frame is not None and frame.tb_frame.f_code.co_filename != core.__file__:
+        frame = frame.tb_next
+    return None if frame is None else TracebackType(None, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
 
 
 def _class_of(diagnostic: Diagnostic) -> type[Exception]:
@@ -215,6 +231,6 @@ def _reworded(
     error: CompilationError, span: Span | None, sentence: str, text: str, cause: Exception | None
 ) -> CompilationError:
     made = type(error)(error.diagnostic, span)
-    made.wording = Wording(sentence, text)
+    made.wording = Wording(sentence, text, own=str(error) if error.wording is None else error.wording.own)
     made.__cause__ = cause
     return made

@@ -16,7 +16,9 @@ from tilewright.backends.registry import make_backend
 from tilewright.runtime import build
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource, IRSource, Source
+from tilewright.runtime.tracebacks import shortened
 from tilewright.support import knobs
+from tilewright.support.diagnostics import CompilationError
 
 
 def compile(
@@ -47,7 +49,10 @@ def compile(
     source = IRSource(os.fspath(src), None, backend) if isinstance(src, str | os.PathLike) else src
     if isinstance(source, ASTSource):
         source = source.for_target(backend.target)
-    return build.build(source, backend, dict(options or {}))
+    try:
+        return build.build(source, backend, dict(options or {}))
+    except CompilationError as error:
+        raise shortened(error) from error.__cause__
 
 
 def get_cache_key(src: Source, backend: BaseBackend, backend_options: Any, env_vars: Mapping[str, str]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.runtime.stand_ins import MockTensor
+from tilewright.runtime.tracebacks import shortened
+from tilewright.support.diagnostics import CompilationError
 
 
 class KernelInterface:
@@ -22,4 +24,7 @@ class KernelInterface:
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Compile without launching; a dtype stands for an array: `kernel.warmup(torch.float32, 8, grid=(1,))`."""
         arrays = {name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()}
-        return self.run(*map(MockTensor.wrap_dtype, args), grid=grid, warmup=True, **arrays)
+        try:
+            return self.run(*map(MockTensor.wrap_dtype, args), grid=grid, warmup=True, **arrays)
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
+from itertools import islice
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 from tilewright.support.named_tuple import NamedTuple
@@ -166,10 +167,12 @@ class Wording(NamedTuple):
     Attributes:
         message: what is wrong, in one line.
         text: the whole text.
+        own: the text in our words, where nobody looks for others.
     """
 
     message: str
     text: str
+    own: str
 
 
 class CompilationError(TilewrightError):
@@ -280,8 +283,12 @@ def render(diagnostic: Diagnostic, span: Span | None = None) -> str:
         lines = [f"error: {diagnostic.headline}"]
     else:
         lines = [f"error: {diagnostic.fill(diagnostic.title)}"]
-        for depth, frame in enumerate(span.chain()):
-            lines += place_lines(frame, diagnostic.fill(diagnostic.label) if depth == 0 else "called from here")
+        lines += place_lines(span, diagnostic.fill(diagnostic.label))
+        for caller, count in callers(span):
+            if caller is None:
+                lines.append(f"… {count} more calls")
+            else:
+                lines += place_lines(caller, "called from here" + (f", {count} times" if count > 1 else ""))
     if diagnostic.help:
         lines.append(f"help: {diagnostic.fill(diagnostic.help)}")
     return "\n".join(lines)
@@ -292,6 +299,28 @@ _EXCEPTIONS: dict[Exit, type[CompilationError]] = {
     Exit.LIMIT: Unsupported,
     Exit.ASSERTION: CompileTimeAssertionFailure,
 }
+
+
+INNER_CALLS, OUTER_CALLS = 2, 1
+"""Of longer chains of calls, these are shown."""
+
+
+def callers(span: Span) -> list[tuple[Span | None, int]]:
+    """The calls that led to a place, inner ones first, each with how often it is repeated.
+
+    Of a long chain the middle is left out: None stands for so many calls.
+    """
+    found: list[tuple[Span | None, int]] = []
+    for caller in islice(span.chain(), 1, None):
+        place = caller._replace(called_from=None)
+        if found and found[-1][0] == place:
+            found[-1] = place, found[-1][1] + 1
+        else:
+            found.append((place, 1))
+    left_out = sum(count for _, count in found[INNER_CALLS:-OUTER_CALLS])
+    if left_out:
+        found[INNER_CALLS:-OUTER_CALLS] = [(None, left_out)]
+    return found
 
 
 class _Fields:

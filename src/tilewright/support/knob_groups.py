@@ -288,4 +288,7 @@ class tilewright_knobs(base_knobs):
         "how long each table of a `triton.testing` report may take; what is not measured by then is NaN; 0: no limit",
         least=0,
     )
+    full_traceback = env_bool(
+        "TILEWRIGHT_FULL_TRACEBACK", meaning="tracebacks of compile errors show the compiler's frames, too"
+    )
     trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")

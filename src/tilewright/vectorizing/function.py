@@ -31,6 +31,7 @@ from tilewright.runtime.drivers.cpu.native.structs import poke
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.foreign import allowing
 from tilewright.runtime.locks import fork_safe_lock
+from tilewright.runtime.tracebacks import shortened
 from tilewright.support.diagnostics import CompilationError
 from tilewright.vectorizing import arrays, reductions
 from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
@@ -86,10 +87,13 @@ class Vectorized(CapturedFunction, JITCallable):
         """
         if keywords or len(args) != self.nin:
             args = self._bound(args, keywords)
-        if out is None and where is True and all(value.__class__ in WEAK_KINDS for value in args):
-            return self._of_numbers(args)
         target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-        return arrays.call(self, native(), args, out=target, where=where)
+        try:
+            if out is None and where is True and all(value.__class__ in WEAK_KINDS for value in args):
+                return self._of_numbers(args)
+            return arrays.call(self, native(), args, out=target, where=where)
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__
 
     def __repr__(self) -> str:
         return f"<vectorized {self.fn.__qualname__}{self.signature}>"
@@ -113,7 +117,10 @@ class Vectorized(CapturedFunction, JITCallable):
         Raises:
             ValueError: the function does not take two arguments; an axis without elements and no `initial`.
         """
-        return reductions.reduce(self, native(), array, axis, out=out, keepdims=keepdims, initial=initial)
+        try:
+            return reductions.reduce(self, native(), array, axis, out=out, keepdims=keepdims, initial=initial)
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__
 
     def code(self, request: Request) -> Code:
         """Machine code for a request, made once."""

@@ -11,6 +11,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tilewright.runtime.tracebacks import shortened
+from tilewright.support.diagnostics import CompilationError
+
 
 class Launchable(Protocol):
     """A kernel, or a wrapper around one."""
@@ -43,7 +46,14 @@ class KernelWrapper:
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """A function that launches the kernel on `grid`."""
-        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self.run(*args, grid=grid, warmup=False, **kwargs)
+            except CompilationError as error:
+                raise shortened(error) from error.__cause__
+
+        return launch
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch the kernel, or with `warmup` only compile it."""

@@ -31,6 +31,7 @@ from tilewright import TilewrightError as TritonError
 from tilewright.compat.compile_errors import as_triton
 from tilewright.compat.torch_devices import answer_when_imported
 from tilewright.language.callable import must_use_result
+from tilewright.runtime.tracebacks import show_uncaught
 from tilewright.support.diagnostics import present_errors
 
 from triton import _C, backends, compiler, errors, knobs, language, runtime, testing, tools
@@ -39,6 +40,7 @@ __version__ = "3.5.1"
 
 knobs.cache.state_folder = ".triton"
 present_errors(by=as_triton)
+show_uncaught()
 
 __all__ = [
     "AsyncCompileMode",

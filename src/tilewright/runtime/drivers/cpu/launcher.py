@@ -53,6 +53,8 @@ from tilewright.runtime.drivers.cpu.records import (
     map_records,
 )
 from tilewright.runtime.locks import fork_safe_lock
+from tilewright.runtime.tracebacks import shortened
+from tilewright.support.diagnostics import CompilationError
 from tilewright.support.named_tuple import NamedTuple
 
 __all__ = [
@@ -223,13 +225,19 @@ class NativeKernel:
         poke(self._state + place, struct.pack("<QQq", 0, ctypes.addressof(table), size - 1))
 
     def _launch_slowly(self, grid: Any, /, *args: Any, **kwargs: Any) -> object:
-        return self._slow_path(grid, args, kwargs, None)
+        try:
+            return self._slow_path(grid, args, kwargs, None)
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__
 
     def _missed(self, grid: Any, values: tuple[Any, ...], names: tuple[str, ...] | None) -> object:
         """A call that native code could not finish, with all arguments in one tuple and the names of the last ones."""
         positional = len(values) - len(names or ())
         kwargs = dict(zip(names or (), values[positional:], strict=True))
-        return self._slow_path(grid, values[:positional], kwargs, self._miss(values, positional, names))
+        try:
+            return self._slow_path(grid, values[:positional], kwargs, self._miss(values, positional, names))
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__
 
     def _miss(self, values: tuple[Any, ...], positional: int, names: tuple[str, ...] | None) -> Miss | None:
         runtime = _ready()
