@@ -37,6 +37,7 @@ from tilewright.semantics.errors import (
     ExtentNotPowerOfTwo,
     MixedSigns,
     MustBeConstant,
+    MustBeWhole,
     NoSuchProgramAxis,
     NotAPointer,
     NotATile,
@@ -52,7 +53,7 @@ from tilewright.semantics.errors import (
     WrongOperandType,
 )
 from tilewright.support import knobs
-from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, callers
+from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, advice, callers
 from tilewright.support.source import Span, source_line, source_text
 
 
@@ -90,6 +91,7 @@ CAUSES: dict[type[Diagnostic], type[Exception]] = {
     PointerMeetsPointer: TypeError,
 }
 """The exception that an operation raises in Triton; ValueError where nothing is said."""
+_OF_CONSTANTS = ("num_bins", "num_stages", "shape", "values")
 CAUSES_OF_OPERATIONS: dict[type[Diagnostic], dict[str, type[Exception]]] = {
     BadArgument: {
         "descriptor offsets": AssertionError,
@@ -108,7 +110,8 @@ CAUSES_OF_OPERATIONS: dict[type[Diagnostic], dict[str, type[Exception]]] = {
         "split shape": AssertionError,
         "store a value of shape": AssertionError,
     },
-    MustBeConstant: dict.fromkeys(("num_bins", "num_stages", "shape", "values"), TypeError),
+    MustBeConstant: dict.fromkeys(_OF_CONSTANTS, TypeError),
+    MustBeWhole: dict.fromkeys(_OF_CONSTANTS, TypeError),
     NotAPointer: {"make_tensor_descriptor": AssertionError},
     ShapesDiffer: {"dot": AssertionError, "gather": AssertionError, "reduce": AssertionError},
     WrongOperandType: {
@@ -133,7 +136,8 @@ OF_WHOLE_FUNCTIONS = (ReturnTypeMismatch,)
 def as_triton(error: CompilationError) -> CompilationError:
     """The error of the outermost function, whose causes are those of the functions that it calls."""
     sentence = sentence_of(error.diagnostic)
-    explained = "\n".join([sentence, *_advice(error.diagnostic)])
+    given = () if type(error.diagnostic) in SENTENCES else advice(error.diagnostic, error.span)
+    explained = "\n".join([sentence, *given])  # programs look for some of the sentences at the end
     cause = _refusal(error, sentence)
     if error.span is None:
         return _reworded(error, None, sentence, f"error: {explained}", cause)
@@ -154,13 +158,6 @@ def sentence_of(diagnostic: Diagnostic) -> str:
         return SENTENCES_OF_SYNTAX[diagnostic.what]
     headline = diagnostic.headline
     return headline[:1].upper() + headline[1:]
-
-
-def _advice(diagnostic: Diagnostic) -> list[str]:
-    """What to do, unless programs look for the sentence at the end."""
-    return (
-        [f"help: {diagnostic.fill(diagnostic.help)}"] if diagnostic.help and type(diagnostic) not in SENTENCES else []
-    )
 
 
 def place_text(span: Span, *, whole: bool = False) -> str:

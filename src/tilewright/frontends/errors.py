@@ -151,10 +151,21 @@ class NotAKernelFunction(Diagnostic):
 
     title: ClassVar[str] = "`{function}` cannot be called from a kernel"
     label: ClassVar[str] = "an ordinary {kind}, called with {argument}"
-    help: ClassVar[str] = "decorate it with @tw.jit, or call it with compile-time values only"
+    help: ClassVar[str] = "decorate it with @{package}.jit, or call it with compile-time values only"
     function: str
     kind: str
     argument: str
+
+
+class PythonMathematics(Diagnostic):
+    """A function of Python's `math`, or one like it, is called on a run-time value."""
+
+    title: ClassVar[str] = "`{function}` cannot compute with {argument}"
+    label: ClassVar[str] = "it takes numbers that are known at compile time"
+    help: ClassVar[str] = "{advice}"
+    function: str
+    argument: str
+    advice: str
 
 
 class NotIterable(Diagnostic):

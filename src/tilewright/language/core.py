@@ -13,6 +13,9 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from tilewright.semantics.active import OUTSIDE, is_running
+from tilewright.support.diagnostics import SemanticError
+
 BUILTIN = "__triton_builtin__"
 """The attribute of Python functions that kernels may call on tiles; Triton's name."""
 
@@ -33,7 +36,12 @@ def accept_semantic(module: dict[str, Any]) -> None:
 def _accepting_semantic(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, _semantic: Any = None, _generator: Any = None, **keywords: Any) -> Any:
-        return function(*args, **keywords)
+        try:
+            return function(*args, **keywords)
+        except (SemanticError, AttributeError):
+            if is_running():
+                raise
+            raise RuntimeError(OUTSIDE) from None  # arguments may be looked at before it is asked where ops go
 
     setattr(call, BUILTIN, True)
     return call

@@ -238,7 +238,7 @@ class _Walk:
         elif value is python:
             self.add("itself")
         else:
-            refuse_foreign(value, python)
+            refuse_foreign(value, python, path)
             self.add(self.helper(value) if isinstance(value, FunctionType) else value_text(value))
             kind = type(unwrap(value))
             if not (kind.__module__ == "builtins" or _is_own(kind) or is_installed(kind.__module__)):

@@ -10,14 +10,18 @@ and of the standard library may ask for devices, files or the time; only modules
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FunctionType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, ClassVar
 
+from tilewright.language.counterparts import advice_for
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.diagnostics import CompilationError, Diagnostic
+from tilewright.support.source import Span
 
 OWN_PACKAGE = __name__.partition(".")[0]
 COMPUTE_ONLY = frozenset(("builtins", "cmath", "copy", "functools", "itertools", "math", "operator", "re"))
@@ -39,11 +43,31 @@ def allowing(allows: Callable[[Any], bool]) -> Iterator[None]:
         _allowed.pop()
 
 
-def refuse_foreign(value: Any, reader: FunctionType) -> None:
+class Foreign(Diagnostic):
+    """A kernel, or a function that it calls while it is compiled, refers to a function of another package."""
+
+    title: ClassVar[str] = "{reader} refers to {function}, a function of another package"
+    label: ClassVar[str] = "what it gives may change while the kernel stays in the cache"
+    help: ClassVar[str] = "{advice}"
+    reader: str
+    function: str
+    advice: str
+
+
+class ForeignFunction(CompilationError, RuntimeError):  # noqa: N818 - reads as a sentence
+    """A function that no kernel can depend on."""
+
+
+def refuse_foreign(value: Any, reader: FunctionType, path: Sequence[str]) -> None:
     """Check that `reader`, if it is a program's own function, may read `value`, if that is something to call.
 
+    Args:
+        value: what is read.
+        reader: the function that reads it.
+        path: how it is written: a name and attributes.
+
     Raises:
-        RuntimeError: a function of an installed package, or of the standard library.
+        ForeignFunction: a function of an installed package, or of the standard library.
     """
     if not callable(value) or isinstance(value, type | constexpr) or getattr(value, "__triton_builtin__", False):
         return
@@ -55,11 +79,19 @@ def refuse_foreign(value: Any, reader: FunctionType) -> None:
         return
     is_foreign = is_installed(module) or (isinstance(value, FunctionType) and _is_file_installed(_file_of(value)))
     if is_foreign and not _is_file_installed(_file_of(reader)):
-        name = f"{module}.{getattr(value, '__qualname__', type(value).__name__)}"
-        raise RuntimeError(
-            f"{reader.__qualname__} refers to {name}, a function of another package, which no kernel can depend on: "
-            "what it gives may change while the kernel stays in the cache. Call it on the host and pass what it gives"
-        )
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__)
+        advice = advice_for(name) if package == "numpy" else advice_for("")
+        raise ForeignFunction(Foreign(reader.__qualname__, f"{module}.{name}", advice), _place(reader.__code__, path))
+
+
+def _place(code: CodeType, path: Sequence[str]) -> Span:
+    """Where a function reads a name with these attributes; else its beginning."""
+    for instruction in dis.get_instructions(code):
+        found = instruction.positions
+        if instruction.argval == path[-1] and found is not None and found.lineno and found.col_offset is not None:
+            ends = (found.end_lineno or 0, (found.end_col_offset or -1) + 1)
+            return Span(code.co_filename, found.lineno, found.col_offset + 1, *ends)
+    return Span(code.co_filename, code.co_firstlineno, 1)
 
 
 def is_installed(module: str) -> bool:

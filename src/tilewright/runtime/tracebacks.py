@@ -18,14 +18,13 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import PurePath
 from types import TracebackType
 
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, SemanticError
 from tilewright.support.source import source_line
 
-OURS = f"{PurePath(__file__).parents[1]}{os.sep}"
+OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - pathlib takes long to import
 MAX_FRAMES = 3
 """Of the program's frames, so many are shown in a notebook; the outer ones are counted."""
 NOTEBOOKS = ("IPython", "ipykernel")

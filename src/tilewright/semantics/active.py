@@ -76,6 +76,7 @@ class Context:
         self.deprecated_fp8 = deprecated_fp8
 
 
+OUTSIDE = "tl functions work only inside a kernel: put @jit on the function and launch it"
 _context: ContextVar[Context] = ContextVar("context")
 
 
@@ -123,7 +124,7 @@ def context() -> Context:
     try:
         return _context.get()
     except LookupError:
-        raise RuntimeError("tl functions work only inside a kernel: put @jit on the function and launch it") from None
+        raise RuntimeError(OUTSIDE) from None
 
 
 def active() -> Emitter:

@@ -20,7 +20,7 @@ class ExtentNotPowerOfTwo(Diagnostic):
 
     title = "tile extents must be powers of two"
     label = "extent {axis} of {shape} is {extent}"
-    help = "take triton.next_power_of_2({extent}) and mask the elements beyond {extent}"
+    help = "take {package}.next_power_of_2({extent}) and mask the elements beyond {extent}"
     shape: tuple[int, ...]
     axis: int
     extent: int
@@ -31,7 +31,7 @@ class RangeNotPowerOfTwo(Diagnostic):
 
     title = "the length of a range must be a power of two"
     label = "{start} to {end} are {extent} numbers"
-    help = "take triton.next_power_of_2({extent}) numbers and mask those beyond {extent}"
+    help = "take {package}.next_power_of_2({extent}) numbers and mask those beyond {extent}"
     start: int
     end: int
 
@@ -225,6 +225,17 @@ class MustBeConstant(Diagnostic):
     help = "annotate the kernel parameter with tl.constexpr"
     name: str
     found: str
+
+
+class MustBeWhole(Diagnostic):
+    """A constant that is no `int` where one is needed."""
+
+    title = "`{name}` must be a whole number"
+    label = "{found} is {kind}"
+    help = "write int(…) around what the kernel is given, and // for quotients"
+    name: str
+    found: str
+    kind: str
 
 
 class BadArgument(Diagnostic):

@@ -24,6 +24,7 @@ from tilewright.semantics.errors import (
     BadIndex,
     BadPermutation,
     MustBeConstant,
+    MustBeWhole,
     NoSuchProgramAxis,
     NumelDiffers,
     RangeNotPowerOfTwo,
@@ -52,7 +53,9 @@ def constant_int(value: Any, name: str) -> int:
             raise SemanticError(MustBeConstant(name, str(value.type)))
         value = known
     if not isinstance(value, int):
-        raise SemanticError(MustBeConstant(name, repr(value)))
+        kind = type(value)
+        package = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        raise SemanticError(MustBeWhole(name, repr(value), f"of type {package}{kind.__name__}"))
     return int(value)
 
 

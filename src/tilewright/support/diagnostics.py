@@ -27,9 +27,12 @@ Semantics do not know where the user's program is: the evaluator catches the `Se
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
 from enum import Enum, auto
 from itertools import islice
+from types import ModuleType
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 from tilewright.support.named_tuple import NamedTuple
@@ -93,9 +96,14 @@ class Diagnostic:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._fields)})"
 
-    def fill(self, template: str) -> str:
-        """`template` with `{field}` replaced by this diagnostic's field or property."""
-        return template.format_map(_Fields(self))
+    def fill(self, template: str, *, package: str = "tilewright") -> str:
+        """`template` with `{field}` replaced by this diagnostic's field or property.
+
+        Args:
+            template: the text.
+            package: what stands for `{package}`: the program's name for this package.
+        """
+        return template.format_map(_Fields(self, package))
 
     @property
     def headline(self) -> str:
@@ -289,9 +297,26 @@ def render(diagnostic: Diagnostic, span: Span | None = None) -> str:
                 lines.append(f"… {count} more calls")
             else:
                 lines += place_lines(caller, "called from here" + (f", {count} times" if count > 1 else ""))
-    if diagnostic.help:
-        lines.append(f"help: {diagnostic.fill(diagnostic.help)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *advice(diagnostic, span)])
+
+
+def advice(diagnostic: Diagnostic, span: Span | None) -> list[str]:
+    """The line with what to do, if there is something to say."""
+    return [f"help: {diagnostic.fill(diagnostic.help, package=name_of_package(span))}"] if diagnostic.help else []
+
+
+def name_of_package(span: Span | None) -> str:
+    """What the program at `span` calls this package: `tw`, `triton`."""
+    found = _IMPORT.search(source_text(span.file)) if span is not None else None
+    if found is not None:
+        return found[2] or found[1]
+    notebook = vars(sys.modules["__main__"])  # where cells import what others use
+    named = (name for name, value in notebook.items() if isinstance(value, ModuleType) and value.__name__ in _NAMES)
+    return next(named, _NAMES[0])
+
+
+_NAMES = ("tilewright", "triton")
+_IMPORT = re.compile(r"^\s*import (tilewright|triton)(?: as (\w+))?\s*(?:#.*)?$", re.MULTILINE)
 
 
 _EXCEPTIONS: dict[Exit, type[CompilationError]] = {
@@ -326,11 +351,11 @@ def callers(span: Span) -> list[tuple[Span | None, int]]:
 class _Fields:
     """The attributes of an object as the mapping that `str.format_map` wants."""
 
-    def __init__(self, owner: Diagnostic) -> None:
-        self._owner = owner
+    def __init__(self, owner: Diagnostic, package: str) -> None:
+        self._owner, self._package = owner, package
 
     def __getitem__(self, name: str) -> Any:
-        return getattr(self._owner, name)
+        return self._package if name == "package" else getattr(self._owner, name)
 
 
 def place_lines(span: Span, label: str) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import NotAKernelFunction, NotCallable
+from tilewright.frontends.errors import NotAKernelFunction, NotCallable, PythonMathematics
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import call_kernel_function
 from tilewright.frontends.operations import Method
 from tilewright.language.callable import MUST_USE, JITCallable
 from tilewright.language.core import BUILTIN
+from tilewright.language.counterparts import advice_for
 from tilewright.language.extensions import as_constants, is_extension, with_semantic, without_marks
 from tilewright.language.values import describe, is_compile_time, unwrapped
 from tilewright.semantics.errors import ResultUnused
@@ -69,6 +70,8 @@ def _check_callable(frame: Frame, callee: Any, arguments: list[Any], step: hir.C
     """Raise unless `callee` may be called: ordinary Python functions only see compile-time values."""
     if not callable(callee):
         raise frame.fail(NotCallable(describe(callee)), step.location)
+    if callee.__class__ is BuiltinFunctionType and callee.__module__ in ("math", "cmath"):
+        _check_mathematics(frame, callee, arguments, step)
     if callee.__class__ is not FunctionType or callee.__module__.startswith("tilewright."):
         return
     if getattr(callee, BUILTIN, False) or getattr(callee, "__wrapped__", None) is not None:
@@ -77,3 +80,11 @@ def _check_callable(frame: Frame, callee: Any, arguments: list[Any], step: hir.C
     if run_time is not None:
         name = callee.__name__
         raise frame.fail(NotAKernelFunction(name, "Python function", describe(run_time)), step.location)
+
+
+def _check_mathematics(frame: Frame, callee: Any, arguments: list[Any], step: hir.Call) -> None:
+    run_time = next((argument for argument in arguments if not is_compile_time(argument)), None)
+    if run_time is not None:
+        name = f"{callee.__module__}.{callee.__name__}"
+        advice = advice_for(callee.__name__)
+        raise frame.fail(PythonMathematics(name, describe(run_time), advice), step.location)
