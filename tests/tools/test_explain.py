@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.hir_text import listing
-from tilewright.tools.explain import Explained, explain, page
+from tilewright.tools.explain import explain
+from tilewright.tools.explain_page import Explained, page
 from tilewright.tools.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +112,26 @@ def test_the_page_is_whole(explained: Explained) -> None:
     assert all(parser.lines[str(line.source)] > 1 for line in explained.source.lines if "tl." in line.text)
 
 
+def test_the_page_says_what_it_shows(explained: Explained) -> None:
+    written = page(explained)
+    file = Path(explained.place).name
+    assert f"<title>{explained.name} · {file}</title>" in written
+    assert f"<h1>{explained.name}</h1><p>{explained.place}<br>" in written
+    assert explained.signature in written
+    assert '<span class="keyword">def</span>' in written
+    assert '<span class="keyword">tt.store</span>' in written
+
+
+def test_lines_of_one_line_have_its_colour(explained: Explained) -> None:
+    colours: dict[str, set[str]] = {}
+    for line, colour in re.findall(r'<div data-line="(\d+)"(?: style="--hue:(\d+)")?>', page(explained)):
+        colours.setdefault(line, set()).add(colour)
+    assert colours.pop("0") == {""}
+    assert all(len(found) == 1 and found != {""} for found in colours.values())
+    neighbours = [colours[line] for line in sorted(colours, key=int)]
+    assert all(one != other for one, other in pairwise(neighbours))
+
+
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -128,6 +151,23 @@ def test_a_browser_lights_the_lines_that_belong_together(explained: Explained, t
     lit = shown.count('class="lit"')
     assert lit > 5
     assert f"<title>lit {lit}</title>" in shown
+
+
+WIDE = (
+    "<script>document.title = [...document.querySelectorAll('section, pre, pre div')]"
+    ".every(e => e.scrollWidth <= e.clientWidth) ? 'whole' : 'cut off'</script></body>"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.parametrize("width", [500, 1600])
+def test_nothing_is_cut_off(explained: Explained, tmp_path: Path, width: int) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page(explained).replace("</body>", WIDE))
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},800", "--dump-dom"]
+    shown = subprocess.run([*command, file.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "<title>whole</title>" in shown
 
 
 @pytest.mark.parametrize("name", ["conditions", "expressions", "loops", "tuples", "asserts", "returns", "raising"])

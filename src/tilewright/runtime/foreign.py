@@ -47,7 +47,7 @@ class Foreign(Diagnostic):
     """A kernel, or a function that it calls while it is compiled, refers to a function of another package."""
 
     title: ClassVar[str] = "{reader} refers to {function}, a function of another package"
-    label: ClassVar[str] = "what it gives may change while the kernel stays in the cache"
+    label: ClassVar[str] = "no kernel can depend on it: what it gives may change while the kernel is cached"
     help: ClassVar[str] = "{advice}"
     reader: str
     function: str
@@ -79,7 +79,7 @@ def refuse_foreign(value: Any, reader: FunctionType, path: Sequence[str]) -> Non
         return
     is_foreign = is_installed(module) or (isinstance(value, FunctionType) and _is_file_installed(_file_of(value)))
     if is_foreign and not _is_file_installed(_file_of(reader)):
-        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__)
+        name = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__))
         advice = advice_for(name) if package == "numpy" else advice_for("")
         raise ForeignFunction(Foreign(reader.__qualname__, f"{module}.{name}", advice), _place(reader.__code__, path))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import dis
-import html
 import inspect
 import re
 import shutil
@@ -17,7 +16,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import NamedTuple
 
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec
@@ -32,34 +30,13 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.diagnostics import CompilationError, TilewrightError
 from tilewright.tools import show
+from tilewright.tools.explain_page import Explained, Line, Listing, page
 from tilewright.transforms.pipeline import optimize_ttir
 
 FRONTENDS = ("ast", "bytecode", "trace")
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _AT_END = re.compile(r" loc\((.*)\)$")
 _NAMED = re.compile(r'(#loc\d*)|"[^"]*":(\d+):')
-
-
-class Line(NamedTuple):
-    """A line of a listing, and the line of the source that it comes from (0: none)."""
-
-    text: str
-    source: int = 0
-
-
-class Listing(NamedTuple):
-    """What one stage of one front end is."""
-
-    title: str
-    lines: Sequence[Line]
-
-
-class Explained(NamedTuple):
-    """A kernel, and for each front end what it reads and makes."""
-
-    name: str
-    source: Listing
-    columns: dict[str, list[Listing]]
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -74,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     kernel, specs = show.requested(options)
     explained = explain(kernel, specs, options.frontend or FRONTENDS)
     if options.html:
-        options.html.write_text(page(explained))
+        options.html.write_text(page(explained), encoding="utf-8")
         print(f"wrote {options.html}")
     else:
         print("\n".join(text(explained, shutil.get_terminal_size((160, 24)).columns)))
@@ -92,7 +69,15 @@ def explain(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontends: Seque
     lines, first = inspect.getsourcelines(kernel.fn)
     source = Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(lines)])
     columns = {frontend: list(_stages(kernel, specs, frontend)) for frontend in frontends}
-    return Explained(kernel.fn.__name__, source, columns)
+    place = f"{kernel.fn.__code__.co_filename}:{first}"
+    return Explained(kernel.fn.__name__, place, _signature(specs), source, columns)
+
+
+def _signature(specs: Sequence[ArgumentSpec]) -> str:
+    """What the kernel is compiled for."""
+    return ", ".join(
+        f"{spec.name} = {spec.constant!r}" if spec.is_constant else f"{spec.name}: {spec.type}" for spec in specs
+    )
 
 
 def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -> Iterator[Listing]:
@@ -200,46 +185,3 @@ def _cell(title: str, stage: Listing) -> list[str]:
     if not stage.title:
         return []
     return [title + stage.title, *(f"{line.source or '':>4} {line.text}" for line in stage.lines)]
-
-
-def page(explained: Explained) -> str:
-    """One page without references to others: pointing at a line shows where it comes from, and what comes from it."""
-    columns = [("source", [explained.source]), *explained.columns.items()]
-    body = "".join(
-        f"<section><h2>{html.escape(name)}</h2>{''.join(map(_block, stages))}</section>" for name, stages in columns
-    )
-    return _PAGE.replace("{title}", html.escape(explained.name)).replace("{body}", body)
-
-
-def _block(stage: Listing) -> str:
-    if not stage.title:
-        return ""
-    rows = "".join(
-        f'<div data-line="{line.source}"><i>{line.source or ""}</i>{html.escape(line.text) or " "}</div>'
-        for line in stage.lines
-    )
-    folded = "" if stage.title == "machine code" else " open"
-    return f"<details{folded}><summary>{html.escape(stage.title)}</summary><pre>{rows}</pre></details>"
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>
-body { display: flex; gap: 1em; margin: 1em; font: 14px sans-serif; align-items: flex-start }
-section { flex: 1; min-width: 24em; overflow-x: auto }
-section:first-of-type { position: sticky; top: 0 }
-pre { font: 12px/1.5 monospace; margin: 0 } pre div { padding-right: 1em }
-pre i { display: inline-block; width: 4em; color: #888; font-style: normal }
-summary { font-weight: bold; margin: .5em 0 } .lit { background: #ffe08a }
-</style></head>
-<body>{body}
-<script>
-function light(event) {
-  const at = event.target.closest("[data-line]");
-  for (const lit of document.querySelectorAll(".lit")) lit.classList.remove("lit");
-  if (!at || at.dataset.line === "0") return;
-  for (const same of document.querySelectorAll(`[data-line="${at.dataset.line}"]`)) same.classList.add("lit");
-}
-document.addEventListener("mouseover", light);
-</script></body></html>
-"""
