@@ -415,6 +415,7 @@ def frames(error: BaseException) -> list[str]:
 
 
 def test_filtered_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_FULL_TRACEBACK", "1")
     with pytest.raises(tw.CompilationError) as caught:
         compile(ASTSource(wrong, {"x_ptr": "*i32"}))
     assert any("frontends" in file for file in frames(caught.value))

@@ -79,9 +79,10 @@ def test_every_way_out_is_short(way: str) -> None:
     assert "direct cause" not in "\n".join(lines)
 
 
+@pytest.mark.parametrize("variable", ["TILEWRIGHT_FULL_TRACEBACK", "TRITON_FRONT_END_DEBUGGING"])
 @pytest.mark.parametrize("way", ["launch", "autotuned", "vectorized"])
-def test_all_is_shown_where_it_is_asked_for(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_FULL_TRACEBACK", "1")
+def test_all_is_shown_where_it_is_asked_for(way: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "1")
     error = error_of(WAYS[way])
     assert len(own_frames(error)) > 5
     assert error.__cause__ is not None

@@ -37,7 +37,7 @@ def shortened(error: CompilationError) -> CompilationError:
 
     An exception of the program's own code stays its cause.
     """
-    if knobs.tilewright.full_traceback:
+    if knobs.tilewright.full_traceback or knobs.compilation.front_end_debugging:
         return error
     error.__traceback__ = None
     if error.wording is None:  # otherwise it was put in other words for programs that look at its causes

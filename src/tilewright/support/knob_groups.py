@@ -113,7 +113,8 @@ class compilation_knobs(base_knobs):
         "`0`: objects tell the lines of the program, for debuggers; unset or `1`: they do not",
     )
     front_end_debugging = env_bool(
-        "TRITON_FRONT_END_DEBUGGING", meaning="`filter_traceback` leaves the compiler's frames in tracebacks"
+        "TRITON_FRONT_END_DEBUGGING",
+        meaning="as TILEWRIGHT_FULL_TRACEBACK; `filter_traceback` leaves these frames, too",
     )
     allow_non_constexpr_globals = env_bool(
         "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning="kernels may read ordinary globals; these are constants"
