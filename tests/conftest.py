@@ -4,6 +4,8 @@
 
 compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes the files anew.
 
+A test that needs a library or a program that `.[test]` does not install has a marker and skips without it: `peers.py`.
+
 `make check` runs the first and about half of the other cases of tests that compile much; `make test` runs all.
 
 NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
@@ -26,6 +28,9 @@ from zlib import crc32
 
 import pytest
 
+import peers
+import skips
+
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
 SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "nvidia", "oracle", "ptxsim", "runtime")
@@ -35,10 +40,14 @@ SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "nvidia",
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write tests/goldens anew instead of comparing")
     parser.addoption("--kernels", type=int, default=0, metavar="5000", help="tests/fuzz: draw so many kernels")
+    parser.addoption("--peers", action="store_true", help="run only tests that use what .[test] does not install")
+    parser.addoption("--strict-skips", action="store_true", help="fail for skips that tests/skips.toml lacks")
     parser.addoption("--gpu", default="", metavar="90", help="tests/oracle: run kernels on such a simulated GPU")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for marker, (_, reason) in peers.PEERS.items():
+        config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
     os.environ["TRITON_CACHE_DIR"] = folder
     os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1"
@@ -46,11 +55,24 @@ def pytest_configure(config: pytest.Config) -> None:
     if ptxas:
         os.environ.setdefault("TRITON_PTXAS_PATH", str(ptxas))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if config.getoption("--strict-skips"):
+        skips.watch(config)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks about half of the cases of functions in these folders as slow, but never the first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_half_as_slow(items)
+    if config.getoption("--peers"):
+        config.hook.pytest_deselected(items=[item for item in items if not peers.gains(item)])
+        items[:] = filter(peers.gains, items)
+    for item in items:
+        reason = next(filter(None, map(peers.missing, peers.needed_by(item))), "")
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def mark_half_as_slow(items: list[pytest.Item]) -> None:
+    """About half of the cases of functions in these folders, but never the first."""
     seen: set[str] = set()
     for item in items:
         function = item.nodeid.partition("[")[0]

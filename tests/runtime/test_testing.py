@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -101,8 +101,10 @@ def test_assert_close() -> None:
         testing.assert_close(np.zeros(3), np.zeros(4))
 
 
+@pytest.mark.needs_torch
 def test_assert_close_takes_tensors() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
     testing.assert_close(x, torch.ones(3))
     with pytest.raises(AssertionError):
@@ -153,13 +155,15 @@ def test_sizes_must_fit_their_names() -> None:
         testing.perf_report(wrong)(product).run()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is installed")
-def test_missing_libraries_are_named() -> None:
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         testing.perf_report(benchmark())(product).run(show_plots=True)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
+@pytest.mark.needs_matplotlib
 def test_plots_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     testing.perf_report(benchmark())(product).run(save_path=str(tmp_path))
@@ -168,7 +172,7 @@ def test_plots_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
+@pytest.mark.needs_matplotlib
 def test_data_frames() -> None:
     frame = testing.perf_report(benchmark())(product).run(return_df=True)
     assert frame["A (ms)"].tolist() == [40, 120]
