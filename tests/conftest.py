@@ -19,6 +19,7 @@ and none writes to the user's cache. Processes that tests start inherit the fold
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import shutil
 import tempfile
@@ -69,6 +70,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason = next(filter(None, map(peers.missing, peers.needed_by(item))), "")
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    """Takes what modules and tests hold out of every later look for garbage: up to a fifth of the time of a test."""
+    gc.collect()
+    gc.freeze()
 
 
 def mark_half_as_slow(items: list[pytest.Item]) -> None:
