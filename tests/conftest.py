@@ -4,6 +4,8 @@
 
 compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes the files anew.
 
+A test that needs a library or a program that `.[test]` does not install has a marker and skips without it: `peers.py`.
+
 `make check` runs the first and about half of the other cases of tests that compile much; `make test` runs all.
 
 NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
@@ -17,14 +19,25 @@ and none writes to the user's cache. Processes that tests start inherit the fold
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pytest
+from hypothesis import settings
+
+import peers
+import skips
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
@@ -35,10 +48,14 @@ SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "nvidia",
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write tests/goldens anew instead of comparing")
     parser.addoption("--kernels", type=int, default=0, metavar="5000", help="tests/fuzz: draw so many kernels")
+    parser.addoption("--peers", action="store_true", help="run only tests that use what .[test] does not install")
+    parser.addoption("--strict-skips", action="store_true", help="fail for skips that tests/skips.toml lacks")
     parser.addoption("--gpu", default="", metavar="90", help="tests/oracle: run kernels on such a simulated GPU")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for marker, (_, reason) in peers.PEERS.items():
+        config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
     os.environ["TRITON_CACHE_DIR"] = folder
     os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1"
@@ -46,11 +63,35 @@ def pytest_configure(config: pytest.Config) -> None:
     if ptxas:
         os.environ.setdefault("TRITON_PTXAS_PATH", str(ptxas))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if config.getoption("--strict-skips"):
+        skips.watch(config)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks about half of the cases of functions in these folders as slow, but never the first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_half_as_slow(items)
+    if config.getoption("--peers"):
+        config.hook.pytest_deselected(items=[item for item in items if not peers.gains(item)])
+        items[:] = filter(peers.gains, items)
+    for item in items:
+        reason = next(filter(None, map(peers.missing, peers.needed_by(item))), "")
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Notes the random numbers of all modules before the first test draws some.
+
+    Takes what modules and tests hold out of every later look for garbage: up to a fifth of the time of a test.
+    """
+    for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
+        generators_of(module)
+    gc.collect()
+    gc.freeze()
+
+
+def mark_half_as_slow(items: list[pytest.Item]) -> None:
+    """About half of the cases of functions in these folders, but never the first."""
     seen: set[str] = set()
     for item in items:
         function = item.nodeid.partition("[")[0]
@@ -75,6 +116,34 @@ def _memory() -> Path | None:
     facts = os.statvfs(folder)
     has_room = facts.f_bavail * facts.f_frsize > 2**30
     return folder if has_room and not facts.f_flag & os.ST_NOEXEC else None
+
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")  # `--hypothesis-profile default` draws other examples each time
+
+
+@cache
+def generators_of(module: ModuleType) -> list[tuple[Any, Any]]:
+    """The random numbers that a module draws from, each with the state before its first test."""
+    found: list[tuple[Any, Any]] = []
+    for value in vars(module).values():
+        if isinstance(value, np.random.Generator):
+            found.append((value, value.bit_generator.state))
+        elif isinstance(value, Random):
+            found.append((value, value.getstate()))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_whatever_ran_before(request: pytest.FixtureRequest) -> None:
+    """Random data of a test depend neither on `-k` nor on what else its worker runs."""
+    for generator, state in generators_of(request.module):
+        if isinstance(generator, Random):
+            generator.setstate(state)
+        else:
+            generator.bit_generator.state = state
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

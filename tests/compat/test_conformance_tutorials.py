@@ -68,8 +68,8 @@ print(triton.runtime.driver.active.get_current_target().backend, x.sum().item())
 
 
 @pytest.mark.slow
+@pytest.mark.needs_torch
 def test_a_file_for_a_gpu_runs_on_a_simulated_one(runner: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     (tmp_path / "12-own.py").write_text(FOR_A_GPU)
 
     done = runner.outcome(tmp_path, "tutorial_parts.py --simulate 90 12-own.py", 100, {})

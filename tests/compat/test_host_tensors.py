@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import GPUTarget, TensorWrapper, reinterpret
@@ -19,7 +20,8 @@ from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.compat.types import canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth
 from tilewright.compat.unavailable import NotOnCpu
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = pytest.mark.needs_torch
+torch = peers.module("torch")
 
 
 @tw.jit

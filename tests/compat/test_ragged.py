@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.compat.ragged import create_ragged_descriptor
 from tilewright.language.ragged import atomic_add_ragged, load_ragged, store_ragged
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = pytest.mark.needs_torch
+torch = peers.module("torch")
 
 BLOCK = 8
 SLICES = ((0, 5), (5, 0), (5, 19), (24, 8))

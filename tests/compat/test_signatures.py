@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import BaseBackend
@@ -16,7 +17,8 @@ from tilewright.compat.interpreter import implicit_cvt
 from tilewright.compat.signatures import get_full_name, mangle_type, native_specialize_impl
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = pytest.mark.needs_torch
+torch = peers.module("torch")
 
 Strides = namedtuple("Strides", ["x", "y"])
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+import peers
+
+pytestmark = pytest.mark.needs_torch
+torch = peers.module("torch")
 
 PROGRAM = """
 {imports}

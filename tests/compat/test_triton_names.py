@@ -44,15 +44,15 @@ def patterns() -> Iterator[str]:
         yield from re.findall(r"`([^`]+)`", row)
 
 
+@pytest.mark.needs_torch
 def test_every_name_is_here_or_in_the_table() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     rows = list(patterns())
 
     assert [name for name in absent_here() if not any(fnmatch(name, pattern) for pattern in rows)] == []
 
 
+@pytest.mark.needs_torch
 def test_every_row_of_the_table_is_about_names_that_are_absent() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     absent = absent_here()
     unlisted = ("triton.experimental.*", "triton.tools.gsan.*", "triton.tools.triton_to_gluon_translator.*")
     unlisted += ("triton._C.libtriton.passes.*",)
@@ -61,7 +61,7 @@ def test_every_row_of_the_table_is_about_names_that_are_absent() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("TRITON_PYTHON" not in os.environ, reason="TRITON_PYTHON names no interpreter with Triton")
+@pytest.mark.needs_triton_python
 def test_lists_have_every_name_of_the_oracle() -> None:
     script = HERE.parent / "oracle" / "tritons_names.py"
     done = subprocess.run(

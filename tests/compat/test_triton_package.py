@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,8 +29,8 @@ def asked(question: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.needs_torch
 def test_every_module_can_be_imported_and_knows_its_place() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     question = (
         f"import importlib\nfound = {{name: importlib.import_module(name) for name in {MODULES}}}\n"
         "print(json.dumps({name: [m.__name__, m.__spec__.name, m.__file__] for name, m in found.items()}))"
@@ -44,8 +43,8 @@ def test_every_module_can_be_imported_and_knows_its_place() -> None:
             assert found[name] == [name, name, str(file)]
 
 
+@pytest.mark.needs_torch
 def test_every_name_of_all_exists() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     question = (
         f"import importlib\nfound = [importlib.import_module(name) for name in {MODULES}]\n"
         "missing = [f'{m.__name__}.{n}' for m in found for n in getattr(m, '__all__', ()) if not hasattr(m, n)]\n"
@@ -152,8 +151,8 @@ def test_what_needs_a_gpu_says_so_when_called() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_torch
 def test_driver_is_the_cpu() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     question = (
         "from triton.runtime import driver\ndevice = driver.active.get_active_torch_device()\n"
         "figures = driver.active.utils.get_device_properties(device.index)\n"
@@ -165,10 +164,9 @@ def test_driver_is_the_cpu() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_torch
+@pytest.mark.needs_gxx  # torch.compile starts it
 def test_torch_compile_finds_what_it_asks_triton_for(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    if shutil.which("g++") is None:
-        pytest.skip("torch.compile needs g++ on a CPU")
     question = (
         f"import os\nos.environ['TORCHINDUCTOR_CACHE_DIR'] = {str(tmp_path)!r}\nimport torch\n"
         "x = torch.arange(9.0) - 4\ncompiled = torch.compile(lambda x: torch.relu(x) * 2)\n"

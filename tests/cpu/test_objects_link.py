@@ -19,7 +19,7 @@ STRICT = ("-shared", "-Wl,-z,defs", "-Wl,-z,text", "-Wl,--fatal-warnings")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CC is None, reason="no C compiler (cc) on this machine")
+@pytest.mark.needs_cc
 @pytest.mark.skipif(platform.system() != "Linux", reason="objects are ELF")
 @pytest.mark.parametrize("name", CALLS)
 def test_shared_library(name: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import struct
 import subprocess
 import time
@@ -183,7 +182,7 @@ ARM_ROUTINES = {
 }
 
 
-@pytest.mark.skipif(shutil.which("llvm-mc") is None, reason="needs an AArch64 assembler")
+@pytest.mark.needs_llvm_mc
 @pytest.mark.parametrize("name", ARM_ROUTINES)
 def test_aarch64_routines_are_what_the_assembler_makes(name: str) -> None:
     command = ["llvm-mc", "-triple=aarch64-linux-gnu", "-filetype=obj"]
@@ -206,8 +205,8 @@ def test_loading_takes_microseconds() -> None:
     LoadedCode(blob.image, 0)
     best = 1.0
     for _ in range(50):
-        start = time.perf_counter()
+        start = time.thread_time()
         LoadedCode(blob.image, blob.symbols["entry"])
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
 
     assert best < 100e-6  # about 10 µs

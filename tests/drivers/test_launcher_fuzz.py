@@ -46,6 +46,10 @@ GRIDS = [(1,), (2,), [3], (2, 2), (0,), (-1,), (), None, 5, (np.int64(2),), ("x"
 GRIDS += [lambda meta: (1,), lambda meta: (len(meta),), lambda meta: None, broken_grid]
 
 
+OWN = threading.local()
+"""The random numbers of each thread."""
+
+
 class Kernel:
     """Its specialisations return the kinds of the arguments that they were installed for."""
 
@@ -59,10 +63,11 @@ class Kernel:
     def slow(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], miss: Miss | None) -> object:
         kinds = kinds_of(args, kwargs)
         slots = (Slot(0, "i64"), Slot(2, "i64"))
-        self.native.install(miss, Specialization(entry(EMPTY), kinds, slots, random.choice([0, 64, 100_000])))
-        if random.random() < 0.02:
+        rng: random.Random = OWN.rng
+        self.native.install(miss, Specialization(entry(EMPTY), kinds, slots, rng.choice([0, 64, 100_000])))
+        if rng.random() < 0.02:
             raise ValueError("slow")
-        if random.random() < 0.005:
+        if rng.random() < 0.005:
             self.native.clear()
         return kinds
 
@@ -81,7 +86,7 @@ def test_random_calls(turns: int) -> None:
     wrong: list[Any] = []
 
     def work(seed: int) -> None:
-        rng = random.Random(seed)
+        rng = OWN.rng = random.Random(seed)
         for turn in range(turns):
             if turn % 1000 == 999:
                 kernels[rng.randrange(3)] = Kernel()

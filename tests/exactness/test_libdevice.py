@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("mpmath", reason="mpmath, which gives exact values, is not installed")
-
 from exact_rounding import FORMATS, encode
 from libdevice_references import KEEP_ZERO, PARTS, POLES, REAL, WHOLE, Real, masked
 from mpmath import mp, mpf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +13,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
-torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 
-
-@pytest.fixture(params=["numpy", "torch"])
+@pytest.fixture(params=["numpy", pytest.param("torch", marks=pytest.mark.needs_torch)])
 def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
     """Turns a NumPy array into the argument that an example gets: itself, or a torch tensor of the same memory."""
-    if request.param == "numpy":
-        return np.asarray
-    if torch is None:
-        pytest.skip("torch is not installed")
-    return torch.from_numpy
+    return np.asarray if request.param == "numpy" else importlib.import_module("torch").from_numpy
 
 
 @pytest.fixture(params=[1, 2], ids=["1 thread", "2 threads"])

@@ -62,8 +62,10 @@ def test_product_of_bytes_is_exact(tile: tuple[int, int, int], rng: Any) -> None
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 8e-3), ("float16", 1e-3)])
+@pytest.mark.needs_torch
 def test_product_of_short_floats_of_torch(dtype: str, tolerance: float, num_threads: int) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     a, b = (torch.randn(shape, generator=torch.Generator().manual_seed(1)) for shape in ((77, 130), (130, 55)))
     a, b = a.to(getattr(torch, dtype)), b.to(getattr(torch, dtype))
     out = matmul(a, b, num_threads=num_threads)
@@ -152,8 +154,10 @@ def test_convolution_of_images_with_channels_last(num_threads: int, rng: Any) ->
     assert largest_error(conv2d(x, weight, padding=1, num_threads=num_threads), expected) < 1e-4
 
 
+@pytest.mark.needs_torch
 def test_convolution_agrees_with_torch(num_threads: int) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x, weight = torch.randn(2, 8, 30, 25), torch.randn(16, 8, 3, 3)
     expected = torch.nn.functional.conv2d(x, weight, stride=2, padding=1)
     assert largest_error(conv2d(x, weight, stride=2, padding=1, num_threads=num_threads), expected) < 1e-4

@@ -63,8 +63,10 @@ def test_gradients_of_layer_norm(
         assert largest_error(found, expected) < 1e-4
 
 
+@pytest.mark.needs_torch
 def test_gradients_of_layer_norm_agree_with_torch() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x, weight, bias = (torch.randn(shape, requires_grad=True) for shape in ((33, 300), (300,), (300,)))
     grad = torch.randn(33, 300)
     torch.nn.functional.layer_norm(x, (300,), weight, bias).backward(grad)
@@ -110,8 +112,10 @@ def test_attention_of_short_floats(dtype: Any, tolerance: float, rng: Any) -> No
     assert largest_error(attention(q, k, v), attention_reference(*wide(q, k, v))) < tolerance
 
 
+@pytest.mark.needs_torch
 def test_attention_agrees_with_torch(num_threads: int) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     q, k, v = torch.randn(3, 4, 190, 64)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert largest_error(attention(q, k, v, is_causal=True, num_threads=num_threads), expected) < 1e-5

@@ -88,7 +88,7 @@ def test_programs_of_hypothesis(random: Random, x: int, y: int, is_static: bool)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_many_programs(part: int) -> None:
-    for number in range(500):
+    for number in range(250):
         random = Random(1000 * part + number)
         is_static = bool(number % 2)
         text = Program(random, is_static=is_static).text()

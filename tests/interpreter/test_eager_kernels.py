@@ -32,8 +32,10 @@ def test_numpy_arrays_callable_grid_and_keywords() -> None:
     np.testing.assert_array_equal(out, x + 1)
 
 
+@pytest.mark.needs_torch
 def test_torch_tensors() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x = torch.arange(100, dtype=torch.bfloat16)
     out = torch.zeros(100, dtype=torch.bfloat16)
     add[blocks](x, x, out, 100, BLOCK=32)

@@ -1,4 +1,4 @@
-"""Damaged text: some cases always, a minute of them with the slow tests; `text_fuzz.py --minutes 60` goes on longer."""
+"""Damaged text: some cases always, 4,000 of them with the slow tests; `text_fuzz.py --minutes 60` goes on longer."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_damage_is_reported_or_harmless() -> None:
 
 
 @pytest.mark.slow
-def test_damage_for_a_minute() -> None:
-    counts, found = run(60.0, seed=1000)
+def test_more_damage() -> None:
+    counts, found = run(range(1000, 5000))
     assert not found, [(seed, result) for seed, result, _ in found[:5]]
-    assert min(counts["refused"], counts["kept"]) > 20
+    assert min(counts["refused"], counts["kept"]) > 100
 
 
 def test_bytes_that_are_no_text_survive() -> None:

@@ -14,8 +14,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count, takewhile
 from pathlib import Path
 
 import tilewright.dialects
@@ -188,21 +189,26 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def run(seconds: float, seed: int) -> tuple[Counter[str], list[tuple[int, str, str]]]:
-    """Cases for some time.
+def for_some_time(seconds: float, first: int) -> Iterator[int]:
+    """Numbers from the first one on, until the time is over."""
+    end = time.monotonic() + seconds
+    return takewhile(lambda _: time.monotonic() < end, count(first))
+
+
+def run(seeds: Iterable[int]) -> tuple[Counter[str], list[tuple[int, str, str]]]:
+    """One case for each seed.
 
     Returns:
         how many were refused and kept, and of all others the seed, what is wrong, and the text.
     """
-    end, counts, found = time.monotonic() + seconds, Counter[str](), []
-    while time.monotonic() < end:
+    counts, found = Counter[str](), []
+    for seed in seeds:
         text = damaged(random.Random(seed))
         result = outcome(text)
         if result in ("refused", "kept"):
             counts[result] += 1
         else:
             found.append((seed, result, text))
-        seed += 1
     return counts, found
 
 
@@ -211,7 +217,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0, help="of the first case; the next have the numbers behind it")
     options = parser.parse_args()
-    counts, found = run(60 * options.minutes, options.seed)
+    counts, found = run(for_some_time(60 * options.minutes, options.seed))
     kinds: Counter[str] = Counter()
     for seed, result, text in found:
         kinds[result[:60]] += 1

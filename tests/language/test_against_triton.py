@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tracing import trace
 
+import peers
 import tilewright.language as tl
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -22,9 +23,12 @@ from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
 from tilewright.transforms.symbol_dce import symbol_dce
 
-triton = pytest.importorskip("triton", reason="the real Triton is not installed")
-ir = pytest.importorskip("triton._C.libtriton", reason="the real Triton is not installed").ir
-pytestmark = pytest.mark.skipif(not triton.__version__.startswith("3.5"), reason="compares with Triton 3.5")
+triton = peers.module("triton")
+ir = peers.module("triton._C.libtriton").ir
+pytestmark = [
+    pytest.mark.needs_triton,
+    pytest.mark.skipif(not triton.__version__.startswith("3.5"), reason="compares with Triton 3.5"),
+]
 
 PREFIX = """
     i = tl.program_id(0) * 64 + tl.arange(0, 64)

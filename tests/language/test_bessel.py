@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.extra import libdevice
-
-mpmath = pytest.importorskip("mpmath", reason="mpmath, which gives exact values, is not installed")
 
 MODIFIED = {"cyl_bessel_i0": 0, "cyl_bessel_i1": 1}
 ORDERS = {"j0": 0, "j1": 1, "y0": 0, "y1": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -11,7 +12,6 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.extra import libdevice
 
-mpmath = pytest.importorskip("mpmath", reason="mpmath, which gives exact values, is not installed")
 ZEROS = (-2.7476826467274127, -2.4570247382208006, -3.955294284858598, -3.14358088834998, -5.0082181683225935)
 ULPS, SIZE = 4, 4.5e-16
 

@@ -107,7 +107,7 @@ def test_calls_are_taken(owner: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("TRITON_PYTHON" not in os.environ, reason="TRITON_PYTHON names no interpreter with Triton")
+@pytest.mark.needs_triton_python
 def test_the_list_has_what_the_oracle_has() -> None:
     script = HERE.parent / "oracle/tritons_signatures.py"
     done = subprocess.run(

@@ -9,7 +9,6 @@ from tilewright.language.extra import special_tables
 
 @pytest.mark.slow
 def test_tables_are_the_fits() -> None:
-    pytest.importorskip("mpmath", reason="mpmath, which gives exact values, is not installed")
     from special_fits import TABLES
 
     for name, (_, polynomial) in TABLES.items():

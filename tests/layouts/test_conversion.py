@@ -49,6 +49,7 @@ def test_some_layouts_of_every_kind(golden: Callable[[str, str], None]) -> None:
     golden("\n".join(lines) + "\n", "layouts/figures.txt")
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KNOWN_TO_TRITON)
 def test_random_layouts_agree_with_triton(kind: str) -> None:

@@ -164,6 +164,7 @@ def ops(random: Random, layout: Any, shape: Shape) -> Iterator[str]:
         yield f"%0, %1 = tt.split %a : {of} -> {tensor(shape[:-1], parts)}"
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 def test_triton_infers_the_same_layouts() -> None:
     random = Random("inference")

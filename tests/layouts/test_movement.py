@@ -180,6 +180,7 @@ def pairs(random: Random, count: int) -> Iterator[tuple[Any, Any, Shape]]:
                 yield before, after, shape
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 def test_buffers_are_as_large_as_tritons() -> None:
     random = Random("buffers")
@@ -200,6 +201,7 @@ def test_buffers_are_as_large_as_tritons() -> None:
     assert asked("shared", cases) == expected
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 def test_bank_conflicts_are_tritons() -> None:
     random = Random("banks")

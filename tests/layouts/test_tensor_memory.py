@@ -71,6 +71,7 @@ def random_case(random: Random) -> tuple[TensorMemory, tuple[int, int], int]:
     return TensorMemory(*block, stride, two_ctas=two, cga=cga), (tile[0], tile[1]), bits
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 def test_random_layouts_agree_with_triton() -> None:
     random = Random("tensor memory")

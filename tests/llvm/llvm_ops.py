@@ -30,12 +30,18 @@ def _memory_type(element):
     return "i8" if element == "i1" else element
 
 
-def module_for(op, target, lanes, count=1):
+def module_for(op, target, lanes):
     """IR of `f(ptr out, ptr in0, …, i64 n)`: the op on `n` elements, a multiple of `lanes`."""
     w = LlvmWriter(target)
+    write_function(w, "f", op, lanes)
+    return w.render()
+
+
+def write_function(w, name, op, lanes):
+    """Add that function, under this name."""
     elements = [element_of(value.type) for value in op.operands]
     parameters = [("ptr", "%out"), *(("ptr", f"%p{i}") for i in range(len(elements))), ("i64", "%n")]
-    with w.function("f", parameters), w.loop(0, "%n", lanes) as loop:
+    with w.function(name, parameters), w.loop(0, "%n", lanes) as loop:
         operands = []
         for i, element in enumerate(elements):
             stored = _memory_type(element)
@@ -46,7 +52,6 @@ def module_for(op, target, lanes, count=1):
         stored = _memory_type(element)
         result = w.convert("zext", result, vector(element, lanes), vector(stored, lanes))
         w.store(vector(stored, lanes), result, w.offset("%out", stored, loop.index), align=1)
-    return w.render()
 
 
 def run_op(op, target, lanes, *arrays):

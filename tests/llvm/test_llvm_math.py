@@ -208,7 +208,6 @@ def test_pow_follows_c():
 
 
 def test_coefficients_are_the_fits():
-    pytest.importorskip("mpmath", reason="mpmath, which gives exact values, is not installed")
     from polynomial_fits import SEGMENTS, all_tables, segment_rows
 
     from tilewright.backends.llvm import coefficients, segment_tables

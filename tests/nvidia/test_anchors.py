@@ -122,10 +122,7 @@ def test_anchor(name: str) -> None:
 @pytest.fixture(scope="module")
 def triton() -> Iterator[Callable[[str], dict[str, Any]]]:
     """A function from the name of an anchor to what Triton makes of it."""
-    python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        pytest.skip("TRITON_PYTHON names no Python with Triton")
-    command = [python, os.fspath(FILE.with_name("gpu_static_triton.py"))]
+    command = [os.environ["TRITON_PYTHON"], os.fspath(FILE.with_name("gpu_static_triton.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as triton:
         assert triton.stdin
         assert triton.stdout
@@ -143,6 +140,7 @@ def triton() -> Iterator[Callable[[str], dict[str, Any]]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.needs_triton_python
 def test_anchor_as_triton_lays_it_out(name: str, triton: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
     """What Triton's passes decide is lowered as well as what ours do."""
     anchor, path = anchor_of(name), tmp_path / "kernel.ttgir"
@@ -152,6 +150,7 @@ def test_anchor_as_triton_lays_it_out(name: str, triton: Callable[[str], dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.needs_triton_python
 def test_tritons_own_code(name: str, triton: Callable[[str], dict[str, Any]]) -> None:
     """Code that others made, and that GPUs are known to run, gives the same: so the simulator is right about it."""
     answer = triton(name)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tilewright.backends.base import GPUTarget
-from tilewright.backends.nvidia.tools import find_ptxas
 from tilewright.runtime.compile import compile
 from tilewright.support import knobs
 from tilewright.support.device_errors import OutOfResources
@@ -20,7 +19,7 @@ LARGE = {("attention_kernel", 80)}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_ptxas(90) is None, reason="ptxas is not installed")
+@pytest.mark.needs_ptxas
 @pytest.mark.parametrize(
     "path", sorted(set(EXAMPLES.glob("*.py")) - {EXAMPLES / "demo.py"}), ids=lambda path: path.stem
 )

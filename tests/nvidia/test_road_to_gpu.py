@@ -15,14 +15,13 @@ from tilewright.backends.llvm.machine import LlvmError
 from tilewright.backends.nvidia.backend import NvidiaBackend
 from tilewright.backends.nvidia.options import CudaOptions
 from tilewright.backends.nvidia.targets import DEVICES, UnknownDeviceError
-from tilewright.backends.nvidia.tools import MissingToolError, find_libdevice, find_ptxas
+from tilewright.backends.nvidia.tools import MissingToolError, find_ptxas
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, IRSource, compile
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.support.device_errors import OutOfResources, PTXASError
 
 HOPPER = GPUTarget("cuda", 90, 32)
-needs_ptxas = pytest.mark.skipif(find_ptxas(90) is None, reason="ptxas is not installed")
 
 
 @tilewright.jit
@@ -64,7 +63,7 @@ def test_stages_and_metadata(no_ptxas: None) -> None:
     make_backend.cache_clear()
 
 
-@needs_ptxas
+@pytest.mark.needs_ptxas
 def test_cubin_and_what_it_uses() -> None:
     kernel = compiled()
     assert kernel.kernel.startswith(b"\x7fELF")
@@ -72,7 +71,7 @@ def test_cubin_and_what_it_uses() -> None:
     assert kernel.n_spills == 0
 
 
-@needs_ptxas
+@pytest.mark.needs_ptxas
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", DEVICES)
 def test_every_device_is_assembled(capability: int) -> None:
@@ -175,7 +174,7 @@ def test_too_much_shared_memory() -> None:
         compiled(min_shared_mem=300000)
 
 
-@needs_ptxas
+@pytest.mark.needs_ptxas
 def test_assembler_refuses(tmp_path: Path) -> None:
     path = tmp_path / "add.ptx"
     path.write_text(str(compiled().asm["ptx"]).replace("add.f32", "add.f31"))
@@ -197,18 +196,16 @@ def test_assembler_beside_the_older_one(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@needs_ptxas
+@pytest.mark.needs_ptxas
 def test_machine_code_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_NVDISASM_PATH", str(Path(find_ptxas(80) or "").with_name("nvdisasm")))
     kernel = compiled()
-    if not Path(os.environ["TRITON_NVDISASM_PATH"]).exists():
-        pytest.skip("nvdisasm is not installed")
     assert "sass" in kernel.asm
     assert "FADD" in str(kernel.asm["sass"])
     assert list(kernel.asm)[-1] == "cubin"
 
 
-@needs_ptxas
+@pytest.mark.needs_ptxas
 def test_machine_code_without_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_NVDISASM_PATH", "/nowhere/nvdisasm")
     with pytest.raises(MissingToolError, match="TRITON_NVDISASM_PATH is '/nowhere/nvdisasm'"):
@@ -233,12 +230,9 @@ def llir_of(tmp_path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.needs_libdevice
 @pytest.mark.slow
 def test_libdevice_is_linked_where_it_is_called(tmp_path: Path) -> None:
-    try:
-        find_libdevice(90)
-    except MissingToolError:
-        pytest.skip("libdevice is not installed")
     path = llir_of(tmp_path, LIBRARY_CALL)
     flushing, exact = (str(compile(path, HOPPER, {"enable_reflect_ftz": f}).asm["ptx"]) for f in (True, False))
     assert ("ex2.approx.ftz" in flushing, "call.uni" in flushing) == (True, False)
@@ -282,7 +276,7 @@ def test_text_in_the_place_of_a_stage(tmp_path: Path) -> None:
     assert "fadd" in str(kernel.asm["llir"])
 
 
-@needs_ptxas
+@pytest.mark.needs_ptxas
 def test_knobs_of_the_assembler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     before = compiled()
     monkeypatch.setenv("DISABLE_PTXAS_OPT", "1")

@@ -115,7 +115,7 @@ def test_all() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("TRITON_PYTHON" not in os.environ, reason="TRITON_PYTHON names no interpreter with Triton")
+@pytest.mark.needs_triton_python
 @pytest.mark.parametrize("group", ["programs", "shapes"])
 def test_the_file_is_what_the_oracle_says(group: str) -> None:
     cases = [case for case in GROUPS[group]() if len(case.body) % 4 == 0]

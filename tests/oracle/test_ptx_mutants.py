@@ -75,6 +75,8 @@ def is_noticed(case: Case, answer: dict[str, object], text: str) -> bool:
     return False
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_mutant_is_noticed(name: str) -> None:
@@ -93,6 +95,8 @@ def test_every_mutant_is_noticed(name: str) -> None:
     assert 20 <= count <= 60
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOGETHER)
 def test_barriers_that_stand_for_each_other(name: str) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+import peers
 import tilewright as tw
 from tilewright.runtime import jit
 from tilewright.runtime.kernel import CompiledKernel
 
-triton = pytest.importorskip("triton", reason="the oracle is not installed")
-if "tilewright" in str(triton.__file__):
-    pytest.skip("this is our own package triton", allow_module_level=True)
+pytestmark = pytest.mark.needs_triton
+triton = peers.module("triton")
 
 from triton._C.libtriton import ir  # noqa: E402 - once it is known to be there
 from triton.backends.compiler import GPUTarget  # noqa: E402

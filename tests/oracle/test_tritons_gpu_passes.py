@@ -84,12 +84,10 @@ def ours(text: str, target: str, warps: int, steps: Sequence[str]) -> str:
 
 
 def theirs(requests: list[tuple[str, str, int]], steps: Sequence[str]) -> list[str]:
-    python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        pytest.skip("TRITON_PYTHON names no interpreter with Triton 3.9")
     lines = "\n".join(json.dumps([*request, steps]) for request in requests)
     script = str(TESTS / "oracle/tritons_gpu_passes.py")
-    done = subprocess.run([python, script], input=lines, text=True, capture_output=True, timeout=300, check=False)
+    command = [os.environ["TRITON_PYTHON"], script]
+    done = subprocess.run(command, input=lines, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -117,6 +115,7 @@ def compare(requests: list[tuple[str, str, int]], steps: Sequence[str], *, alike
             assert list(filter(DECIDED.search, found)) == list(filter(DECIDED.search, wanted))
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [COALESCED, PROPAGATED, ACCELERATED], ids=["coalesced", "propagated", "accelerated"])
 def test_modules(steps: Sequence[str]) -> None:
@@ -125,6 +124,7 @@ def test_modules(steps: Sequence[str]) -> None:
         check([parse_module(path.read_text(), str(path)) for path in paths], steps, alike=not different)
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,10 +27,7 @@ MODULES = sorted(Path(__file__).parents[1].glob("goldens/**/*.ttir"))
 
 def version() -> str:
     """Of the installed Triton, as `print_op` knows it."""
-    python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        pytest.skip("TRITON_PYTHON names no interpreter with Triton")
-    command = [python, "-c", "import triton; print(triton.__version__)"]
+    command = [os.environ["TRITON_PYTHON"], "-c", "import triton; print(triton.__version__)"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.split(".")
     return ".".join(found[:2])
 
@@ -62,6 +59,8 @@ def kinds(text: str) -> list[str]:
     return [op.name for op in parse_module(text).walk()]
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 def test_tutorials() -> None:
     texts = {file: tutorial(file) for file in {file for file, *_ in KERNELS}}
@@ -80,6 +79,7 @@ def is_for_gpus(text: str) -> bool:
     return not any(word in text for word in ("cpu.", "tt.make_tensor_ptr", "tt.advance", "!tt.ptr<tensor"))
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 def test_our_modules() -> None:
     requests = []

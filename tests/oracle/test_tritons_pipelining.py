@@ -59,12 +59,15 @@ def check(requests: list[tuple[str, str, int]]) -> int:
     return sum(text.count("async_copy_global_to_local") + text.count("async_tma_copy_global") for text in after)
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 def test_modules() -> None:
     texts = [print_op(optimize_ttir(parse_module(path.read_text())), triton="3.9") for path in MODULES]
     assert check([(text, target, warps) for text in texts for target, warps in TARGETS]) > 20
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 def test_tutorials() -> None:
     answers = zip(tutorials(), front_end(tutorials()), strict=True)
@@ -73,6 +76,7 @@ def test_tutorials() -> None:
     assert check(requests) > 100
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_compute_the_same(name: str) -> None:

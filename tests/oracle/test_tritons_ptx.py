@@ -364,6 +364,8 @@ CASES = (
 RUNS = [(case, capability) for case in CASES for capability in case.capabilities]
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "capability"), RUNS, ids=[f"{case.kernel}{case.label}-{capability}" for case, capability in RUNS]

@@ -67,6 +67,7 @@ def results(ptx: str, shared: int, warps: int, x: np.ndarray[Any, Any]) -> bytes
     return memory.copy_out(out, x.shape, x.dtype).tobytes()
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [80, 90, 100, 120])
 def test_sums_are_tritons_to_the_bit(capability: int, tmp_path: Path) -> None:

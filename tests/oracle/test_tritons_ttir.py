@@ -42,20 +42,16 @@ OTHER_SPELLINGS = {"dropout": 1}
 
 
 def theirs(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    python = os.environ.get("TRITON_PYTHON")
-    if not python:
-        pytest.skip("TRITON_PYTHON names no interpreter with Triton 3.9")
     script = str(TESTS / "oracle/tritons_ttir.py")
     lines = "\n".join(map(json.dumps, requests))
-    done = subprocess.run([python, script], input=lines, text=True, capture_output=True, timeout=300, check=False)
+    command = [os.environ["TRITON_PYTHON"], script]
+    done = subprocess.run(command, input=lines, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return [dict(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def tutorial(file: str) -> str:
-    tree = os.environ.get("TRITON_TREE")
-    if not tree:
-        pytest.skip("TRITON_TREE names no checkout of Triton")
+    tree = os.environ["TRITON_TREE"]
     sys.path.append(str(TESTS / "conformance"))
     lit = importlib.import_module("lit")
     text = lit.tree_of(tree).text(f"python/tutorials/{file}.py")
@@ -87,6 +83,8 @@ def tutorials() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 def test_layouts_of_tutorials() -> None:
     """From Triton's own TTIR, our passes and its own give one text."""
@@ -101,6 +99,8 @@ def test_layouts_of_tutorials() -> None:
     compare([request for name, request in found if name != "block_scaled_matmul_kernel"], ACCELERATED)
 
 
+@pytest.mark.needs_triton_python
+@pytest.mark.needs_triton_tree
 @pytest.mark.slow
 def test_tutorials() -> None:
     requests = tutorials()
@@ -131,6 +131,7 @@ def built(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list
     return sources
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -143,6 +144,7 @@ def test_example(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         check(request["module"], answer["ttir"], request["capability"])
 
 
+@pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_triton_compiles_our_ttir(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -127,8 +127,10 @@ def test_element_types(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "int64"])
+@pytest.mark.needs_torch
 def test_torch_tensors(name: str) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x, y = (torch.rand(2, 1000) * 100).to(getattr(torch, name))
     out = torch.empty_like(x)
     for _ in range(2):
@@ -136,8 +138,10 @@ def test_torch_tensors(name: str) -> None:
         assert torch.equal(out, x + y)
 
 
+@pytest.mark.needs_torch
 def test_several_kinds_of_arrays_at_once() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x, y = np.random.default_rng(0).random((2, 100), np.float32)
     out = torch.zeros(100)
     add[(1,)](x, torch.from_numpy(y), out, 100, BLOCK=128)

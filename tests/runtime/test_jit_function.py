@@ -260,8 +260,10 @@ def test_an_emptied_cache_is_noticed_after_native_launches(forget: str) -> None:
     assert len(kernel.device_caches[0][0]) == 1
 
 
+@pytest.mark.needs_torch
 def test_warmup_takes_dtypes() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     kernel = tw.jit(plain.fn)
     compiled = kernel.warmup(torch.int32, 3, grid=(1,))
     assert kernel.warmup(tw.MockTensor(torch.int32), 3, grid=(1,)) is compiled

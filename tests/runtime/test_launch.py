@@ -59,8 +59,10 @@ def test_numpy(add: Any) -> None:
     assert "add_entry" in kernel.asm["asm"]
 
 
+@pytest.mark.needs_torch
 def test_torch(add: Any) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x, y, out = map(torch.from_numpy, arrays())
     for _ in range(3):
         out.fill_(0)

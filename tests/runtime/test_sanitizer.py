@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -40,13 +41,9 @@ def floats(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-@pytest.fixture(params=["numpy", "torch"])
+@pytest.fixture(params=["numpy", pytest.param("torch", marks=pytest.mark.needs_torch)])
 def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
-    return (
-        np.asarray
-        if request.param == "numpy"
-        else pytest.importorskip("torch", reason="torch is not installed").from_numpy
-    )
+    return np.asarray if request.param == "numpy" else importlib.import_module("torch").from_numpy
 
 
 # ---------------------------------------------------------------------------------------------------------- bounds
@@ -321,8 +318,10 @@ def test_load_of_what_nobody_stored(to_array: Any, golden: Golden) -> None:
     kernels.copy_kernel[(2,)](tw.initialized(middle), out, 0, 250, BLOCK=128, sanitize=ALL)
 
 
+@pytest.mark.needs_torch
 def test_parts_of_marked_arrays() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     middle, x = tw.uninitialized(torch.empty(256)), torch.zeros(256)
     kernels.copy_kernel[(1,)](x, middle[64:], 0, 64, BLOCK=64, sanitize=ALL)
     kernels.copy_kernel[(1,)](middle[64:128], x, 0, 64, BLOCK=64, sanitize=ALL)

@@ -136,8 +136,10 @@ def test_tuples_keep_class_and_parts() -> None:
     assert [leaf.name for leaf in spec.leaves()] == ["x.0"]
 
 
+@pytest.mark.needs_torch
 def test_torch_tensors() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     assert specialize(torch.zeros(64), param()).type == "*fp32"
     assert specialize(torch.zeros(64, dtype=torch.bfloat16), param()).type == "*bf16"
     assert specialize(torch.zeros(64, dtype=torch.bool), param()).type == "*i1"

@@ -18,15 +18,19 @@ def plain(x): ...
 PARAM = kernel_params(plain)[0]
 
 
+@pytest.mark.needs_torch
 def test_mock_tensors_count_as_aligned() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     assert specialize(tw.MockTensor(torch.bfloat16), PARAM)[:2] == ("*bf16", "D")
     assert specialize(tw.MockTensor(np.dtype("f2"), (4, 8)), PARAM)[:2] == ("*fp16", "D")
     assert tw.MockTensor(np.float32, (2, 3, 4)).stride() == (12, 3, 1)
 
 
+@pytest.mark.needs_torch
 def test_only_dtypes_are_wrapped() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     wrap = tw.MockTensor.wrap_dtype
     assert wrap(torch.float32).dtype is torch.float32
     assert wrap(np.float32).dtype == np.float32
@@ -48,8 +52,10 @@ def test_reinterpreted_memory() -> None:
     assert view.element_size() == 2
 
 
+@pytest.mark.needs_torch
 def test_reinterpreting_back_gives_the_tensor() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     tensor = torch.zeros(16, dtype=torch.int8)
     view = tw.reinterpret(tensor, tl.float8e5)
     assert view.data_ptr() == tensor.data_ptr()

@@ -24,7 +24,6 @@ from tilewright.tools.kernels import UsageError
 from tilewright.tools.main import main
 
 CC = shutil.which("cc")
-needs_cc = pytest.mark.skipif(CC is None, reason="no C compiler (cc) on this machine")
 FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread")
 KERNELS = str(Path(__file__).with_name("aot_kernels.py"))
 
@@ -122,7 +121,7 @@ int main(void) {
 """
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-fsanitize=undefined", "-fno-sanitize-recover")])
 def test_vector_add(flags: tuple[str, ...]) -> None:
@@ -162,7 +161,7 @@ int main(void) {
 """
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [0, 1])
 def test_linked_matmul(algorithm: int) -> None:
@@ -199,7 +198,7 @@ int main(void) {
 """
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="code for x86")
 def test_code_for_several_cpus() -> None:
@@ -222,7 +221,7 @@ def test_code_for_several_cpus() -> None:
     assert caught.value.returncode == 3, "TT_ERROR_NOT_SUPPORTED"
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
 def test_shared_library_and_types() -> None:
     """The object goes into a shared library; each type of scalar arrives as it is."""
@@ -248,7 +247,7 @@ def test_shared_library_and_types() -> None:
     assert list(map(float, found)) == [0, -100000, -7, 200, -300, 2**40, 0.25, 1e100, 1.5, 2, 0.5]
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
 def test_kernel_without_parameters() -> None:
     name, files = compile_kernel("nothing", "", "3, 2")
@@ -256,7 +255,7 @@ def test_kernel_without_parameters() -> None:
     assert build(program) == ""
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
 def test_prints(capfd: pytest.CaptureFixture[str]) -> None:
     """C prints what Python does."""
@@ -277,9 +276,9 @@ def test_assertions_that_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_kernel("checking", "*fp32", "1")
 
 
-@needs_cc
+@pytest.mark.needs_cc
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb on this machine")
+@pytest.mark.needs_gdb
 def test_a_debugger_knows_lines_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLVM_EXTRACT_DI_LOCAL_VARIABLES", "1")
     name, files = compile_kernel("add", "*fp32, *fp32, *fp32, i32, BLOCK=16", "n / BLOCK")

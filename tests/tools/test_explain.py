@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
@@ -132,11 +133,11 @@ def test_lines_of_one_line_have_its_colour(explained: Explained) -> None:
     assert all(one != other for one, other in pairwise(neighbours))
 
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER = next(filter(None, map(shutil.which, peers.BROWSERS)), None)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.needs_chromium
 def test_a_browser_lights_the_lines_that_belong_together(explained: Explained, tmp_path: Path) -> None:
     (line,) = [line.source for line in explained.source.lines if "if n > 3" in line.text]
     script = (

@@ -1,8 +1,12 @@
-"""After every pass a program still does what it did before: random programs, and kernels on random data."""
+"""After every pass a program still does what it did before: random programs, and kernels on random data.
+
+What a program does is compared after every pass for some of them, and at the end for many; a program that differs there
+goes through them once more, to say which pass it was.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,28 +42,59 @@ def outcome(module: Op) -> list[Any]:
 LISTS = {"cpu": PASSES, "device": (*device_passes(80), Pass("licm_with_loads", licm_with_loads))}
 
 
-def check_every_pass(seed: int, passes: Sequence[Pass]) -> None:
-    """After every pass a random program leaves in memory what it left before the first."""
-    text = RandomProgram(seed).text
+Dump = Callable[[str, Op], None]
+Steps = Callable[[Op, Dump | None], object]
+"""Changes a module in place, step by step."""
+
+
+def check_every_step(text: str, steps: Steps) -> None:
+    """After every step a program leaves in memory what it left before the first."""
     module = parse_module(text)
     expected = outcome(module)
 
     def compare(name: str, changed: Op) -> None:
         assert outcome(changed) == expected, f"{name} changed the meaning of\n{text}\nto\n{print_op(changed)}"
 
-    run_passes(module, passes, dump=compare)
+    steps(module, compare)
+
+
+def check_end(text: str, steps: Steps) -> None:
+    """After all steps a program leaves in memory what it left before the first."""
+    module = parse_module(text)
+    expected = outcome(module)
+    steps(module, None)
+    if outcome(module) != expected:
+        check_every_step(text, steps)
+        pytest.fail(f"together, the steps changed the meaning of\n{text}\nto\n{print_op(module)}")
+
+
+def steps_of(passes: Sequence[Pass]) -> Steps:
+    return lambda module, dump: run_passes(module, passes, dump=dump)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_pass_keeps_the_meaning(seed: int) -> None:
-    check_every_pass(seed, LISTS["cpu" if seed % 3 else "device"])
+    check_every_step(RandomProgram(seed).text, steps_of(LISTS["cpu" if seed % 3 else "device"]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
-def test_every_pass_on_a_thousand_programs(name: str) -> None:
+def test_all_passes_on_a_thousand_programs(name: str) -> None:
     for seed in range(100, 1100):
-        check_every_pass(seed, LISTS[name])
+        check_end(RandomProgram(seed).text, steps_of(LISTS[name]))
+
+
+@pytest.mark.parametrize("check", [check_every_step, check_end])
+def test_a_pass_that_changes_the_meaning_is_named(check: Callable[[str, Steps], None]) -> None:
+    """The first one, however many follow."""
+
+    def forget_a_store(module: Op) -> None:
+        next(op for op in module.walk() if op.name == "tt.store").erase()
+
+    passes = (*PASSES, Pass("forget_a_store", forget_a_store), *PASSES)
+    texts = (RandomProgram(seed).text for seed in range(100))
+    with pytest.raises(AssertionError, match="forget_a_store changed the meaning"):
+        check(next(text for text in texts if "tt.store" in text), steps_of(passes))
 
 
 def normal(*shape: int, dtype: str = "float32") -> np.ndarray[Any, Any]:

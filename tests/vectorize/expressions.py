@@ -23,13 +23,25 @@ DTYPES = (
     "float32",
     "float64",
 )
-BINARY = (
-    *("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "a & b", "a | b", "a ^ b", "a << b", "a >> b", "a ** b"),
-    *("a == b", "a != b", "a < b", "a <= b", "a > b", "a >= b"),
-    *("np.maximum(a, b)", "np.minimum(a, b)", "np.fmax(a, b)", "np.fmin(a, b)", "np.where(a > b, a, b)"),
-    *("np.arctan2(a, b)", "np.hypot(a, b)", "np.copysign(a, b)", "np.fmod(a, b)", "np.heaviside(a, b)"),
-    *("np.logical_and(a, b)", "np.logical_or(a, b)", "np.logical_xor(a, b)", "np.logaddexp(a, b)"),
+FAMILIES = (
+    ("a + b", "a - b"),
+    ("a * b",),
+    ("a / b",),
+    ("a // b", "a % b"),
+    ("a & b", "a | b", "a ^ b"),
+    ("a << b", "a >> b"),
+    ("a ** b",),
+    ("a == b", "a != b"),
+    ("a < b", "a <= b", "a > b", "a >= b"),
+    ("np.maximum(a, b)", "np.minimum(a, b)", "np.fmax(a, b)", "np.fmin(a, b)"),
+    ("np.where(a > b, a, b)",),
+    ("np.arctan2(a, b)", "np.hypot(a, b)", "np.copysign(a, b)", "np.logaddexp(a, b)"),
+    ("np.fmod(a, b)",),
+    ("np.heaviside(a, b)",),
+    ("np.logical_and(a, b)", "np.logical_or(a, b)", "np.logical_xor(a, b)"),
 )
+"""Expressions that take the same pairs of dtypes and bring both to a common one in the same way."""
+BINARY = tuple(expression for family in FAMILIES for expression in family)
 UNARY = (
     *("-a", "+a", "~a", "abs(a)", "a + 1", "1 - a", "a * 2.0", "a / 2", "1 / a", "a // 3", "a % 3", "a ** 2", "a ** 3"),
     *("a ** 0.5", "a < 3", "a == 300", "a > -1", "-1 < a", "a.astype(np.float32)", "np.float64(a)", "np.clip(a, 1, 5)"),

@@ -146,8 +146,10 @@ def test_where_decides_what_counts() -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.needs_torch
 def test_tensors() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
     found = f(x, x.T.contiguous().T)
     assert isinstance(found, torch.Tensor)

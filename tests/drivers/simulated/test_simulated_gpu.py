@@ -50,8 +50,10 @@ def test_arrays_that_overlap_do_so_on_the_device(gpu: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_torch
 def test_tensors_of_the_cpu_are_copied_as_arrays_are(gpu: Any) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     x, out = torch.arange(32, dtype=torch.float32), torch.zeros(32)
     shift[(1,)](x, out, 32, BLOCK=32)
     assert out.tolist() == list(range(1, 33))
