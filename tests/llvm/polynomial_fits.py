@@ -2,7 +2,8 @@
 
     python tests/llvm/polynomial_fits.py coefficients | segments
 
-Each polynomial interpolates its function at Chebyshev points in 60-digit arithmetic (mpmath) and is rounded once.
+Each polynomial interpolates its function at Chebyshev points in 60-digit arithmetic (mpmath) and is rounded once,
+or one coefficient after the other.
 """
 
 import struct
@@ -11,10 +12,16 @@ import sys
 import mpmath
 from mpmath import mp, mpf
 
+from tilewright.backends.llvm.math_powers import STARTS
+from tilewright.backends.llvm.math_special import ERFC_QUARTER
+
 mp.dps = 60
+BALANCING = 12
+"""Steps towards the smallest largest error."""
 
 SQRT_HALF = mpmath.sqrt(mpf(1) / 2)
 QUARTER_PI = mpmath.pi / 4
+QUARTER = mpf(ERFC_QUARTER)
 
 
 def exp_rest(r):
@@ -48,6 +55,11 @@ def sin_rest(z):
     return (mpmath.sin(r) / r - 1) / z if z else mpf(-1) / 6
 
 
+def sin_of_turns(z):
+    r = mpmath.sqrt(z)
+    return mpmath.sin(mpmath.pi * r) / r if z else mpmath.pi
+
+
 def cos_rest(z):
     return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2 if z else mpf(1) / 24
 
@@ -62,6 +74,16 @@ def atan_rest(z):
     return (mpmath.atan(s) / s - 1) / z if z else mpf(-1) / 3
 
 
+def tanh_rest(z):
+    """Without a quarter, which is subtracted apart."""
+    x = mpmath.sqrt(z)
+    return ((mpmath.tanh(x) / x - 1) / z if z else mpf(-1) / 3) + mpf(1) / 4
+
+
+def expm1_twice_rest(r):
+    return mpmath.expm1(2 * r) / r if r else mpf(2)
+
+
 def erf_rest(z):
     x = mpmath.sqrt(z)
     return mpmath.erf(x) / x - 1 if z else 2 / mpmath.sqrt(mpmath.pi) - 1
@@ -71,23 +93,30 @@ def erfc_exponent(t):
     return mpmath.log(mpmath.erfc(t)) / mpmath.log(2)
 
 
+def erfc_from_quarter(w):
+    return (mpmath.log(mpmath.erfc(w + QUARTER)) / mpmath.log(2) + 2) / w
+
+
 def erfc_scaled(q):
     """exp(t²) erfc(t) with t = 1/q - 2."""
     t = 1 / q - 2
     return mpmath.exp(t * t) * mpmath.erfc(t)
 
 
+def over_start(entries, base):
+    """What a power in the table is multiplied by, less 1."""
+    return lambda r: base**r / mpf(STARTS[entries]) - 1
+
+
 # name: (function, from, to, degree, bits of the format). The rests for tables are multiplied by the argument's square
 # (exp) or the argument (exp2): fitted to a range 1.287 or 1.05 times as wide as needed, their errors count least.
 FITS = {
-    "EXP_FLOAT": (exp_rest, "-0.3467", "0.3467", 4, 32),
     "EXP_DOUBLE": (exp_rest, "-0.3467", "0.3467", 9, 64),
-    "EXP_8_FLOAT": (exp_rest, "-0.05577", "0.05577", 1, 32),
-    "EXP_16_FLOAT": (exp_rest, "-0.02788", "0.02788", 1, 32),
-    "EXP2_FLOAT": (exp2_rest, "-0.5", "0.5", 5, 32),
+    "EXP_8_FLOAT": (over_start(8, mpmath.e), "-0.04333", "0.04333", 3, 32),
+    "EXP_16_FLOAT": (over_start(16, mpmath.e), "-0.02167", "0.02167", 3, 32),
     "EXP2_DOUBLE": (exp2_rest, "-0.5", "0.5", 11, 64),
-    "EXP2_8_FLOAT": (exp2_rest, "-0.0656", "0.0656", 2, 32),
-    "EXP2_16_FLOAT": (exp2_rest, "-0.0328", "0.0328", 2, 32),
+    "EXP2_8_FLOAT": (over_start(8, mpf(2)), "-0.0625", "0.0625", 3, 32),
+    "EXP2_16_FLOAT": (over_start(16, mpf(2)), "-0.03125", "0.03125", 3, 32),
     "LOG_FLOAT": (log_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 8, 32),
     "LOG2_FLOAT": (log2_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 9, 32),
     "LOG_DOUBLE": (log_ratio_rest, "0", "0.02944", 7, 64),
@@ -104,6 +133,27 @@ FITS = {
     "ERFC_DOUBLE": (erfc_scaled, mpf(1) / 8, mpf(1) / 3, 17, 64),
 }
 
+# name: (function, from, to, degree, what the polynomial is multiplied by), of double
+FITS_BALANCED = {
+    "SIN_OF_TURNS": (sin_of_turns, "0", mpf("0.501") ** 2, 4, lambda z: 1 / sin_of_turns(z)),
+}
+
+# name: (function, from, to, degree, what the polynomial is multiplied by), of float
+FITS_IN_TURN = {
+    "EXP_FLOAT": (exp_rest, "-0.3467", "0.3467", 4, lambda r: r**2),
+    "EXP2_FLOAT": (exp2_rest, "-0.5", "0.5", 5, lambda r: r),
+    "TANH_FLOAT": (tanh_rest, "0", mpf("0.95") ** 2, 6, lambda z: z),
+    "EXPM1_TWICE_FLOAT": (expm1_twice_rest, "-0.1734", "0.1734", 5, lambda r: r),
+    "ERF_NEAR_FLOAT": (erf_rest, "0", mpf("0.85") ** 2, 6, lambda z: 1),
+    "ERFC_FROM_QUARTER_FLOAT": (
+        erfc_from_quarter,
+        mpf("0.85") - QUARTER,
+        mpf("3.93") - QUARTER,
+        7,
+        lambda w: w * mpmath.erfc(w + QUARTER),
+    ),
+}
+
 
 def interpolate(function, low, high, degree):
     """Coefficients, highest first."""
@@ -114,6 +164,44 @@ def interpolate(function, low, high, degree):
     ]
     powers = mpmath.matrix([[x**i for i in range(degree, -1, -1)] for x in nodes])
     return list(mpmath.lu_solve(powers, mpmath.matrix([function(x) for x in nodes])))
+
+
+def rounded_in_turn(function, low, high, degree, weight, *, bits=32):
+    """Coefficients, highest first: from the constant one on, each is rounded before the rest are fitted.
+
+    So the rest make up for what rounding took. The polynomial's error times `weight` is as small as it can be.
+    """
+    low, high = mpf(low), mpf(high)
+    count = 4 * (degree + 2)
+    steps = [mpmath.cos(mpmath.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+    points = [(low + high) / 2 + (high - low) / 2 * step for step in steps]
+    values = [function(x) for x in points]
+    weights = balanced_weights(points, values, [weight(x) for x in points], degree)
+    found = []
+    for _ in range(degree + 1):
+        found.append(rounded(least_squares(points, values, weights, degree, found)[0], bits))
+    return found[::-1]
+
+
+def balanced_weights(points, values, weights, degree):
+    """Weights whose least squares have the smallest largest error: more where it is larger, repeatedly (Lawson)."""
+    squares = [mpf(1)] * len(points)
+    for _ in range(BALANCING):
+        both = [w * mpmath.sqrt(q) for w, q in zip(weights, squares, strict=True)]
+        found = least_squares(points, values, both, degree, [])[::-1]
+        errors = [abs(w * (mpmath.polyval(found, x) - y)) for x, y, w in zip(points, values, weights, strict=True)]
+        total = sum(q * e for q, e in zip(squares, errors, strict=True))
+        squares = [len(points) * q * e / total for q, e in zip(squares, errors, strict=True)]
+    return [w * mpmath.sqrt(q) for w, q in zip(weights, squares, strict=True)]
+
+
+def least_squares(points, values, weights, degree, known):
+    """Coefficients above the known ones, lowest first."""
+    powers = range(len(known), degree + 1)
+    columns = mpmath.matrix([[w * x**i for i in powers] for x, w in zip(points, weights, strict=True)])
+    rest = [y - mpmath.polyval(known[::-1], x) if known else y for x, y in zip(points, values, strict=True)]
+    wanted = mpmath.matrix([w * y for w, y in zip(weights, rest, strict=True)])
+    return list(mpmath.lu_solve(columns.T * columns, columns.T * wanted))
 
 
 def error_of(function, low, high, coefficients, samples=400):
@@ -132,10 +220,12 @@ def rounded(value, bits):
 
 
 def all_tables():
-    return {
+    once = {
         name: tuple(rounded(c, bits) for c in interpolate(function, low, high, degree))
         for name, (function, low, high, degree, bits) in FITS.items()
     }
+    balanced = {name: tuple(rounded_in_turn(*fit, bits=64)) for name, fit in FITS_BALANCED.items()}
+    return once | balanced | {name: tuple(rounded_in_turn(*fit)) for name, fit in FITS_IN_TURN.items()}
 
 
 HEADER = '''"""Polynomials of the math library, highest coefficient first. Printed by tests/llvm/polynomial_fits.py.
@@ -150,19 +240,19 @@ def module_text():
     """The module, as ruff formats it."""
     parts = [HEADER]
     for name, table in all_tables().items():
-        function, low, high, _, _ = FITS[name]
+        function, low, high = (FITS | FITS_BALANCED | FITS_IN_TURN)[name][:3]
         bits = error_of(function, low, high, table)
         parts.append(f"# [{float(mpf(low)):.4g}, {float(mpf(high)):.4g}], 2**{bits:.0f}")
         parts += [f"{name} = (", *(f"    {value!r}," for value in table), ")"]
     return "\n".join(parts) + "\n"
 
 
-# name: (odd function, segments, width of one, degree). Of widths near the best fit these have the smallest errors after
-# rounding: what counts is how well the function is rounded in the middle of segments where its exponent changes.
+# name: (odd function, segments, width of one, degree). Of widths near the best fit these have the values that are
+# closest to floats, measured in units of the smallest results of their segments.
 SEGMENTS = {
-    "ERF_16": (mpmath.erf, 16, 1053 / 4096, 5),
-    "ERF_8": (mpmath.erf, 8, 67 / 128, 7),
-    "TANH_32": (mpmath.tanh, 32, 1174 / 4096, 5),
+    "ERF_16": (mpmath.erf, 16, 269613 / 2**20, 6),
+    "ERF_8": (mpmath.erf, 8, 274066 / 2**19, 7),
+    "TANH_32": (mpmath.tanh, 32, 4807495 / 2**24, 6),
 }
 
 
@@ -172,11 +262,17 @@ def segment_rows(function, count, width, degree):
     for k in range(count):
         middle, reach = mpf(k) * width, mpf(width) / 2 * mpf("1.0001")
         if k:
-            column = interpolate(lambda u, c=middle: function(c + u), -reach, reach, degree)
+
+            def exact(u, middle=middle):
+                return function(middle + u) - u
+
+            def weight(u, middle=middle):
+                return mpf(2) ** -mpmath.floor(mpmath.log(function(middle + u), 2))
+
+            columns.append(rounded_in_turn(exact, -reach, reach, degree, weight))
         else:  # through 0, so that the relative error stays small there
-            column = [*interpolate(lambda u: function(u) / u, -reach, reach, degree - 1), mpf(0)]
-        column[-2] -= 1
-        columns.append([rounded(c, 32) for c in column])
+            column = interpolate(lambda u: function(u) / u - 1, -reach, reach, degree - 1)
+            columns.append([*(rounded(c, 32) for c in column), 0.0])
     return [list(row) for row in zip(*columns, strict=True)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting_cases import check
 
-from tilewright.transforms.combine import combine, combine_keeping_bases
+from tilewright.transforms.combine import combine, combine_keeping_bases, combine_without_fusion
 
 M = "tensor<16x16x{}>"
 DOT = """
@@ -37,6 +37,16 @@ def test_sum_with_dot_that_accumulates_already() -> None:
     check(combine, dot_signature(), dot(add="mulf"), None)
     check(combine, dot_signature(), dot(operands="%d, %d"), None)
     check(combine, dot_signature(), dot(options=" {maxNumImpreciseAcc = 32 : i32}"), None)
+
+
+def test_sum_with_dot_without_fusion() -> None:
+    """The sum of floats is rounded by itself; integers are exact either way."""
+    check(combine_without_fusion, dot_signature(), dot(), None)
+    check(combine_without_fusion, dot_signature(), dot(operands="%c, %d"), None)
+    signature = "%a: tensor<16x16xi8>, %b: tensor<16x16xi8>, %c: tensor<16x16xi32>"
+    before = dot(zero="0", type="i32", add="addi").replace("tensor<16x16xf16>", "tensor<16x16xi8>")
+    after = DOT_AFTER.format(type="i32").replace("tensor<16x16xf16>", "tensor<16x16xi8>")
+    check(combine_without_fusion, signature, before, after)
 
 
 def test_sum_of_integer_dot() -> None:

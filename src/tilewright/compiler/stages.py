@@ -30,7 +30,8 @@ def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) ->
         options: its options.
         dump_ir: print the module before the passes on TTIR and after each one to stderr.
     """
-    stages: StageTable = {"ttir": partial(_optimized, dump_ir=dump_ir)}
+    fuse = getattr(options, "enable_fp_fusion", True)  # other packages' options need not have it
+    stages: StageTable = {"ttir": partial(_optimized, fuse=fuse, dump_ir=dump_ir)}
     backend.add_stages(stages, options)
     return stages
 
@@ -55,8 +56,8 @@ def parse_stage(backend: BaseBackend, name: str, text: Stage) -> Any:
     return module
 
 
-def _optimized(module: Op, facts: dict[str, Any], *, dump_ir: bool) -> Op:
+def _optimized(module: Op, facts: dict[str, Any], *, fuse: bool, dump_ir: bool) -> Op:
     if not dump_ir:
-        return optimize_ttir(module)
+        return optimize_ttir(module, fuse=fuse)
     dump(f"Before {PASSES[0].name}", module)
-    return optimize_ttir(module, dump=dump_after)
+    return optimize_ttir(module, fuse=fuse, dump=dump_after)

@@ -184,6 +184,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 RULES_KEEPING_BASES: dict[str, tuple[Rule, ...]] = {**RULES, "tt.addptr": (addptr_of_addptr,)}
+CONTRACTIONS = ("arith.addf", "tt.reduce")
+"""Ops whose rules make several roundings of floats one."""
+RULES_WITHOUT_FUSION = {name: rules for name, rules in RULES_KEEPING_BASES.items() if name not in CONTRACTIONS}
 
 
 def combine(module: Op) -> bool:
@@ -198,3 +201,12 @@ def combine_keeping_bases(module: Op) -> bool:
         whether anything changed.
     """
     return rewrite_functions(module, RULES_KEEPING_BASES)
+
+
+def combine_without_fusion(module: Op) -> bool:
+    """As `combine_keeping_bases`, but every sum and product of floats is rounded as the program says.
+
+    Returns:
+        whether anything changed.
+    """
+    return rewrite_functions(module, RULES_WITHOUT_FUSION)

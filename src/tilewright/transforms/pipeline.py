@@ -13,7 +13,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
 from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.combine import combine, combine_keeping_bases
+from tilewright.transforms.combine import combine, combine_keeping_bases, combine_without_fusion
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm
@@ -38,6 +38,10 @@ PASSES = (
     Pass("cse", loop_aware_cse, "once everything has its final spelling and place, equal things look equal"),
     Pass("symbol_dce", symbol_dce, "functions whose last call was folded away"),
     Pass("loop_unroll", unroll_and_tidy, "last: copies of a small body"),
+)
+
+PASSES_WITHOUT_FUSION = tuple(
+    Pass("combine", combine_without_fusion) if step.name == "combine" else step for step in PASSES
 )
 
 NORMALIZING = (
@@ -68,12 +72,17 @@ def device_passes(capability: int) -> tuple[Pass, ...]:
 
 
 def optimize_ttir(
-    module: Op, *, dump: Callable[[str, Op], None] | None = None, timings: dict[str, float] | None = None
+    module: Op,
+    *,
+    fuse: bool = True,
+    dump: Callable[[str, Op], None] | None = None,
+    timings: dict[str, float] | None = None,
 ) -> Op:
     """Optimise `module` in place.
 
     Args:
         module: what the front end evaluated, or text that was parsed.
+        fuse: a product and a sum of floats may become one operation, so a sum may start a dot's accumulator.
         dump: called with the pass's name and the module after every pass.
         timings: gets the seconds each pass took.
 
@@ -83,7 +92,7 @@ def optimize_ttir(
     Raises:
         VerificationError: when a pass leaves malformed IR behind.
     """
-    run_passes(module, PASSES, dump=dump, timings=timings)
+    run_passes(module, PASSES if fuse else PASSES_WITHOUT_FUSION, dump=dump, timings=timings)
     return module
 
 

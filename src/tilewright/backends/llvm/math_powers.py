@@ -4,7 +4,7 @@
     e^x = 2ⁿ · 2^(j/16) · e^r        n + j/16 = x / ln 2 rounded to sixteenths,  |r| ≤ ln 2 / 32
 
 Adding MAGIC rounds, and leaves n and j next to each other in the low bits, so that one permute instruction looks up
-2^(j/16). AVX-512 has an instruction that scales by 2ⁿ. AVX2 has registers of 8 lanes only, so eighths stand for the
+the power. AVX-512 has an instruction that scales by 2ⁿ. AVX2 has registers of 8 lanes only, so eighths stand for the
 sixteenths, and n is added to the exponent; a factor far from 1, taken out again at the end, leaves room for denormals
 and infinity.
 """
@@ -20,6 +20,9 @@ from tilewright.backends.llvm.math_registers import by_registers, has_scaling, l
 MAGIC = 12582912.0  # 1.5 · 2²³
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4
+STARTS = {8: 1 - 2905 * 2.0**-24, 16: 1 - 33626 * 2.0**-24}
+"""What the powers in the table are multiplied by, and the polynomials divided. Rounding the products to float takes at
+most 0.07 units in the last place of each (of sixteen, 0.18), where it would take up to a half of plain powers."""
 FAR = 64
 """The exponent of the factor that is taken out at the end."""
 REST = 0.25
@@ -34,7 +37,7 @@ def has_powers(k: Kind) -> bool:
 
 
 def exp(x: Lanes, *, is_negative: bool = False) -> Lanes:
-    """e^x; 1.2 ulp. `is_negative` promises that x is at most 0."""
+    """e^x; 0.9 ulp. `is_negative` promises that x is at most 0."""
     k, entries = x.kind, _entries(x.kind)
     if not has_scaling(k):
         x = k.maximum(-104.0, x if is_negative else k.minimum(90.0, x))
@@ -42,12 +45,11 @@ def exp(x: Lanes, *, is_negative: bool = False) -> Lanes:
     n = t - MAGIC / entries
     r = _rest(k.fma(n, -LN2_LOW, k.fma(n, -LN2_HIGH, x)))
     table = coefficients.EXP_16_FLOAT if entries == 16 else coefficients.EXP_8_FLOAT
-    q = k.fma(k.polynomial(r, table), r * r, r)
-    return _power(q, t, n, None if is_negative else x)
+    return _power(k.polynomial(r, table), t, n, None if is_negative else x)
 
 
 def exp2(x: Lanes) -> Lanes:
-    """2^x; 1.2 ulp."""
+    """2^x; 0.95 ulp."""
     k, entries = x.kind, _entries(x.kind)
     if not has_scaling(k):
         x = k.maximum(-150.0, k.minimum(129.0, x))
@@ -55,7 +57,7 @@ def exp2(x: Lanes) -> Lanes:
     n = t - MAGIC / entries
     r = _rest(x - n)
     table = coefficients.EXP2_16_FLOAT if entries == 16 else coefficients.EXP2_8_FLOAT
-    return _power(k.polynomial(r, table) * r, t, n, x)
+    return _power(k.polynomial(r, table), t, n, x)
 
 
 def _entries(k: Kind) -> int:
@@ -71,7 +73,7 @@ def _rest(r: Lanes) -> Lanes:
 def _power(q: Lanes, t: Lanes, n: Lanes, sign: Lanes | None) -> Lanes:
     """(1 + q) · 2^n, for n in steps of 1/8 or 1/16 that is in the low bits of t; `sign` is n's, None if negative."""
     k, entries = q.kind, _entries(q.kind)
-    powers = [_as_float(2 ** (j / entries)) for j in range(entries)]
+    powers = [_as_float(STARTS[entries] * 2 ** (j / entries)) for j in range(entries)]
     if has_scaling(k):
         power = looked_up(t.bits, powers, k)
         return by_registers(k, "scalef", [k.fma(power, q, power).name, n.name])

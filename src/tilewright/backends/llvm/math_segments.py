@@ -1,9 +1,10 @@
 """Odd functions in float by piecewise polynomials whose coefficients are looked up in registers.
 
-    k = round(|x| / width)    u = |x| - k·width    f(x) = ± (((c[k]·u + …)·u + (b[k] - 1))·u + (u + a[k]))
+    k = round(|x| / width)    u = |x| - k·width    f(x) = ± ((((c[k]·u + …)·u + (b[k] - 1))·u + u) + a[k])
 
 One permute instruction looks a coefficient up for all lanes: 8 of them with AVX2, 16 or (from two registers) 32 with
-AVX-512. The slope's 1 is added with `u + a[k]`, which is exact in segment 0, so small arguments round only once.
+AVX-512. Taking 1 from the slope leaves a number that is rounded less; in segment 0, where a[0] is 0, only the last sum
+rounds visibly. The width is one at which the function's values a[k] are close to floats.
 """
 
 from __future__ import annotations
@@ -37,4 +38,4 @@ def odd_by_segments(x: Lanes, rows: Sequence[Sequence[float]], width: float, *, 
     result = looked_up(rounded.bits, rows[0], k)
     for row in rows[1:-1]:
         result = k.fma(result, u, looked_up(rounded.bits, row, k))
-    return k.with_sign_of(k.fma(result, u, u + looked_up(rounded.bits, rows[-1], k)), x)
+    return k.with_sign_of(k.fma(result, u, u) + looked_up(rounded.bits, rows[-1], k), x)

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 from tilewright.backends.llvm import coefficients, segment_tables
 from tilewright.backends.llvm.lanes import Kind, Lanes
-from tilewright.backends.llvm.math_exponential import exp, exp2_of_small
+from tilewright.backends.llvm.math_exponential import exp, exp2_of_product
 from tilewright.backends.llvm.math_segments import has_segments, odd_by_segments
 from tilewright.backends.llvm.writer import LlvmWriter
 
 INFINITY = float("inf")
 NAN = float("nan")
+ERF_FAR = 0.85
+"""Where the error of 1 - erfc is as small as that of a polynomial."""
+ERFC_QUARTER = 0.813419818878173828125
+"""Where erfc is a quarter."""
 
 
 def erf(x: Lanes) -> Lanes:
-    """The error function; 2 ulp. Below 1 a polynomial, above it 1 less a decaying exponential; by segments on AVX."""
+    """The error function; 1 ulp, in double 2. By segments with AVX, else a polynomial, and 1 - erfc beyond it."""
     k = x.kind
     if has_segments(k, 16):
-        return odd_by_segments(x, segment_tables.ERF_16, segment_tables.ERF_16_WIDTH, limit=3.95)
+        return odd_by_segments(x, segment_tables.ERF_16, segment_tables.ERF_16_WIDTH, limit=3.93)
     if has_segments(k, 8):
         return odd_by_segments(x, segment_tables.ERF_8, segment_tables.ERF_8_WIDTH, limit=3.92)
     t = abs(x)
     z = t * t
     if k.element == "float":
-        near = k.fma(t, k.polynomial(z, coefficients.ERF_FLOAT), t)
-        u = k.minimum(4.0, t)
-        far = 1.0 - exp2_of_small(k.polynomial(u, coefficients.ERFC_EXPONENT_FLOAT))
-    else:
-        near = k.fma(t, k.polynomial(z, coefficients.ERF_DOUBLE), t)
-        u = k.minimum(6.0, t)
-        far = 1.0 - exp(-(u * u)) * k.polynomial(1.0 / (u + 2.0), coefficients.ERFC_DOUBLE)
+        near = k.fma(t, k.polynomial(z, coefficients.ERF_NEAR_FLOAT), t)
+        return k.with_sign_of(k.select(t < ERF_FAR, near, 1.0 - _erfc(k.minimum(3.93, t))), x)
+    near = k.fma(t, k.polynomial(z, coefficients.ERF_DOUBLE), t)
+    u = k.minimum(6.0, t)
+    far = 1.0 - exp(-(u * u)) * k.polynomial(1.0 / (u + 2.0), coefficients.ERFC_DOUBLE)
     return k.with_sign_of(k.select(t < 1.0, near, far), x)
+
+
+def _erfc(t: Lanes) -> Lanes:
+    """2^(w·P(w) - 2) with w = t - ERFC_QUARTER, for float: where erfc is large, w is small and rounds little."""
+    w = t - ERFC_QUARTER
+    return exp2_of_product(w, t.kind.polynomial(w, coefficients.ERFC_FROM_QUARTER_FLOAT), 2)
 
 
 def remainder(x: Lanes, y: Lanes) -> Lanes:

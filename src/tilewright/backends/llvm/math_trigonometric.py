@@ -1,4 +1,4 @@
-"""sin, cos, tan and their inverses.
+"""sin, cos, tan and their inverses; sin and cos of float for GPUs only, as CPUs have `math_sine.py`.
 
     x = n·π/2 + r, |r| ≤ π/4:      sin x is ±sin r or ±cos r by n mod 4
 
@@ -264,6 +264,12 @@ def _reduce_each(w: LlvmWriter) -> None:
         w.store("double", r.name, place, align=8)
         w.store("double", low.name, w.offset("%lows", "double", loop.index), align=8)
         w.store("i64", quadrant.name, w.offset("%quadrants", "i64", loop.index), align=8)
+
+
+def far_sine(x: Lanes, *, turned: bool) -> Lanes:
+    """The sine of one double of 2¹⁶ or so and more, or its cosine; exact enough for float."""
+    quadrant, r, _ = _payne_hanek(x.kind.writer, x.name)
+    return _by_quadrant(x, quadrant + 1 if turned else quadrant, *_sin_cos(r, None))
 
 
 def _payne_hanek(w: LlvmWriter, x: str) -> tuple[Lanes, Lanes, Lanes]:

@@ -4,6 +4,7 @@
     math.exp2   f32     ex2.approx.ftz.f32
     math.sqrt   f32     sqrt.approx.ftz.f32               tt.precise_sqrt: sqrt.rn.f32
     math.rsqrt  f32     rsqrt.approx.ftz.f32
+    math.sin    f32     in float, where CPUs compute in double; so is math.cos
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
     log10, log1p        through log2 and log of f32, where others compute in double
     add_rd, fma_ru, …   add.rm, fma.rp
@@ -16,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm import coefficients, math_trigonometric
 from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
 from tilewright.backends.llvm.lanes import Kind
-from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
+from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS, MathFunction
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.rules import Rule
@@ -74,6 +75,11 @@ def _function(name: str, single: Single | None = None) -> Rule:
 def _intrinsic(name: str) -> Single:
     """One of LLVM's intrinsics for this hardware, on f32."""
     return lambda lowerer, operands: lowerer.w.call("float", name, [("float", value) for value in operands])
+
+
+def _library(function: MathFunction) -> Single:
+    """One of the library's functions that `FUNCTIONS` has only for CPUs."""
+    return lambda lowerer, operands: function(*(Kind(lowerer.w, "float", 1)(value) for value in operands)).name
 
 
 def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
@@ -138,12 +144,14 @@ def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
 
 
 SINGLES: dict[str, Single] = {
+    "cos": _library(math_trigonometric.cos),
     "erf": _erf,
     "exp": _exp,
     "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
     "log10": _log10,
     "log1p": _log1p,
     "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
+    "sin": _library(math_trigonometric.sin),
     "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),
 }
 EXTERNS = {name: _directed(name) if name in DIRECTED else _function(name, SINGLES.get(name)) for name in FUNCTIONS}

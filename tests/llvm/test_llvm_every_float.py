@@ -1,0 +1,70 @@
+"""Functions of float on all 2^32 numbers, against the library's functions of double."""
+
+import math
+
+import every_float as scan
+import numpy as np
+import pytest
+from avx512_emulation import can_run
+from every_float import LEVELS, largest_error, tiles
+
+from tilewright.backends.llvm.machine import host_target
+
+# name: the largest error in ulp
+BOUNDS = {"cos": 0.65, "erf": 0.95, "exp": 1, "log": 0.8, "sin": 0.65, "tanh": 0.95}
+# stated, and above 1
+OTHERS = {"exp2": 1.15, "expm1": 1.2, "log2": 1.15, "rsqrt": 1.5, "sigmoid": 2.6, "sqrt": 0.5000001, "tan": 0.5000001}
+WAYS = [(level, lanes) for level in LEVELS for lanes in LEVELS[level]]
+HOST = host_target()
+FAR = {"cos": 16, "sin": 16, "tan": 16}
+"""Large arguments take scalar code of some 40 ns each: one tile of so many. `every_float.py` takes all of them."""
+
+
+def check(name: str, level: str, lanes: int, bound: float, starts: np.ndarray) -> None:
+    target = host_target(level)
+    if not can_run(target):
+        pytest.skip(f"this machine can neither run nor emulate {level}")
+    error, where = largest_error(name, target, lanes, starts)
+    assert error <= bound, (name, error, where)
+
+
+@pytest.mark.parametrize(("level", "lanes"), WAYS)
+@pytest.mark.parametrize("name", BOUNDS | OTHERS)
+def test_some_of_all_floats(name: str, level: str, lanes: int) -> None:
+    """One tile of 512, of every exponent."""
+    check(name, level, lanes, (BOUNDS | OTHERS)[name], tiles(name, every=511, far=FAR.get(name, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOUNDS)
+def test_all_floats(name: str) -> None:
+    """The way that this machine takes."""
+    level = next(level for level in reversed(LEVELS) if host_target(level).runs_here())
+    check(name, level, HOST.lanes(32), BOUNDS[name], tiles(name, far=FAR.get(name, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("level", "lanes"), WAYS)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_many_of_all_floats(name: str, level: str, lanes: int) -> None:
+    """One tile of 16: the ways that other machines take, and few lanes."""
+    check(name, level, lanes, BOUNDS[name], tiles(name, every=15, far=FAR.get(name, 1)))
+
+
+def test_the_measure_sees_one_ulp() -> None:
+    """The last bit is about 1; the wrong sign of zero, and a number in place of NaN, are infinitely far."""
+    x = np.zeros(scan.TILE, np.float32)
+    x[:6] = [0.3, 2.0, -0.0, np.nan, np.inf, -200.0]
+    errors = np.empty_like(x)
+    exact = np.tanh(x.astype(np.float64)).astype(np.float32)
+    for changed, place, low, high in (
+        (np.nextafter(exact[0], np.float32(1)), 0, 0.5, 1.5),
+        (np.float32(0.0), 2, math.inf, math.inf),
+        (np.float32(0.5), 3, math.inf, math.inf),
+        (np.float32(np.nan), 4, math.inf, math.inf),
+    ):
+        got = exact.copy()
+        got[place] = changed
+        scan.errors_of_tile("tanh")(errors.ctypes.data, x.ctypes.data, got.ctypes.data)
+        assert low <= errors[place] <= high
+        assert (np.delete(errors, place) <= 0.5000001).all()
