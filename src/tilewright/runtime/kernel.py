@@ -26,7 +26,8 @@ from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 
-MAX_EXTENT = 2**31 - 1
+MAX_EXTENTS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
+"""How many programs a grid may have along each axis: CUDA's limits, on all machines."""
 
 
 class Image(NamedTuple):
@@ -211,7 +212,7 @@ class CompiledKernel:
         _, _, metadata, enter, exit_, *args = others
         if enter is not None:
             enter(metadata)
-        self.launch((x, y, z), list(_run_time_values(self.signature, args)), stream=stream)
+        self.launch(grid_extents((x, y, z), {}), list(_run_time_values(self.signature, args)), stream=stream)
         if exit_ is not None:
             exit_(metadata)
 
@@ -339,16 +340,18 @@ def grid_extents(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
 
     Raises:
         TypeError: something else.
-        ValueError: an extent is negative or too large, or there are none or more than three.
+        ValueError: an extent is negative or beyond `MAX_EXTENTS`, or there are none or more than three.
     """
     if callable(grid):
         grid = grid(arguments)
     extents = tuple(map(_extent, grid)) if isinstance(grid, Iterable) else (_extent(grid),)
     if not 1 <= len(extents) <= 3:
         raise ValueError(f"a grid has one, two or three extents, and {extents} has {len(extents)}")
-    for extent in extents:
-        if not 0 <= extent <= MAX_EXTENT:
-            raise ValueError(f"an extent of the grid {extents} is negative or larger than {MAX_EXTENT}")
+    for extent, (axis, most) in zip(extents, MAX_EXTENTS.items(), strict=False):
+        if not 0 <= extent <= most:
+            problem = "negative" if extent < 0 else f"more than the {most} that CUDA allows"
+            hint = "; use axis x, or let each program do more" if most < extent <= MAX_EXTENTS["x"] else ""
+            raise ValueError(f"the grid {extents} has {extent} programs along {axis}, which is {problem}{hint}")
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z
 

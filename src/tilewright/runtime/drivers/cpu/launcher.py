@@ -24,7 +24,8 @@ and the same of its elements. A later call with an equal key runs the installed 
 argument is of a kind that the native side leaves to Python (NumPy scalars, subclasses, foreign arrays, more than 64
 elements of tuples): such calls always go to the slow path.
 
-Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path.
+Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
+a RuntimeWarning says why.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from typing import Any
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
 from tilewright.runtime.drivers.cpu.native.structs import RECORD, SPARE, STATE, poke
-from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
+from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
     FLOATS,
     NO_DEFAULT,
@@ -451,11 +452,12 @@ def _ready() -> NativeRuntime | None:
 @cache
 def _set_up() -> NativeRuntime | None:
     runtime = native_runtime()
-    slot = python_memory.slot_offset(NativeKernel, "_state")
-    if runtime is None or slot is None:
+    if runtime is None:
         return None
+    slot = python_memory.slot_offset(NativeKernel, "_state")
     subscript = runtime.native_getitem(NativeKernel, "subscript_kernel")
-    if subscript is None:
+    if slot is None or subscript is None:
+        warn_of_slow_launches("this CPython keeps slots or subscripts of classes elsewhere than is known")
         return None
     runtime.set("state_slot", slot)
     runtime.set_object("type_kernel", NativeKernel)

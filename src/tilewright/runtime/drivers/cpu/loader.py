@@ -31,6 +31,10 @@ def host_machine() -> str:
     return _MACHINES.get(name, name)
 
 
+class NativeCodeError(Exception):
+    """Native code that the runtime is made of cannot be compiled here; the message says why."""
+
+
 class Blob(NamedTuple):
     """A linked image. `symbols` maps the exported names to offsets; `machine` is "x86-64" or "aarch64"."""
 

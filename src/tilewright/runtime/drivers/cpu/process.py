@@ -1,7 +1,7 @@
 """The native runtime of this process: its blob, the table of addresses it works with, the type of `kernel[grid]`.
 
 `native_runtime()` sets it up on first use (about 0.3 ms when the blob is cached; compiling it, once per machine,
-takes some 100 ms) or gives None where it cannot work. Its memory is never freed: threads of the pool may outlive
+takes some 100 ms) or, with a warning that says why, gives None where it cannot work. Its memory is never freed: threads of the pool may outlive
 Python.
 """
 
@@ -11,6 +11,7 @@ import ctypes
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -21,7 +22,7 @@ from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, allocate, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     C_FUNCTIONS,
@@ -166,7 +167,7 @@ _FOR_EVER |= {"none": id(None), "true": id(True)}
 
 
 def native_runtime() -> NativeRuntime | None:
-    """The runtime of this process, or None where native launching is not possible."""
+    """The runtime of this process, or None where native launching is not possible; a RuntimeWarning says why, once."""
     with _setting_up:  # of several threads that launch first, one makes it
         return _set_up()
 
@@ -177,32 +178,51 @@ _setting_up = fork_safe_lock()
 @cache
 def _set_up() -> NativeRuntime | None:
     machine = host_machine()
-    if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
-        return None
-    try:
-        blob = runtime_blob(machine, os.path.expanduser(knobs.cache.dir))
-        return None if blob is None else NativeRuntime(blob)
-    except (OSError, ValueError):
-        return None
+    reason = _why_not(machine)
+    if not reason:
+        try:
+            return NativeRuntime(runtime_blob(machine, os.path.expanduser(knobs.cache.dir)))
+        except (NativeCodeError, OSError, ValueError) as error:
+            reason = str(error)
+    warn_of_slow_launches(reason)
+    return None
 
 
-def runtime_blob(machine: str, folder: AnyPath) -> Blob | None:
+def _why_not(machine: str) -> str:
+    """Why there can be no native runtime here; "" where there can."""
+    if sys.platform != "linux":
+        return f"it is made for Linux, and this is {sys.platform}"
+    if machine not in _BASE_CPUS:
+        return f"it is made for {' and '.join(_BASE_CPUS)}, and this machine is a {machine}"
+    return python_memory.why_unsupported()
+
+
+def warn_of_slow_launches(reason: str) -> None:
+    """Tell the user why there is no native launcher: without it kernels give the same results, but are slow to start."""
+    warnings.warn(
+        f"kernels are launched by Python, on one thread and some 30 µs slower, without the native launcher: {reason}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def runtime_blob(machine: str, folder: AnyPath) -> Blob:
     """The blob of the runtime, from the cache folder if it is there, whole and current; compiled and kept otherwise.
 
-    None when it has to be compiled and cannot be.
+    Raises:
+        NativeCodeError: it has to be compiled and cannot be.
     """
     name = f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
     return cached_blob(name, machine, folder, partial(late.native_runtime_blob, machine, _BASE_CPUS[machine]))
 
 
-def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob | None]) -> Blob | None:
+def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob]) -> Blob:
     """The blob in the file `name` of the cache folder; made and kept there if it is not whole."""
     path = os.path.join(folder, name)
     blob = _read_blob(path, machine) if is_trusted(folder) else None
     if blob is None:
         blob = make()
-        if blob is not None:
-            _write_blob(path, blob)
+        _write_blob(path, blob)
     return blob
 
 

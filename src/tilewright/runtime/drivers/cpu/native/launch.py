@@ -31,7 +31,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     UNKNOWN,
 )
 
-_MAX_EXTENT = 2**31 - 1
+_MAX_EXTENT, _MAX_SIDE = 2**31 - 1, 65_535  # along x; along y and z
 _NO_OFFSET_FLAG = 2**63 - 1  # clears PY_VECTORCALL_ARGUMENTS_OFFSET
 
 
@@ -142,8 +142,8 @@ def _extents(module: Module) -> None:
         extent = f.call(system(f, "PyLong_AsLong"), "i64", item)
         with f.when(extent.equals(-1)):
             f.call(system(f, "PyErr_Clear"), "void")
-        with f.when((extent < 0) | (extent > _MAX_EXTENT)):
-            f.give(-1)
+        with f.when((extent < 0) | (extent > f.choose(axis.equals(0), _MAX_EXTENT, _MAX_SIDE))):
+            f.give(-1)  # Python says what is wrong with it
         f.store(extent.to("i32"), f["launch"], axis * 4)
         with f.when((total.value > _MAX_EXTENT) & (extent > 1)):
             f.give(-1)
