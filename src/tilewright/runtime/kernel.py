@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
@@ -18,7 +18,7 @@ from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.runtime import devices, late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.devices import Device, Figures
-from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
+from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, StuckPrograms, launch_record, run_grid
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.errors import ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
@@ -52,6 +52,7 @@ class CompiledKernel:
         hash: digest of everything that the code depends on.
         signature: one entry per parameter.
         reports: the prints and assertions in it; a kernel that has some is always launched from Python.
+        waits: whether programs may wait for others; spins: where they do nothing else.
         checks: what it checks while it runs, as text, "" for nothing; a kernel that does is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
@@ -79,6 +80,8 @@ class CompiledKernel:
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Mapping[str, Any]] = getattr(artifact.metadata, "reports", ())
+        self.waits: bool = getattr(artifact.metadata, "waits", False)
+        self.spins: Sequence[Sequence[Any]] = getattr(artifact.metadata, "spins", ())
         self.checks: str = getattr(artifact.metadata, "sanitizer", "")
         self.names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
@@ -236,6 +239,7 @@ class CompiledKernel:
             ArgumentError: an array is where the machine cannot use it.
             ReadOnlyError: the kernel stores through an array that must not be written.
             DeviceAssertError: an assertion in the kernel does not hold.
+            DeadlockError: all programs that run wait for others, and have for long.
             SanitizerError: a kernel with `sanitize` did what it must not.
         """
         numbers = [value.address if isinstance(value, ArrayView) else value for value in values]
@@ -283,9 +287,25 @@ class CompiledKernel:
     def _run(self, grid: Sequence[int], numbers: Sequence[int | float], types: Sequence[str]) -> None:
         listener = late.listener(self.reports) if self.reports else None
         record = launch_record(grid, numbers, types, listener=listener.address if listener else 0)
-        run_grid(self.entry, record, prod(grid), scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
+        sizes = {"scratch_bytes": self.scratch_bytes, "num_threads": self.num_threads}
+        try:
+            run_grid(self.entry, record, prod(grid), **sizes, waits=self.waits)
+        except StuckPrograms as stuck:
+            self.launch_is_stuck(stuck)
+        finally:
+            if listener is not None:
+                listener.close()
         if listener is not None:
             listener.finish()
+
+    def launch_is_stuck(self, stuck: StuckPrograms) -> NoReturn:
+        """Called when a launch ended because all programs that ran waited for others.
+
+        Raises:
+            DeadlockError: always.
+        """
+        x, y, z = stuck.program
+        raise late.deadlock(self.name, self.spins[stuck.site], (x, y, z)) from None
 
     def launch_failed(self, code: int) -> None:
         """Called by the native launcher when the driver of a GPU gave an error, below 0 one for a tensor map.
@@ -304,7 +324,7 @@ class CompiledKernel:
         """
         if device is not None:
             return device.specialization(self, values, stream)
-        return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads)
+        return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads, self.waits)
 
     def slots(self) -> tuple[Slot, ...]:
         """Which arguments the run-time arguments come from."""

@@ -43,6 +43,13 @@ def is_own_group(number: int) -> bool:
     return is_own_group(number)
 
 
+def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: tuple[int, int, int]) -> Exception:
+    """What a launch raises whose programs wait for each other; see `drivers.cpu.listener.deadlock`."""
+    from tilewright.runtime.drivers.cpu.listener import deadlock
+
+    return deadlock(kernel, places, program)
+
+
 def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
     """What hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
     from tilewright.runtime.drivers.cpu.listener import Listener

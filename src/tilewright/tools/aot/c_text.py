@@ -79,7 +79,7 @@ _SOURCE = Template("""\
 #include <stddef.h>
 $includes#include <stdlib.h>
 
-extern void $entry(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
+extern int64_t $entry(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
 
 enum { tt_scratch_bytes = $scratch };
 

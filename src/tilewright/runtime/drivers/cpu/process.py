@@ -1,8 +1,8 @@
 """The native runtime of this process: its blob, the table of addresses it works with, the type of `kernel[grid]`.
 
 `native_runtime()` sets it up on first use (about 0.3 ms when the blob is cached; compiling it, once per machine,
-takes some 100 ms) or, with a warning that says why, gives None where it cannot work. Its memory is never freed: threads of the pool may outlive
-Python.
+takes some 100 ms) or, with a warning that says why, gives None where it cannot work. Its memory is never freed: threads
+of the pool may outlive Python.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     C_FUNCTIONS,
     DESCRIPTOR_PARTS,
     JOB,
+    LANE,
     POOL,
     RUNTIME,
     SYSTEM_FUNCTIONS,
     TABLE,
+    WATCHER_ABSENT,
     poke,
 )
 from tilewright.runtime.locks import fork_safe_lock
@@ -125,13 +127,25 @@ class NativeRuntime:
         self.set("gil_ticks", int(_GIL_MICROSECONDS * ticks))
         self.set("hot_ticks", int(_HOT_MICROSECONDS * ticks))
         self.set("cold_ticks", int(_COLD_MICROSECONDS * ticks))
+        self._ticks_per_second = 1e6 * ticks
+        self._heed_knobs()
+        knobs.observe(self._heed_knobs)
         POOL.write(self.pool, "spin_ticks", int(_SPIN_MICROSECONDS * ticks))
         self.set_threads(knobs.tilewright.num_threads or len(os.sched_getaffinity(0)))
 
+    def _heed_knobs(self) -> None:
+        """A knob may have changed."""
+        self.set("spin_ticks", int(knobs.tilewright.spin_seconds * self._ticks_per_second))
+
     def _forget_threads(self) -> None:
-        """In the child of a fork there are no workers, and nobody holds the lock."""
-        for field in ("sleepers", "gate", "seats", "lock", "workers"):
+        """In the child of a fork the launcher has no threads, nobody holds the lock, and nothing is under way."""
+        for field in ("sleepers", "gate", "seats", "lock", "user", "workers"):
             POOL.write(self.pool, field, 0)
+        self.set("watcher", WATCHER_ABSENT)
+        lane = TABLE.read(self.table, "all_lanes")
+        while lane:
+            LANE.write(lane, "owner", 0)
+            lane = LANE.read(lane, "link")
 
     def _bound_type(self) -> type:
         """The type of `kernel[grid]`: not made, subclassed or changed from Python."""
@@ -198,7 +212,7 @@ def _why_not(machine: str) -> str:
 
 
 def warn_of_slow_launches(reason: str) -> None:
-    """Tell the user why there is no native launcher: without it kernels give the same results, but are slow to start."""
+    """Tell the user why there is no native launcher: results are the same without it, so nobody would notice."""
     warnings.warn(
         f"kernels are launched by Python, on one thread and some 30 µs slower, without the native launcher: {reason}",
         RuntimeWarning,

@@ -247,9 +247,15 @@ class Function:
         self.statement(f"store {atomic}{value.type} {value.text}, ptr {place.text} {order}{_alignment(value.type)}")
 
     def update(self, operation: str, place: Value, value: Value | int, *, kind: str = "i64") -> Value:
-        """Atomically applies add, sub, and, or; gives the old value."""
+        """Atomically applies add, sub, and, or, xchg; gives the old value."""
         right = self.constant(kind, value)
         return self.emit(kind, f"atomicrmw {operation} ptr {place.text}, {kind} {right.text} seq_cst")
+
+    def replaced(self, place: Value, expected: Value, value: Value) -> Value:
+        """Atomically stores `value` where `expected` is; was it there?"""
+        both = f"{expected.type} {expected.text}, {value.type} {value.text}"
+        pair = self.emit("pair", f"cmpxchg ptr {place.text}, {both} seq_cst seq_cst")
+        return self.emit("i1", f"extractvalue {{ {value.type}, i1 }} {pair.text}, 1")
 
     def get(self, struct: Struct, base: Value, field: str) -> Value:
         place = struct.fields[field]

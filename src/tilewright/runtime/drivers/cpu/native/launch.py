@@ -18,15 +18,18 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_FLOAT_TO_FP32,
     CONVERT_INT_TO_FP32,
     CONVERT_INT_TO_FP64,
+    DONE,
     FILL,
     GUARD,
-    LAUNCH_LISTENER,
+    LAUNCH_CONTROL,
     LAUNCH_SLOTS,
     LAYOUT,
+    NO_MEMORY,
     RECORD,
     SOURCE,
     SPARE,
     STATE,
+    STUCK,
     TABLE,
     UNKNOWN,
 )
@@ -48,6 +51,7 @@ def add_launch(module: Module) -> None:
     _missed(module)
     _may_launch(module)
     add_device(module)
+    _failed_launch(module)
     _launch_known(module)
     _call_bound(module)
 
@@ -220,10 +224,10 @@ def _missed(module: Module) -> None:
 
 
 def _launch_known(module: Module) -> None:
-    """Runs a specialisation over a grid that was understood; null with an exception when memory is short."""
+    """Runs a specialisation over a grid that was understood; null with an exception when that does not work."""
     f = module.function("launch_known", "ptr", {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"})
     record = f["record"]
-    f.store(f.constant("ptr", 0), f["launch"], LAUNCH_LISTENER)
+    f.store(f.constant("ptr", 0), f["launch"], LAUNCH_CONTROL)  # nobody listens
     f.call("fill_slots", "void", record, f["values"], f["launch"])
     device = f.get(RECORD, record, "device")
     with f.when(device.differs(0)):
@@ -231,9 +235,22 @@ def _launch_known(module: Module) -> None:
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
     done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)
-    with f.when(done.equals(0)):
-        f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
+    with f.when(done.differs(DONE)):
+        f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), f["launch"], done))
     f.give(_retained(f, f.get(RECORD, record, "result")))
+
+
+def _failed_launch(module: Module) -> None:
+    """Sees to it that an exception is set for what `execute` gave; gives null."""
+    f = module.function("failed_launch", "ptr", {"result": "ptr", "launch": "ptr", "status": "i32"})
+    with f.when(f["status"].equals(NO_MEMORY)):
+        f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
+    with f.when(f["status"].equals(STUCK)):
+        address = f.call(system(f, "PyLong_FromLong"), "ptr", f["launch"].to("i64"))
+        with f.when(address.differs(0)):
+            _python(f, f.get(TABLE, runtime(f), "stuck"), f["result"], address)
+            release(f, address)
+    f.give(0)
 
 
 def _may_launch(module: Module) -> None:
