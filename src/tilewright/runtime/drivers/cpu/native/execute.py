@@ -34,7 +34,7 @@ _STEEPEST, _LITTLE = 4, 4096  # a cost rises to no more than a quarter of so man
 _PENANCE, _MOST_LOST = 16, 100  # run alone for so many times what was lost, of which so many times `cold_ticks` count
 _STRIDE = 128  # scratch of different threads is apart by a multiple of this
 _ARENA_ALIGNMENT = 64
-_PROGRAM_FIELDS = {"x": 0, "y": 4, "z": 8, "stuck": 12}  # where the launch record tells which program waits
+_PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits
 
 
 def add_execute(module: Module) -> None:
@@ -246,7 +246,8 @@ def _end_early(module: Module) -> None:
     raised, stuck = f.get(LANE, lane, "raised"), f.get(LANE, lane, "stuck")
     with f.when(stuck.differs(0)):
         for field, offset in _PROGRAM_FIELDS.items():
-            f.store(f.get(LANE, lane, field).to("i32"), f["launch"], offset)
+            f.store(f.get(LANE, lane, field), f["launch"], offset)
+        f.store((stuck - 1).to("i32"), f["launch"], _SITE_AT)
     for field in ("stop", "raised", "stuck", "waiting"):
         f.put(LANE, lane, field, 0)
     f.call("give_lane_back", "void", lane)

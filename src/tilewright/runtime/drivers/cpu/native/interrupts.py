@@ -93,17 +93,21 @@ def _look(module: Module) -> None:
 
 
 def _all_wait(module: Module) -> None:
-    """Called by threads that have been waiting for too long, once per tick: do all threads of the launch, by now?"""
-    f = module.function("all_wait", "i1", {"lane": "ptr"})
-    lane = f["lane"]
+    """Called by threads that have been waiting for too long, once per tick: do all threads of the launch, by now?
+
+    The tick is the one that the thread has seen; the latest one might be counted again in its next turn.
+    """
+    f = module.function("all_wait", "i1", {"lane": "ptr", "tick": "i64"})
+    lane, tick = f["lane"], f["tick"]
     threads = f.variable("i64", 1)
     with f.when(f.get(LANE, lane, "is_shared").differs(0)):
         gate = f.load("i64", f.address(POOL, f.get(TABLE, runtime(f), "pool"), "gate"), order="acquire")
         threads.set((gate & (OPEN - 1)) + f.choose((gate & OPEN).differs(0), 1, 0))
-    tick = f.load("i64", f.address(LANE, lane, "tick"), order="monotonic")
     place, found = f.address(LANE, lane, "waiting"), f.variable("i64", 0)
     with f.repeat() as again:
         old = f.load("i64", place, order="acquire")
+        with f.when((old >> _COUNT_BITS) > tick):
+            f.give(0)
         is_same = (old >> _COUNT_BITS).equals(tick)
         found.set(f.choose(is_same, old + 1, (tick << _COUNT_BITS) + 1))
         again.leave_when(f.replaced(place, old, found.value))
@@ -112,7 +116,7 @@ def _all_wait(module: Module) -> None:
 
 def _wait(module: Module) -> None:
     """For a loop that waits: gives since when it has, in ticks of the clock; -1: leave the kernel."""
-    parameters = {"lane": "ptr", "site": "i64", "x": "i32", "y": "i32", "z": "i32", "since": "i64"}
+    parameters = {"lane": "ptr", "site": "i64", "x": "i32", "y": "i32", "z": "i32", "since": "i64", "tick": "i64"}
     f = module.function("wait", "i64", parameters, exported=True)
     lane, since = f["lane"], f["since"]
     with f.when(f.call("look", "i64", lane).differs(0)):
@@ -122,7 +126,7 @@ def _wait(module: Module) -> None:
         f.give(now)
     with f.when(most.equals(0) | (now - since < most)):
         f.give(since)
-    with f.when(f.call("all_wait", "i1", lane).equals(0)):
+    with f.when(f.call("all_wait", "i1", lane, f["tick"]).equals(0)):
         f.give(since)
     with f.when(f.update("xchg", f.address(LANE, lane, "stop"), 1).equals(0)):
         for axis in "xyz":

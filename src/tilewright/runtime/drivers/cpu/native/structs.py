@@ -182,7 +182,7 @@ _CONTROL = {
     "stop": "i64",  # not 0: no program needs to go on
     "tick": "i64",  # changes every now and then: go and look whether the launch is still wanted
     "look": "ptr",  # i64 (ptr control): not 0: no
-    "wait": "ptr",  # i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since): as `look`, for a loop that waits
+    "wait": "ptr",  # i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since, i64 tick), for a loop that waits
 }
 
 CONTROL = struct_of(_CONTROL)
