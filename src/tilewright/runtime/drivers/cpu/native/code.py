@@ -154,6 +154,9 @@ class Branch:
         lines += ending[1:]
 
 
+ALWAYS, RARE = "alwaysinline", "noinline cold"
+
+
 class Module:
     """LLVM IR text in the making."""
 
@@ -162,10 +165,13 @@ class Module:
         self.functions: list[Function] = []
 
     def function(
-        self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool = False, inlined: bool = False
+        self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool = False, inlining: str = ""
     ) -> Function:
-        """A new function; `parameters` are names and types. An exported one can be found in the blob."""
-        made = Function(name, result, parameters, exported=exported, inlined=inlined)
+        """A new function; `parameters` are names and types. An exported one can be found in the blob.
+
+        `inlining` is left to LLVM, or ALWAYS, or RARE: where it is called, the call is hardly ever reached.
+        """
+        made = Function(name, result, parameters, exported=exported, inlining=inlining)
         self.functions.append(made)
         return made
 
@@ -176,13 +182,13 @@ class Module:
 class Function:
     """One LLVM function; statements append to its current block."""
 
-    def __init__(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool, inlined: bool) -> None:
+    def __init__(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool, inlining: str) -> None:
         self.name, self.result = name, result
         self.lines: list[str] = []
         self._slots: list[str] = []
         self._count = 0
         self._linkage = "" if exported else "internal "
-        self._attributes = "alwaysinline nounwind" if inlined else "nounwind"
+        self._attributes = f"{inlining} nounwind".strip()
         self._parameters = parameters
         self._arguments = {key: Value(self, kind, f"%{key}") for key, kind in parameters.items()}
 

@@ -10,7 +10,7 @@ get all threads that are allowed, and wait until the pool is free.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SHARED, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -50,13 +50,14 @@ def add_execute(module: Module) -> None:
     _run(module)
     _weigh(module)
     _learn(module)
-    _end_early(module)
+    _end_specially(module)
+    _execute_for(module)
     _execute(module)
 
 
 def _make_lane(module: Module) -> None:
     """A new lane, or null. With the GIL held."""
-    f = module.function("make_lane", "ptr", {})
+    f = module.function("make_lane", "ptr", {}, inlining=RARE)
     table = runtime(f)
     lane = f.call(system(f, "malloc"), "ptr", f.constant("i64", LANE.size))
     with f.when(lane.equals(0)):
@@ -130,7 +131,7 @@ def _is_worth_waking(module: Module) -> None:
 
 def _most_threads(module: Module) -> None:
     """The most threads that a launch may use."""
-    f = module.function("most_threads", "i64", {"total": "i64", "allowed": "i64"}, inlined=True)
+    f = module.function("most_threads", "i64", {"total": "i64", "allowed": "i64"}, inlining=ALWAYS)
     threads = f.variable("i64", f.get(POOL, f.get(TABLE, runtime(f), "pool"), "threads"))
     for bound in (f["total"], f["allowed"]):
         with f.when((bound < threads.value) & (bound > 0)):
@@ -181,7 +182,7 @@ def _take_pool(module: Module) -> None:
 
 def _run(module: Module) -> None:
     """Runs with the GIL released, for `execute` to take it again; gives how many threads took part."""
-    f = module.function("run", "i64", {**SHARED, "lane": "ptr"})
+    f = module.function("run", "i64", {**SHARED, "lane": "ptr"}, inlining=RARE)
     pool, lane = f.get(TABLE, runtime(f), "pool"), f["lane"]
     f.put(LANE, lane, "thread", f.call(system(f, "PyEval_SaveThread"), "ptr"))
     took_part = f.variable("i64", 0)
@@ -239,10 +240,16 @@ def _weigh(module: Module) -> None:
     f.give()
 
 
-def _end_early(module: Module) -> None:
-    """Tells why a launch was stopped, and makes its lane ready for another."""
-    f = module.function("end_early", "i32", {"lane": "ptr", "launch": "ptr"})
+def _end_specially(module: Module) -> None:
+    """Takes the GIL that was given up. After a launch that was stopped: says why, and makes its lane ready again."""
+    f = module.function("end_specially", "i32", {"lane": "ptr", "launch": "ptr"}, inlining=RARE)
     lane = f["lane"]
+    thread = f.get(LANE, lane, "thread")
+    with f.when(thread.differs(0)):
+        f.call(system(f, "PyEval_RestoreThread"), "void", thread)
+        f.put(LANE, lane, "thread", 0)
+    with f.when(f.get(LANE, lane, "stop").equals(0)):
+        f.give(0)
     raised, stuck = f.get(LANE, lane, "raised"), f.get(LANE, lane, "stuck")
     with f.when(stuck.differs(0)):
         for field, offset in _PROGRAM_FIELDS.items():
@@ -255,9 +262,8 @@ def _end_early(module: Module) -> None:
 
 
 def _begin(f: Function, lane: Value) -> None:
-    """Lets the launch and its programs know their lane, and the thread that ticks the launch."""
-    launch = f["launch"]
-    listener = f.load("ptr", launch, LAUNCH_CONTROL)
+    """Lets the programs know their lane, and the thread that ticks know the launch."""
+    launch, listener = f["launch"], f["listener"]
     with f.when(listener.differs(0)):
         f.put(LANE, lane, "report", f.get(CONTROL, listener, "report"))
     f.store(lane, launch, LAUNCH_CONTROL)
@@ -270,24 +276,33 @@ def _begin(f: Function, lane: Value) -> None:
 
 def _end(f: Function, lane: Value) -> None:
     f.store(f.constant("ptr", 0), f.address(LANE, lane, "owner"), order="monotonic")
-    f.put(LANE, lane, "report", 0)
-    thread = f.get(LANE, lane, "thread")
-    with f.when(thread.differs(0)):
-        f.call(system(f, "PyEval_RestoreThread"), "void", thread)
-        f.put(LANE, lane, "thread", 0)
-    with f.when(f.get(LANE, lane, "stop").differs(0)):
-        f.give(f.call("end_early", "i32", lane, f["launch"]))
+    with f.when(f["listener"].differs(0)):
+        f.put(LANE, lane, "report", 0)
+    is_special = f.get(LANE, lane, "thread").to("i64") | f.get(LANE, lane, "stop")
+    with f.when(is_special.differs(0)):
+        status = f.call("end_specially", "i32", lane, f["launch"])
+        with f.when(status.differs(0)):
+            f.give(status)
     f.call("give_lane_back", "void", lane)
 
 
+_EXECUTED = {"entry": "ptr", "launch": "ptr", "total": "i64", "scratch": "i64", "allowed": "i64", "cost": "ptr"}
+
+
 def _execute(module: Module) -> None:
+    """`execute_for` whoever the word at LAUNCH_CONTROL says: a CONTROL that says who listens, or null."""
+    f = module.function("execute", "i32", _EXECUTED, exported=True)
+    arguments = [f[name] for name in _EXECUTED]
+    f.give(f.call("execute_for", "i32", *arguments, f.load("ptr", f["launch"], LAUNCH_CONTROL)))
+
+
+def _execute_for(module: Module) -> None:
     """Runs a launch, with the GIL held on entry and exit.
 
     `allowed`: threads, 0 for all, with SPINS. Gives DONE; NO_MEMORY for its scratch; RAISED: an exception is set;
     STUCK.
     """
-    arguments = {"entry": "ptr", "launch": "ptr", "total": "i64", "scratch": "i64", "allowed": "i64", "cost": "ptr"}
-    f = module.function("execute", "i32", arguments, exported=True)
+    f = module.function("execute_for", "i32", {**_EXECUTED, "listener": "ptr"}, inlining=ALWAYS)
     table, total = runtime(f), f["total"]
     with f.when(total < 1):
         f.give(DONE)

@@ -16,7 +16,7 @@ The thread that ticks sleeps for as long as nothing is launched. Nothing here ru
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.pool import (
     FUTEX_WAIT,
     FUTEX_WAKE,
@@ -59,7 +59,7 @@ def thread_pointer(f: Function) -> Value:
 
 def _check_signals(module: Module, machine: Machine) -> None:
     """Lets Python handle signals if this is its main thread; not 0 when a handler raised. Leaves the GIL given up."""
-    f = module.function("check_signals", "i64", {"lane": "ptr"})
+    f = module.function("check_signals", "i64", {"lane": "ptr"}, inlining=RARE)
     lane = f["lane"]
     number = f.call_variadic(system(f, "syscall"), "i64", f.constant("i64", machine.gettid), f.constant("i32", 0))
     is_main = number.to("i32").equals(f.call(system(f, "getpid"), "i32"))
@@ -79,7 +79,7 @@ def _check_signals(module: Module, machine: Machine) -> None:
 
 def _look(module: Module) -> None:
     """Not 0: the launch is to stop."""
-    f = module.function("look", "i64", {"lane": "ptr"}, exported=True)
+    f = module.function("look", "i64", {"lane": "ptr"}, exported=True, inlining=RARE)
     lane = f["lane"]
     with f.when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0)):
         f.give(1)
@@ -117,7 +117,7 @@ def _all_wait(module: Module) -> None:
 def _wait(module: Module) -> None:
     """For a loop that waits: gives since when it has, in ticks of the clock; -1: leave the kernel."""
     parameters = {"lane": "ptr", "site": "i64", "x": "i32", "y": "i32", "z": "i32", "since": "i64", "tick": "i64"}
-    f = module.function("wait", "i64", parameters, exported=True)
+    f = module.function("wait", "i64", parameters, exported=True, inlining=RARE)
     lane, since = f["lane"], f["since"]
     with f.when(f.call("look", "i64", lane).differs(0)):
         f.give(-1)
@@ -175,7 +175,7 @@ def _watch(module: Module, machine: Machine) -> None:
 
 def _rouse(module: Module, machine: Machine) -> None:
     """Starts the thread that ticks, or wakes it. With the GIL held."""
-    f = module.function("rouse", "void", {})
+    f = module.function("rouse", "void", {}, inlining=RARE)
     place = f.address(TABLE, runtime(f), "watcher")
     before = f.update("xchg", place, WATCHER_AWAKE, kind="i32")
     with f.when(before.equals(WATCHER_ASLEEP)):

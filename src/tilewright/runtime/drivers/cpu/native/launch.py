@@ -9,7 +9,7 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.device import add_device
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -21,7 +21,6 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     DONE,
     FILL,
     GUARD,
-    LAUNCH_CONTROL,
     LAUNCH_SLOTS,
     LAYOUT,
     NO_MEMORY,
@@ -126,7 +125,7 @@ def _destroy_bound(module: Module) -> None:
 
 def _extents(module: Module) -> None:
     """The grid as three extents in the launch record, and the number of programs (or -1: not a grid we know)."""
-    f = module.function("extents", "i64", {"grid": "ptr", "launch": "ptr"})
+    f = module.function("extents", "i64", {"grid": "ptr", "launch": "ptr"}, inlining=ALWAYS)
     table, grid = runtime(f), f["grid"]
     is_tuple = type_of(f, grid).equals(f.get(TABLE, table, "type_tuple"))
     with f.when(is_tuple.equals(0) & type_of(f, grid).differs(f.get(TABLE, table, "type_list"))):
@@ -227,14 +226,14 @@ def _launch_known(module: Module) -> None:
     """Runs a specialisation over a grid that was understood; null with an exception when that does not work."""
     f = module.function("launch_known", "ptr", {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"})
     record = f["record"]
-    f.store(f.constant("ptr", 0), f["launch"], LAUNCH_CONTROL)  # nobody listens
     f.call("fill_slots", "void", record, f["values"], f["launch"])
     device = f.get(RECORD, record, "device")
     with f.when(device.differs(0)):
         f.give(f.call("launch_on_device", "ptr", record, f["values"], f["launch"], f["total"]))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
-    done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)
+    nobody = f.constant("ptr", 0)
+    done = f.call("execute_for", "i32", entry, f["launch"], f["total"], scratch, threads, cost, nobody)
     with f.when(done.differs(DONE)):
         f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), f["launch"], done))
     f.give(_retained(f, f.get(RECORD, record, "result")))
@@ -242,7 +241,7 @@ def _launch_known(module: Module) -> None:
 
 def _failed_launch(module: Module) -> None:
     """Sees to it that an exception is set for what `execute` gave; gives null."""
-    f = module.function("failed_launch", "ptr", {"result": "ptr", "launch": "ptr", "status": "i32"})
+    f = module.function("failed_launch", "ptr", {"result": "ptr", "launch": "ptr", "status": "i32"}, inlining=RARE)
     with f.when(f["status"].equals(NO_MEMORY)):
         f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
     with f.when(f["status"].equals(STUCK)):

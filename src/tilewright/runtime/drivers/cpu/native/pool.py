@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.structs import JOB, LANE, LAUNCH_CONTROL, OPEN, POOL, RUNTIME, TABLE
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129
@@ -110,7 +110,7 @@ def _work(module: Module) -> None:
 def _run_chunk(module: Module) -> None:
     """Programs begin … end-1 on this thread, or fewer when the launch is stopped."""
     parameters = {"entry": "ptr", "launch": "ptr", "begin": "i64", "end": "i64", "scratch": "ptr", "control": "ptr"}
-    f = module.function("run_chunk", "void", parameters, inlined=True)
+    f = module.function("run_chunk", "void", parameters, inlining=ALWAYS)
     end, program = f["end"], f.variable("i64", f["begin"])
     with f.repeat() as loop:
         program.set(f.call(f["entry"], "i64", f["launch"], program.value, end, f["scratch"]))
