@@ -151,7 +151,7 @@ class CompiledKernel:
                 raise RuntimeError(f"{self.name} was compiled for {target.arch}, and this machine cannot run that")
             self._tell(knobs.runtime.kernel_load_start_hook)
             if self.function is None:
-                self._code = LoadedCode(self._image.code, self._image.entry)
+                self._code = LoadedCode(self._image.code, self._image.entry, self.name)
                 self.function = self._code.entry
             self.module = self.function
             self._tell(knobs.runtime.kernel_load_end_hook)

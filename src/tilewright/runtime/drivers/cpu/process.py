@@ -22,8 +22,9 @@ from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, allocate, host_machine, map_code, ranges
 from tilewright.runtime.drivers.cpu.native.structs import (
+    ACTION,
     BOUND,
     C_FUNCTIONS,
     DESCRIPTOR_PARTS,
@@ -43,6 +44,8 @@ from tilewright.support.hashing import hash_of
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
 _BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
 _DIGEST_BYTES = 32
+_FAULTS = (11, 7)  # SIGSEGV, SIGBUS
+_WITH_INFO, _ON_OWN_STACK = 4, 0x08000000  # SA_SIGINFO, SA_ONSTACK
 
 RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 """Differs whenever the code that writes the runtime does, and with it the layout of what Python shares with it."""
@@ -122,6 +125,21 @@ class NativeRuntime:
             self.set_object("type_ndarray", np.ndarray)
         self.set_object("bound_type", self._bound_type())
 
+    def explain_faults(self) -> None:
+        """From now on a kernel that accesses what it must not is named on stderr before the process dies of that.
+
+        Whatever handles such signals already goes on doing so; see `native/faults.py`.
+        """
+        system = ctypes.CDLL(None)
+        actions = allocate(len(_FAULTS) * ACTION.size)
+        self.set("codes", ranges.address)
+        self.set("actions", actions)
+        own = ACTION.pack(handler=self.symbols["fault"], flags=_WITH_INFO | _ON_OWN_STACK)
+        for index, number in enumerate(_FAULTS):  # in the order that the handler knows
+            before = ctypes.c_void_p(actions + index * ACTION.size)
+            system.sigaction(number, None, before)
+            system.sigaction(number, own, None)
+
     def _fill_pool(self) -> None:
         ticks = _ticks_per_microsecond(self.function("now", ctypes.c_int64))
         self.set("gil_ticks", int(_GIL_MICROSECONDS * ticks))
@@ -195,7 +213,9 @@ def _set_up() -> NativeRuntime | None:
     reason = _why_not(machine)
     if not reason:
         try:
-            return NativeRuntime(runtime_blob(machine, os.path.expanduser(knobs.cache.dir)))
+            runtime = NativeRuntime(runtime_blob(machine, os.path.expanduser(knobs.cache.dir)))
+            runtime.explain_faults()
+            return runtime
         except (NativeCodeError, OSError, ValueError) as error:
             reason = str(error)
     warn_of_slow_launches(reason)

@@ -46,6 +46,14 @@ class Value:
     def __floordiv__(self, other: Value | int) -> Value:
         return self._binary("sdiv", other)
 
+    def quotient(self, other: Value) -> Value:
+        """As numbers without a sign."""
+        return self._binary("udiv", other)
+
+    def remainder(self, other: Value) -> Value:
+        """As numbers without a sign."""
+        return self._binary("urem", other)
+
     def __and__(self, other: Value | int) -> Value:
         return self._binary("and", other)
 

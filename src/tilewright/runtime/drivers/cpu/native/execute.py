@@ -268,6 +268,7 @@ def _begin(f: Function, lane: Value) -> None:
         f.put(LANE, lane, "report", f.get(CONTROL, listener, "report"))
     f.store(lane, launch, LAUNCH_CONTROL)
     f.put(LANE, lane, "launch", launch)
+    f.put(LANE, lane, "entry", f["entry"])
     f.store(thread_pointer(f), f.address(LANE, lane, "owner"), order="monotonic")
     watcher = f.load("i32", f.address(TABLE, runtime(f), "watcher"), order="monotonic")
     with f.when(watcher.differs(WATCHER_AWAKE)):

@@ -34,19 +34,23 @@ _PAUSES_BEFORE_YIELD = 300
 
 @dataclass(frozen=True)
 class Machine:
-    """What differs between processors: how to wait politely, the clock, and the numbers of system calls."""
+    """What differs between processors: how to wait politely, the clock, system calls, signal handlers.
+
+    `counter_at`: where the context that a handler gets has the program counter.
+    """
 
     pause: str
     pause_declaration: str
     counter: str
     futex: int
     gettid: int
+    counter_at: int
 
 
 _PAUSE, _HINT = "declare void @llvm.x86.sse2.pause()", "declare void @llvm.aarch64.hint(i32)"
 MACHINES = {
-    "x86-64": Machine("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186),
-    "aarch64": Machine("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178),
+    "x86-64": Machine("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186, counter_at=168),
+    "aarch64": Machine("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178, counter_at=440),
 }
 
 

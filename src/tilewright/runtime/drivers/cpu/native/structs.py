@@ -119,9 +119,12 @@ SYSTEM_FUNCTIONS = (
     "pthread_create",
     "pthread_getspecific",
     "pthread_sigmask",
+    "raise",
     "sched_yield",
+    "sigaction",
     "syscall",
     "usleep",
+    "write",
 )
 """Functions of the C library that native code calls."""
 
@@ -166,6 +169,9 @@ TABLE = struct_of(
     lanes="ptr",  # free LANEs
     all_lanes="ptr",
     watcher="i32",  # WATCHER_…; a thread may sleep on it
+    codes="ptr",  # CODES
+    actions="ptr",  # two ACTIONs: what was done with SIGSEGV and SIGBUS before
+    has_said="i64",  # not 0: what a kernel did wrong
     spin_ticks="i64",  # how long all programs that run may wait for others; 0: for ever
     pool="ptr",
     gil_ticks="i64",  # more work than this releases the GIL
@@ -196,6 +202,7 @@ LANE = struct_of(
     link="ptr",  # … of all
     owner="ptr",  # the thread that launched, by its thread pointer; null: no launch is under way
     launch="ptr",  # the launch record
+    entry="ptr",  # the machine code
     thread="ptr",  # of Python, while it has given up the GIL
     is_shared="i64",  # with threads of the pool
     raised="i64",  # not 0: a signal handler raised an exception
@@ -206,6 +213,16 @@ LANE = struct_of(
     z="i32",
 )
 """What a launch needs while it is under way: one launch at a time. It begins with its CONTROL, and lives for ever."""
+
+CODE = struct_of(begin="i64", end="i64", text="ptr", size="i64")
+"""Mapped code of a kernel: addresses, and `size` bytes of text that name it. One that is gone ends at 0."""
+
+CODES = struct_of(entries="ptr", count="i64")
+"""All CODEs, in an array."""
+
+_MASK = {f"mask{word}": "i64" for word in range(16)}
+ACTION = struct_of({"handler": "ptr", **_MASK, "flags": "i64", "restorer": "ptr"})
+"""The C library's struct sigaction; `flags` are 32 bits and a gap."""
 
 BOUND = struct_of(refcount="i64", type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
 """`kernel[grid]`."""
