@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-extern void add_7419c65c_0d1d2d_programs_from_to(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
+extern int64_t add_7419c65c_0d1d2d_programs_from_to(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
 
 enum { tt_scratch_bytes = 512 };
 
