@@ -149,6 +149,21 @@ def test_ctrl_c_ends_a_launch(run: Run, launch: str, threads: str) -> None:
 
 
 @needs_native
+@pytest.mark.parametrize("way", ["option", "knob", "variable"])
+def test_ctrl_c_ends_a_for_loop_where_that_was_asked_for(run: Run, way: str) -> None:
+    script = f"""
+        launch = lambda **options: turns[(1,)](x, 2**31 - 1, BLOCK=1024, **options)
+        if {way!r} == "knob":
+            tw.knobs.tilewright.interruptible = True
+        later(signal.SIGINT)
+        interrupted((lambda: launch(interruptible=True)) if {way!r} == "option" else launch)
+        all_is_well()
+        print("done")
+    """
+    assert run(script, TILEWRIGHT_INTERRUPTIBLE=str(int(way == "variable"))) == ["done"]
+
+
+@needs_native
 def test_handlers_run_while_a_kernel_does_and_it_goes_on_where_it_was(run: Run) -> None:
     script = """
         seen = []

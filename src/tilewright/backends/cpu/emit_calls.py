@@ -45,6 +45,7 @@ class Shared(NamedTuple):
 
     Attributes:
         names: LLVM names of the functions that are called.
+        polled: names of the loops in which programs look whether their launch is still wanted.
         reporting: symbols of the functions that may print or assert, perhaps in functions that they call.
         leaving: symbols of the functions in the middle of which a program may end, theirs among them.
         sites: prints and assertions so far.
@@ -52,18 +53,19 @@ class Shared(NamedTuple):
     """
 
     names: dict[str, str]
+    polled: Sequence[str]
     reporting: set[str]
     leaving: set[str]
     sites: list[Site]
     waits: list[Places]
 
 
-def shared_by(module: Op) -> Shared:
+def shared_by(module: Op, polled: Sequence[str]) -> Shared:
     """What the functions of `module` share before any of them is written."""
     functions = functions_of(module)
     reporting = {symbol_name(f) for f in functions if may_report(f, module)}
-    leaving = reporting | {symbol_name(f) for f in functions if may_leave(f, module)}
-    return Shared(called_names(module), reporting, leaving, [], [])
+    leaving = reporting | {symbol_name(f) for f in functions if may_leave(f, module, polled)}
+    return Shared(called_names(module), polled, reporting, leaving, [], [])
 
 
 def passed_type(type: Type) -> str:

@@ -14,7 +14,7 @@ or null, and from 24 on one slot of 8 bytes per argument.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -59,12 +59,12 @@ CROWDED = 40
 _AXES = "xyz"
 
 
-def emit_functions(w: LlvmWriter, module: Op) -> tuple[str, list[Site], list[Places]]:
-    """Write all functions of a module (ttcir with placed buffers).
+def emit_functions(w: LlvmWriter, module: Op, *, polled: Sequence[str]) -> tuple[str, list[Site], list[Places]]:
+    """Write all functions of a module (ttcir with placed buffers). `polled`: see `Shared`.
 
     Returns the entry point, what the functions report, and where they do nothing but wait.
     """
-    shared = shared_by(module)
+    shared = shared_by(module, polled)
     entry = ""
     for function in functions_of(module):
         if is_public(function):
@@ -376,14 +376,18 @@ class FunctionEmitter:
         carried = [(element_of(v.type), self.value(v)) for v in inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""
+        turns = Turns(self.control, None) if self.control and op.name in self.shared.polled else None
+        carried += [("i64", turns.first)] if turns else []
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs, flags=flags) as loop:
             self.names[body.args[0]] = self.w.convert("trunc", loop.index, "i64", element)
             self.loops.append((op, self.names[body.args[0]], self.value(step)))
-            self.names.update(zip(body.args[1:], loop.carried, strict=True))
+            self.names.update(zip(body.args[1:], loop.carried, strict=False))
+            if turns:
+                turns.next([], seen=loop.carried[-1])
             self.block_without_end(body)
             self.loops.pop()
-            loop.next = [self.value(v) for v in body.terminator.operands]
-        self.names.update(zip(op.results, loop.results, strict=True))
+            loop.next = [*(self.value(v) for v in body.terminator.operands), *([turns.tick] if turns else [])]
+        self.names.update(zip(op.results, loop.results, strict=False))
 
     def block_without_end(self, block: Block) -> None:
         outside, self.in_front = self.in_front, {}
