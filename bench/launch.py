@@ -31,8 +31,8 @@ from tilewright.runtime.drivers.cpu.launcher import (
 )
 from tilewright.runtime.drivers.cpu.loader import map_code
 
-SIGNATURE = "define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch)"
-EMPTY = f"{SIGNATURE} {{\n ret void\n}}"
+SIGNATURE = "define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch)"
+EMPTY = f"{SIGNATURE} {{\n ret i64 %end\n}}"
 ADD = f"""{SIGNATURE} {{
   %px = getelementptr i8, ptr %launch, i64 24
   %py = getelementptr i8, ptr %launch, i64 32
@@ -56,7 +56,7 @@ loop:
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %done
 done:
-  ret void
+  ret i64 %end
 }}
 """
 BURN = f"""{SIGNATURE} {{
@@ -82,7 +82,7 @@ next:
   %i1 = add i64 %i, 1
   br label %loop
 done:
-  ret void
+  ret i64 %end
 }}
 """
 """A chain of dependent multiplications: work that two threads do in half the time, wherever they run."""

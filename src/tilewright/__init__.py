@@ -38,6 +38,7 @@ try:
     from tilewright.support.diagnostics import (
         CompilationError,
         CompileTimeAssertionFailure,
+        DeadlockError,
         DeviceAssertError,
         InternalError,
         TilewrightError,
@@ -86,6 +87,7 @@ __all__ = [
     "CompileTimeAssertionFailure",
     "CompiledKernel",
     "Config",
+    "DeadlockError",
     "DeviceAssertError",
     "Finding",
     "FutureKernel",

@@ -22,7 +22,7 @@ from tilewright.runtime.drivers.cpu.launcher import (
 from tilewright.runtime.drivers.cpu.loader import map_code
 
 ADD = """
-define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
 entry:
   %px = getelementptr i8, ptr %launch, i64 24
   %py = getelementptr i8, ptr %launch, i64 32
@@ -52,13 +52,13 @@ body:
   %next = add i64 %i, 1
   br label %loop
 done:
-  ret void
+  ret i64 %end
 }
 """
 """o[i] = x[i] + y[i] for i < n, 1024 elements per program."""
 
 COUNT = """
-define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
 entry:
   %pc = getelementptr i8, ptr %launch, i64 24
   %pw = getelementptr i8, ptr %launch, i64 32
@@ -84,13 +84,13 @@ counted:
   %next = add i64 %i, 1
   br label %loop
 done:
-  ret void
+  ret i64 %end
 }
 """
 """counts[i] += 1 for every program i, after `work` writes to scratch; += 1000 if another thread wrote there."""
 
 COPY_SLOTS = """
-define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
   %po = getelementptr i8, ptr %launch, i64 24
   %o = load ptr, ptr %po
   %first = load <2 x i64>, ptr %launch, align 8
@@ -99,7 +99,7 @@ define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
   %slots = load <4 x i64>, ptr %ps, align 8
   %to = getelementptr i8, ptr %o, i64 16
   store <4 x i64> %slots, ptr %to, align 8
-  ret void
+  ret i64 %end
 }
 """
 """Copies the grid and four slots after the first to the array in the first."""

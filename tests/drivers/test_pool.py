@@ -20,7 +20,7 @@ from tilewright.runtime.drivers.cpu.launcher import is_native, launch_record, ru
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
 IN_ORDER = """
-define void @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
 entry:
   %pt = getelementptr i8, ptr %launch, i64 24
   %turn = load ptr, ptr %pt
@@ -38,7 +38,7 @@ mine:
   store atomic i64 %next, ptr %turn seq_cst, align 8
   br label %loop
 done:
-  ret void
+  ret i64 %end
 }
 """
 """Program i waits for program i - 1."""

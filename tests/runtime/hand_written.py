@@ -14,7 +14,7 @@ from tilewright.backends.llvm.machine import compile_object
 from tilewright.ir.core import Op
 
 ADD = """
-define void @add_entry(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+define i64 @add_entry(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
   %p0 = getelementptr i8, ptr %launch, i64 24
   %x = load ptr, ptr %p0
   %p1 = getelementptr i8, ptr %launch, i64 32
@@ -43,7 +43,7 @@ body:
   %next = add i64 %i, 1
   br label %head
 done:
-  ret void
+  ret i64 %end
 }
 """
 

@@ -145,6 +145,8 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     options = {"enable_fp_fusion": knobs.language.fp_fusion_enabled, **given}
     if knobs.tilewright.sanitize:
         options.setdefault("sanitize", knobs.tilewright.sanitize)
+    if knobs.tilewright.interruptible:
+        options.setdefault("interruptible", True)
     options["debug"] = bool(given.get("debug")) or knobs.runtime.debug
     if knobs.language.fp32_default is not None:
         options.setdefault("default_dot_input_precision", knobs.language.fp32_default)

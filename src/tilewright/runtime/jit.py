@@ -268,6 +268,8 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         sanitize = self.sanitize or knobs.tilewright.sanitize
         if sanitize and device is None:
             options.setdefault("sanitize", sanitize)
+        if knobs.tilewright.interruptible and device is None:
+            options.setdefault("interruptible", True)
         return Call(values, arguments, options, device, stream)
 
     def _bound(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]], dict[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
@@ -18,7 +18,7 @@ from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.runtime import devices, late, watching
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.devices import Device, Figures
-from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, launch_record, run_grid
+from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, StuckPrograms, launch_record, run_grid
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.errors import ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
@@ -26,7 +26,8 @@ from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 
-MAX_EXTENT = 2**31 - 1
+MAX_EXTENTS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
+"""How many programs a grid may have along each axis: CUDA's limits, on all machines."""
 
 
 class Image(NamedTuple):
@@ -51,6 +52,7 @@ class CompiledKernel:
         hash: digest of everything that the code depends on.
         signature: one entry per parameter.
         reports: the prints and assertions in it; a kernel that has some is always launched from Python.
+        waits: whether programs may wait for others; spins: where they do nothing else.
         checks: what it checks while it runs, as text, "" for nothing; a kernel that does is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
         metadata_group: the files of its cache entry by name.
@@ -78,6 +80,8 @@ class CompiledKernel:
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Mapping[str, Any]] = getattr(artifact.metadata, "reports", ())
+        self.waits: bool = getattr(artifact.metadata, "waits", False)
+        self.spins: Sequence[Sequence[Any]] = getattr(artifact.metadata, "spins", ())
         self.checks: str = getattr(artifact.metadata, "sanitizer", "")
         self.names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
         self._stored = frozenset(artifact.metadata.stored)
@@ -147,7 +151,7 @@ class CompiledKernel:
                 raise RuntimeError(f"{self.name} was compiled for {target.arch}, and this machine cannot run that")
             self._tell(knobs.runtime.kernel_load_start_hook)
             if self.function is None:
-                self._code = LoadedCode(self._image.code, self._image.entry)
+                self._code = LoadedCode(self._image.code, self._image.entry, self.name)
                 self.function = self._code.entry
             self.module = self.function
             self._tell(knobs.runtime.kernel_load_end_hook)
@@ -211,7 +215,7 @@ class CompiledKernel:
         _, _, metadata, enter, exit_, *args = others
         if enter is not None:
             enter(metadata)
-        self.launch((x, y, z), list(_run_time_values(self.signature, args)), stream=stream)
+        self.launch(grid_extents((x, y, z), {}), list(_run_time_values(self.signature, args)), stream=stream)
         if exit_ is not None:
             exit_(metadata)
 
@@ -235,6 +239,7 @@ class CompiledKernel:
             ArgumentError: an array is where the machine cannot use it.
             ReadOnlyError: the kernel stores through an array that must not be written.
             DeviceAssertError: an assertion in the kernel does not hold.
+            DeadlockError: all programs that run wait for others, and have for long.
             SanitizerError: a kernel with `sanitize` did what it must not.
         """
         numbers = [value.address if isinstance(value, ArrayView) else value for value in values]
@@ -282,9 +287,25 @@ class CompiledKernel:
     def _run(self, grid: Sequence[int], numbers: Sequence[int | float], types: Sequence[str]) -> None:
         listener = late.listener(self.reports) if self.reports else None
         record = launch_record(grid, numbers, types, listener=listener.address if listener else 0)
-        run_grid(self.entry, record, prod(grid), scratch_bytes=self.scratch_bytes, num_threads=self.num_threads)
+        sizes = {"scratch_bytes": self.scratch_bytes, "num_threads": self.num_threads}
+        try:
+            run_grid(self.entry, record, prod(grid), **sizes, waits=self.waits)
+        except StuckPrograms as stuck:
+            self.launch_is_stuck(stuck)
+        finally:
+            if listener is not None:
+                listener.close()
         if listener is not None:
             listener.finish()
+
+    def launch_is_stuck(self, stuck: StuckPrograms) -> NoReturn:
+        """Called when a launch ended because all programs that ran waited for others.
+
+        Raises:
+            DeadlockError: always.
+        """
+        x, y, z = stuck.program
+        raise late.deadlock(self.name, self.spins[stuck.site], (x, y, z)) from None
 
     def launch_failed(self, code: int) -> None:
         """Called by the native launcher when the driver of a GPU gave an error, below 0 one for a tensor map.
@@ -303,7 +324,7 @@ class CompiledKernel:
         """
         if device is not None:
             return device.specialization(self, values, stream)
-        return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads)
+        return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads, self.waits)
 
     def slots(self) -> tuple[Slot, ...]:
         """Which arguments the run-time arguments come from."""
@@ -339,16 +360,18 @@ def grid_extents(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
 
     Raises:
         TypeError: something else.
-        ValueError: an extent is negative or too large, or there are none or more than three.
+        ValueError: an extent is negative or beyond `MAX_EXTENTS`, or there are none or more than three.
     """
     if callable(grid):
         grid = grid(arguments)
     extents = tuple(map(_extent, grid)) if isinstance(grid, Iterable) else (_extent(grid),)
     if not 1 <= len(extents) <= 3:
         raise ValueError(f"a grid has one, two or three extents, and {extents} has {len(extents)}")
-    for extent in extents:
-        if not 0 <= extent <= MAX_EXTENT:
-            raise ValueError(f"an extent of the grid {extents} is negative or larger than {MAX_EXTENT}")
+    for extent, (axis, most) in zip(extents, MAX_EXTENTS.items(), strict=False):
+        if not 0 <= extent <= most:
+            problem = "negative" if extent < 0 else f"more than the {most} that CUDA allows"
+            hint = "; use axis x, or let each program do more" if most < extent <= MAX_EXTENTS["x"] else ""
+            raise ValueError(f"the grid {extents} has {extent} programs along {axis}, which is {problem}{hint}")
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z
 

@@ -16,7 +16,7 @@ from tilewright.compiler.artifact import Artifact, Stage
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.arrays import ArrayView
-from tilewright.runtime.drivers.cpu.loader import Blob
+from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
@@ -41,6 +41,13 @@ def is_own_group(number: int) -> bool:
     from tilewright.runtime.cache.groups import is_own_group
 
     return is_own_group(number)
+
+
+def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: tuple[int, int, int]) -> Exception:
+    """What a launch raises whose programs wait for each other; see `drivers.cpu.listener.deadlock`."""
+    from tilewright.runtime.drivers.cpu.listener import deadlock
+
+    return deadlock(kernel, places, program)
 
 
 def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
@@ -137,17 +144,24 @@ def link(object_file: bytes) -> Blob:
     return link(object_file)
 
 
-def native_runtime_blob(machine: str, cpu: str) -> Blob | None:
-    """The launcher and the thread pool, compiled for `cpu`; None where they cannot be compiled."""
-    from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
-    from tilewright.runtime.drivers.cpu.blob import link
+def native_runtime_blob(machine: str, cpu: str) -> Blob:
+    """The launcher and the thread pool, compiled for `cpu`.
+
+    Raises:
+        NativeCodeError: they cannot be compiled.
+    """
     from tilewright.runtime.drivers.cpu.elf import LinkError
-    from tilewright.runtime.drivers.cpu.native.module import runtime_text
 
     try:
+        from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+        from tilewright.runtime.drivers.cpu.blob import link
+        from tilewright.runtime.drivers.cpu.native.module import runtime_text
+    except (ImportError, OSError) as error:
+        raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
+    try:
         return link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
-    except (LlvmError, LinkError, ImportError, OSError):
-        return None
+    except (LlvmError, LinkError) as error:
+        raise NativeCodeError(f"the launcher cannot be compiled: {error}") from error
 
 
 def interpret(

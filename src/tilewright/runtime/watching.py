@@ -64,7 +64,7 @@ def _look() -> None:
     if on != _State.on:
         _State.on = on
         divert(0)
-    code = runtime.debug, knobs.tilewright.sanitize
+    code = runtime.debug, knobs.tilewright.sanitize, knobs.tilewright.interruptible
     if code != _State.code:
         _State.code = code
         _State.forget()

@@ -136,6 +136,20 @@ class StaticAssertionFailed(Diagnostic):
     message: str = ""
 
 
+class ProgramsWait(Diagnostic):
+    """A loop that waits for what no program that runs will do."""
+
+    title: ClassVar[str] = "all programs of {kernel} that run are waiting for others"
+    label: ClassVar[str] = "program {program} has been waiting for {seconds} s"
+    help: ClassVar[str] = (
+        "a program starts when a thread is free for it, in order: let no more programs wait for later ones at a time "
+        "than there are threads (TILEWRIGHT_NUM_THREADS); TILEWRIGHT_SPIN_SECONDS is how long they may"
+    )
+    kernel: str
+    program: tuple[int, int, int]
+    seconds: int
+
+
 class DeviceAssertionFailed(Diagnostic):
     """`tl.device_assert`, `assert` or an overflow check that does not hold in a running program."""
 
@@ -247,6 +261,24 @@ class DeviceAssertError(TilewrightError, RuntimeError):
 
     def __str__(self) -> str:
         return render(DeviceAssertionFailed(self.message, self.program, self.index), self.span)
+
+
+class DeadlockError(TilewrightError, RuntimeError):
+    """All programs of a launch that run do nothing but wait for others; the text shows where one of them does.
+
+    Attributes:
+        kernel: its name.
+        program: the place in the grid of a program that waits.
+        seconds: for how long.
+        span: the place of the loop in the source, if it is known.
+    """
+
+    def __init__(self, kernel: str, program: tuple[int, int, int], seconds: int, span: Span | None = None) -> None:
+        super().__init__(kernel, program, seconds, span)
+        self.kernel, self.program, self.seconds, self.span = kernel, program, seconds, span
+
+    def __str__(self) -> str:
+        return render(ProgramsWait(self.kernel, self.program, self.seconds), self.span)
 
 
 class InternalError(TilewrightError):

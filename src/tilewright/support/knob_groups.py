@@ -267,6 +267,16 @@ class tilewright_knobs(base_knobs):
     num_threads = env_int(
         "TILEWRIGHT_NUM_THREADS", 0, "threads that share a grid; 0: as many as the process may use", least=0
     )
+    interruptible = env_bool(
+        "TILEWRIGHT_INTERRUPTIBLE",
+        meaning="signals are handled in `for` loops of kernels, too; by default between programs and in `while` loops",
+    )
+    spin_seconds = env_int(
+        "TILEWRIGHT_SPIN_SECONDS",
+        60,
+        "how long all programs that run may do nothing but wait for others until that is an error; 0: no limit",
+        least=0,
+    )
     cache_size = env_size(
         "TILEWRIGHT_CACHE_SIZE",
         1 << 30,

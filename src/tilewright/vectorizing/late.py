@@ -5,21 +5,28 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from tilewright.runtime.drivers.cpu.loader import Blob
+from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 
 
-def calls_blob(machine: str) -> Blob | None:
-    """The native side of calls, compiled; None where it cannot be."""
-    from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
-    from tilewright.runtime.drivers.cpu.blob import link
+def calls_blob(machine: str) -> Blob:
+    """The native side of calls, compiled.
+
+    Raises:
+        NativeCodeError: it cannot be.
+    """
     from tilewright.runtime.drivers.cpu.elf import LinkError
-    from tilewright.vectorizing.native.calls import calls_text
 
     cpu = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}[machine]
     try:
+        from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+        from tilewright.runtime.drivers.cpu.blob import link
+        from tilewright.vectorizing.native.calls import calls_text
+    except (ImportError, OSError) as error:
+        raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
+    try:
         return link(compile_object(calls_text(), host_target(cpu), opt=2, optimize=True))
-    except (LlvmError, LinkError, ImportError, OSError):
-        return None
+    except (LlvmError, LinkError) as error:
+        raise NativeCodeError(f"their native side cannot be compiled: {error}") from error
 
 
 def compiled(python: FunctionType, frontend: str, request: Any) -> Any:

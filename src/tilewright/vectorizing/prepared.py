@@ -21,7 +21,7 @@ from tilewright.vectorizing.native.structs import CALL, OPERAND
 
 Array = np.ndarray[Any, Any]
 _WORD = 8
-_FLAGS = CALL.fields["flags"].offset // _WORD
+_FLAGS, _CONTROL = (CALL.fields[name].offset // _WORD for name in ("flags", "control"))
 
 
 def key_of(values: Sequence[Any], *more: Any) -> Any:
@@ -104,7 +104,7 @@ class Prepared:
         for address in addresses:
             call[place] = address
             place += OPERAND.size // _WORD
-        call[_FLAGS] = 0
+        call[_FLAGS] = call[_CONTROL] = 0
         if not native.execute(native.rows, call, self.programs, 0, threads, self._cost_at):
             raise MemoryError("no memory to run the function")
         flags = int(call[_FLAGS])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import NativeCodeError, allocate, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import RUNTIME, poke
 from tilewright.runtime.drivers.cpu.process import (
     RUNTIME_IDENTITY,
@@ -62,8 +63,6 @@ class NativeSide:
         machine = host_machine()
         folder = os.path.expanduser(knobs.cache.dir)
         blob = cached_blob(f"vectorize-{machine}-{name}.blob", machine, folder, lambda: late.calls_blob(machine))
-        if blob is None:
-            raise OSError("the native side of vectorized functions cannot be compiled")
         self._table = allocate(TABLE.size)
         self.table = self._table
         code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self._table})
@@ -122,13 +121,18 @@ class NativeSide:
 
 
 def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:
-    """The native side, or None where it cannot work: other systems, another Python, no compiler and no cache."""
+    """The native side, or None where it cannot work: other systems, another Python, no compiler and no cache.
+
+    What goes wrong although the launcher works is told by a RuntimeWarning.
+    """
     runtime = native_runtime()
     if runtime is None or not _objects_are_as_expected():
         return None
     try:
         return NativeSide(runtime, base, missed)
-    except (AttributeError, KeyError, OSError, ValueError):  # another NumPy than is known here, no memory
+    except (AttributeError, KeyError, NativeCodeError, OSError, ValueError) as error:  # an unknown NumPy, no memory
+        reason = f"{type(error).__name__}: {error}"
+        warnings.warn(f"vectorized functions are called through Python: {reason}", RuntimeWarning, stacklevel=2)
         return None
 
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-extern void add_7419c65c_0d1d2d_programs_from_to(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
+extern int64_t add_7419c65c_0d1d2d_programs_from_to(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
 
 enum { tt_scratch_bytes = 512 };
 
@@ -31,7 +31,7 @@ static TT_ResultTy tt_fill(tt_record *tt_to, int64_t *tt_programs, TT_ConstPoint
   const tt_record tt_nothing = {{0, 0, 0}, 0, NULL, {{NULL}}};
   const int64_t BLOCK = 128;
   const int64_t tt_x = (int64_t)(n / BLOCK + 1), tt_y = (int64_t)(1), tt_z = (int64_t)(1);
-  const int64_t tt_most = INT32_MAX;
+  const int64_t tt_most = INT32_MAX, tt_side = 65535;
 #if defined(__x86_64__) && defined(__GNUC__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("sse4.2"))
     return TT_ERROR_NOT_SUPPORTED;
@@ -42,7 +42,7 @@ static TT_ResultTy tt_fill(tt_record *tt_to, int64_t *tt_programs, TT_ConstPoint
     return TT_ERROR_INVALID_VALUE;
   if ((uintptr_t)out_ptr % 16 != 0)
     return TT_ERROR_INVALID_VALUE;
-  if (tt_x < 0 || tt_x > tt_most || tt_y < 0 || tt_y > tt_most || tt_z < 0 || tt_z > tt_most)
+  if (tt_x < 0 || tt_x > tt_most || tt_y < 0 || tt_y > tt_side || tt_z < 0 || tt_z > tt_side)
     return TT_ERROR_INVALID_VALUE;
   *tt_programs = tt_x * tt_y;
   if (tt_z != 0 && *tt_programs > INT64_MAX / 2 / tt_z)

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from tilewright.backends.cpu.emit_control import may_leave
+from tilewright.backends.cpu.emit_reports import Places, Site, may_report
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.ir.core import Op
@@ -35,6 +38,34 @@ def called_names(module: Op) -> dict[str, str]:
     """A name in LLVM IR for each function that is not the kernel."""
     called = [symbol_name(function) for function in functions_of(module) if not is_public(function)]
     return {name: f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}.{number}" for number, name in enumerate(called)}
+
+
+class Shared(NamedTuple):
+    """What the functions of a module share.
+
+    Attributes:
+        names: LLVM names of the functions that are called.
+        polled: names of the loops in which programs look whether their launch is still wanted.
+        reporting: symbols of the functions that may print or assert, perhaps in functions that they call.
+        leaving: symbols of the functions in the middle of which a program may end, theirs among them.
+        sites: prints and assertions so far.
+        waits: loops so far that only wait.
+    """
+
+    names: dict[str, str]
+    polled: Sequence[str]
+    reporting: set[str]
+    leaving: set[str]
+    sites: list[Site]
+    waits: list[Places]
+
+
+def shared_by(module: Op, polled: Sequence[str]) -> Shared:
+    """What the functions of `module` share before any of them is written."""
+    functions = functions_of(module)
+    reporting = {symbol_name(f) for f in functions if may_report(f, module)}
+    leaving = reporting | {symbol_name(f) for f in functions if may_leave(f, module, polled)}
+    return Shared(called_names(module), polled, reporting, leaving, [], [])
 
 
 def passed_type(type: Type) -> str:

@@ -2,20 +2,21 @@
 
 Nests and dots have their own files.
 
-    void kernel(ptr launch, i64 begin, i64 end, ptr scratch)
+    i64 kernel(ptr launch, i64 begin, i64 end, ptr scratch)
         load the arguments from the launch record
         for program in begin … end: decode (x, y, z), run the body
 
-The launch record holds the grid as three i32 at 0, 4 and 8, at 16 the address of what listens to prints and
-assertions (`emit_reports.py`) or null, and from 24 on one slot of 8 bytes per argument.
+It gives the number of the first program that did not run: `end`, unless somebody has to look after the launch. The
+launch record holds the grid as three i32 at 0, 4 and 8, at 16 the address of the launch's CONTROL (`emit_control.py`)
+or null, and from 24 on one slot of 8 bytes per argument.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from tilewright.backends.cpu.costs import ROOTS
 from tilewright.backends.cpu.dot.emit import emit_dot
@@ -24,14 +25,16 @@ from tilewright.backends.cpu.dot_masks import axis_of_depth
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.emit_calls import (
     CONTEXT,
+    Shared,
     call,
-    called_names,
     passed_type,
     received,
     result_type,
     returned,
+    shared_by,
 )
-from tilewright.backends.cpu.emit_reports import Listener, Site, may_report
+from tilewright.backends.cpu.emit_control import Control, Turns, only_waits
+from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
 from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
 from tilewright.backends.cpu.nest.context import Outside
@@ -56,9 +59,12 @@ CROWDED = 40
 _AXES = "xyz"
 
 
-def emit_functions(w: LlvmWriter, module: Op) -> tuple[str, list[Site]]:
-    """Write all functions of a module (ttcir with placed buffers); returns the entry point and what they report."""
-    shared = Shared(called_names(module), {symbol_name(f) for f in functions_of(module) if may_report(f, module)}, [])
+def emit_functions(w: LlvmWriter, module: Op, *, polled: Sequence[str]) -> tuple[str, list[Site], list[Places]]:
+    """Write all functions of a module (ttcir with placed buffers). `polled`: see `Shared`.
+
+    Returns the entry point, what the functions report, and where they do nothing but wait.
+    """
+    shared = shared_by(module, polled)
     entry = ""
     for function in functions_of(module):
         if is_public(function):
@@ -66,21 +72,7 @@ def emit_functions(w: LlvmWriter, module: Op) -> tuple[str, list[Site]]:
             FunctionEmitter(w, function, shared).emit(entry)
         else:
             FunctionEmitter(w, function, shared).emit_called(shared.names[symbol_name(function)])
-    return entry, shared.sites
-
-
-class Shared(NamedTuple):
-    """What the functions of a module share.
-
-    Attributes:
-        names: LLVM names of the functions that are called.
-        reporting: symbols of the functions that may print or assert, perhaps in functions that they call.
-        sites: prints and assertions so far.
-    """
-
-    names: dict[str, str]
-    reporting: set[str]
-    sites: list[Site]
+    return entry, shared.sites, shared.waits
 
 
 def as_offset(name: str) -> Offset:
@@ -109,6 +101,7 @@ class FunctionEmitter:
         self.total = "1"
         self.tiles: dict[Value, tuple[Op, Matrix]] = {}
         self.loops: list[tuple[Op, str, str]] = []
+        self.control: Control | None = None
         self.listener: Listener | None = None
         self.in_front: Outside = {}
         self.crowds = Counter(_loop_around(op) for op in function.walk() if op.name in ROOTS)
@@ -117,21 +110,26 @@ class FunctionEmitter:
         """The kernel: a loop over programs."""
         w = self.w
         parameters = [("ptr noalias", "%launch"), ("i64", "%begin"), ("i64", "%end"), ("ptr noalias", "%scratch")]
-        with w.function(name, parameters):
+        with w.function(name, parameters, result="i64"):
             w.describe(self.function, name)
             self._arguments()
             self._buffers()
             self._grid()
+            control = self.control = Control(w, "%launch", self.exit)
             self._listen()
-            axes = self._axes()
+            axes, interrupted = self._axes(), w.fresh_label("interrupted")
+            seen = control.tick()
             with w.loop("%begin", "%end", carried=self._first_program(axes), guarded=True) as loop:
                 self.program = dict(zip(axes, loop.carried, strict=True))
+                control.differs(seen, control.tick(), to=interrupted)
                 self._stop_if_told()
                 self.block(self.function.regions[0].block)
                 loop.next = self._next_program(axes)
-            if self.listener is not None:
-                w.leave_to(self.exit)
-                w.start_block(self.exit)
+            w.leave_to(self.exit)
+            w.start_block(self.exit)
+            w.finish("i64 %end")
+            w.start_block(interrupted)
+            w.finish(f"i64 {loop.index}")
 
     def emit_called(self, name: str) -> None:
         """A function that others call."""
@@ -145,20 +143,23 @@ class FunctionEmitter:
             self.names = {v: received(w, name, v.type) for v, (_, name) in zip(body.args, given, strict=True)}
             self._buffers()
             self._grid()
+            if symbol_name(self.function) in self.shared.leaving:
+                self.control = Control(w, "%launch", self.exit)
             self._listen()
             self.block_without_end(body)
             if results:
                 returned(w, [self.value(v) for v in results], [v.type for v in results])
-            elif self.listener is not None:
+            elif self.control is not None:
                 w.leave_to(self.exit)
-            if self.listener is not None:
+            if self.control is not None:
                 w.start_block(self.exit)
                 if results:
                     w.do(f"ret {result} zeroinitializer")
 
     def _listen(self) -> None:
         if symbol_name(self.function) in self.shared.reporting:
-            self.listener = Listener(self.w, self.shared.sites, "%launch", self.exit)
+            assert self.control is not None, "a function with reports may leave"
+            self.listener = Listener(self.w, self.shared.sites, self.control)
 
     # ------------------------------------------------------------------ entry
 
@@ -191,8 +192,8 @@ class FunctionEmitter:
             self.total = extent if axis == "x" else self.w.emit(f"mul i64 {self.total}, {extent}")
 
     def _axes(self) -> str:
-        """The axes up to the last one whose program id is used; reports name all, and calls hand all over."""
-        if self.listener is not None or any(op.name == "tt.call" for op in self.function.walk()):
+        """The axes up to the last one whose program id is used; reports and waits name all, calls hand all over."""
+        if self.listener is not None or any(op.name == "tt.call" or only_waits(op) for op in self.function.walk()):
             return _AXES
         used = [
             _AXES.index(op.attributes["axis"].name)
@@ -375,14 +376,18 @@ class FunctionEmitter:
         carried = [(element_of(v.type), self.value(v)) for v in inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""
+        turns = Turns(self.control, None) if self.control and op.name in self.shared.polled else None
+        carried += [("i64", turns.first)] if turns else []
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs, flags=flags) as loop:
             self.names[body.args[0]] = self.w.convert("trunc", loop.index, "i64", element)
             self.loops.append((op, self.names[body.args[0]], self.value(step)))
-            self.names.update(zip(body.args[1:], loop.carried, strict=True))
+            self.names.update(zip(body.args[1:], loop.carried, strict=False))
+            if turns:
+                turns.next([], seen=loop.carried[-1])
             self.block_without_end(body)
             self.loops.pop()
-            loop.next = [self.value(v) for v in body.terminator.operands]
-        self.names.update(zip(op.results, loop.results, strict=True))
+            loop.next = [*(self.value(v) for v in body.terminator.operands), *([turns.tick] if turns else [])]
+        self.names.update(zip(op.results, loop.results, strict=False))
 
     def block_without_end(self, block: Block) -> None:
         outside, self.in_front = self.in_front, {}
@@ -408,12 +413,13 @@ class FunctionEmitter:
         before, after = (region.block for region in op.regions)
         head, inside, behind = (w.fresh_label(name) for name in ("while", "do", "done"))
         inits = [self.value(v) for v in op.operands]
+        turns = self._turns(op)
         entered = w.leave_to(head)
         w.start_block(head)
         phis = w.open_section()
         carried = [w.fresh("c") for _ in inits]
         self.names.update(zip(before.args, carried, strict=True))
-        self._stop_if_told()
+        turns.next([self.program.get(axis, "0") for axis in _AXES])
         self.block_without_end(before)
         condition, *passed = (self.value(v) for v in before.terminator.operands)
         w.do(f"br i1 {condition}, label %{inside}, label %{behind}")
@@ -426,8 +432,17 @@ class FunctionEmitter:
             f"  {name} = phi {element_of(v.type)} [ {init}, %{entered} ], [ {next_}, %{latch} ]"
             for name, v, init, next_ in zip(carried, op.operands, inits, following, strict=True)
         ]
+        phis.parts += turns.phis(entered, latch)
         w.start_block(behind)
         self.names.update(zip(op.results, passed, strict=True))
+
+    def _turns(self, op: Op) -> Turns:
+        """The turns of a `while` loop, in which programs look whether their launch is still wanted."""
+        assert self.control is not None, "a function with a while loop may be left"
+        if not only_waits(op):
+            return Turns(self.control, None)
+        self.shared.waits.append(places(op.location))
+        return Turns(self.control, len(self.shared.waits) - 1)
 
     # ------------------------------------------------------------------ calls and reports
 
@@ -436,12 +451,13 @@ class FunctionEmitter:
         operands = [self.value(v) for v in op.operands]
         program = [self.program[axis] for axis in _AXES]
         self.names.update(zip(op.results, call(self.w, op, self.shared.names[callee], program, operands), strict=True))
-        if callee in self.shared.reporting:
-            self._stop_if_told()
+        if callee in self.shared.leaving:
+            assert self.control is not None, "the caller of a function that may be left may be left"
+            self.control.leave_when_stopped()
 
     def _stop_if_told(self) -> None:
         if self.listener is not None:
-            self.listener.leave_when_stopped()
+            self.listener.control.leave_when_stopped()
 
     def _assert(self, op: Op) -> None:
         assert self.listener is not None, "a function with reports has a listener"

@@ -38,7 +38,8 @@ def _load(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
     inside = "i8" if element == "i1" else element
     pointer, *rest = operands
     if not rest:
-        value = w.load(inside, pointer, align=bits_of(inside) // 8)
+        volatile = "volatile " if op.attributes.get("isVolatile") is True else ""
+        value = w.emit(f"load {volatile}{inside}, ptr {pointer}, align {bits_of(inside) // 8}")
     else:
         other = rest[1] if len(rest) > 1 else literal(0, element)
         if element == "i1":

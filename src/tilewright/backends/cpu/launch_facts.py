@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _PREFIX = "; launch: "
-_NAMES = ("entry", "scratch_bytes", "arguments", "stored", "reports", "sanitizer")
+_NAMES = ("entry", "scratch_bytes", "arguments", "stored", "reports", "waits", "spins", "sanitizer")
 
 
 def text_of(metadata: Mapping[str, Any]) -> str:

@@ -69,6 +69,7 @@ class CpuOptions(NamedTuple):
         debug: `tl.device_assert` and `assert` check at run time.
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers of up to 32 bits assert that they do not overflow.
         sanitize: what the kernel checks while it runs: some of `CHECKS`.
+        interruptible: signals are handled in `for` loops, too, not only between programs and in `while` loops.
         debug_info: what objects tell of the program: "lines", "variables" (and lines), or nothing.
         ignored: the GPU options that were given, kept for the metadata.
     """
@@ -79,6 +80,7 @@ class CpuOptions(NamedTuple):
     debug: bool = False
     sanitize_overflow: bool = True
     sanitize: tuple[str, ...] = ()
+    interruptible: bool = False
     debug_info: str = ""
     ignored: tuple[tuple[str, Any], ...] = ()
 
@@ -88,6 +90,7 @@ class CpuOptions(NamedTuple):
         checks = f"debug={self.debug}/overflow={self.debug and self.sanitize_overflow}"
         checks += f"/sanitize={','.join(self.sanitize)}" if self.sanitize else ""
         checks += f"/debug_info={self.debug_info}" if self.debug_info else ""
+        checks += "/interruptible" if self.interruptible else ""
         return f"fuse={self.enable_fp_fusion}/dot={self.default_dot_input_precision}/{checks}"
 
     def facts(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,9 @@ from tilewright.backends.cpu.dot.emit import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
 from tilewright.backends.cpu.emit_function import emit_functions
-from tilewright.backends.cpu.emit_reports import Site
+from tilewright.backends.cpu.emit_reports import Places, Site
 from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
@@ -59,8 +60,13 @@ def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target:
     if checks := _kernel_of(module).attributes.get("sanitizer"):
         metadata["sanitizer"] = checks
     metadata["scratch_bytes"] = arena_bytes(module, _workspace(module, target))
-    text, metadata["entry"], metadata["reports"] = emit_llvm(
-        module, target, fuse=options.enable_fp_fusion, debug_info=options.debug_info
+    metadata["waits"] = waits(_kernel_of(module), module)
+    text, metadata["entry"], metadata["reports"], metadata["spins"] = emit_llvm(
+        module,
+        target,
+        fuse=options.enable_fp_fusion,
+        debug_info=options.debug_info,
+        polled=LOOPS if options.interruptible else UNBOUNDED_LOOPS,
     )
     return launch_facts.text_of(metadata) + text
 
@@ -144,11 +150,13 @@ def _workspace_of(dot: Op, target: Target) -> int:
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
 
 
-def emit_llvm(module: Op, target: Target, *, fuse: bool, debug_info: str = "") -> tuple[str, str, list[Site]]:
-    """ttcir → the text of an LLVM module, the name of its entry point, and what the kernel may report."""
+def emit_llvm(
+    module: Op, target: Target, *, fuse: bool, debug_info: str = "", polled: Sequence[str] = UNBOUNDED_LOOPS
+) -> tuple[str, str, list[Site], list[Places]]:
+    """ttcir → the text of an LLVM module, the name of its entry point, what the kernel may report, where it waits."""
     if debug_info:
         writer: LlvmWriter = DebugWriter(target, fuse=fuse, variables=debug_info == "variables")
     else:
         writer = LlvmWriter(target, fuse=fuse)
-    name, sites = emit_functions(writer, module)
-    return writer.render(), name, sites
+    name, sites, spins = emit_functions(writer, module, polled=polled)
+    return writer.render(), name, sites, spins

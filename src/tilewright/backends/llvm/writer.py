@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.sections import Phi, Section
-from tilewright.backends.llvm.spelling import constant, literal, suffix, symbol, vector
+from tilewright.backends.llvm.spelling import literal, suffix, symbol, vector
 from tilewright.ir.core import Op, Value
 
 Typed = tuple[str, str]
@@ -182,10 +182,14 @@ class LlvmWriter:
             self.entry = self.open_section()
             yield
             if result == "void":
-                if self._streams:  # other threads see what was stored only after this
-                    self.call_void("llvm.x86.sse.sfence", [])
-                self.do("ret void")
+                self.finish("void")
         self.entry, self._scratch_slot = outer
+
+    def finish(self, value: str) -> None:
+        """Return from the function, with a typed value or "void"."""
+        if self._streams:  # other threads see what was stored only after this
+            self.call_void("llvm.x86.sse.sfence", [])
+        self.do(f"ret {value}")
 
     def make_kernel(self, attributes: str) -> None:
         """The function that was just begun is one that a GPU starts, with these attributes."""
@@ -328,11 +332,15 @@ class LlvmWriter:
         z = b.join("float", x, y)
         """
         branch = Branch(self, self.fresh_label("then"), self.fresh_label("else"), self.fresh_label("join"))
-        weights = ", !prof !0" if unlikely else ""
-        self._weights_used |= unlikely
-        self.do(f"br i1 {condition}, label %{branch._then_label}, label %{branch._else_label}{weights}")
+        ways = f"label %{branch._then_label}, label %{branch._else_label}"
+        self.do(f"br i1 {condition}, {ways}{self.is_unlikely() if unlikely else ''}")
         yield branch
         branch.close()
+
+    def is_unlikely(self) -> str:
+        """A flag for a jump whose first way is hardly ever taken."""
+        self._weights_used = True
+        return ", !prof !0"
 
     # ---- calls ----
 
@@ -489,8 +497,3 @@ class LlvmWriter:
         if closed:
             lines.append(f'!{_CLOSED_LOOPS} = !{{!"llvm.licm.disable"}}')
         return "\n".join(lines) + "\n"
-
-
-def zero(element: str, lanes: int) -> str:
-    """Zero in every lane."""
-    return "zeroinitializer" if lanes > 1 else constant(0, element, 1)

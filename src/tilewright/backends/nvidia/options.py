@@ -17,7 +17,7 @@ from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.old_forms import without_dropped
 
-CPU_ONLY = frozenset(("num_threads", "num_cpu_threads", "sanitize"))
+CPU_ONLY = frozenset(("num_threads", "num_cpu_threads", "sanitize", "interruptible"))
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 DEBUG_INFO = ("", "lines", "variables")
 FIRST_FP8E4NV = 89

@@ -18,16 +18,18 @@ from typing import Any
 
 _DECLARED = """\
 
-static void tt_report(int32_t tt_site, int32_t tt_x, int32_t tt_y, int32_t tt_z, int64_t tt_address) {
+static int64_t tt_report(int32_t tt_site, int32_t tt_x, int32_t tt_y, int32_t tt_z, int64_t tt_address) {
   int64_t tt_i;
   switch (tt_site) {
 %s  }
+  return 0;
 }
 
 static const struct {
-  void (*report)(int32_t, int32_t, int32_t, int32_t, int64_t);
-  int64_t stop;
-} tt_listener = {tt_report, 0};
+  int64_t (*report)(int32_t, int32_t, int32_t, int32_t, int64_t);
+  int64_t stop, tick;
+  const void *look, *wait;
+} tt_listener = {tt_report, 0, 0, NULL, NULL};
 """
 _KINDS = {"float32": ("float", "double", ""), "float64": ("double", "double", "")}
 """dtype of a buffer: C type of its elements, what is passed to printf, what the format says of that."""

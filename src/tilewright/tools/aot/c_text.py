@@ -79,7 +79,7 @@ _SOURCE = Template("""\
 #include <stddef.h>
 $includes#include <stdlib.h>
 
-extern void $entry(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
+extern int64_t $entry(const void *tt_launch, int64_t tt_begin, int64_t tt_end, void *tt_scratch);
 
 enum { tt_scratch_bytes = $scratch };
 
@@ -106,8 +106,8 @@ $prints
 static TT_ResultTy tt_fill(tt_record *tt_to, int64_t *tt_programs$declared) {
   const tt_record tt_nothing = {{0, 0, 0}, 0, NULL, {{NULL}}};
 $constants  const int64_t tt_x = (int64_t)($x), tt_y = (int64_t)($y), tt_z = (int64_t)($z);
-  const int64_t tt_most = INT32_MAX;
-$features$hints  if (tt_x < 0 || tt_x > tt_most || tt_y < 0 || tt_y > tt_most || tt_z < 0 || tt_z > tt_most)
+  const int64_t tt_most = INT32_MAX, tt_side = 65535;
+$features$hints  if (tt_x < 0 || tt_x > tt_most || tt_y < 0 || tt_y > tt_side || tt_z < 0 || tt_z > tt_side)
     return TT_ERROR_INVALID_VALUE;
   *tt_programs = tt_x * tt_y;
   if (tt_z != 0 && *tt_programs > INT64_MAX / 2 / tt_z)

@@ -10,7 +10,7 @@ Anything else (keywords, other shapes, dtypes that were not met before, numbers 
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value, Variable
-from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RUNTIME
+from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RAISED, RUNTIME
 from tilewright.vectorizing.native.memory import add_memory
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
 from tilewright.vectorizing.native.structs import (
@@ -271,6 +271,7 @@ def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Valu
     fields = {
         "span": span,
         "rest": f.get(RECORD, record, "entry"),
+        "control": nothing,
         "lanes": f.get(RECORD, record, "lanes"),
         "length": length,
         "chunk": chunk,
@@ -289,7 +290,11 @@ def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Valu
     f.put(RECORD, record, "backwards", f.get(RECORD, record, "backwards") ^ 1)
     rows = f.emit("ptr", "getelementptr i8, ptr @rows, i64 0")
     no, cost = f.constant("i64", 0), f.address(RECORD, record, "cost")
-    f.call(f.get(TABLE, table, "execute"), "i32", rows, call, total, no, no, cost)
+    status = f.call(f.get(TABLE, table, "execute"), "i32", rows, call, total, no, no, cost)
+    with f.when(status.equals(RAISED)):
+        f.call(outside(f, "Py_DecRef"), "void", made)
+        f.store(f.constant("i32", 1), f["failed"])
+        f.give(0)
 
 
 def _missed(module: Module) -> None:

@@ -114,8 +114,8 @@ def _place_operands(module: Module) -> None:
 
 
 def _rows(module: Module) -> None:
-    """Programs begin … end-1, those of one row together."""
-    f = module.function("rows", "void", {"call": "ptr", "begin": "i64", "end": "i64", "scratch": "ptr"}, exported=True)
+    """Programs begin … end-1, those of one row together; gives `end`, for all have run."""
+    f = module.function("rows", "i64", {"call": "ptr", "begin": "i64", "end": "i64", "scratch": "ptr"}, exported=True)
     call, end = f["call"], f["end"]
     local = f.stack(_OPERANDS)
     length, chunk, per_row = (f.get(CALL, call, name) for name in ("length", "chunk", "per_row"))
@@ -126,7 +126,7 @@ def _rows(module: Module) -> None:
             first = (end - turn - 1) * chunk
             last = f.choose(first + chunk < length, first + chunk, length)
             f.call("run_chunk", "void", call, operands.value, first, last)
-        f.give()
+        f.give(end)
     program = f.variable("i64", f["begin"])
     with f.repeat() as loop:
         first = program.value
@@ -142,7 +142,7 @@ def _rows(module: Module) -> None:
         last = f.choose(last < length, last, length)
         f.call("run_chunk", "void", call, operands.value, (first - start) * chunk, last)
         program.set(following)
-    f.give()
+    f.give(end)
 
 
 def call_on_stack(f: Function) -> tuple[Value, Value, Value]:

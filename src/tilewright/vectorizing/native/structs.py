@@ -73,6 +73,7 @@ RESULT_INT, RESULT_FLOAT, RESULT_BOOL = 0, 1, 2
 CALL = struct_of(
     span="ptr",
     rest="ptr",  # the span for less than a vector, which may lie anywhere
+    control="ptr",  # LAUNCH_CONTROL of `runtime.drivers.cpu.native.structs`: set by the launcher
     lanes="i64",
     length="i64",  # of the innermost axis
     chunk="i64",  # elements of it per program

@@ -24,7 +24,8 @@ and the same of its elements. A later call with an equal key runs the installed 
 argument is of a kind that the native side leaves to Python (NumPy scalars, subclasses, foreign arrays, more than 64
 elements of tuples): such calls always go to the slow path.
 
-Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path.
+Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
+a RuntimeWarning says why.
 """
 
 from __future__ import annotations
@@ -33,24 +34,28 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from time import monotonic
 from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
-from tilewright.runtime.drivers.cpu.native.structs import RECORD, SPARE, STATE, poke
-from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
+from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, poke
+from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
-    FLOATS,
     NO_DEFAULT,
+    PROGRAM,
     Layout,
     MapSlot,
     Memory,
     Parameter,
     Slot,
+    StuckPrograms,
     enter,
     fills,
+    launch_record,
     layout_for,
     map_records,
+    packed,
 )
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.tracebacks import shortened
@@ -66,10 +71,12 @@ __all__ = [
     "Slot",
     "SlowPath",
     "Specialization",
+    "StuckPrograms",
     "accelerate",
     "create_native_kernel",
     "is_native",
     "launch_record",
+    "packed",
     "run_grid",
     "set_num_threads",
     "watch",
@@ -79,8 +86,9 @@ __all__ = [
 class Specialization(NamedTuple):
     """Machine code for one key.
 
-    `entry`: address of `void entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
-    `slots`: in the order of the machine code's arguments; `num_threads`: at most so many threads, 0 for all.
+    `entry`: address of `i64 entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
+    `slots`: in the order of the machine code's arguments; `num_threads`: at most so many threads, 0 for all; `waits`:
+    programs wait for one another.
     `device`: the address of a DEVICE, for a launch on a GPU, where `entry` does not matter; `maps`: its
     arguments that are tensor maps; `keeps`: what must live on.
     """
@@ -90,6 +98,7 @@ class Specialization(NamedTuple):
     slots: tuple[Slot, ...]
     scratch_bytes: int = 0
     num_threads: int = 0
+    waits: bool = False
     device: int = 0
     maps: tuple[MapSlot, ...] = ()
     keeps: tuple[object, ...] = ()
@@ -107,6 +116,7 @@ SlowPath = Callable[[Any, tuple[Any, ...], dict[str, Any], Miss | None], object]
 """(grid, args, kwargs, miss) → what the launch returns."""
 
 _MAX_LAYOUTS, _MAX_RECORDS, _MAX_PROGRAMS = 64, 4096, 2**62
+_SLICE_SECONDS = 0.02
 
 
 class _Shared:
@@ -285,7 +295,7 @@ def _record(
         entry=specialization.entry,
         result=id(specialization.result),
         scratch=specialization.scratch_bytes,
-        threads=specialization.num_threads,
+        threads=specialization.num_threads | SPINS * specialization.waits,
         cost=-1,
         slots=ctypes.addressof(slots),
         slot_count=len(specialization.slots),
@@ -392,37 +402,17 @@ def is_native() -> bool:
     return _ready() is not None
 
 
-def launch_record(
-    grid: Sequence[int], values: Sequence[int | float], types: Sequence[str], *, listener: int = 0
-) -> bytes:
-    """The bytes that machine code gets as its `launch` argument, for `run_grid`.
-
-    Args:
-        grid: one to three extents; values: an address or number per slot; types: Triton's names of their types.
-        listener: the address that kernels which print or check report to (`listener.py`).
-    Errors: struct.error for extents that do not fit.
-    """
-    x, y, z = (*grid, 1, 1)[:3]
-    slots = b"".join(map(packed, values, types))
-    return struct.pack("<iiiiQ", x, y, z, 0, listener) + slots
-
-
-def packed(value: int | float, kind: str) -> bytes:
-    """A number as it stands in a slot of the launch record, eight bytes; halves stand there as fp32."""
-    if kind in FLOATS:
-        return struct.pack("<fi", ctypes.c_float(value).value, 0)
-    if kind == "fp64":
-        return struct.pack("<d", value)
-    return struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF)
-
-
-def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0, num_threads: int = 0) -> None:
+def run_grid(
+    entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0, num_threads: int = 0, waits: bool = False
+) -> None:
     """Runs a kernel from Python, on the pool if there is more than one program.
 
     Args:
         entry: address of the machine code; record: from `launch_record`; programs: how many to run.
-        scratch_bytes: memory that each thread needs; num_threads: at most so many threads, 0 for all.
-    Errors: MemoryError for the scratch memory, OverflowError for more than 2**62 programs.
+        scratch_bytes: memory that each thread needs; num_threads: at most so many threads, 0 for all; waits: programs
+            wait for one another.
+    Errors: MemoryError for the scratch memory, OverflowError for more than 2**62 programs, StuckPrograms; what a signal
+        handler raises meanwhile.
     """
     if programs > _MAX_PROGRAMS:
         raise OverflowError(f"a grid of {programs} programs")
@@ -431,16 +421,25 @@ def run_grid(entry: int, record: bytes, programs: int, *, scratch_bytes: int = 0
     if runtime is None:
         _run_alone(entry, launch, programs, scratch_bytes)
         return
-    cost = ctypes.c_int64(-1)
-    if not runtime.execute(entry, launch, programs, scratch_bytes, num_threads, ctypes.byref(cost)):
+    cost, threads = ctypes.c_int64(-1), num_threads | SPINS * waits
+    status = runtime.execute(entry, launch, programs, scratch_bytes, threads, ctypes.byref(cost))
+    if status == NO_MEMORY:
         raise MemoryError(f"no memory for {scratch_bytes} bytes of scratch per thread")
+    if status == STUCK:
+        raise StuckPrograms(launch.raw)
 
 
 def _run_alone(entry: int, launch: Memory, programs: int, scratch_bytes: int) -> None:
+    """Slices take a moment at most if programs are short: between them Python handles signals."""
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     scratch = ctypes.create_string_buffer(scratch_bytes + 64)
     aligned = -(-ctypes.addressof(scratch) // 64) * 64
-    ctypes.CFUNCTYPE(None, pointer, word, word, pointer)(entry)(launch, 0, programs, aligned)
+    run = ctypes.CFUNCTYPE(word, pointer, word, word, pointer)(entry)
+    begin, size = 0, 1
+    while begin < programs:
+        started = monotonic()
+        begin = run(launch, begin, min(programs, begin + size), aligned)
+        size = size * 2 if monotonic() - started < _SLICE_SECONDS else max(1, size // 2)
 
 
 def set_num_threads(count: int) -> None:
@@ -459,16 +458,18 @@ def _ready() -> NativeRuntime | None:
 @cache
 def _set_up() -> NativeRuntime | None:
     runtime = native_runtime()
-    slot = python_memory.slot_offset(NativeKernel, "_state")
-    if runtime is None or slot is None:
+    if runtime is None:
         return None
+    slot = python_memory.slot_offset(NativeKernel, "_state")
     subscript = runtime.native_getitem(NativeKernel, "subscript_kernel")
-    if subscript is None:
+    if slot is None or subscript is None:
+        warn_of_slow_launches("this CPython keeps slots or subscripts of classes elsewhere than is known")
         return None
     runtime.set("state_slot", slot)
     runtime.set_object("type_kernel", NativeKernel)
     runtime.set_object("missed", NativeKernel._missed)
     runtime.set_object("failed", _failed)
+    runtime.set_object("stuck", _stuck)
     type.__setattr__(NativeKernel, "__getitem__", subscript)
     if _Pending.owner is not None:
         _accelerate(runtime, *_Pending.owner)
@@ -484,3 +485,8 @@ def _set_up() -> NativeRuntime | None:
 def _failed(result: Any, code: int) -> None:
     """A driver refused a native launch whose result would have been `result`."""
     result.launch_failed(code)
+
+
+def _stuck(result: Any, record: int) -> None:
+    """A native launch whose result would have been `result` ended because its programs wait for others."""
+    result.launch_is_stuck(StuckPrograms(ctypes.string_at(record, PROGRAM.size)))

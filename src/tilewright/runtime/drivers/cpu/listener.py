@@ -2,17 +2,17 @@
 
     listener = Listener(kernel.metadata.reports)
     run_grid(entry, launch_record(…, listener=listener.address), …)
+    listener.close()
     listener.finish()                                 # raises what went wrong
 
 Machine code calls back (`backends/cpu/emit_reports.py`), from any thread, with the GIL released, so whoever calls can
 take it. Prints are written at once, whole lines at a time. What is raised here (an output that is closed, Ctrl-C)
-cannot pass through machine code: it is kept, the programs are told to stop, and the launch raises it.
+cannot pass through machine code: it is kept, the answer tells the programs to stop, and the launch raises it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
 from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.support.diagnostics import DeviceAssertError
+from tilewright.runtime.drivers.cpu.native.structs import CONTROL
+from tilewright.support import knobs
+from tilewright.support.diagnostics import DeadlockError, DeviceAssertError
 from tilewright.support.kernel_output import Program, printed, printed_text
 from tilewright.support.source import Span
 
-_LISTENER, _STOP_AT = struct.Struct("<Qq"), 8  # the address to call; not 0: stop
-_REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int] * 4, ctypes.c_uint64)
+_REPORT = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int] * 4, ctypes.c_uint64)
 
 Site = Mapping[str, Any]
 
@@ -38,15 +39,19 @@ class Listener:
         self._sites = sites
         self._callback = _REPORT(self._report)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        self._memory = ctypes.create_string_buffer(_LISTENER.pack(address, 0), _LISTENER.size)
+        self._memory = ctypes.create_string_buffer(CONTROL.pack(report=address), CONTROL.size)
         self._failures: list[tuple[Program, DeviceAssertError]] = []
         self._raised: BaseException | None = None
         self._output = allocate_lock()
 
     @property
     def address(self) -> int:
-        """What the launch record holds."""
+        """What the launch record holds: a CONTROL that does, for launches without one of their own."""
         return ctypes.addressof(self._memory)
+
+    def close(self) -> None:
+        """To be called when no program runs any more."""
+        del self._callback  # it holds this object, which holds it
 
     def finish(self) -> None:
         """To be called when all programs are done.
@@ -54,15 +59,15 @@ class Listener:
         Raises:
             DeviceAssertError: an assertion failed; of those that did, the one of the first program.
         """
-        del self._callback  # it holds this object, which holds it
         if self._raised is not None:
             raise self._raised
         if self._failures:
             raise min(self._failures, key=lambda failure: failure[0][::-1])[1]
 
-    def _report(self, number: int, x: int, y: int, z: int, value: int) -> None:
+    def _report(self, number: int, x: int, y: int, z: int, value: int) -> int:
+        """Not 0: no program needs to go on."""
         if self._raised is not None:
-            return
+            return 1
         try:
             site = self._sites[number]
             if "message" in site:
@@ -72,13 +77,18 @@ class Listener:
                     _write(site, (x, y, z), value)
         except BaseException as error:  # noqa: BLE001 - the launch raises it
             self._raised = error
-            struct.pack_into("<q", self._memory, _STOP_AT, 1)
+        return int(self._raised is not None)
 
 
 def _failure(site: Site, program: Program, number: int) -> DeviceAssertError:
     shape = tuple(site["shape"])
     index = tuple(int(i) for i in np.unravel_index(number, shape)) if shape else ()
     return DeviceAssertError(site["message"], program, index, _span(site["places"]))
+
+
+def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: Program) -> DeadlockError:
+    """What a launch raises whose programs wait for each other, one of them at `places`."""
+    return DeadlockError(kernel, program, knobs.tilewright.spin_seconds, _span(places))
 
 
 def _span(places: Sequence[Sequence[Any]]) -> Span | None:

@@ -1,6 +1,6 @@
 """Maps blobs into memory as executable code, without llvmlite and without files.
 
-    code = LoadedCode(image, entry_offset)
+    code = LoadedCode(image, entry_offset, name)
     code.entry                              # an address, as long as `code` lives
 
 The pages are anonymous, written while writable, then switched to read + execute: never both. (On AArch64, Linux makes
@@ -18,6 +18,8 @@ import struct
 from collections.abc import Mapping as Map
 from sys import is_finalizing
 
+from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, poke
+from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 _READ_WRITE, _READ_EXECUTE = 3, 5
@@ -29,6 +31,10 @@ def host_machine() -> str:
     """The machine name that a blob must have to run here; unknown machines give their own name."""
     name = platform.machine().lower()
     return _MACHINES.get(name, name)
+
+
+class NativeCodeError(Exception):
+    """Native code that the runtime is made of cannot be compiled here; the message says why."""
 
 
 class Blob(NamedTuple):
@@ -77,19 +83,72 @@ class LoadedCode:
         entry: the address of the entry point.
     """
 
-    __slots__ = ("_mapping", "entry")
+    __slots__ = ("_mapping", "_place", "entry")
 
-    def __init__(self, image: bytes, entry_offset: int) -> None:
-        """Args: image: the bytes of its blob; entry_offset: where its entry point lies in them.
+    def __init__(self, image: bytes, entry_offset: int, name: str) -> None:
+        """Args: image: the bytes of its blob; entry_offset: where its entry point lies in them; name: the kernel's.
 
         Errors: OSError as in `map_code`.
         """
         self._mapping = map_code(image)
         self.entry = self._mapping.address + entry_offset
+        self._place = ranges.add(self._mapping.address, self._mapping.size, f"the kernel {name}")
 
     def __del__(self) -> None:
-        if hasattr(self, "_mapping") and not is_finalizing():  # threads that Python does not wait for may run it then
+        if hasattr(self, "_place") and not is_finalizing():  # threads that Python does not wait for may run it then
+            ranges.remove(self._place)
             self._mapping.unmap()
+
+
+class CodeRanges:
+    """Where the machine code of which kernel lies, in memory that a signal handler can read at any time.
+
+    Attributes:
+        address: of the CODES.
+    """
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(CODES.size)
+        self.address = ctypes.addressof(self._memory)
+        self._lock = fork_safe_lock()
+        self._texts: list[object] = []  # by place
+        self._free: list[int] = []
+        self._entries = ctypes.create_string_buffer(0)
+        self._retired: list[object] = []  # somebody may be reading it; each is half as large as the next
+
+    def add(self, begin: int, size: int, name: str) -> int:
+        """Notes code; gives the place to name when it goes."""
+        text = name.encode()
+        memory = ctypes.create_string_buffer(text, len(text))
+        entry = CODE.pack(begin=begin, end=begin + size, text=ctypes.addressof(memory), size=len(text))
+        with self._lock:
+            if self._free:
+                place = self._free.pop()
+                self._texts[place] = memory
+            else:
+                place = len(self._texts)
+                self._texts.append(memory)
+            if (place + 1) * CODE.size > len(self._entries):
+                self._grow()
+            poke(ctypes.addressof(self._entries) + place * CODE.size, entry)
+            CODES.write(self.address, "count", len(self._texts))
+        return place
+
+    def remove(self, place: int) -> None:
+        """Forgets code that is about to be unmapped."""
+        with self._lock:
+            CODE.write(ctypes.addressof(self._entries) + place * CODE.size, "end", 0)
+            self._free.append(place)
+
+    def _grow(self) -> None:
+        self._retired.append(self._entries)
+        content = self._entries.raw
+        self._entries = ctypes.create_string_buffer(content, max(16 * CODE.size, 2 * len(content)))
+        CODES.write(self.address, "entries", ctypes.addressof(self._entries))
+
+
+ranges = CodeRanges()
+"""All kernels' code that is mapped in this process."""
 
 
 def allocate(size: int) -> int:

@@ -1,8 +1,8 @@
 """The native runtime of this process: its blob, the table of addresses it works with, the type of `kernel[grid]`.
 
 `native_runtime()` sets it up on first use (about 0.3 ms when the blob is cached; compiling it, once per machine,
-takes some 100 ms) or gives None where it cannot work. Its memory is never freed: threads of the pool may outlive
-Python.
+takes some 100 ms) or, with a warning that says why, gives None where it cannot work. Its memory is never freed: threads
+of the pool may outlive Python.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -21,16 +22,19 @@ from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import Blob, allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, allocate, host_machine, map_code, ranges
 from tilewright.runtime.drivers.cpu.native.structs import (
+    ACTION,
     BOUND,
     C_FUNCTIONS,
     DESCRIPTOR_PARTS,
     JOB,
+    LANE,
     POOL,
     RUNTIME,
     SYSTEM_FUNCTIONS,
     TABLE,
+    WATCHER_ABSENT,
     poke,
 )
 from tilewright.runtime.locks import fork_safe_lock
@@ -40,6 +44,8 @@ from tilewright.support.hashing import hash_of
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
 _BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
 _DIGEST_BYTES = 32
+_FAULTS = (11, 7)  # SIGSEGV, SIGBUS
+_WITH_INFO, _ON_OWN_STACK = 4, 0x08000000  # SA_SIGINFO, SA_ONSTACK
 
 RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 """Differs whenever the code that writes the runtime does, and with it the layout of what Python shares with it."""
@@ -119,18 +125,45 @@ class NativeRuntime:
             self.set_object("type_ndarray", np.ndarray)
         self.set_object("bound_type", self._bound_type())
 
+    def explain_faults(self) -> None:
+        """From now on a kernel that accesses what it must not is named on stderr before the process dies of that.
+
+        Whatever handles such signals already goes on doing so; see `native/faults.py`.
+        """
+        system = ctypes.CDLL(None)
+        actions = allocate(len(_FAULTS) * ACTION.size)
+        self.set("codes", ranges.address)
+        self.set("actions", actions)
+        own = ACTION.pack(handler=self.symbols["fault"], flags=_WITH_INFO | _ON_OWN_STACK)
+        for index, number in enumerate(_FAULTS):  # in the order that the handler knows
+            before = ctypes.c_void_p(actions + index * ACTION.size)
+            system.sigaction(number, None, before)
+            system.sigaction(number, own, None)
+
     def _fill_pool(self) -> None:
         ticks = _ticks_per_microsecond(self.function("now", ctypes.c_int64))
         self.set("gil_ticks", int(_GIL_MICROSECONDS * ticks))
         self.set("hot_ticks", int(_HOT_MICROSECONDS * ticks))
         self.set("cold_ticks", int(_COLD_MICROSECONDS * ticks))
+        self._ticks_per_second = 1e6 * ticks
+        self._heed_knobs()
+        knobs.observe(self._heed_knobs)
         POOL.write(self.pool, "spin_ticks", int(_SPIN_MICROSECONDS * ticks))
         self.set_threads(knobs.tilewright.num_threads or len(os.sched_getaffinity(0)))
 
+    def _heed_knobs(self) -> None:
+        """A knob may have changed."""
+        self.set("spin_ticks", int(knobs.tilewright.spin_seconds * self._ticks_per_second))
+
     def _forget_threads(self) -> None:
-        """In the child of a fork there are no workers, and nobody holds the lock."""
-        for field in ("sleepers", "gate", "seats", "lock", "workers"):
+        """In the child of a fork the launcher has no threads, nobody holds the lock, and nothing is under way."""
+        for field in ("sleepers", "gate", "seats", "lock", "user", "workers"):
             POOL.write(self.pool, field, 0)
+        self.set("watcher", WATCHER_ABSENT)
+        lane = TABLE.read(self.table, "all_lanes")
+        while lane:
+            LANE.write(lane, "owner", 0)
+            lane = LANE.read(lane, "link")
 
     def _bound_type(self) -> type:
         """The type of `kernel[grid]`: not made, subclassed or changed from Python."""
@@ -166,7 +199,7 @@ _FOR_EVER |= {"none": id(None), "true": id(True)}
 
 
 def native_runtime() -> NativeRuntime | None:
-    """The runtime of this process, or None where native launching is not possible."""
+    """The runtime of this process, or None where native launching is not possible; a RuntimeWarning says why, once."""
     with _setting_up:  # of several threads that launch first, one makes it
         return _set_up()
 
@@ -177,32 +210,53 @@ _setting_up = fork_safe_lock()
 @cache
 def _set_up() -> NativeRuntime | None:
     machine = host_machine()
-    if sys.platform != "linux" or machine not in _BASE_CPUS or not python_memory.is_supported_python():
-        return None
-    try:
-        blob = runtime_blob(machine, os.path.expanduser(knobs.cache.dir))
-        return None if blob is None else NativeRuntime(blob)
-    except (OSError, ValueError):
-        return None
+    reason = _why_not(machine)
+    if not reason:
+        try:
+            runtime = NativeRuntime(runtime_blob(machine, os.path.expanduser(knobs.cache.dir)))
+            runtime.explain_faults()
+            return runtime
+        except (NativeCodeError, OSError, ValueError) as error:
+            reason = str(error)
+    warn_of_slow_launches(reason)
+    return None
 
 
-def runtime_blob(machine: str, folder: AnyPath) -> Blob | None:
+def _why_not(machine: str) -> str:
+    """Why there can be no native runtime here; "" where there can."""
+    if sys.platform != "linux":
+        return f"it is made for Linux, and this is {sys.platform}"
+    if machine not in _BASE_CPUS:
+        return f"it is made for {' and '.join(_BASE_CPUS)}, and this machine is a {machine}"
+    return python_memory.why_unsupported()
+
+
+def warn_of_slow_launches(reason: str) -> None:
+    """Tell the user why there is no native launcher: results are the same without it, so nobody would notice."""
+    warnings.warn(
+        f"kernels are launched by Python, on one thread and some 30 µs slower, without the native launcher: {reason}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def runtime_blob(machine: str, folder: AnyPath) -> Blob:
     """The blob of the runtime, from the cache folder if it is there, whole and current; compiled and kept otherwise.
 
-    None when it has to be compiled and cannot be.
+    Raises:
+        NativeCodeError: it has to be compiled and cannot be.
     """
     name = f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
     return cached_blob(name, machine, folder, partial(late.native_runtime_blob, machine, _BASE_CPUS[machine]))
 
 
-def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob | None]) -> Blob | None:
+def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob]) -> Blob:
     """The blob in the file `name` of the cache folder; made and kept there if it is not whole."""
     path = os.path.join(folder, name)
     blob = _read_blob(path, machine) if is_trusted(folder) else None
     if blob is None:
         blob = make()
-        if blob is not None:
-            _write_blob(path, blob)
+        _write_blob(path, blob)
     return blob
 
 

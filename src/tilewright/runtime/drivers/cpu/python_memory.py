@@ -32,11 +32,24 @@ _kept: list[object] = []  # what types refer to for as long as the process lives
 
 def is_supported_python() -> bool:
     """CPython with a GIL and without debug fields in every object."""
-    if sys.implementation.name != "cpython" or hasattr(sys, "gettotalrefcount"):
-        return False
-    if "t" in sys.abiflags:  # free-threaded
-        return False
-    return _word(id(_word) + _TYPE_OFFSET) == id(type(_word))
+    return not why_unsupported()
+
+
+def why_unsupported() -> str:
+    """Why objects of this Python cannot be read; "" when they can.
+
+    Nothing may look into an object before this was asked: others begin with other fields, and an address that was read
+    from the wrong place ends the process.
+    """
+    if sys.implementation.name != "cpython":
+        return f"this Python is {sys.implementation.name}, and objects are read as CPython lays them out"
+    if hasattr(sys, "gettotalrefcount"):
+        return "this is a debug build of CPython, whose objects have further fields"
+    if "t" in sys.abiflags:
+        return "this is a free-threaded CPython, whose objects begin with other fields"
+    if _word(id(_word) + _TYPE_OFFSET) != id(type(_word)):
+        return "the objects of this CPython do not begin as is known"
+    return ""
 
 
 def function_address(library: ctypes.CDLL, name: str) -> int:
@@ -55,6 +68,8 @@ def slot_offset(owner: type, name: str) -> int | None:
 
 def cell_offset() -> int | None:
     """Where a cell, a variable that functions share, keeps its content."""
+    if not is_supported_python():
+        return None
     content = object()
     cell = CellType(content)
     return _CELL_CONTENT if _word(id(cell) + _CELL_CONTENT) == id(content) else None
@@ -67,6 +82,8 @@ def subscript_definition() -> int | None:
 
 def ndarray_is_as_expected() -> bool:
     """Do NumPy arrays keep data, dtype and flags where native code reads them?"""
+    if not is_supported_python():
+        return False
     probe = np.arange(4, dtype=np.float32)[1:]
     address = id(probe)
     flags = ctypes.c_int32.from_address(address + NDARRAY_FLAGS).value
@@ -100,6 +117,8 @@ class TensorAccess(NamedTuple):
 
 def tensor_access(torch: Any) -> TensorAccess | None:
     """What the module `torch` offers; its C interface is meant for compiled models and does not change."""
+    if not is_supported_python():
+        return None
     real, whole = (torch.empty(8, dtype=dtype, device="cpu") for dtype in (torch.float32, torch.int64))
     probes = [real, whole[3:], torch.nn.Parameter(real)]
     fits = (place for place in _HANDLES if all(_word(id(probe) + place) == probe._cdata for probe in probes))
@@ -129,7 +148,7 @@ def _is_read_right(access: TensorAccess, tensor: Any, torch: Any) -> bool:
 
 def _definition(descriptor: object, name: str, kind: str) -> int | None:
     """The C record behind a descriptor; it starts with a pointer to the name, which is checked."""
-    if type(descriptor).__name__ != kind:
+    if type(descriptor).__name__ != kind or not is_supported_python():
         return None
     definition = _word(id(descriptor) + _DESCRIPTOR_OFFSET)
     found = ctypes.string_at(_word(definition)) if definition else b""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -258,3 +258,37 @@ def enter(table: ctypes.Array[ctypes.c_uint64], record: Memory) -> None:
     while table[index]:
         index = (index + 1) & mask
     table[index] = address
+
+
+def launch_record(
+    grid: Sequence[int], values: Sequence[int | float], types: Sequence[str], *, listener: int = 0
+) -> bytes:
+    """The bytes that machine code gets as its `launch` argument, for `run_grid`.
+
+    Args:
+        grid: one to three extents; values: an address or number per slot; types: Triton's names of their types.
+        listener: the address of a CONTROL that kernels which print or check report to (`listener.py`).
+    Errors: struct.error for extents that do not fit.
+    """
+    x, y, z = (*grid, 1, 1)[:3]
+    slots = b"".join(map(packed, values, types))
+    return struct.pack("<iiiiQ", x, y, z, 0, listener) + slots
+
+
+def packed(value: int | float, kind: str) -> bytes:
+    """A number as it stands in a slot of the launch record, eight bytes; halves stand there as fp32."""
+    if kind in FLOATS:
+        return struct.pack("<fi", ctypes.c_float(value).value, 0)
+    if kind == "fp64":
+        return struct.pack("<d", value)
+    return struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF)
+
+
+PROGRAM = struct.Struct("<4i")
+
+
+class StuckPrograms(Exception):  # noqa: N818 - no error by itself: the launch makes one of it
+    """All programs that ran waited for others for too long: `program` is one of them, `site` where it waits."""
+
+    def __init__(self, record: bytes) -> None:
+        *self.program, self.site = PROGRAM.unpack_from(record)

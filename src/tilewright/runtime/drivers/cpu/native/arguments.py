@@ -19,7 +19,7 @@ Anything else has no key. All of this runs with the GIL held.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DESCRIPTOR_PARTS,
@@ -169,7 +169,7 @@ def _device_array(module: Module) -> None:
 def _argument(module: Module) -> None:
     """Key and value of one argument that is no tuple."""
     parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"}
-    f = module.function("argument", "i32", parameters, inlined=True)
+    f = module.function("argument", "i32", parameters, inlining=ALWAYS)
     table, argument, role = runtime(f), f["argument"], f["role"]
     kind = type_of(f, argument)
     is_constant = (role & ROLE_CONSTANT).differs(0)

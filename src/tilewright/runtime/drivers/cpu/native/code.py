@@ -46,6 +46,14 @@ class Value:
     def __floordiv__(self, other: Value | int) -> Value:
         return self._binary("sdiv", other)
 
+    def quotient(self, other: Value) -> Value:
+        """As numbers without a sign."""
+        return self._binary("udiv", other)
+
+    def remainder(self, other: Value) -> Value:
+        """As numbers without a sign."""
+        return self._binary("urem", other)
+
     def __and__(self, other: Value | int) -> Value:
         return self._binary("and", other)
 
@@ -154,6 +162,9 @@ class Branch:
         lines += ending[1:]
 
 
+ALWAYS, RARE = "alwaysinline", "noinline cold"
+
+
 class Module:
     """LLVM IR text in the making."""
 
@@ -162,10 +173,13 @@ class Module:
         self.functions: list[Function] = []
 
     def function(
-        self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool = False, inlined: bool = False
+        self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool = False, inlining: str = ""
     ) -> Function:
-        """A new function; `parameters` are names and types. An exported one can be found in the blob."""
-        made = Function(name, result, parameters, exported=exported, inlined=inlined)
+        """A new function; `parameters` are names and types. An exported one can be found in the blob.
+
+        `inlining` is left to LLVM, or ALWAYS, or RARE: where it is called, the call is hardly ever reached.
+        """
+        made = Function(name, result, parameters, exported=exported, inlining=inlining)
         self.functions.append(made)
         return made
 
@@ -176,13 +190,13 @@ class Module:
 class Function:
     """One LLVM function; statements append to its current block."""
 
-    def __init__(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool, inlined: bool) -> None:
+    def __init__(self, name: str, result: str, parameters: Mapping[str, str], *, exported: bool, inlining: str) -> None:
         self.name, self.result = name, result
         self.lines: list[str] = []
         self._slots: list[str] = []
         self._count = 0
         self._linkage = "" if exported else "internal "
-        self._attributes = "alwaysinline nounwind" if inlined else "nounwind"
+        self._attributes = f"{inlining} nounwind".strip()
         self._parameters = parameters
         self._arguments = {key: Value(self, kind, f"%{key}") for key, kind in parameters.items()}
 
@@ -247,9 +261,15 @@ class Function:
         self.statement(f"store {atomic}{value.type} {value.text}, ptr {place.text} {order}{_alignment(value.type)}")
 
     def update(self, operation: str, place: Value, value: Value | int, *, kind: str = "i64") -> Value:
-        """Atomically applies add, sub, and, or; gives the old value."""
+        """Atomically applies add, sub, and, or, xchg; gives the old value."""
         right = self.constant(kind, value)
         return self.emit(kind, f"atomicrmw {operation} ptr {place.text}, {kind} {right.text} seq_cst")
+
+    def replaced(self, place: Value, expected: Value, value: Value) -> Value:
+        """Atomically stores `value` where `expected` is; was it there?"""
+        both = f"{expected.type} {expected.text}, {value.type} {value.text}"
+        pair = self.emit("pair", f"cmpxchg ptr {place.text}, {both} seq_cst seq_cst")
+        return self.emit("i1", f"extractvalue {{ {value.type}, i1 }} {pair.text}, 1")
 
     def get(self, struct: Struct, base: Value, field: str) -> Value:
         place = struct.fields[field]

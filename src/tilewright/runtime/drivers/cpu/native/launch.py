@@ -9,7 +9,7 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value
 from tilewright.runtime.drivers.cpu.native.device import add_device
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -18,20 +18,22 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_FLOAT_TO_FP32,
     CONVERT_INT_TO_FP32,
     CONVERT_INT_TO_FP64,
+    DONE,
     FILL,
     GUARD,
-    LAUNCH_LISTENER,
     LAUNCH_SLOTS,
     LAYOUT,
+    NO_MEMORY,
     RECORD,
     SOURCE,
     SPARE,
     STATE,
+    STUCK,
     TABLE,
     UNKNOWN,
 )
 
-_MAX_EXTENT = 2**31 - 1
+_MAX_EXTENT, _MAX_SIDE = 2**31 - 1, 65_535  # along x; along y and z
 _NO_OFFSET_FLAG = 2**63 - 1  # clears PY_VECTORCALL_ARGUMENTS_OFFSET
 
 
@@ -48,6 +50,7 @@ def add_launch(module: Module) -> None:
     _missed(module)
     _may_launch(module)
     add_device(module)
+    _failed_launch(module)
     _launch_known(module)
     _call_bound(module)
 
@@ -122,7 +125,7 @@ def _destroy_bound(module: Module) -> None:
 
 def _extents(module: Module) -> None:
     """The grid as three extents in the launch record, and the number of programs (or -1: not a grid we know)."""
-    f = module.function("extents", "i64", {"grid": "ptr", "launch": "ptr"})
+    f = module.function("extents", "i64", {"grid": "ptr", "launch": "ptr"}, inlining=ALWAYS)
     table, grid = runtime(f), f["grid"]
     is_tuple = type_of(f, grid).equals(f.get(TABLE, table, "type_tuple"))
     with f.when(is_tuple.equals(0) & type_of(f, grid).differs(f.get(TABLE, table, "type_list"))):
@@ -142,8 +145,8 @@ def _extents(module: Module) -> None:
         extent = f.call(system(f, "PyLong_AsLong"), "i64", item)
         with f.when(extent.equals(-1)):
             f.call(system(f, "PyErr_Clear"), "void")
-        with f.when((extent < 0) | (extent > _MAX_EXTENT)):
-            f.give(-1)
+        with f.when((extent < 0) | (extent > f.choose(axis.equals(0), _MAX_EXTENT, _MAX_SIDE))):
+            f.give(-1)  # Python says what is wrong with it
         f.store(extent.to("i32"), f["launch"], axis * 4)
         with f.when((total.value > _MAX_EXTENT) & (extent > 1)):
             f.give(-1)
@@ -220,20 +223,33 @@ def _missed(module: Module) -> None:
 
 
 def _launch_known(module: Module) -> None:
-    """Runs a specialisation over a grid that was understood; null with an exception when memory is short."""
+    """Runs a specialisation over a grid that was understood; null with an exception when that does not work."""
     f = module.function("launch_known", "ptr", {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"})
     record = f["record"]
-    f.store(f.constant("ptr", 0), f["launch"], LAUNCH_LISTENER)
     f.call("fill_slots", "void", record, f["values"], f["launch"])
     device = f.get(RECORD, record, "device")
     with f.when(device.differs(0)):
         f.give(f.call("launch_on_device", "ptr", record, f["values"], f["launch"], f["total"]))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
-    done = f.call("execute", "i32", entry, f["launch"], f["total"], scratch, threads, cost)
-    with f.when(done.equals(0)):
-        f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
+    nobody = f.constant("ptr", 0)
+    done = f.call("execute_for", "i32", entry, f["launch"], f["total"], scratch, threads, cost, nobody)
+    with f.when(done.differs(DONE)):
+        f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), f["launch"], done))
     f.give(_retained(f, f.get(RECORD, record, "result")))
+
+
+def _failed_launch(module: Module) -> None:
+    """Sees to it that an exception is set for what `execute` gave; gives null."""
+    f = module.function("failed_launch", "ptr", {"result": "ptr", "launch": "ptr", "status": "i32"}, inlining=RARE)
+    with f.when(f["status"].equals(NO_MEMORY)):
+        f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
+    with f.when(f["status"].equals(STUCK)):
+        address = f.call(system(f, "PyLong_FromLong"), "ptr", f["launch"].to("i64"))
+        with f.when(address.differs(0)):
+            _python(f, f.get(TABLE, runtime(f), "stuck"), f["result"], address)
+            release(f, address)
+    f.give(0)
 
 
 def _may_launch(module: Module) -> None:

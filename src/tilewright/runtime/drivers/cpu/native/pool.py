@@ -1,5 +1,8 @@
 """The thread pool: a job is `entry(launch, begin, end, scratch)` over programs 0 … total-1, in chunks claimed in order.
 
+Machine code gives the number of the first program that it did not run: `end`, unless somebody is to look after the
+launch (`interrupts.py`).
+
     caller                                       worker
     fill in the job, open the gate               wait until the generation changes: spin for a while, then sleep
     generation += 1, wake sleepers               enter the gate (+1); if it is closed, leave
@@ -9,33 +12,45 @@
 
 The caller waits only for workers that came in before it closed the gate, not for those that sleep or are descheduled.
 A job is only written while the gate is closed and nobody is inside, and only read inside; so no worker sees half a job.
-Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number.
+Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number. Programs that are
+known to wait are handed out one by one: such a one may wait for any later one while fewer wait than there are threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
-from tilewright.runtime.drivers.cpu.native.structs import JOB, OPEN, POOL, RUNTIME, TABLE
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.structs import JOB, LANE, LAUNCH_CONTROL, OPEN, POOL, RUNTIME, TABLE
 
-_FUTEX_WAIT, _FUTEX_WAKE, _ALL_SIGNALS = 128, 129, -1
+FUTEX_WAIT, FUTEX_WAKE = 128, 129
+_FAULTS = (4, 5, 6, 7, 8, 11, 31)  # SIGILL, TRAP, ABRT, BUS, FPE, SEGV, SYS: of the thread that caused them
+_ALL_OTHERS = ~sum(1 << number - 1 for number in _FAULTS)
 _SIG_SETMASK = 2
 _PAUSES_BEFORE_YIELD = 300
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What differs between processors: how to wait politely, and the number of the futex system call."""
+    """What differs between processors: how to wait politely, the clock, system calls, signal handlers.
+
+    `counter_at`: where the context that a handler gets has the program counter.
+    """
 
     pause: str
     pause_declaration: str
+    counter: str
     futex: int
+    gettid: int
+    counter_at: int
 
 
+_PAUSE, _HINT = "declare void @llvm.x86.sse2.pause()", "declare void @llvm.aarch64.hint(i32)"
 MACHINES = {
-    "x86-64": Machine("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()", 202),
-    "aarch64": Machine("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)", 98),
+    "x86-64": Machine("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186, counter_at=168),
+    "aarch64": Machine("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178, counter_at=440),
 }
 
 
@@ -44,9 +59,11 @@ def add_pool(module: Module, machine: Machine) -> None:
     module.declarations += [
         f"@{RUNTIME} = externally_initialized constant ptr null",
         machine.pause_declaration,
-        "declare i64 @llvm.readsteadycounter()" if machine.futex == 98 else "declare i64 @llvm.readcyclecounter()",
+        f"declare i64 @llvm.read{machine.counter}counter()",
+        "declare ptr @llvm.thread.pointer()",
     ]
     _now(module, machine)
+    _run_chunk(module)
     _work(module)
     _await_job(module, machine)
     _worker(module)
@@ -68,17 +85,20 @@ def system(f: Function, name: str) -> Value:
 def _now(module: Module, machine: Machine) -> None:
     """A clock that costs a few nanoseconds; `set_up` knows how long its ticks are."""
     f = module.function("now", "i64", {}, exported=True)
-    counter = "steady" if machine.futex == 98 else "cycle"
-    f.give(f.emit("i64", f"call i64 @llvm.read{counter}counter()"))
+    f.give(f.emit("i64", f"call i64 @llvm.read{machine.counter}counter()"))
 
 
 def _work(module: Module) -> None:
-    """Claims chunks and runs them until none is left: one per thread of the size `first`, then smaller ones."""
+    """Claims chunks and runs them until none is left: one per thread of the size `first`, then smaller ones.
+
+    Ends early when the launch is stopped.
+    """
     f = module.function("work", "void", {"pool": "ptr", "scratch": "ptr"})
     pool = f["pool"]
     job = f.address(POOL, pool, "job")
     entry, launch, total, chunk = (f.get(JOB, job, name) for name in ("entry", "launch", "total", "chunk"))
     threads, first = f.get(JOB, job, "limit"), f.get(JOB, job, "first")
+    control = f.load("ptr", launch, LAUNCH_CONTROL)
     with f.repeat() as loop:
         turn = f.update("add", f.address(POOL, pool, "next"), 1)
         is_first = turn < threads
@@ -86,7 +106,20 @@ def _work(module: Module) -> None:
         loop.leave_when(begin >= total)
         size, rest = f.choose(is_first, first, chunk), total - begin
         end = begin + f.choose(rest < size, rest, size)
-        f.call(entry, "void", launch, begin, end, f["scratch"])
+        f.call("run_chunk", "void", entry, launch, begin, end, f["scratch"], control)
+        loop.leave_when(f.load("i64", f.address(LANE, control, "stop"), order="monotonic").differs(0))
+    f.give()
+
+
+def _run_chunk(module: Module) -> None:
+    """Programs begin … end-1 on this thread, or fewer when the launch is stopped."""
+    parameters = {"entry": "ptr", "launch": "ptr", "begin": "i64", "end": "i64", "scratch": "ptr", "control": "ptr"}
+    f = module.function("run_chunk", "void", parameters, inlining=ALWAYS)
+    end, program = f["end"], f.variable("i64", f["begin"])
+    with f.repeat() as loop:
+        program.set(f.call(f["entry"], "i64", f["launch"], program.value, end, f["scratch"]))
+        loop.leave_when(program.value >= end)
+        loop.leave_when(f.call("look", "i64", f["control"]).differs(0))
     f.give()
 
 
@@ -105,16 +138,31 @@ def _await_job(module: Module, machine: Machine) -> None:
     f.update("add", f.address(POOL, pool, "sleepers"), 1, kind="i32")
     with f.repeat() as sleep:
         sleep.leave_when(f.load("i32", pool, order="seq_cst").differs(f["seen"]))
-        _futex(f, machine, _FUTEX_WAIT, f["seen"])
+        futex(f, machine, pool, FUTEX_WAIT, f["seen"])
     f.update("sub", f.address(POOL, pool, "sleepers"), 1, kind="i32")
     f.give(f.load("i32", pool, order="acquire"))
 
 
-def _futex(f: Function, machine: Machine, operation: int, value: Value) -> None:
-    """The futex system call on the generation, which is the first field of the pool."""
+def futex(f: Function, machine: Machine, place: Value, operation: int, value: Value) -> None:
+    """The futex system call. Jobs wait on the generation, which is the first field of the pool."""
     nothing = f.constant("ptr", 0)
     number, what = f.constant("i64", machine.futex), f.constant("i32", operation)
-    f.call_variadic(system(f, "syscall"), "i64", number, f["pool"], what, value, nothing, nothing, f.constant("i32", 0))
+    f.call_variadic(system(f, "syscall"), "i64", number, place, what, value, nothing, nothing, f.constant("i32", 0))
+
+
+@contextmanager
+def blocked_signals(f: Function) -> Iterator[None]:
+    """Threads that are started here leave signals to Python's threads, but for those that a fault of their own sends.
+
+    A fault whose signal is blocked kills the process without a word to anybody.
+    """
+    blocked, previous = f.stack("[16 x i64]"), f.stack("[16 x i64]")
+    for word in range(16):
+        f.store(f.constant("i64", -1 if word else _ALL_OTHERS), blocked, 8 * word)
+    how = f.constant("i32", _SIG_SETMASK)
+    f.call(system(f, "pthread_sigmask"), "i32", how, blocked, previous)
+    yield
+    f.call(system(f, "pthread_sigmask"), "i32", how, previous, f.constant("ptr", 0))
 
 
 def _worker(module: Module) -> None:
@@ -141,30 +189,32 @@ def _take_part(f: Function, pool: Value) -> None:
 
 
 def _start_workers(module: Module) -> None:
-    """Starts threads until there are `wanted`, or the system gives no more. Signals are left to Python's threads."""
+    """Starts threads until there are `wanted`, or the system gives no more."""
     f = module.function("start_workers", "void", {"pool": "ptr", "wanted": "i64"})
     pool = f["pool"]
-    blocked, previous = f.stack("[16 x i64]"), f.stack("[16 x i64]")
-    for word in range(16):
-        f.store(f.constant("i64", _ALL_SIGNALS), blocked, 8 * word)
-    how = f.constant("i32", _SIG_SETMASK)
-    f.call(system(f, "pthread_sigmask"), "i32", how, blocked, previous)
+    with f.when(f.get(POOL, pool, "workers") >= f["wanted"]):
+        f.give()
     worker = f.emit("ptr", "getelementptr i8, ptr @worker, i64 0")
-    with f.repeat() as loop:
+    with blocked_signals(f), f.repeat() as loop:
         workers = f.get(POOL, pool, "workers")
         loop.leave_when(workers >= f["wanted"])
         failed = f.call(system(f, "pthread_create"), "i32", f.stack("i64"), f.constant("ptr", 0), worker, pool)
         loop.leave_when(failed.differs(0))
         f.put(POOL, pool, "workers", workers + 1)
-    f.call(system(f, "pthread_sigmask"), "i32", how, previous, f.constant("ptr", 0))
     f.give()
 
 
 def _wait_until_empty(module: Module, machine: Machine) -> None:
-    f = module.function("wait_until_empty", "void", {"gate": "ptr"})
-    spins = f.variable("i64", 0)
+    """Until no thread is at work; meanwhile the caller looks after the launch."""
+    f = module.function("wait_until_empty", "void", {"gate": "ptr", "control": "ptr"})
+    spins, ticks = f.variable("i64", 0), f.address(LANE, f["control"], "tick")
+    seen = f.variable("i64", f.load("i64", ticks, order="monotonic"))
     with f.repeat() as loop:
         loop.leave_when(f.load("i64", f["gate"], order="acquire").equals(0))
+        tick = f.load("i64", ticks, order="monotonic")
+        with f.when(tick.differs(seen.value)):
+            seen.set(tick)
+            f.call("look", "i64", f["control"])
         spins.set(spins.value + 1)
         with f.when(spins.value < _PAUSES_BEFORE_YIELD) as patient:
             f.statement(machine.pause)
@@ -180,22 +230,26 @@ SHARED = {
     "scratch": "ptr",
     "stride": "i64",
     "threads": "i64",
-    "is_short": "i1",
+    "division": "i64",
 }
 """What `share` is told of a job."""
+
+GRADUALLY, EVENLY, SINGLY = 0, 1, 2
+"""How a job is divided."""
 
 
 def _divide(f: Function, job: Value) -> None:
     """The sizes of chunks. All of a short job, and half of a long one, is divided evenly beforehand.
 
     Then most programs run where they ran the last time, and find their data in that core's cache. The other half of a
-    long job keeps all threads busy to the end.
+    long job keeps all threads busy to the end. Programs that wait for others have a chunk each.
     """
-    total, threads = f["total"], f["threads"]
+    total, threads, division = f["total"], f["threads"], f["division"]
     chunk = total // (threads * 8)
-    half = f.choose(chunk < 1, 1, total // (threads * 2))
-    f.put(JOB, job, "first", f.choose(f["is_short"], (total + threads - 1) // threads, half))
-    f.put(JOB, job, "chunk", f.choose(chunk < 1, 1, chunk))
+    is_small = (chunk < 1) | division.equals(SINGLY)
+    half = f.choose(is_small, 1, total // (threads * 2))
+    f.put(JOB, job, "first", f.choose(division.equals(EVENLY), (total + threads - 1) // threads, half))
+    f.put(JOB, job, "chunk", f.choose(is_small, 1, chunk))
 
 
 def _share(module: Module, machine: Machine) -> None:
@@ -214,9 +268,9 @@ def _share(module: Module, machine: Machine) -> None:
     f.update("or", gate, OPEN)
     f.update("add", f.address(POOL, pool, "generation"), 1, kind="i32")
     with f.when(f.load("i32", f.address(POOL, pool, "sleepers"), order="seq_cst") > 0):
-        _futex(f, machine, _FUTEX_WAKE, (threads - 1).to("i32"))
+        futex(f, machine, pool, FUTEX_WAKE, (threads - 1).to("i32"))
     f.call("work", "void", pool, f["scratch"])
     f.update("and", gate, ~OPEN)
-    f.call("wait_until_empty", "void", gate)
+    f.call("wait_until_empty", "void", gate, f.load("ptr", f["launch"], LAUNCH_CONTROL))
     seats = f.get(POOL, pool, "seats")
     f.give(f.choose(seats < threads, seats, threads))

@@ -83,6 +83,7 @@ C_FUNCTIONS = (
     "PyDict_GetItemWithError",
     "PyDict_New",
     "PyDict_SetItem",
+    "PyErr_CheckSignals",
     "PyErr_Clear",
     "PyErr_NoMemory",
     "PyErr_Occurred",
@@ -112,13 +113,18 @@ C_FUNCTIONS = (
 
 SYSTEM_FUNCTIONS = (
     "free",
+    "getpid",
     "malloc",
     "posix_memalign",
     "pthread_create",
     "pthread_getspecific",
     "pthread_sigmask",
+    "raise",
     "sched_yield",
+    "sigaction",
     "syscall",
+    "usleep",
+    "write",
 )
 """Functions of the C library that native code calls."""
 
@@ -158,8 +164,15 @@ TABLE = struct_of(
     descriptor_names="ptr",  # … and the names of their attributes, in the order of DESCRIPTOR_PARTS
     stream_key="i64",  # the pthread key of a thread's STREAM
     failed="ptr",  # Python: (result, CUresult) → raises
+    stuck="ptr",  # Python: (result, address of the launch record) → raises
     watched="i64",  # not 0: all launches go through Python, where hooks are called
     lanes="ptr",  # free LANEs
+    all_lanes="ptr",
+    watcher="i32",  # WATCHER_…; a thread may sleep on it
+    codes="ptr",  # CODES
+    actions="ptr",  # two ACTIONs: what was done with SIGSEGV and SIGBUS before
+    has_said="i64",  # not 0: what a kernel did wrong
+    spin_ticks="i64",  # how long all programs that run may wait for others; 0: for ever
     pool="ptr",
     gil_ticks="i64",  # more work than this releases the GIL
     hot_ticks="i64",  # more work than this is shared with threads that are awake
@@ -170,8 +183,46 @@ TABLE = struct_of(
     alone_until="i64",  # until then short launches are not shared
 )
 
-LANE = struct_of(memory="ptr", size="i64", next="ptr")
-"""Scratch memory for one launch at a time."""
+_CONTROL = {
+    "report": "ptr",  # called with what programs print and assert; null: nobody listens
+    "stop": "i64",  # not 0: no program needs to go on
+    "tick": "i64",  # changes every now and then: go and look whether the launch is still wanted
+    "look": "ptr",  # i64 (ptr control): not 0: no
+    "wait": "ptr",  # i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since, i64 tick), for a loop that waits
+}
+
+CONTROL = struct_of(_CONTROL)
+"""How a launch and its programs talk to each other. Its address stands at LAUNCH_CONTROL in what machine code gets."""
+
+LANE = struct_of(
+    _CONTROL,
+    memory="ptr",  # scratch memory
+    size="i64",
+    next="ptr",  # free one
+    link="ptr",  # … of all
+    owner="ptr",  # the thread that launched, by its thread pointer; null: no launch is under way
+    launch="ptr",  # the launch record
+    entry="ptr",  # the machine code
+    thread="ptr",  # of Python, while it has given up the GIL
+    is_shared="i64",  # with threads of the pool
+    raised="i64",  # not 0: a signal handler raised an exception
+    waiting="i64",  # a tick << 16, and how many threads have been waiting for too long by then
+    stuck="i64",  # not 0: all were, and this is 1 + the site and, in x, y and z, the program of one of them
+    x="i32",
+    y="i32",
+    z="i32",
+)
+"""What a launch needs while it is under way: one launch at a time. It begins with its CONTROL, and lives for ever."""
+
+CODE = struct_of(begin="i64", end="i64", text="ptr", size="i64")
+"""Mapped code of a kernel: addresses, and `size` bytes of text that name it. One that is gone ends at 0."""
+
+CODES = struct_of(entries="ptr", count="i64")
+"""All CODEs, in an array."""
+
+_MASK = {f"mask{word}": "i64" for word in range(16)}
+ACTION = struct_of({"handler": "ptr", **_MASK, "flags": "i64", "restorer": "ptr"})
+"""The C library's struct sigaction; `flags` are 32 bits and a gap."""
 
 BOUND = struct_of(refcount="i64", type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
 """`kernel[grid]`."""
@@ -288,6 +339,7 @@ POOL = struct_of(
     next="i64",  # first chunk that nobody has claimed
     seats="i64",  # threads that joined
     lock="i32",  # 1 while a launch uses the pool
+    user="ptr",  # the thread of that launch, by its thread pointer
     workers="i64",
     threads="i64",  # most threads per launch, the caller included
     spin_ticks="i64",
@@ -315,5 +367,10 @@ WORD_GPU = 1 << 20  # times the number of the GPU and 1
 TUPLE_SUBCLASS = 1 << 26  # in the flags of a class
 NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
 CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4
-LAUNCH_GRID, LAUNCH_LISTENER, LAUNCH_SLOTS = 0, 16, 24
+LAUNCH_GRID, LAUNCH_CONTROL, LAUNCH_SLOTS = 0, 16, 24
 OPEN = 1 << 32
+WATCHER_ABSENT, WATCHER_AWAKE, WATCHER_ASLEEP = 0, 1, 2
+SPINS = 1 << 32
+"""In a RECORD's threads: programs wait for one another, so they are handed out one by one, on all threads at once."""
+DONE, NO_MEMORY, RAISED, STUCK = 1, 0, -1, -2
+"""What `execute` gives. STUCK: instead of the grid the launch record has a program that waits, and then its site."""

@@ -1,0 +1,180 @@
+"""What a process says when a kernel reads or writes where it must not, before it dies of that.
+
+    fault        the handler of SIGSEGV and SIGBUS: where was the thread, in which kernel, launched over which grid?
+                 → one line on stderr; then whatever would have happened without it
+
+It runs in a thread that has just failed, so it takes no lock and no memory, and calls only what may be called from a
+handler. What was installed before it is called, or put back so that the access fails once more; what is installed
+later calls it or does not. A handler that repairs the access (as those do that load pages by themselves) goes on
+working: then the line was wrong, but it is printed only once.
+
+A handler that ends with `raise`, such as Python's faulthandler, comes here from the C library: then the kernel is the
+one that its thread has launched, or that the pool is running.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, Variable
+from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
+from tilewright.runtime.drivers.cpu.native.pool import Machine, runtime, system
+from tilewright.runtime.drivers.cpu.native.structs import ACTION, CODE, CODES, JOB, LANE, POOL, TABLE
+
+_SIGBUS, _STDERR = 7, 2
+_CODE_AT, _SENDER_AT, _ADDRESS_AT = 8, 16, 16  # in siginfo_t: why, and by which process or of which address
+_WITH_INFO = 4  # SA_SIGINFO
+_DEFAULT, _IGNORED = 0, 1  # SIG_DFL, SIG_IGN
+_BY_SYSTEM = 128  # SI_KERNEL: the address was no address at all
+_UNKNOWN = -1
+_ROOM = 1024
+_MOST_TEXT = 256
+_PIECES = {
+    "begins": "tilewright: access violation",
+    "at": " at address 0x",
+    "inside": " in ",
+    "over": ", launched over the grid (",
+    "comma": ", ",
+    "ends": '): sanitize="bounds" (or TILEWRIGHT_SANITIZE=bounds) tells which access it is\n',
+}
+
+
+def add_faults(module: Module, machine: Machine) -> None:
+    """Adds `fault` to the module."""
+    for name, text in _PIECES.items():
+        spelled = "".join(f"\\{byte:02x}" for byte in text.encode())
+        module.declarations.append(f'@says_{name} = internal constant [{len(text)} x i8] c"{spelled}"')
+    _code_at(module)
+    _lane_of_thread(module)
+    _add_text(module)
+    _add_number(module)
+    _say(module)
+    _hand_on(module)
+    _fault(module, machine)
+
+
+def _code_at(module: Module) -> None:
+    """The CODE that an address lies in, or null."""
+    f = module.function("code_at", "ptr", {"address": "i64"}, inlining=RARE)
+    codes = f.get(TABLE, runtime(f), "codes")
+    count = f.get(CODES, codes, "count")
+    first = f.get(CODES, codes, "entries")
+    with f.counted(count) as index:
+        code = f.at(first, index * CODE.size)
+        is_inside = (f["address"] >= f.get(CODE, code, "begin")) & (f["address"] < f.get(CODE, code, "end"))
+        with f.when(is_inside):
+            f.give(code)
+    f.give(0)
+
+
+def _lane_of_thread(module: Module) -> None:
+    """The lane of the launch that this thread has under way, or null."""
+    f = module.function("lane_of_thread", "ptr", {}, inlining=RARE)
+    me = thread_pointer(f)
+    lane = f.variable("ptr", f.get(TABLE, runtime(f), "all_lanes"))
+    with f.repeat() as loop:
+        loop.leave_when(lane.value.equals(0))
+        with f.when(f.get(LANE, lane.value, "owner").equals(me)):
+            f.give(lane.value)
+        lane.set(f.get(LANE, lane.value, "link"))
+    f.give(0)
+
+
+def _add_text(module: Module) -> None:
+    """Writes bytes; gives where the next ones go."""
+    f = module.function("add_text", "ptr", {"place": "ptr", "text": "ptr", "size": "i64"}, inlining=RARE)
+    with f.counted(f["size"]) as index:
+        f.store(f.load("i8", f.at(f["text"], index)), f.at(f["place"], index))
+    f.give(f.at(f["place"], f["size"]))
+
+
+def _add_number(module: Module) -> None:
+    """Writes a number, in base 10 or 16; gives where the next bytes go."""
+    f = module.function("add_number", "ptr", {"place": "ptr", "number": "i64", "base": "i64"}, inlining=RARE)
+    digits, count, rest = f.stack("[24 x i8]"), f.variable("i64", 24), f.variable("i64", f["number"])
+    with f.repeat() as loop:
+        digit = rest.value.remainder(f["base"])
+        letter = digit + f.choose(digit < 10, ord("0"), ord("a") - 10)
+        count.set(count.value - 1)
+        f.store(letter.to("i8"), f.at(digits, count.value))
+        rest.set(rest.value.quotient(f["base"]))
+        loop.leave_when(rest.value.equals(0))
+    f.give(f.call("add_text", "ptr", f["place"], f.at(digits, count.value), f.constant("i64", 24) - count.value))
+
+
+def _say(module: Module) -> None:
+    """Prints the line."""
+    f = module.function("say", "void", {"address": "i64", "code": "ptr", "launch": "ptr"}, inlining=RARE)
+    text = f.stack(f"[{_ROOM} x i8]")
+    end = f.variable("ptr", text)
+    _piece(f, end, "begins")
+    with f.when(f["address"].differs(_UNKNOWN)):
+        _piece(f, end, "at")
+        end.set(f.call("add_number", "ptr", end.value, f["address"], f.constant("i64", 16)))
+    _piece(f, end, "inside")
+    size = f.get(CODE, f["code"], "size")
+    shown = f.choose(size < _MOST_TEXT, size, _MOST_TEXT)
+    end.set(f.call("add_text", "ptr", end.value, f.get(CODE, f["code"], "text"), shown))
+    _piece(f, end, "over")
+    for axis in range(3):
+        if axis:
+            _piece(f, end, "comma")
+        extent = f.load("i32", f["launch"], 4 * axis).to("i64")
+        end.set(f.call("add_number", "ptr", end.value, extent, f.constant("i64", 10)))
+    _piece(f, end, "ends")
+    f.call(system(f, "write"), "i64", f.constant("i32", _STDERR), text, end.value.to("i64") - text.to("i64"))
+    f.give()
+
+
+def _piece(f: Function, end: Variable, name: str) -> None:
+    text = f.emit("ptr", f"getelementptr i8, ptr @says_{name}, i64 0")
+    end.set(f.call("add_text", "ptr", end.value, text, f.constant("i64", len(_PIECES[name]))))
+
+
+def _hand_on(module: Module) -> None:
+    """Does with a signal what would have been done with it without this handler."""
+    parameters = {"number": "i32", "info": "ptr", "context": "ptr"}
+    f = module.function("hand_on", "void", parameters, inlining=RARE)
+    number = f["number"]
+    offset = f.choose(number.equals(_SIGBUS), ACTION.size, 0)
+    action = f.at(f.get(TABLE, runtime(f), "actions"), offset)
+    handler = f.get(ACTION, action, "handler")
+    was_sent = f.load("i32", f["info"], _CODE_AT) <= 0
+    with f.when(handler.to("i64") > _IGNORED):
+        with f.when((f.get(ACTION, action, "flags") & _WITH_INFO).differs(0)):
+            f.call(handler, "void", number, f["info"], f["context"])
+            f.give()
+        f.call(handler, "void", number)
+        f.give()
+    with f.when(handler.to("i64").equals(_IGNORED) & was_sent):
+        f.give()
+    f.call(system(f, "sigaction"), "i32", number, action, f.constant("ptr", 0))
+    with f.when(was_sent):  # one that the thread causes itself comes again
+        f.call(system(f, "raise"), "i32", number)
+    f.give()
+
+
+def _fault(module: Module, machine: Machine) -> None:
+    """The signal handler."""
+    parameters = {"number": "i32", "info": "ptr", "context": "ptr"}
+    f = module.function("fault", "void", parameters, exported=True, inlining=RARE)
+    table, info = runtime(f), f["info"]
+    lane = f.call("lane_of_thread", "ptr")
+    job = f.address(POOL, f.get(TABLE, table, "pool"), "job")
+    is_worker = lane.equals(0)
+    launch, entry = f.variable("ptr", f.get(JOB, job, "launch")), f.variable("i64", 0)
+    with f.when(is_worker.equals(0)):
+        launch.set(f.get(LANE, lane, "launch"))
+        entry.set(f.get(LANE, lane, "entry").to("i64"))
+    with f.when(is_worker & f.load("i64", f.address(POOL, f.get(TABLE, table, "pool"), "gate")).differs(0)):
+        entry.set(f.get(JOB, job, "entry").to("i64"))
+    counter = f.load("i64", f["context"], machine.counter_at)
+    code = f.variable("ptr", f.call("code_at", "ptr", counter))
+    reason = f.load("i32", info, _CODE_AT)
+    was_sent = reason <= 0
+    address = f.choose(was_sent | reason.equals(_BY_SYSTEM), _UNKNOWN, f.load("i64", info, _ADDRESS_AT))
+    by_itself = f.load("i32", info, _SENDER_AT).equals(f.call(system(f, "getpid"), "i32"))
+    with f.when(code.value.equals(0) & was_sent & by_itself):
+        code.set(f.call("code_at", "ptr", entry.value))
+    with f.when(code.value.differs(0)), f.when(f.update("xchg", f.address(TABLE, table, "has_said"), 1).equals(0)):
+        f.call("say", "void", address, code.value, launch.value)
+    f.call("hand_on", "void", f["number"], info, f["context"])
+    f.give()

@@ -1,0 +1,187 @@
+"""Launches that end early: because of a signal, or because all programs that run wait for others.
+
+A thread of its own gives every launch that is under way another tick 25 times a second. Programs compare ticks, which
+costs them a load; who sees another one than before goes and looks:
+
+    between programs     machine code returns the number of the next program → `look`, and on from there
+    in a while loop      machine code calls `look`; leaves the kernel if that says so
+    in a spin loop       machine code calls `wait`, which also measures how long it has been waiting
+    caller that waits for threads of the pool            → `look`
+
+`look`, in the thread that launched, if that is Python's main thread: takes the GIL and lets Python handle signals. When
+a handler raises, the launch is stopped: nobody is handed a program any more, and programs that look leave.
+
+The thread that ticks sleeps for as long as nothing is launched. Nothing here runs when a launch takes less than a tick.
+"""
+
+from __future__ import annotations
+
+from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.pool import (
+    FUTEX_WAIT,
+    FUTEX_WAKE,
+    Machine,
+    blocked_signals,
+    futex,
+    runtime,
+    system,
+)
+from tilewright.runtime.drivers.cpu.native.structs import (
+    LANE,
+    OPEN,
+    POOL,
+    TABLE,
+    WATCHER_ABSENT,
+    WATCHER_ASLEEP,
+    WATCHER_AWAKE,
+)
+
+_TICK_MICROSECONDS = 40_000
+_PATIENCE = 25  # ticks without a launch until the thread sleeps
+_COUNT_BITS = 16
+
+
+def add_interrupts(module: Module, machine: Machine) -> None:
+    """Adds `look`, `wait` and `rouse` to the module; the pool's functions must be there, but for `share`."""
+    _check_signals(module, machine)
+    _look(module)
+    _all_wait(module)
+    _wait(module)
+    _tick_all(module)
+    _watch(module, machine)
+    _rouse(module, machine)
+
+
+def thread_pointer(f: Function) -> Value:
+    """What tells threads from one another."""
+    return f.emit("ptr", "call ptr @llvm.thread.pointer()")
+
+
+def _check_signals(module: Module, machine: Machine) -> None:
+    """Lets Python handle signals if this is its main thread; not 0 when a handler raised. Leaves the GIL given up."""
+    f = module.function("check_signals", "i64", {"lane": "ptr"}, inlining=RARE)
+    lane = f["lane"]
+    number = f.call_variadic(system(f, "syscall"), "i64", f.constant("i64", machine.gettid), f.constant("i32", 0))
+    is_main = number.to("i32").equals(f.call(system(f, "getpid"), "i32"))
+    thread = f.get(LANE, lane, "thread")
+    has_gil = thread.equals(0)
+    with f.when(is_main.equals(0)):
+        with f.when(has_gil):
+            f.put(LANE, lane, "thread", f.call(system(f, "PyEval_SaveThread"), "ptr"))
+        f.give(0)
+    with f.when(has_gil.equals(0)):
+        f.call(system(f, "PyEval_RestoreThread"), "void", thread)
+        f.put(LANE, lane, "thread", 0)
+    raised = (f.call(system(f, "PyErr_CheckSignals"), "i32") < 0).widened("i64")
+    f.put(LANE, lane, "thread", f.call(system(f, "PyEval_SaveThread"), "ptr"))
+    f.give(raised)
+
+
+def _look(module: Module) -> None:
+    """Not 0: the launch is to stop."""
+    f = module.function("look", "i64", {"lane": "ptr"}, exported=True, inlining=RARE)
+    lane = f["lane"]
+    with f.when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0)):
+        f.give(1)
+    with f.when(f.get(LANE, lane, "owner").differs(thread_pointer(f))):
+        f.give(0)
+    with f.when(f.call("check_signals", "i64", lane).equals(0)):
+        f.give(0)
+    f.put(LANE, lane, "raised", 1)
+    f.store(f.constant("i64", 1), f.address(LANE, lane, "stop"), order="monotonic")
+    f.give(1)
+
+
+def _all_wait(module: Module) -> None:
+    """Called by threads that have been waiting for too long, once per tick: do all threads of the launch, by now?
+
+    The tick is the one that the thread has seen; the latest one might be counted again in its next turn.
+    """
+    f = module.function("all_wait", "i1", {"lane": "ptr", "tick": "i64"})
+    lane, tick = f["lane"], f["tick"]
+    threads = f.variable("i64", 1)
+    with f.when(f.get(LANE, lane, "is_shared").differs(0)):
+        gate = f.load("i64", f.address(POOL, f.get(TABLE, runtime(f), "pool"), "gate"), order="acquire")
+        threads.set((gate & (OPEN - 1)) + f.choose((gate & OPEN).differs(0), 1, 0))
+    place, found = f.address(LANE, lane, "waiting"), f.variable("i64", 0)
+    with f.repeat() as again:
+        old = f.load("i64", place, order="acquire")
+        with f.when((old >> _COUNT_BITS) > tick):
+            f.give(0)
+        is_same = (old >> _COUNT_BITS).equals(tick)
+        found.set(f.choose(is_same, old + 1, (tick << _COUNT_BITS) + 1))
+        again.leave_when(f.replaced(place, old, found.value))
+    f.give((found.value & ((1 << _COUNT_BITS) - 1)) >= threads.value)
+
+
+def _wait(module: Module) -> None:
+    """For a loop that waits: gives since when it has, in ticks of the clock; -1: leave the kernel."""
+    parameters = {"lane": "ptr", "site": "i64", "x": "i32", "y": "i32", "z": "i32", "since": "i64", "tick": "i64"}
+    f = module.function("wait", "i64", parameters, exported=True, inlining=RARE)
+    lane, since = f["lane"], f["since"]
+    with f.when(f.call("look", "i64", lane).differs(0)):
+        f.give(-1)
+    now, most = f.call("now", "i64"), f.get(TABLE, runtime(f), "spin_ticks")
+    with f.when(since.equals(0)):
+        f.give(now)
+    with f.when(most.equals(0) | (now - since < most)):
+        f.give(since)
+    with f.when(f.call("all_wait", "i1", lane, f["tick"]).equals(0)):
+        f.give(since)
+    with f.when(f.update("xchg", f.address(LANE, lane, "stop"), 1).equals(0)):
+        for axis in "xyz":
+            f.put(LANE, lane, axis, f[axis])
+        f.put(LANE, lane, "stuck", f["site"] + 1)
+    f.give(-1)
+
+
+def _tick_all(module: Module) -> None:
+    """Gives all launches that are under way another tick; tells how many those are."""
+    f = module.function("tick_all", "i64", {})
+    count = f.variable("i64", 0)
+    lane = f.variable("ptr", f.load("ptr", f.address(TABLE, runtime(f), "all_lanes"), order="acquire"))
+    with f.repeat() as loop:
+        loop.leave_when(lane.value.equals(0))
+        owner = f.load("ptr", f.address(LANE, lane.value, "owner"), order="monotonic")
+        with f.when(owner.differs(0)):
+            tick = f.address(LANE, lane.value, "tick")
+            f.store(f.load("i64", tick, order="monotonic") + 1, tick, order="monotonic")
+            count.set(count.value + 1)
+        lane.set(f.get(LANE, lane.value, "link"))
+    f.give(count.value)
+
+
+def _watch(module: Module, machine: Machine) -> None:
+    """The life of the thread that ticks."""
+    f = module.function("watch", "ptr", {"nothing": "ptr"})
+    place, idle = f.address(TABLE, runtime(f), "watcher"), f.variable("i64", 0)
+    pause = f.constant("i32", _TICK_MICROSECONDS)
+    with f.repeat():
+        f.call(system(f, "usleep"), "i32", pause)
+        idle.set(idle.value + 1)
+        with f.when(f.call("tick_all", "i64").differs(0)):
+            idle.set(0)
+        with f.when(idle.value > _PATIENCE):
+            f.update("xchg", place, WATCHER_ASLEEP, kind="i32")
+            f.call(system(f, "usleep"), "i32", pause)  # a launch that began before is to be seen by now
+            with f.when(f.call("tick_all", "i64").differs(0)):
+                f.update("xchg", place, WATCHER_AWAKE, kind="i32")
+            with f.repeat() as sleep:
+                sleep.leave_when(f.load("i32", place, order="seq_cst").differs(WATCHER_ASLEEP))
+                futex(f, machine, place, FUTEX_WAIT, f.constant("i32", WATCHER_ASLEEP))
+            idle.set(0)
+    f.give(0)
+
+
+def _rouse(module: Module, machine: Machine) -> None:
+    """Starts the thread that ticks, or wakes it. With the GIL held."""
+    f = module.function("rouse", "void", {}, inlining=RARE)
+    place = f.address(TABLE, runtime(f), "watcher")
+    before = f.update("xchg", place, WATCHER_AWAKE, kind="i32")
+    with f.when(before.equals(WATCHER_ASLEEP)):
+        futex(f, machine, place, FUTEX_WAKE, f.constant("i32", 1))
+    with f.when(before.equals(WATCHER_ABSENT)), blocked_signals(f):
+        watch = f.emit("ptr", "getelementptr i8, ptr @watch, i64 0")
+        nothing = f.constant("ptr", 0)
+        f.call(system(f, "pthread_create"), "i32", f.stack("i64"), nothing, watch, nothing)
+    f.give()

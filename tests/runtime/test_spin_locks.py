@@ -1,0 +1,286 @@
+"""Programs that wait for one another: they run as long as no more wait than there are threads, and never hang."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.runtime.drivers.cpu.launcher import is_native
+
+Run = Callable[..., list[str]]
+
+pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here, and so no threads")
+
+PROLOGUE = """
+import os, signal, sys, threading, time
+import numpy as np
+import tilewright as tw
+import tilewright.language as tl
+
+@tw.jit
+def waits_for_next(locks, order):
+    pid = tl.program_id(0)
+    while tl.atomic_cas(locks + pid + 1, 1, 1) != 1:
+        pass
+    tl.store(order + pid, tl.atomic_add(locks + tl.num_programs(0) + 1, 1))
+    tl.atomic_xchg(locks + pid, 1)
+
+def chain(programs, **options):
+    # program i waits until program i + 1 is done; the last one need not wait
+    locks, order = np.zeros(programs + 2, np.int32), np.full(programs, -1, np.int32)
+    locks[programs] = 1
+    waits_for_next[(programs,)](locks, order, **options)
+    assert order.tolist() == list(range(programs))[::-1], order
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """What a process with this program prints; it is killed after a while."""
+
+    def words(script: str, **environment: str) -> list[str]:
+        file = tmp_path / "program.py"  # kernels need a source
+        file.write_text(PROLOGUE + textwrap.dedent(script))
+        done = subprocess.run(
+            [sys.executable, str(file)],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env={**os.environ, "TILEWRIGHT_NUM_THREADS": "4", "TILEWRIGHT_SPIN_SECONDS": "60", **environment},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.split()
+
+    return words
+
+
+def test_as_many_programs_as_threads_may_wait_for_later_ones(run: Run) -> None:
+    script = """
+        for _ in range(20):
+            for programs in (1, 2, 3, 4):
+                chain(programs)
+        chain(2, num_threads=2)
+        print("done")
+    """
+    assert run(script) == ["done"]
+
+
+def test_pairs_of_programs_wait_for_each_other_in_a_long_grid(run: Run) -> None:
+    """Even chunks would begin with programs far from those that they wait for."""
+    script = """
+        @tw.jit
+        def meets(flags, out):
+            pid = tl.program_id(0)
+            tl.atomic_xchg(flags + pid, 1)
+            while tl.load(flags + (pid ^ 1), volatile=True) == 0:
+                pass
+            tl.store(out + pid, pid)
+
+        for programs in (2, 64, 1000, 30_000):
+            for _ in range(3):
+                flags, out = np.zeros(programs, np.int32), np.zeros(programs, np.int32)
+                meets[(programs,)](flags, out, num_threads=2)
+                assert (out == np.arange(programs)).all()
+        print("done")
+    """
+    assert run(script) == ["done"]
+
+
+def test_programs_that_wait_too_long_end_with_an_error_that_says_where(run: Run) -> None:
+    script = """
+        for _ in range(2):
+            started = time.monotonic()
+            try:
+                chain(5)                    # one more than threads
+            except tw.DeadlockError as error:
+                assert isinstance(error, RuntimeError)
+                took, text = time.monotonic() - started, str(error)
+                assert 0.9 < took < 60, took
+                assert error.kernel == "waits_for_next" and error.program[0] < 4 and error.program[1:] == (0, 0), error
+                assert error.seconds == 1
+                assert "all programs of waits_for_next that run are waiting for others" in text, text
+                assert "while tl.atomic_cas(locks + pid + 1, 1, 1) != 1:" in text, text
+                assert "program.py:10" in text, text
+                assert "TILEWRIGHT_NUM_THREADS" in text and "TILEWRIGHT_SPIN_SECONDS" in text, text
+            else:
+                raise SystemExit("no error")
+            chain(4)
+        for threads in (1, 2, 3):
+            try:
+                chain(threads + 1, num_threads=threads)
+            except tw.DeadlockError:
+                chain(threads, num_threads=threads)
+                print(threads)
+    """
+    assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["1", "2", "3"]
+
+
+def test_a_program_that_works_while_all_others_wait_is_left_alone(run: Run) -> None:
+    script = """
+        @tw.jit
+        def waits_for_work(flag, x, n):
+            if tl.program_id(0) == 3:
+                v = tl.load(x)
+                for i in range(n):
+                    v = (v * 5 + 1) & 1023
+                tl.store(x, v)
+                tl.atomic_xchg(flag, 1)
+            else:
+                while tl.atomic_cas(flag, 1, 1) != 1:
+                    pass
+
+        x, flag = np.ones(1, np.int32), np.zeros(1, np.int32)
+        took, turns = 0, 10**6
+        while took < 4:                     # several times as long as programs may wait
+            flag[:] = 0
+            started = time.monotonic()
+            waits_for_work[(4,)](flag, x, turns)
+            took, turns = time.monotonic() - started, min(2**31 - 1, 4 * turns)
+            if turns == 2**31 - 1:
+                break
+        print("done")
+    """
+    assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["done"]
+
+
+def test_the_limit_is_a_setting(run: Run) -> None:
+    script = """
+        def fails():
+            try:
+                chain(5)
+            except tw.DeadlockError:
+                return True
+
+        tw.knobs.tilewright.spin_seconds = 1
+        assert fails()
+        tw.knobs.tilewright.spin_seconds = 0        # no limit: only a signal ends it
+        signal.signal(signal.SIGALRM, lambda number, frame: (_ for _ in ()).throw(TimeoutError()))
+        signal.setitimer(signal.ITIMER_REAL, 4)
+        try:
+            fails()
+        except TimeoutError:
+            print("done")
+    """
+    assert run(script) == ["done"]
+
+
+def test_waiting_launches_of_several_threads_take_turns(run: Run) -> None:
+    """The pool runs one launch at a time: alone, the second would wait for programs that nobody starts."""
+    script = """
+        failures = []
+        def work():
+            try:
+                for _ in range(30):
+                    chain(4)
+            except BaseException as error:
+                failures.append(error)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join(200)
+        print(failures or "done")
+    """
+    assert run(script) == ["done"]
+
+
+def test_a_lock_around_work_is_held_by_one_program_at_a_time(run: Run) -> None:
+    script = """
+        @tw.jit
+        def adds(lock, total, BLOCK: tl.constexpr):
+            i = tl.arange(0, BLOCK)
+            while tl.atomic_cas(lock, 0, 1) == 1:
+                pass
+            tl.store(total + i, tl.load(total + i) + 1)
+            tl.debug_barrier()
+            tl.atomic_xchg(lock, 0)
+
+        total, lock = np.zeros(64, np.int32), np.zeros(1, np.int32)
+        for _ in range(3):
+            adds[(2000,)](lock, total, BLOCK=64)
+        assert (total == 6000).all(), total
+        print("done")
+    """
+    assert run(script) == ["done"]
+
+
+@tw.jit
+def spin_on_cas(p):
+    while tl.atomic_cas(p, 1, 1) != 1:
+        pass
+
+
+@tw.jit
+def spin_on_volatile(p):
+    v = tl.load(p, volatile=True)
+    while v == 0:
+        v = tl.load(p, volatile=True)
+
+
+@tw.jit(noinline=True)
+def is_set(p):
+    return tl.atomic_add(p, 0) == 1
+
+
+@tw.jit
+def spin_in_function(p):
+    done = is_set(p)
+    while not done:
+        done = is_set(p)
+
+
+@tw.jit
+def queue(p):
+    i = tl.atomic_add(p, 1)
+    while i < 10:
+        tl.store(p + 1 + i, i)
+        i = tl.atomic_add(p, 1)
+
+
+@tw.jit
+def newton(p):
+    v = tl.load(p)
+    while v > 1:
+        v = v // 2
+    tl.store(p, v)
+
+
+@tw.jit
+def counts(p):
+    for _ in range(3):
+        tl.atomic_add(p, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "waits", "spins"),
+    [
+        (spin_on_cas, True, 1),
+        (spin_on_volatile, True, 1),
+        (spin_in_function, True, 0),
+        (queue, True, 0),  # its turns are work: however long they take, nobody is stuck
+        (newton, False, 0),
+        (counts, False, 0),
+    ],
+)
+def test_the_compiler_finds_the_loops_that_wait(kernel: tw.JITFunction, waits: bool, spins: int) -> None:
+    compiled = kernel.warmup(np.ones(16, np.int32), grid=(1,))
+    assert (compiled.waits, len(compiled.spins)) == (waits, spins)
+
+
+def test_a_kernel_from_the_cache_still_knows_that_it_waits(run: Run, tmp_path: Path) -> None:
+    script = """
+        for _ in range(10):
+            chain(4)
+        kernel = waits_for_next.warmup(np.zeros(4, np.int32), np.zeros(4, np.int32), grid=(1,))
+        print(kernel.waits, kernel.spins[0][0][1])
+    """
+    assert run(script, TRITON_CACHE_DIR=str(tmp_path / "cache")) == ["True", "10"]
+    assert run(script, TRITON_CACHE_DIR=str(tmp_path / "cache")) == ["True", "10"]
