@@ -182,6 +182,21 @@ class Func(Op):
     visibility = Word("sym_visibility", "public")
     noinline = Flag("noinline")
 
+    @property
+    def type(self) -> FunctionType:
+        """What it takes and gives."""
+        return function_type(self)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it is a kernel, rather than a function that kernels call."""
+        return self.visibility == "public"
+
+    @property
+    def argument_attributes(self) -> list[dict[str, Attribute]]:
+        """Per argument what is known about it."""
+        return _details(self, "arg_attrs", len(self.type.inputs))
+
 
 class Call(Op):
     """A call of the function `callee`."""
@@ -189,6 +204,12 @@ class Call(Op):
     __slots__ = ()
     arguments = Operands()
     callee = Word("callee")
+
+    @property
+    def function(self) -> Func | None:
+        """The function of that name, if there is one."""
+        found = lookup_symbol(self, self.callee)
+        return found if isinstance(found, Func) else None
 
 
 class Return(Op):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.traits import WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -304,7 +305,7 @@ class Load(Op):
     is_volatile = Flag("isVolatile")
 
 
-class Store(Op):
+class Store(WritesMemory):
     """Puts `value` at `pointer` where `mask` holds."""
 
     __slots__ = ()
