@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match
 from tilewright.ir.attributes import Attribute, Symbol
@@ -187,6 +189,10 @@ class Func(Op):
         """What it takes and gives."""
         return function_type(self)
 
+    @type.setter
+    def type(self, type: FunctionType) -> None:
+        self.attributes["function_type"] = type
+
     @property
     def is_public(self) -> bool:
         """Whether it is a kernel, rather than a function that kernels call."""
@@ -196,6 +202,10 @@ class Func(Op):
     def argument_attributes(self) -> list[dict[str, Attribute]]:
         """Per argument what is known about it."""
         return _details(self, "arg_attrs", len(self.type.inputs))
+
+    @argument_attributes.setter
+    def argument_attributes(self, details: Sequence[dict[str, Attribute]]) -> None:
+        self.attributes["arg_attrs"] = tuple(details)
 
 
 class Call(Op):

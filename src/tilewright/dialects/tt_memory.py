@@ -354,6 +354,18 @@ class PointerCast(Op):
     operand = Operand(0)
 
 
+class IntToPtr(PointerCast):
+    """The address that a number says."""
+
+    __slots__ = ()
+
+
+class PtrToInt(PointerCast):
+    """The number of an address."""
+
+    __slots__ = ()
+
+
 def _declare(name: str, kind: type[Op], results: int, formats: Sequence[object], **facts: object) -> None:
     parse, print, verify = formats
     declare(name, kind=kind, results=results, parse=parse, print=print, verify=verify, **facts)
@@ -379,7 +391,7 @@ _declare(
 _declare("tt.advance", Advance, 1, (_parse_advance, _print_advance, _verify_advance))
 declare(
     "tt.int_to_ptr",
-    kind=PointerCast,
+    kind=IntToPtr,
     results=1,
     elementwise=True,
     verify=conversion_rule(IntType, PointerType),
@@ -388,7 +400,7 @@ declare(
 )
 declare(
     "tt.ptr_to_int",
-    kind=PointerCast,
+    kind=PtrToInt,
     results=1,
     elementwise=True,
     verify=conversion_rule(PointerType, IntType),
