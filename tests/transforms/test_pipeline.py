@@ -70,5 +70,5 @@ def test_dumps_and_timings() -> None:
     seen: list[str] = []
     timings: dict[str, float] = {}
     optimize_ttir(module, dump=lambda name, _: seen.append(name), timings=timings)
-    assert seen == [name for name, _ in PASSES]
+    assert seen == [step.name for step in PASSES]
     assert list(timings) == seen

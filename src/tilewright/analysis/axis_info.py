@@ -12,13 +12,15 @@ believed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from tilewright.analysis.axis_lattice import AxisInfo, axes, join, nothing_known
 from tilewright.analysis.axis_rules import TRANSFERS
 from tilewright.dialects.cf import target_operands
-from tilewright.dialects.tt_function import called_function
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type
@@ -38,12 +40,12 @@ def analyze_axis_info(root: Op) -> Mapping[Value, AxisInfo]:
     have hints alone.
     """
     facts: Facts = {}
-    functions, recursive = ([root], set[Op]()) if root.name == "tt.func" else _callers_first(root)
-    passed: dict[Op, list[AxisInfo]] = {}
+    functions, recursive = ([root], set[Func]()) if isinstance(root, Func) else _callers_first(root)
+    passed: dict[Func, list[AxisInfo]] = {}
     for function in functions:
         _visit_function(function, passed.get(function) if function not in recursive else None, facts)
         for call, callee in _calls(function):
-            known = [facts[value] for value in call.operands]
+            known = [facts[value] for value in call.arguments]
             before = passed.setdefault(callee, known)
             passed[callee] = [_met(a, b) for a, b in zip(before, known, strict=True)]
     return facts
@@ -60,20 +62,20 @@ def alignment_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 # --- functions --------------------------------------------------------------------------------------------------
 
 
-def _calls(function: Op) -> Iterator[tuple[Op, Op]]:
+def _calls(function: Func) -> Iterator[tuple[Call, Func]]:
     """The calls in `function`, each with the function that it calls."""
     for op in function.walk():
-        if op.name == "tt.call" and (callee := called_function(op)) is not None:
+        if isinstance(op, Call) and (callee := op.function) is not None:
             yield op, callee
 
 
-def _callers_first(module: Op) -> tuple[list[Op], set[Op]]:
+def _callers_first(module: Op) -> tuple[list[Func], set[Func]]:
     """The functions of `module`, each after those that call it; and those that calls lead back to."""
-    finished: dict[Op, None] = {}
-    entered: set[Op] = set()
-    recursive: set[Op] = set()
+    finished: dict[Func, None] = {}
+    entered: set[Func] = set()
+    recursive: set[Func] = set()
 
-    def visit(function: Op) -> None:
+    def visit(function: Func) -> None:
         if function in entered:
             if function not in finished:
                 recursive.add(function)
@@ -83,7 +85,7 @@ def _callers_first(module: Op) -> tuple[list[Op], set[Op]]:
             visit(callee)
         finished[function] = None
 
-    for function in [op for op in module.walk() if op.name == "tt.func"]:
+    for function in [op for op in module.walk() if isinstance(op, Func)]:
         visit(function)
     return list(reversed(finished)), recursive
 
@@ -92,19 +94,16 @@ def _met(a: AxisInfo, b: AxisInfo) -> AxisInfo:
     return join(a, b)._replace(constant=None)
 
 
-def _visit_function(function: Op, passed: Sequence[AxisInfo] | None, facts: Facts) -> None:
-    if not function.regions or not function.regions[0].blocks:
+def _visit_function(function: Func, passed: Sequence[AxisInfo] | None, facts: Facts) -> None:
+    if not function.region.blocks:
         return
-    arguments = function.regions[0].block.args
-    hints = function.attributes.get("arg_attrs") or ({},) * len(arguments)
-    assert isinstance(hints, tuple), "arg_attrs has one dictionary per argument"
-    for position, (value, promised) in enumerate(zip(arguments, hints, strict=True)):
-        assert isinstance(promised, dict), "the attributes of an argument are a dictionary"
+    arguments = zip(function.body.args, function.argument_attributes, strict=True)
+    for position, (value, promised) in enumerate(arguments):
         facts[value] = _believe(promised, nothing_known(value.type), value.type)
         if passed is not None and value.type.shape is None:
             known = passed[position]
             facts[value] = _met(known, _believe(promised, known, value.type))
-    _visit_region(function.regions[0], facts)
+    _visit_region(function.region, facts)
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ def _visit_op(op: Op, facts: Facts) -> None:
         for value in op.results:
             facts[value] = _believe(op.attributes, nothing_known(value.type), value.type)
         return
-    value = op.results[0]
+    value = op.result
     facts[value] = _believe(op.attributes, transfer(op, [facts[v] for v in op.operands]), value.type)
 
 
@@ -212,40 +211,39 @@ def _joined(into: Sequence[AxisInfo], other: Sequence[AxisInfo]) -> list[AxisInf
     return [join(a, b) for a, b in zip(into, other, strict=True)]
 
 
-def _visit_for(op: Op, facts: Facts) -> None:
-    body = op.regions[0].block
+def _visit_for(op: For, facts: Facts) -> None:
     low, _, step, *initial = (facts[value] for value in op.operands)
-    counter, *arguments = body.args
+    counter, *arguments = op.body.args
     facts[counter] = join(low, step)._replace(contiguity=(1,), constancy=(1,), constant=None)
     carried = list(initial)
     while True:
         facts.update(zip(arguments, carried, strict=True))
-        _visit_block(body, facts)
-        joined = _joined(carried, [facts[value] for value in body.terminator.operands])
+        _visit_block(op.body, facts)
+        joined = _joined(carried, [facts[value] for value in op.yielded])
         if joined == carried:
             break
         carried = joined
     facts.update(zip(op.results, carried, strict=True))
 
 
-def _visit_while(op: Op, facts: Facts) -> None:
-    before, after = (region.block for region in op.regions)
-    carried = [facts[value] for value in op.operands]
+def _visit_while(op: While, facts: Facts) -> None:
+    before, after = op.before, op.after
+    carried = [facts[value] for value in op.inits]
     while True:
         facts.update(zip(before.args, carried, strict=True))
         _visit_block(before, facts)
-        passed = [facts[value] for value in before.terminator.operands[1:]]
+        passed = [facts[value] for value in op.condition.values]
         facts.update(zip(after.args, passed, strict=True))
         _visit_block(after, facts)
-        joined = _joined(carried, [facts[value] for value in after.terminator.operands])
+        joined = _joined(carried, [facts[value] for value in op.yielded])
         if joined == carried:
             break
         carried = joined
     facts.update(zip(op.results, passed, strict=True))
 
 
-def _visit_if(op: Op, facts: Facts) -> None:
-    condition = facts[op.operands[0]].constant
+def _visit_if(op: If, facts: Facts) -> None:
+    condition = facts[op.condition].constant
     arms = [region.blocks[0] if region.blocks else None for region in op.regions]
     skipped = None if condition is None else arms.pop(0 if condition == 0 else -1) if len(arms) > 1 else None
     if skipped is not None:
@@ -257,12 +255,11 @@ def _visit_if(op: Op, facts: Facts) -> None:
         facts.update(zip(op.results, _joined(yielded[0], yielded[-1]), strict=True))
 
 
-def _visit_warp_specialize(op: Op, facts: Facts) -> None:
+def _visit_warp_specialize(op: WarpSpecialize, facts: Facts) -> None:
     """Each partition gets what the op (or, in another version, the op with the partitions) captures."""
-    _visit_block(op.regions[0].block, facts)
-    partitions = op.regions[1].block.first
-    assert partitions is not None, "warp_specialize holds an op with its partitions"
-    captured = [facts[value] for value in partitions.operands or op.operands]
+    _visit_block(op.default, facts)
+    partitions = partitions_of(op)
+    captured = [facts[value] for value in partitions.captures or op.operands]
     for region in partitions.regions:
         facts.update(zip(region.block.args, captured, strict=True))
         _visit_block(region.block, facts)
@@ -270,7 +267,7 @@ def _visit_warp_specialize(op: Op, facts: Facts) -> None:
         facts[value] = nothing_known(value.type)
 
 
-REGION_VISITORS = {
+REGION_VISITORS: Mapping[str, Callable[[Any, Facts], None]] = {
     "scf.for": _visit_for,
     "scf.while": _visit_while,
     "scf.if": _visit_if,

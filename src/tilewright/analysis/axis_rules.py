@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd
-from typing import TypeAlias
 
 from tilewright.analysis.axis_lattice import (
     UNBOUNDED,
@@ -32,11 +31,13 @@ from tilewright.analysis.axis_lattice import (
     unit_of,
     unused,
 )
-from tilewright.analysis.axis_shapes import SHAPE_TRANSFERS
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.analysis.axis_shapes import SHAPE_TRANSFERS, Transfer
+from tilewright.dialects.arith import CompareIntegers, Constant, Select
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-
-Transfer: TypeAlias = Callable[[Op, Sequence[AxisInfo]], AxisInfo]
 
 
 def _equal_in_groups(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
@@ -52,8 +53,8 @@ def _of_axes(op: Op, columns: Sequence[tuple[int, int]], operands: Sequence[Axis
 
 
 def _constants(operands: Sequence[AxisInfo]) -> tuple[int, int] | None:
-    x, y = operands[0].constant, operands[1].constant
-    return None if x is None or y is None else (x, y)
+    a, b = operands
+    return None if a.constant is None or b.constant is None else (a.constant, b.constant)
 
 
 def _product(a: int, b: int) -> int:
@@ -156,15 +157,14 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def _compare(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    predicate = op.attributes["predicate"]
-    assert isinstance(predicate, Keyword), "a comparison has a predicate"
+def _compare(op: CompareIntegers, operands: Sequence[AxisInfo]) -> AxisInfo:
     if op.result.type.shape is None:
         return nothing_known(op.result.type)
-    name = predicate.name[-2:]
+    predicate = op.predicate
+    name = predicate[-2:]
     known = _constants(operands)
     if known is not None:
-        a, b = (value % (1 << 64) if predicate.name[0] == "u" else value for value in known)
+        a, b = (value % (1 << 64) if predicate[0] == "u" else value for value in known)
         return of_constant(int(COMPARISONS[name](a, b)), op.result.type)
     result = _equal_in_groups(op, operands)
     if name in ("eq", "ne"):
@@ -195,7 +195,7 @@ def _extremum(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     return _either(op, operands)
 
 
-def _select(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
+def _select(op: Select, operands: Sequence[AxisInfo]) -> AxisInfo:
     condition, *choices = operands
     if condition.constant is not None:
         return choices[0] if condition.constant else choices[1]
@@ -203,7 +203,7 @@ def _select(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     if known is not None and known[0] == known[1]:
         return of_constant(known[0], op.result.type)
     result = _either(op, choices)
-    if op.operands[0].type.shape is None:
+    if op.condition.type.shape is None:
         return result
     contiguity = tuple(map(gcd, result.contiguity, condition.constancy))
     return AxisInfo(
@@ -252,13 +252,14 @@ def _shift(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _unchanged(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    return operands[0]
+    (a,) = operands
+    return a
 
 
-def _retyped(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
+def _retyped(op: Bitcast, operands: Sequence[AxisInfo]) -> AxisInfo:
     """The same bits; where neighbours are another number of bytes apart, they no longer count up."""
-    a = operands[0]
-    if unit_of(op.operands[0].type) == unit_of(op.result.type):
+    (a,) = operands
+    if unit_of(op.operand.type) == unit_of(op.result.type):
         return a
     divisors = tuple(a.element_divisor(axis) for axis in range(len(a.contiguity)))
     return AxisInfo((1,) * len(divisors), divisors, a.constancy)
@@ -266,12 +267,13 @@ def _retyped(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 def _foreign(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     """A cast between type systems, during a conversion."""
-    fits = len(operands[0].contiguity) == len(axes(op.result.type)) or op.result.type.shape is None
-    return operands[0] if fits else nothing_known(op.result.type)
+    a, *_ = operands
+    fits = len(a.contiguity) == len(axes(op.result.type)) or op.result.type.shape is None
+    return a if fits else nothing_known(op.result.type)
 
 
-def _constant(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    value = op.attributes["value"]
+def _constant(op: Constant, operands: Sequence[AxisInfo]) -> AxisInfo:
+    value = op.value
     if isinstance(value, Number) and isinstance(value.value, int):
         return of_constant(int(value.value), op.result.type)
     return nothing_known(op.result.type)
@@ -281,17 +283,15 @@ def _poison(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     return unused(op.result.type)
 
 
-def _make_range(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    start = op.attributes["start"]
-    assert isinstance(start, Number), "make_range has a start"
-    first = int(start.value)
+def _make_range(op: MakeRange, operands: Sequence[AxisInfo]) -> AxisInfo:
+    first = op.start
     return AxisInfo(axes(op.result.type), (first & -first or 1 << 30,), (1,))
 
 
-def _load(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
+def _load(op: Load, operands: Sequence[AxisInfo]) -> AxisInfo:
     """Equal addresses hold equal values, unless somebody writes meanwhile; where the mask is false, `other` counts."""
-    block_pointer = op.operands[0].type.shape is None and op.result.type.shape is not None
-    if op.attributes.get("isVolatile") or block_pointer:
+    block_pointer = op.pointer.type.shape is None and op.result.type.shape is not None
+    if op.is_volatile or block_pointer:
         return nothing_known(op.result.type)
     return _equal_in_groups(op, operands)
 

@@ -11,22 +11,20 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import gcd
 from operator import mul
+from typing import Any, TypeAlias
 
 from tilewright.analysis.axis_lattice import AxisInfo, axes, nothing_known, of_constant, power_of_two
-from tilewright.ir.attributes import DenseArray, Number
-from tilewright.ir.core import Op
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Reshape, Splat, Trans
 
 
-def _splat(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
+def _splat(op: Splat, operands: Sequence[AxisInfo]) -> AxisInfo:
     shape = axes(op.result.type)
-    a = operands[0]
+    (a,) = operands
     return AxisInfo((1,) * len(shape), (a.divisibility[0],) * len(shape), shape, a.constant)
 
 
-def _expand_dims(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    axis_attribute = op.attributes["axis"]
-    assert isinstance(axis_attribute, Number), "expand_dims has an axis"
-    a, axis = operands[0], int(axis_attribute.value)
+def _expand_dims(op: ExpandDims, operands: Sequence[AxisInfo]) -> AxisInfo:
+    (a,), axis = operands, op.axis
     everywhere = gcd(*(a.element_divisor(i) for i in range(len(a.contiguity))))
     if a.constant is not None:
         everywhere = power_of_two(a.constant)
@@ -38,20 +36,18 @@ def _expand_dims(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     )
 
 
-def _broadcast(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    a = operands[0]
-    source, target = axes(op.operands[0].type), axes(op.result.type)
+def _broadcast(op: Broadcast, operands: Sequence[AxisInfo]) -> AxisInfo:
+    (a,) = operands
+    source, target = axes(op.source.type), axes(op.result.type)
     return a._replace(
         contiguity=tuple(1 if old == 1 else c for old, c in zip(source, a.contiguity, strict=True)),
         constancy=tuple(new if old == 1 else k for old, new, k in zip(source, target, a.constancy, strict=True)),
     )
 
 
-def _trans(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    order = op.attributes["order"]
-    assert isinstance(order, DenseArray), "trans has an order"
-    a = operands[0]
-    contiguity, divisibility, constancy = (tuple(part[axis] for axis in order.values) for part in a[:3])
+def _trans(op: Trans, operands: Sequence[AxisInfo]) -> AxisInfo:
+    (a,), order = operands, op.order
+    contiguity, divisibility, constancy = (tuple(part[axis] for axis in order) for part in a[:3])
     return AxisInfo(contiguity, divisibility, constancy, a.constant)
 
 
@@ -60,11 +56,11 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return list(accumulate(reversed(shape[1:]), mul, initial=1))[::-1]
 
 
-def _reshape(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    a, source, target = operands[0], axes(op.operands[0].type), axes(op.result.type)
+def _reshape(op: Reshape, operands: Sequence[AxisInfo]) -> AxisInfo:
+    (a,), source, target = operands, axes(op.source.type), axes(op.result.type)
     if a.constant is not None:
         return of_constant(a.constant, op.result.type)
-    if op.attributes.get("allow_reorder"):
+    if op.allow_reorder:
         return nothing_known(op.result.type)
     strides = _strides(source)
     columns = []
@@ -104,7 +100,9 @@ def _equal_outside(a: AxisInfo, source: Sequence[int], axis: int, steps: int) ->
     return equal
 
 
-SHAPE_TRANSFERS: dict[str, Callable[[Op, Sequence[AxisInfo]], AxisInfo]] = {
+Transfer: TypeAlias = Callable[[Any, Sequence[AxisInfo]], AxisInfo]
+"""Takes an op of the class that its row names, and what is known of the operands."""
+SHAPE_TRANSFERS: dict[str, Transfer] = {
     "tt.splat": _splat,
     "tt.expand_dims": _expand_dims,
     "tt.broadcast": _broadcast,

@@ -12,25 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.arith import Constant, Select
+from tilewright.dialects.cf import Branch, CondBranch
+from tilewright.dialects.scf import Condition, For, Yield
+from tilewright.dialects.traits import ControlFlow
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
+from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpYield
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import MemDescType
 
-VIEWS = frozenset(
-    {
-        "ttg.memdesc_index",
-        "ttg.memdesc_subslice",
-        "ttg.memdesc_trans",
-        "ttg.memdesc_reshape",
-        "ttg.memdesc_reinterpret",
-    }
-)
-CARRIERS = frozenset(
-    {
-        *("arith.select", "cf.br", "cf.cond_br", "scf.condition", "scf.for", "scf.if", "scf.while", "scf.yield"),
-        *("ttg.warp_specialize", "ttg.warp_yield"),
-    }
-)
+CARRIERS = (ControlFlow, Condition, Yield, Branch, CondBranch, Select, WarpSpecialize, WarpYield)
 """Ops whose results or targets are other names of the buffers that they get."""
 
 
@@ -41,14 +34,14 @@ def is_in_shared_memory(value: Value) -> bool:
 
 def allocations_behind(function: Op) -> dict[Value, set[Op]]:
     """For each memory descriptor of `function` the `ttg.local_alloc` ops whose buffers it may name."""
-    allocations = (op for op in function.walk() if op.name == "ttg.local_alloc" and is_in_shared_memory(op.results[0]))
-    return propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
+    allocations = (op for op in function.walk() if isinstance(op, LocalAlloc) and is_in_shared_memory(op.result))
+    return propagate(function.walk(), {op.result: {op} for op in allocations}, _carried)
 
 
 def _carried(op: Op) -> Iterator[Edge]:
-    if op.name in VIEWS:
-        yield op.operands[0], op.results[0]
-    elif op.name in CARRIERS:
+    if isinstance(op, MemDescView):
+        yield op.source, op.result
+    elif isinstance(op, CARRIERS):
         yield from flow_edges(op)
 
 
@@ -57,7 +50,7 @@ def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
     A value that a loop carries is said to name what it names in the loop's first round.
     """
-    for function in [op for op in module.walk() if op.name == "tt.func"]:
+    for function in [op for op in module.walk() if isinstance(op, Func)]:
         behind, names = allocations_behind(function), _mlir_names(function)
         for op in function.walk():
             for value, shown in _shown_at(op):
@@ -67,10 +60,10 @@ def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
 def _shown_at(op: Op) -> Iterator[tuple[Value, Value]]:
     """The values that the report tells of at `op`, and whose buffers it tells of each."""
-    if op.name in ("cf.br", "cf.cond_br") and op.block is not None:
+    if isinstance(op, (Branch, CondBranch)) and op.block is not None:
         yield from ((argument, argument) for argument in op.block.args)
-    if op.name == "scf.for":
-        yield from zip(op.regions[0].block.args[1:], op.operands[3:], strict=True)
+    if isinstance(op, For):
+        yield from zip(op.carried, op.inits, strict=True)
     yield from ((result, result) for result in op.results)
 
 
@@ -102,7 +95,7 @@ def _mlir_names(function: Op) -> dict[Value, str]:
 def _name_results(block: Block, number: int, names: dict[Value, str]) -> int:
     """Name the results of the ops in `block` from `number` on; the next number."""
     for op in block:
-        if op.name == "arith.constant":
+        if isinstance(op, Constant):
             names[op.results[0]] = "%cst"
             continue
         for place, value in enumerate(op.results):

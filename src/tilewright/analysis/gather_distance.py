@@ -7,7 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from tilewright.dialects.arith import Binary, Constant
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
@@ -25,13 +30,12 @@ def distance_of(gather: Op) -> int | None:
 
 def distance_of_indices(gather: Op) -> int | None:
     """The same of tiles without layouts, which may have different shapes off the axis."""
-    axis, (source, indices) = gather.attributes["axis"], gather.operands
-    assert isinstance(axis, Number), "an axis is a number"
-    place = int(axis.value)
-    distance, length, asked = _distance(indices, place), source.type.shape, indices.type.shape
+    assert isinstance(gather, Gather), f"{gather.name} is no gather"
+    axis = gather.axis
+    distance, length, asked = _distance(gather.indices, axis), gather.source.type.shape, gather.indices.type.shape
     if distance is None or length is None or asked is None:
         return None
-    return distance if max(distance, asked[place] - 1) < length[place] else None
+    return distance if max(distance, asked[axis] - 1) < length[axis] else None
 
 
 def step_of(layout: LinearLayout, axis: int, distance: int) -> dict[str, int]:
@@ -41,13 +45,12 @@ def step_of(layout: LinearLayout, axis: int, distance: int) -> dict[str, int]:
     return dict(zip(owners.out_names, owners.unpack(found), strict=True))
 
 
-def stays_in_warp(gather: Op) -> bool:
+def stays_in_warp(gather: Gather) -> bool:
     """The gather has a distance, and partners are in one warp."""
-    distance, axis = distance_of(gather), gather.attributes["axis"]
+    distance = distance_of(gather)
     if distance is None:
         return False
-    assert isinstance(axis, Number), "an axis is a number"
-    step = step_of(_layout(gather.operands[0]), int(axis.value), distance)
+    step = step_of(_layout(gather.source), gather.axis, distance)
     return not step["warp"] and not step["block"]
 
 
@@ -65,13 +68,12 @@ def _distance(value: Value, axis: int) -> int | None:
     return rule(op, axis) if rule is not None and op is not None else None
 
 
-def _range(op: Op, axis: int) -> int | None:
-    start = op.attributes["start"]
-    return 0 if isinstance(start, Number) and start.value == 0 else None
+def _range(op: MakeRange, axis: int) -> int | None:
+    return 0 if op.start == 0 else None
 
 
-def _xor(op: Op, axis: int) -> int | None:
-    for value, other in (op.operands, op.operands[::-1]):
+def _xor(op: Binary, axis: int) -> int | None:
+    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         constant, distance = _constant(other), _distance(value, axis)
         if constant is not None and constant >= 0 and distance is not None:
             return constant ^ distance
@@ -80,32 +82,28 @@ def _xor(op: Op, axis: int) -> int | None:
 
 def _constant(value: Value) -> int | None:
     op = value.op
-    if op is not None and op.name == "tt.splat":
-        return _constant(op.operands[0])
-    number = op.attributes.get("value") if op is not None and op.name == "arith.constant" else None
+    if isinstance(op, Splat):
+        return _constant(op.source)
+    number = op.value if isinstance(op, Constant) else None
     return int(number.value) if isinstance(number, Number) else None
 
 
-def _expand_dims(op: Op, axis: int) -> int | None:
-    added = op.attributes["axis"]
-    assert isinstance(added, Number), "an axis is a number"
-    if added.value == axis:
-        return None
-    return _distance(op.operands[0], axis - (added.value < axis))
+def _expand_dims(op: ExpandDims, axis: int) -> int | None:
+    return None if op.axis == axis else _distance(op.source, axis - (op.axis < axis))
 
 
-def _broadcast(op: Op, axis: int) -> int | None:
-    source, result = op.operands[0].type.shape, op.result.type.shape
+def _broadcast(op: Broadcast, axis: int) -> int | None:
+    source, result = op.source.type.shape, op.result.type.shape
     if source is None or result is None or source[axis] != result[axis]:
         return None
-    return _distance(op.operands[0], axis)
+    return _distance(op.source, axis)
 
 
-def _same(op: Op, axis: int) -> int | None:
-    return _distance(op.operands[0], axis)
+def _same(op: ConvertLayout, axis: int) -> int | None:
+    return _distance(op.source, axis)
 
 
-RULES: dict[str, Callable[[Op, int], int | None]] = {
+RULES: dict[str, Callable[[Any, int], int | None]] = {
     "arith.xori": _xor,
     "tt.broadcast": _broadcast,
     "tt.expand_dims": _expand_dims,

@@ -25,7 +25,7 @@ from tilewright.analysis.reduction_scratch import (
     without_copies,
 )
 from tilewright.ir.core import Op
-from tilewright.ir.types import FloatType, IntType
+from tilewright.ir.types import FloatType, IntType, Type
 from tilewright.layouts.linear_layout import LinearLayout
 
 WARP = 32
@@ -84,7 +84,7 @@ def function_of(op: Op, capability: int) -> Function:
     bits = tuple(max(8, value.type.scalar.bits) for value in op.operands)
     cost = sum(1 for _ in op.regions[0].block) - 1
     folds_warps = capability >= WARP_FOLDS_SINCE and _folds_warps(op, capability)
-    since, names = PAIRED.get(op.operands[0].type.scalar.text, (capability + 1, frozenset()))
+    since, names = PAIRED.get(_element(op).text, (capability + 1, frozenset()))
     return Function(bits, cost, folds_warps, capability >= since and only_op(op) in names)
 
 
@@ -97,8 +97,14 @@ def only_op(op: Op) -> str:
     return ops[0].name
 
 
+def _element(op: Op) -> Type:
+    """The type of the elements of the first operand."""
+    first, *_ = op.operands
+    return first.type.scalar
+
+
 def _folds_warps(op: Op, capability: int) -> bool:
-    type, name = op.operands[0].type.scalar, only_op(op)
+    type, name = _element(op), only_op(op)
     if isinstance(type, FloatType):
         return capability == FLOAT_WARP_FOLDS_ON and type.text == "f32" and name in FLOAT_FOLDS
     return isinstance(type, IntType) and name in (WIDE_FOLDS if type.bits > WORD else INTEGER_FOLDS)

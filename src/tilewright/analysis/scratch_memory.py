@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
+from typing import Any
 
 from tilewright.analysis.gather_distance import stays_in_warp
 from tilewright.analysis.reduction_plan import planned_bytes
 from tilewright.analysis.reduction_scratch import gather_bytes, reduction_bytes, scan_bytes
+from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
+from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
-from tilewright.dialects.ttg_warp_specialize import partitions_of
-from tilewright.ir.attributes import Number
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
@@ -39,11 +42,11 @@ def scratch_bytes(op: Op, capability: int = 0) -> int:
         op: the op.
         capability: of the device; 0: one without instructions for matrices.
     """
-    if op.name == "ttg.convert_layout":
+    if isinstance(op, ConvertLayout):
         return _of_conversion(op, stores=capability >= STMATRIX_SINCE, loads=capability >= LDMATRIX_SINCE)
-    if op.name == "tt.reduce" and capability:
-        layout, type = layout_of(op.operands[0])
-        return planned_bytes(op, to_linear_layout(layout, type.shape), _axis(op), capability)
+    if isinstance(op, Reduce) and capability:
+        layout, type = layout_of(op.sources[0])
+        return planned_bytes(op, to_linear_layout(layout, type.shape), op.axis, capability)
     size = SIZES.get(op.name)
     return size(op) if size is not None else 0
 
@@ -68,48 +71,42 @@ def width(type: Type) -> int:
     return max(8, type.scalar.bits)
 
 
-def _of_conversion(op: Op, *, stores: bool, loads: bool) -> int:
-    (source, before), (result, _) = layout_of(op.operands[0]), layout_of(op.results[0])
+def _of_conversion(op: ConvertLayout, *, stores: bool, loads: bool) -> int:
+    (source, before), (result, _) = layout_of(op.source), layout_of(op.result)
     if not needs_shared_memory(source, result, before.shape):
         return 0
     bits = width(before)
     return scratch_elements(source, result, before.shape, bits, stores=stores, loads=loads) * bits // 8
 
 
-def _of_reduction(op: Op) -> int:
+def _of_reduction(op: Reduce) -> int:
     return _along_axis(op, reduction_bytes)
 
 
-def _of_scan(op: Op) -> int:
+def _of_scan(op: Scan) -> int:
     return _along_axis(op, scan_bytes)
 
 
-def _along_axis(op: Op, size: Callable[[Distributed, tuple[int, ...], int, list[int]], int]) -> int:
-    layout, type = layout_of(op.operands[0])
-    return size(layout, type.shape, _axis(op), [width(value.type) for value in op.operands])
+def _along_axis(op: Fold, size: Callable[[Distributed, tuple[int, ...], int, list[int]], int]) -> int:
+    layout, type = layout_of(op.sources[0])
+    return size(layout, type.shape, op.axis, [width(value.type) for value in op.sources])
 
 
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    return int(axis.value)
-
-
-def _of_gather(op: Op) -> int:
+def _of_gather(op: Gather) -> int:
     if stays_in_warp(op):
         return 0
-    (source, type), (indices, index_type) = layout_of(op.operands[0]), layout_of(op.operands[1])
-    return gather_bytes(source, type.shape, indices, index_type.shape, _axis(op), width(type))
+    (source, type), (indices, index_type) = layout_of(op.source), layout_of(op.indices)
+    return gather_bytes(source, type.shape, indices, index_type.shape, op.axis, width(type))
 
 
-def _of_histogram(op: Op) -> int:
-    _, type = layout_of(op.results[0])
+def _of_histogram(op: Histogram) -> int:
+    _, type = layout_of(op.result)
     return max(type.numel, WARP) * type.bits // 8
 
 
 def _of_atomic(op: Op) -> int:
     """One thread does the atomic of an element that several hold, and tells the others what it found."""
-    result = op.results[0]
+    result = op.result
     if not result.uses:
         return 0
     if not isinstance(result.type, TensorType):
@@ -120,9 +117,9 @@ def _of_atomic(op: Op) -> int:
     return prod(shape_per_cta(layout, type.shape)) * width(type) // 8
 
 
-def _of_captures(op: Op) -> int:
+def _of_captures(op: WarpSpecialize) -> int:
     """What the partitions of a `ttg.warp_specialize` are given, packed without holes."""
-    return sum(captured_bytes(value.type) for value in partitions_of(op).operands)
+    return sum(captured_bytes(value.type) for value in partitions_of(op).captures)
 
 
 def captured_bytes(type: Type) -> int:
@@ -134,7 +131,7 @@ def captured_bytes(type: Type) -> int:
     return -(-type.bits // 8)
 
 
-SIZES: Mapping[str, Callable[[Op], int]] = {
+SIZES: Mapping[str, Callable[[Any], int]] = {
     "tt.reduce": _of_reduction,
     "tt.scan": _of_scan,
     "tt.gather": _of_gather,

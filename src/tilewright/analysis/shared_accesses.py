@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttg_program import ScopedBarrier
+from tilewright.dialects.ttng_products import MatrixProduct
 from tilewright.ir.core import Op, Value
+from tilewright.ir.declare import Effect
 from tilewright.ir.types import MemDescType, i64
 
 
@@ -23,47 +26,25 @@ class Access(NamedTuple):
     is_write: bool
 
 
-_PRODUCTS = frozenset({"ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"})
 TMA_LOADS = frozenset({"ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"})
-_TMA_STORES = frozenset(
-    {"ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_scatter"},
-)
 BARRIER_OPS = frozenset({"ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect"})
 """One thread executes them, so they follow each other without help."""
-
-_READERS = _PRODUCTS | _TMA_STORES | {"ttg.local_load", "ttg.local_gather", "ttng.tmem_copy", "ttng.clc_load_result"}
-_WRITERS = (
-    TMA_LOADS
-    | BARRIER_OPS
-    | {
-        *("ttg.local_store", "ttg.local_scatter", "ttg.async_copy_global_to_local"),
-        *("ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store", "ttng.tc_gen5_commit", "ttng.clc_try_cancel"),
-    }
-)
-_BOTH = frozenset({"ttg.local_atomic_scatter_rmw", "ttng.wait_barrier", "ttng.arrive_barrier"})
-
-_SYNCHRONIZING = frozenset(
-    {
-        *("gpu.barrier", "ttng.cluster_barrier", "ttng.cluster_wait", "ttg.warp_specialize.partitions"),
-        *("ttng.arrive_barrier", "ttng.barrier_expect", "ttng.tc_gen5_commit"),
-        "ttng.tensormap_fenceproxy_acquire",  # one warp fences, and all wait for it
-    }
-)
 WAITS = frozenset({"ttg.async_wait", "ttng.async_tma_store_wait"})
 """After them data is there for the thread that waited, but perhaps not yet for the others."""
 
 
 def shared_accesses(op: Op) -> Iterator[Access]:
     """What `op` reads and writes in shared memory, its scratch memory aside."""
-    if op.name == "ttg.local_alloc":
-        if op.operands:
-            yield Access(op.results[0], is_write=True)
+    if isinstance(op, LocalAlloc):
+        if op.source is not None:
+            yield Access(op.result, is_write=True)
         return
-    reads, writes = op.name in _READERS or op.name in _BOTH, op.name in _WRITERS or op.name in _BOTH
-    for value in op.operands if reads or writes else ():
+    effect = op.definition.buffers
+    reads, writes = effect in (Effect.READ, Effect.READ_WRITE), effect in (Effect.WRITE, Effect.READ_WRITE)
+    for value in op.operands if effect is not Effect.NONE else ():
         type = value.type
         if isinstance(type, MemDescType) and type.space == SHARED_MEMORY:
-            signals = op.name in _PRODUCTS and type.element is i64
+            signals = isinstance(op, MatrixProduct) and type.element is i64
             if writes or signals:
                 yield Access(value, is_write=True)
             if reads and not signals:
@@ -72,7 +53,6 @@ def shared_accesses(op: Op) -> Iterator[Access]:
 
 def synchronizes(op: Op | None) -> bool:
     """Whether all warps have finished with shared memory before anything after `op` begins."""
-    if op is None or op.name != "ttg.barrier":
-        return op is not None and op.name in _SYNCHRONIZING
-    scopes = op.attributes.get("addrSpace", ())
-    return isinstance(scopes, tuple) and any(scope in (Keyword("local"), Keyword("all")) for scope in scopes)
+    if isinstance(op, ScopedBarrier):
+        return "local" in op.scopes or "all" in op.scopes
+    return op is not None and op.definition.synchronizes

@@ -18,9 +18,9 @@ from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.dialects.tt_function import called_function
-from tilewright.dialects.ttg_warp_specialize import partition_warps
-from tilewright.ir.attributes import Number
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partition_warps
 from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encoding import Encoding, Shared, encoding
@@ -65,7 +65,7 @@ class Allocation:
         names: per memory descriptor the places in `buffers` of what it may name.
     """
 
-    def __init__(self, function: Op, callees: Mapping[Op, Allocation], scratch: ScratchSize = scratch_bytes) -> None:
+    def __init__(self, function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSize = scratch_bytes) -> None:
         self.function = function
         wanted = list(_wanted(function, callees, scratch))
         order = ("explicit", "scratch", "virtual")
@@ -90,7 +90,7 @@ class Allocation:
 ScratchSize = Callable[[Op], int]
 
 
-def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Op, Allocation]:
+def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Func, Allocation]:
     """The shared memory of every function of `module`, also of modules inside; a function after those that it calls.
 
     Of a function that calls itself the calls inside need nothing.
@@ -99,19 +99,19 @@ def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Op, Alloc
         module: TTGIR.
         scratch: the bytes of scratch memory that an op needs.
     """
-    entered: set[Op] = set()
-    found: dict[Op, Allocation] = {}
+    entered: set[Func] = set()
+    found: dict[Func, Allocation] = {}
 
-    def visit(function: Op) -> None:
+    def visit(function: Func) -> None:
         if function in entered:
             return
         entered.add(function)
         for op in function.walk():
-            if op.name == "tt.call" and (callee := called_function(op)) is not None:
+            if isinstance(op, Call) and (callee := op.function) is not None:
                 visit(callee)
         found[function] = Allocation(function, found, scratch)
 
-    for function in [op for op in module.walk() if op.name == "tt.func"]:
+    for function in [op for op in module.walk() if isinstance(op, Func)]:
         visit(function)
     return found
 
@@ -119,7 +119,7 @@ def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Op, Alloc
 def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:
     """What is known of the shared memory of each function, in the words of Triton's `-test-print-allocation`."""
     for function, allocation in allocate(module).items():
-        yield function, str(function.attributes["sym_name"])
+        yield function, function.symbol
         for buffer in allocation.buffers:
             prefix = "" if buffer.kind == "explicit" else f"{buffer.kind} "
             yield buffer.owner, f"{prefix}offset = {buffer.offset}, size = {buffer.size}"
@@ -129,34 +129,31 @@ def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 # Sizes
 
 
-def _wanted(function: Op, callees: Mapping[Op, Allocation], scratch: ScratchSize) -> Iterator[Buffer]:
+def _wanted(function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSize) -> Iterator[Buffer]:
     """The buffers of `function`, not placed yet, in program order."""
     for op in function.walk():
-        if op.name == "ttg.local_alloc":
+        if isinstance(op, LocalAlloc):
             yield from _explicit(op)
-        elif op.name == "tt.call":
-            function_called = called_function(op)
-            callee = callees.get(function_called) if function_called is not None else None
+        elif isinstance(op, Call):
+            callee = callees.get(op.function) if op.function is not None else None
             if callee is not None and callee.size:
                 yield Buffer("virtual", op, callee.size, SCRATCH_ALIGNMENT)
         elif op is function:
             # Warps that wait for work are told what to do through one byte each.
-            warps = [sum(partition_warps(inner)) for inner in op.walk() if inner.name == "ttg.warp_specialize"]
+            warps = [sum(partition_warps(inner)) for inner in op.walk() if isinstance(inner, WarpSpecialize)]
             if max(warps, default=0):
                 yield Buffer("scratch", op, max(warps), 4)
         elif size := scratch(op):
-            alignment = CAPTURE_ALIGNMENT if op.name == "ttg.warp_specialize" else SCRATCH_ALIGNMENT
+            alignment = CAPTURE_ALIGNMENT if isinstance(op, WarpSpecialize) else SCRATCH_ALIGNMENT
             yield Buffer("scratch", op, size, alignment)
 
 
-def _explicit(op: Op) -> Iterator[Buffer]:
-    type = op.results[0].type
-    if not is_in_shared_memory(op.results[0]):
+def _explicit(op: LocalAlloc) -> Iterator[Buffer]:
+    type = op.result.type
+    if not isinstance(type, MemDescType) or not is_in_shared_memory(op.result):
         return
-    assert isinstance(type, MemDescType), "an allocation gives a memory descriptor"
     layout = encoding(type.encoding)
-    given = op.attributes.get("alignment")
-    alignment = int(given.value) if isinstance(given, Number) else _alignment(layout)
+    alignment = op.alignment or _alignment(layout)
     parts = layout.num_partitions if isinstance(layout, PartitionedShared) else 1
     size = buffer_bytes(type, layout) // parts
     for _ in range(parts):
@@ -215,6 +212,6 @@ def _run_together(buffers: list[Buffer]) -> Callable[[int, int], bool]:
 def _partition(op: Op) -> tuple[Op | None, Region | None]:
     """The `ttg.warp_specialize` around `op`, and the region that `op` stands in."""
     around = op.parent
-    while around is not None and around.name != "ttg.warp_specialize":
+    while around is not None and not isinstance(around, WarpSpecialize):
         around = around.parent
     return around, op.block.region if op.block is not None else None

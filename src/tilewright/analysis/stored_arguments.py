@@ -11,18 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.analysis.value_flow import propagate
-from tilewright.dialects.tt_function import callee_of
-from tilewright.ir.attributes import Attribute
+from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType
 
-STORES = frozenset(
-    {
-        *("tt.store", "tt.atomic_rmw", "tt.atomic_cas"),
-        *("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"),
-    }
-)
-ENDS = STORES | {"tt.load"}
+ENDS = (WritesMemory, Load)
 """What they give is a value from memory, not the address."""
 
 
@@ -31,35 +26,31 @@ def stored_arguments(module: Op) -> set[int]:
 
     A function that calls itself counts as one that stores through all pointers it gets.
     """
-    functions = {op.attributes["sym_name"]: op for op in module.regions[0].block if op.name == "tt.func"}
-    return _stored(next(op for op in functions.values() if _is_public(op)), functions, ())
+    functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
+    return _stored(next(op for op in functions.values() if op.is_public), functions, ())
 
 
-def _stored(function: Op, functions: Mapping[Attribute, Op], callers: tuple[Op, ...]) -> set[int]:
+def _stored(function: Func, functions: Mapping[str, Func], callers: tuple[Func, ...]) -> set[int]:
     origins = pointer_origins(function)
     found: set[int] = set()
     for op in function.walk():
-        written = op.operands[:1] if op.name in STORES else []
-        if op.name == "tt.call":
+        written = [op.address] if isinstance(op, WritesMemory) else []
+        if isinstance(op, Call):
             written = _stored_by_call(op, functions, (*callers, function))
         found.update(index for value in written for index in origins[value])
     return found
 
 
-def _stored_by_call(call: Op, functions: Mapping[Attribute, Op], callers: tuple[Op, ...]) -> list[Value]:
-    callee = functions[callee_of(call)]
-    if callee in callers or not callee.regions[0].blocks:
-        return call.operands
+def _stored_by_call(call: Call, functions: Mapping[str, Func], callers: tuple[Func, ...]) -> list[Value]:
+    callee = functions[call.callee]
+    if callee in callers or not callee.region.blocks:
+        return call.arguments
     stored = _stored(callee, functions, callers)
-    return [v for i, v in enumerate(call.operands) if i in stored or not isinstance(v.type, PointerType)]
+    return [v for i, v in enumerate(call.arguments) if i in stored or not isinstance(v.type, PointerType)]
 
 
 def pointer_origins(function: Op) -> dict[Value, set[int]]:
     """For each value of `function` the pointer arguments that it may be an address from."""
     arguments = function.regions[0].block.args
     start = {argument: {argument.index} for argument in arguments if isinstance(argument.type, PointerType)}
-    return propagate((op for op in function.walk() if op.name not in ENDS), start)
-
-
-def _is_public(function: Op) -> bool:
-    return function.attributes.get("sym_visibility", "public") == "public"
+    return propagate((op for op in function.walk() if not isinstance(op, ENDS)), start)

@@ -14,6 +14,8 @@ from itertools import product
 from typing import TypeVar
 
 from tilewright.dialects.cf import target_operands
+from tilewright.dialects.scf import Condition, For, While, Yield
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
 from tilewright.ir.core import Op, Value
 
 Fact = TypeVar("Fact", bound=Hashable)
@@ -23,20 +25,20 @@ Edge = tuple[Value, Value]
 def flow_edges(op: Op) -> Iterator[Edge]:
     """Pairs of an operand of `op` and a value that it may turn up in."""
     parent = op.parent
-    if op.name == "scf.for":
-        yield from zip(op.operands[3:], op.regions[0].block.args[1:], strict=True)
-        yield from zip(op.operands[3:], op.results, strict=True)
-    elif op.name == "scf.while":
-        yield from zip(op.operands, op.regions[0].block.args, strict=True)
-    elif op.name == "scf.condition" and parent is not None:
-        yield from zip(op.operands[1:], parent.results, strict=True)
-        yield from zip(op.operands[1:], parent.regions[1].block.args, strict=True)
-    elif op.name in ("scf.yield", "ttg.warp_yield") and parent is not None:
+    if isinstance(op, For):
+        yield from zip(op.inits, op.carried, strict=True)
+        yield from zip(op.inits, op.results, strict=True)
+    elif isinstance(op, While):
+        yield from zip(op.inits, op.before.args, strict=True)
+    elif isinstance(op, Condition) and isinstance(parent, While):
+        yield from zip(op.values, parent.results, strict=True)
+        yield from zip(op.values, parent.after.args, strict=True)
+    elif isinstance(op, (Yield, WarpYield)) and parent is not None:
         yield from _yield_edges(op, parent)
     elif op.successors:
         for block, values in zip(op.successors, target_operands(op), strict=True):
             yield from zip(values, block.args, strict=True)
-    elif op.name == "ttg.warp_specialize":
+    elif isinstance(op, WarpSpecialize):
         yield from _capture_edges(op)
     else:
         inner = [argument for region in op.regions for block in region.blocks[:1] for argument in block.args]
@@ -45,40 +47,40 @@ def flow_edges(op: Op) -> Iterator[Edge]:
 
 def flows_into(user: Op, index: int) -> list[Value]:
     """The arguments and results that operand `index` of a loop, branch or yield becomes; none for all other ops."""
-    match user.name:
-        case "scf.for":
-            return [user.regions[0].block.args[index - 2], user.results[index - 3]] if index > 2 else []
-        case "scf.while":
-            return [user.regions[0].block.args[index]]
-        case "scf.condition":
-            loop = user.parent
-            assert loop is not None, "a condition is in a loop"
-            return [loop.results[index - 1], loop.regions[1].block.args[index - 1]] if index else []
-        case "scf.yield":
-            parent = user.parent
-            assert parent is not None, "a yield is in a region"
-            if parent.name == "scf.while":
-                return [parent.regions[0].block.args[index]]
-            arguments = [parent.regions[0].block.args[index + 1]] if parent.name == "scf.for" else []
-            return [parent.results[index], *arguments]
-    return []
+    if isinstance(user, For):
+        return [user.carried[index - 3], user.results[index - 3]] if index > 2 else []
+    if isinstance(user, While):
+        return [user.before.args[index]]
+    if isinstance(user, Condition):
+        loop = user.parent
+        assert isinstance(loop, While), "a condition is in a loop"
+        return [loop.results[index - 1], loop.after.args[index - 1]] if index else []
+    return _yielded_into(user, index) if isinstance(user, Yield) else []
 
 
-def _yield_edges(op: Op, parent: Op) -> Iterator[Edge]:
-    if parent.name == "scf.while":
-        yield from zip(op.operands, parent.regions[0].block.args, strict=True)
+def _yielded_into(user: Yield, index: int) -> list[Value]:
+    parent = user.parent
+    assert parent is not None, "a yield is in a region"
+    if isinstance(parent, While):
+        return [parent.before.args[index]]
+    return [parent.results[index], *([parent.carried[index]] if isinstance(parent, For) else [])]
+
+
+def _yield_edges(op: Yield | WarpYield, parent: Op) -> Iterator[Edge]:
+    if isinstance(parent, While):
+        yield from zip(op.values, parent.before.args, strict=True)
         return
-    yield from zip(op.operands, parent.results, strict=True)
-    if parent.name == "scf.for":
-        yield from zip(op.operands, parent.regions[0].block.args[1:], strict=True)
+    yield from zip(op.values, parent.results, strict=True)
+    if isinstance(parent, For):
+        yield from zip(op.values, parent.carried, strict=True)
 
 
 def _capture_edges(op: Op) -> Iterator[Edge]:
     """Every partition gets the captures of `op` as its arguments."""
     for inner in op.walk():
-        if inner.name == "ttg.warp_specialize.partitions":
+        if isinstance(inner, WarpSpecializePartitions):
             for region in inner.regions:
-                yield from zip(op.operands or inner.operands, region.block.args, strict=True)
+                yield from zip(op.operands or inner.captures, region.block.args, strict=True)
 
 
 def propagate(

@@ -32,6 +32,9 @@ COMMUTATIVE = frozenset(
     )
 )
 
+ASSOCIATIVE = frozenset(("addi", "muli", "andi", "ori", "xori"))
+"""Ops whose result does not depend on which two of several operands come first."""
+
 _INTEGER = (IntType, IndexType)
 CONVERSIONS = {
     "extsi": conversion_rule(IntType, IntType, "<"),
@@ -152,6 +155,18 @@ class Compare(Binary):
     predicate = Word("predicate")
 
 
+class CompareIntegers(Compare):
+    """A comparison of integers."""
+
+    __slots__ = ()
+
+
+class CompareFloats(Compare):
+    """A comparison of floating point numbers."""
+
+    __slots__ = ()
+
+
 class Select(Op):
     """The element of `chosen` where `condition` holds, else that of `other`."""
 
@@ -177,6 +192,7 @@ for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
         results=1,
         elementwise=True,
         commutative=_name in COMMUTATIVE,
+        associative=_name in ASSOCIATIVE,
         verify=integer_type if _name in INTEGER_BINARY else float_type,
         meaning=MEANINGS[f"arith.{_name}"],
         **ELEMENTWISE,
@@ -200,10 +216,13 @@ for _name, _rule in CONVERSIONS.items():
         meaning=MEANINGS[f"arith.{_name}"],
         **TO,
     )
-for _name, _predicates, _rule in (("cmpi", CMPI, _verify_cmpi), ("cmpf", CMPF, _verify_cmpf)):
+for _name, _kind, _predicates, _rule in (
+    ("cmpi", CompareIntegers, CMPI, _verify_cmpi),
+    ("cmpf", CompareFloats, CMPF, _verify_cmpf),
+):
     declare(
         f"arith.{_name}",
-        kind=Compare,
+        kind=_kind,
         results=1,
         required=("predicate",),
         elementwise=True,

@@ -116,6 +116,7 @@ declare(
 declare(
     "gpu.barrier",
     kind=Barrier,
+    synchronizes=True,
     results=0,
     effect=Effect.READ_WRITE,
     **BARE,

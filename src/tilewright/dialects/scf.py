@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import ends_with, types_match, types_of
+from tilewright.dialects.traits import ControlFlow, Loop
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS, Effect, OpDefinition, declare
 from tilewright.ir.errors import require
@@ -197,7 +198,7 @@ class Condition(Op):
     values = Operands(1)
 
 
-class For(Op):
+class For(Loop):
     """A counted loop.
 
     Attributes:
@@ -227,20 +228,43 @@ class For(Op):
         return self.body.terminator.operands
 
 
-class If(Op):
+class If(ControlFlow):
     """A branch; `otherwise` has no block where there is no else."""
 
     __slots__ = ()
     condition = Operand(0)
     then, otherwise = RegionOf(0), RegionOf(1)
 
+    @property
+    def arms(self) -> list[Region]:
+        """The regions that there are."""
+        return [region for region in self.regions if region.blocks]
 
-class While(Op):
-    """A loop that goes on as long as the first region says."""
+
+class While(Loop):
+    """A loop that goes on as long as the first region says.
+
+    Attributes:
+        inits: the values that the first region starts with.
+        before: the block that says whether the loop goes on, and what `after` and the results get.
+        after: the block whose values the next round starts with.
+    """
 
     __slots__ = ()
     inits = Operands()
     before, after = Body(0), Body(1)
+
+    @property
+    def condition(self) -> Condition:
+        """The end of the first region."""
+        end = self.before.last
+        assert isinstance(end, Condition), "the first region of a loop ends with a condition"
+        return end
+
+    @property
+    def yielded(self) -> list[Value]:
+        """What a round hands on."""
+        return self.after.terminator.operands
 
 
 declare("scf.yield", kind=Yield, results=0, terminator=True, **VALUES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import functional
 from tilewright.dialects.rules import keyword_in, pointer, types_match
+from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
@@ -38,7 +39,7 @@ def _verify_cas(op: Op) -> None:
     _verify_order(op)
 
 
-class AtomicRmw(Op):
+class AtomicRmw(WritesMemory):
     """Replaces what is at `pointer` by `operation` of it and `value`, where `mask` holds; gives what was there."""
 
     __slots__ = ()
@@ -47,7 +48,7 @@ class AtomicRmw(Op):
     operation, sem, scope = Word("atomic_rmw_op"), Word("sem"), Word("scope")
 
 
-class AtomicCas(Op):
+class AtomicCas(WritesMemory):
     """Puts `value` at `pointer` if `compared` is there; gives what was there."""
 
     __slots__ = ()

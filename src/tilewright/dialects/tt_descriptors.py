@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import functional, keyword_text
 from tilewright.dialects.rules import keyword_in, types_match
+from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_options
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Operand, Operands, Word
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType, Type, i32, i64
@@ -166,8 +168,85 @@ def _print_scatter(printer: Printer, op: Op) -> None:
     printer.write(f" {_place_text(printer, op, 2)}, {source}{attributes} : {printer.types(op.operands)}")
 
 
+class MakeTensorDescriptor(Op):
+    """A descriptor; behind `base` stand shape and strides, one of each per axis."""
+
+    __slots__ = ()
+    base = Operand(0)
+    sizes = Operands(1)
+    padding = Word("padding", "")
+
+    @property
+    def shape(self) -> list[Value]:
+        """The extents of the whole tensor."""
+        return self.sizes[: len(self.sizes) // 2]
+
+    @property
+    def strides(self) -> list[Value]:
+        """Elements from one index to the next one, per axis."""
+        return self.sizes[len(self.sizes) // 2 :]
+
+
+class DescriptorAccess(Op):
+    """An op that moves a block through `descriptor`."""
+
+    __slots__ = ()
+    descriptor = Operand(0)
+
+
+class DescriptorLoad(DescriptorAccess):
+    """The block at `indices`."""
+
+    __slots__ = ()
+    indices = Operands(1)
+
+
+class DescriptorGather(DescriptorAccess):
+    """Parts of `rows`, from `column` on."""
+
+    __slots__ = ()
+    rows, column = Operand(1), Operand(2)
+
+
+class BlockWrite(DescriptorAccess, WritesMemory):
+    """Moves `value` to the block at `indices`."""
+
+    __slots__ = ()
+
+    @property
+    def indices(self) -> list[Value]:
+        """Where the block starts."""
+        return self.operands[1:-1]
+
+    @property
+    def value(self) -> Value:
+        """The tile."""
+        return self.operands[-1]
+
+
+class DescriptorStore(BlockWrite):
+    """Puts `value` there."""
+
+    __slots__ = ()
+
+
+class DescriptorReduce(BlockWrite):
+    """Combines what is there with `value`, by `operation`."""
+
+    __slots__ = ()
+    operation = Word("kind")
+
+
+class DescriptorScatter(DescriptorAccess, WritesMemory):
+    """Puts `value` into parts of `rows`, from `column` on."""
+
+    __slots__ = ()
+    rows, column, value = Operand(1), Operand(2), Operand(3)
+
+
 declare(
     "tt.make_tensor_descriptor",
+    kind=MakeTensorDescriptor,
     operands=(1, ANY),
     results=1,
     parse=_parse_make,
@@ -176,6 +255,7 @@ declare(
 )
 declare(
     "tt.descriptor_load",
+    kind=DescriptorLoad,
     operands=(2, ANY),
     results=1,
     effect=Effect.READ,
@@ -183,9 +263,10 @@ declare(
     print=_print_load,
     verify=_verify_load,
 )
-for _name in ("tt.descriptor_store", "tt.descriptor_reduce"):
+for _name, _kind in (("tt.descriptor_store", DescriptorStore), ("tt.descriptor_reduce", DescriptorReduce)):
     declare(
         _name,
+        kind=_kind,
         operands=(3, ANY),
         results=0,
         effect=Effect.READ_WRITE,
@@ -195,6 +276,7 @@ for _name in ("tt.descriptor_store", "tt.descriptor_reduce"):
     )
 declare(
     "tt.descriptor_gather",
+    kind=DescriptorGather,
     operands=(3, 3),
     results=1,
     effect=Effect.READ,
@@ -203,6 +285,7 @@ declare(
 )
 declare(
     "tt.descriptor_scatter",
+    kind=DescriptorScatter,
     operands=(4, 4),
     results=0,
     effect=Effect.READ_WRITE,

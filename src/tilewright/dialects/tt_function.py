@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match
 from tilewright.ir.attributes import Attribute, Symbol
@@ -182,6 +184,29 @@ class Func(Op):
     visibility = Word("sym_visibility", "public")
     noinline = Flag("noinline")
 
+    @property
+    def type(self) -> FunctionType:
+        """What it takes and gives."""
+        return function_type(self)
+
+    @type.setter
+    def type(self, type: FunctionType) -> None:
+        self.attributes["function_type"] = type
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it is a kernel, rather than a function that kernels call."""
+        return self.visibility == "public"
+
+    @property
+    def argument_attributes(self) -> list[dict[str, Attribute]]:
+        """Per argument what is known about it."""
+        return _details(self, "arg_attrs", len(self.type.inputs))
+
+    @argument_attributes.setter
+    def argument_attributes(self, details: Sequence[dict[str, Attribute]]) -> None:
+        self.attributes["arg_attrs"] = tuple(details)
+
 
 class Call(Op):
     """A call of the function `callee`."""
@@ -189,6 +214,12 @@ class Call(Op):
     __slots__ = ()
     arguments = Operands()
     callee = Word("callee")
+
+    @property
+    def function(self) -> Func | None:
+        """The function of that name, if there is one."""
+        found = lookup_symbol(self, self.callee)
+        return found if isinstance(found, Func) else None
 
 
 class Return(Op):

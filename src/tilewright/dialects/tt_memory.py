@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.traits import WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -304,7 +305,7 @@ class Load(Op):
     is_volatile = Flag("isVolatile")
 
 
-class Store(Op):
+class Store(WritesMemory):
     """Puts `value` at `pointer` where `mask` holds."""
 
     __slots__ = ()
@@ -353,6 +354,18 @@ class PointerCast(Op):
     operand = Operand(0)
 
 
+class IntToPtr(PointerCast):
+    """The address that a number says."""
+
+    __slots__ = ()
+
+
+class PtrToInt(PointerCast):
+    """The number of an address."""
+
+    __slots__ = ()
+
+
 def _declare(name: str, kind: type[Op], results: int, formats: Sequence[object], **facts: object) -> None:
     parse, print, verify = formats
     declare(name, kind=kind, results=results, parse=parse, print=print, verify=verify, **facts)
@@ -378,7 +391,7 @@ _declare(
 _declare("tt.advance", Advance, 1, (_parse_advance, _print_advance, _verify_advance))
 declare(
     "tt.int_to_ptr",
-    kind=PointerCast,
+    kind=IntToPtr,
     results=1,
     elementwise=True,
     verify=conversion_rule(IntType, PointerType),
@@ -387,7 +400,7 @@ declare(
 )
 declare(
     "tt.ptr_to_int",
-    kind=PointerCast,
+    kind=PtrToInt,
     results=1,
     elementwise=True,
     verify=conversion_rule(PointerType, IntType),

@@ -12,7 +12,7 @@ from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
-from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Result
+from tilewright.ir.fields import Flag, Integer, Integers, Operand, OptionalOperand, Result
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, TensorType, Type, i1, with_element
@@ -254,9 +254,10 @@ class Broadcast(ShapeOp):
 
 
 class Reshape(ShapeOp):
-    """The elements of `source`, in order, in another shape."""
+    """The elements of `source` in another shape; in order, unless `allow_reorder` says that any order will do."""
 
     __slots__ = ()
+    allow_reorder, efficient_layout = Flag("allow_reorder"), Flag("efficient_layout")
 
 
 class ExpandDims(ShapeOp):

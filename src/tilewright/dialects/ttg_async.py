@@ -36,6 +36,7 @@ def _pointee(reading: Reading) -> Type:
 
 declare(
     "ttg.async_copy_global_to_local",
+    buffers=Effect.WRITE,
     effect=Effect.READ_WRITE,
     **assembly(
         " %src, %result?( mask %mask)?( other %other)$cache{} : !src -> ~result",

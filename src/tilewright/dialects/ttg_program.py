@@ -9,6 +9,7 @@ from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Operand
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import i32
@@ -56,14 +57,35 @@ def _effect_unless_pure(op: Op) -> Effect:
     return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
 
 
+class ConvertLayout(Op):
+    """`source` in the layout of the result's type."""
+
+    __slots__ = ()
+    source = Operand(0)
+
+
+class ScopedBarrier(Op):
+    """All threads meet; then what they wrote to the memories that `scopes` names is there for all."""
+
+    __slots__ = ()
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Of `BARRIER_SCOPES`."""
+        scopes = self.attributes.get("addrSpace")
+        return tuple(scope.name for scope in scopes if isinstance(scope, Keyword)) if isinstance(scopes, tuple) else ()
+
+
 declare(
     "ttg.convert_layout",
+    kind=ConvertLayout,
     verify=_verify_convert_layout,
     meaning=lambda op, tile: tile,
     **assembly(" %src{} : !src -> !result", "src", "result"),
 )
 declare(
     "ttg.barrier",
+    kind=ScopedBarrier,
     operands=(0, 0),
     results=0,
     required=("addrSpace",),

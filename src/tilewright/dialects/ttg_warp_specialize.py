@@ -22,6 +22,7 @@ from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.declare import OPS, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.fields import Body, Operands
 from tilewright.ir.parser import Argument, Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.scanner import SPACE
@@ -31,10 +32,37 @@ PARTITIONS = "ttg.warp_specialize.partitions"
 _PARTITION = re.compile(r"partition\d+" + SPACE)
 
 
-def partitions_of(op: Op) -> Op:
+class WarpSpecialize(Op):
+    """Other code for other warps; `default` is that of the warps that come here."""
+
+    __slots__ = ()
+    default = Body()
+
+
+class WarpSpecializePartitions(Op):
+    """What other warps do, each partition in a region that gets `captures` as arguments."""
+
+    __slots__ = ()
+    captures = Operands()
+
+
+class WarpYield(Op):
+    """What the default region gives."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+class WarpReturn(Op):
+    """The end of a partition."""
+
+    __slots__ = ()
+
+
+def partitions_of(op: Op) -> WarpSpecializePartitions:
     """The op that holds the partitions of a `ttg.warp_specialize`."""
     holder = op.regions[1].blocks[0].first if op.regions[1].blocks else None
-    if holder is None or holder.name != PARTITIONS:
+    if not isinstance(holder, WarpSpecializePartitions):
         raise VerificationError(op, f"its second region must hold {PARTITIONS}")
     return holder
 
@@ -110,6 +138,7 @@ def _verify_partitions(op: Op) -> None:
 
 declare(
     "ttg.warp_specialize",
+    kind=WarpSpecialize,
     operands=(0, 0),
     regions=2,
     required=("partitionNumWarps",),
@@ -120,6 +149,8 @@ declare(
 )
 declare(
     PARTITIONS,
+    kind=WarpSpecializePartitions,
+    synchronizes=True,
     results=0,
     regions=None,
     isolated=True,
@@ -127,5 +158,5 @@ declare(
     effect=Effect.RECURSIVE,
     verify=_verify_partitions,
 )
-declare("ttg.warp_yield", results=0, terminator=True, **VALUES)
-declare("ttg.warp_return", operands=(0, 0), results=0, terminator=True, **BARE)
+declare("ttg.warp_yield", kind=WarpYield, results=0, terminator=True, **VALUES)
+declare("ttg.warp_return", kind=WarpReturn, results=0, terminator=True, **BARE)

@@ -12,6 +12,7 @@ _i16 = IntType(16)
 
 declare(
     "ttng.async_tma_copy_global_to_local",
+    buffers=Effect.WRITE,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -24,6 +25,7 @@ declare(
 )
 declare(
     "ttng.async_tma_copy_local_to_global",
+    buffers=Effect.READ,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -35,6 +37,7 @@ declare(
 )
 declare(
     "ttng.async_tma_reduce",
+    buffers=Effect.READ,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
     required=("kind",),
@@ -42,6 +45,7 @@ declare(
 )
 declare(
     "ttng.async_tma_gather",
+    buffers=Effect.WRITE,
     verify=verify_rows_copy,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -53,6 +57,7 @@ declare(
 )
 declare(
     "ttng.async_tma_scatter",
+    buffers=Effect.READ,
     verify=verify_rows_copy,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -64,6 +69,7 @@ declare(
 declare("ttng.async_tma_store_wait", effect=Effect.READ_WRITE, required=("pendings",), **assembly("{}"))
 declare(
     "ttng.async_shared_store",
+    buffers=Effect.WRITE,
     verify=verify_barriers,
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst, %mbarrier{} : !src -> !dst, !mbarrier", "src dst mbarrier"),
@@ -81,4 +87,9 @@ declare(
         "desc_ptr global_address box_dim* global_dim* global_stride* element_stride*",
     ),
 )
-declare("ttng.tensormap_fenceproxy_acquire", effect=Effect.WRITE, **assembly(" %desc_ptr{} : !desc_ptr", "desc_ptr"))
+declare(
+    "ttng.tensormap_fenceproxy_acquire",
+    synchronizes=True,  # one warp fences, and all wait for it
+    effect=Effect.WRITE,
+    **assembly(" %desc_ptr{} : !desc_ptr", "desc_ptr"),
+)

@@ -7,6 +7,7 @@ from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, 
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Operand
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import async_token, i1, i32
@@ -20,8 +21,29 @@ def _dot_effect(op: Op) -> Effect:
     return Effect.READ_WRITE if op.attributes.get("isAsync") is True else Effect.READ
 
 
+class MatrixProduct(Op):
+    """A product of matrices in shared memory; a barrier among its operands hears when it is done."""
+
+    __slots__ = ()
+    a, b, accumulator = Operand(0), Operand(1), Operand(2)
+
+
+class WarpGroupDot(MatrixProduct):
+    """`accumulator` + a · b, by four warps."""
+
+    __slots__ = ()
+
+
+class TensorCoreProduct(MatrixProduct):
+    """Adds a · b to `accumulator` in tensor memory."""
+
+    __slots__ = ()
+
+
 declare(
     "ttng.warp_group_dot",
+    kind=WarpGroupDot,
+    buffers=Effect.READ,
     verify=verify_warp_group_dot,
     effect=Effect.READ_WRITE,
     effect_of=_dot_effect,
@@ -88,6 +110,8 @@ _PIECES = {"token": token_piece("acc_dep", "token"), "barriers": Piece(_read_bar
 
 declare(
     "ttng.tc_gen5_mma",
+    kind=TensorCoreProduct,
+    buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -100,6 +124,8 @@ declare(
 )
 declare(
     "ttng.tc_gen5_mma_scaled",
+    kind=TensorCoreProduct,
+    buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
     required=("a_type", "b_type"),
@@ -114,6 +140,8 @@ declare(
 )
 declare(
     "ttng.tc_gen5_commit",
+    buffers=Effect.WRITE,
+    synchronizes=True,
     verify=verify_barriers,
     effect=Effect.READ_WRITE,
     **assembly(

@@ -54,6 +54,7 @@ declare(
 )
 declare(
     "ttng.tmem_copy",
+    buffers=Effect.READ,
     verify=verify_tensor_copy,
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),

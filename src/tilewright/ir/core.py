@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
 from tilewright.ir.declare import ANY, OPS, OpDefinition
-from tilewright.ir.types import Type
+from tilewright.ir.types import TensorType, Type
 
 
 class Value:
@@ -309,6 +309,12 @@ def defining(value: Value, kind: type[OpT]) -> OpT | None:
     """The op that computes `value` if it is of this class."""
     owner = value.owner
     return owner if isinstance(owner, kind) else None
+
+
+def tile_type(value: Value) -> TensorType:
+    """The type of a tile."""
+    assert isinstance(value.type, TensorType), f"{value.type} is no tile"
+    return value.type
 
 
 def defining_op(value: Value, name: str) -> Op | None:

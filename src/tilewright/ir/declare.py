@@ -39,7 +39,10 @@ class OpDefinition:
         terminator: it ends its block.
         isolated: its regions see no outer value.
         commutative: its two operands may be swapped.
+        associative: (x op y) op z is x op (y op z).
         elementwise: result element i depends on operand elements i only.
+        buffers: what the op does with the buffers in shared memory among its operands.
+        synchronizes: all warps have finished with shared memory before anything after the op begins.
         constant: it is a literal with attribute `value`.
         symbol: it defines the symbol in its attribute `sym_name`.
         terminated: its blocks end with a terminator.
@@ -63,7 +66,10 @@ class OpDefinition:
     terminator: bool = False
     isolated: bool = False
     commutative: bool = False
+    associative: bool = False
     elementwise: bool = False
+    buffers: Effect = Effect.NONE
+    synchronizes: bool = False
     constant: bool = False
     symbol: bool = False
     terminated: bool = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.builder import ConstantPool
@@ -21,8 +21,9 @@ from tilewright.ir.effects import is_dead
 from tilewright.ir.types import Type
 
 Folded: TypeAlias = "Value | Number | Sequence[Value | Number] | None"
-Fold: TypeAlias = Callable[[Op], Folded]
-Rule: TypeAlias = "Callable[[Op, Rewriter], bool]"
+Fold: TypeAlias = Callable[[Any], Folded]
+Rule: TypeAlias = "Callable[[Any, Rewriter], bool]"
+"""Each takes an op of the class that the kinds of its row in a table have, which mypy cannot tell from a name."""
 
 
 class RewriteLimitError(Exception):

@@ -12,6 +12,7 @@ import re
 
 from tilewright import dialects
 from tilewright.dialects.tile_meaning import LIBRARY
+from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
 
@@ -27,19 +28,19 @@ def adopt_libraries(module: Op) -> bool:
     Returns:
         whether there were any.
     """
-    calls = [op for op in module.walk() if op.name == "tt.extern_elementwise"]
+    calls = [op for op in module.walk() if isinstance(op, ExternElementwise)]
     adopted = list(map(_adopt, calls))
     return any(adopted)
 
 
-def _adopt(call: Op) -> bool:
-    for name in _names(str(call.attributes["symbol"])):
+def _adopt(call: ExternElementwise) -> bool:
+    for name in _names(call.symbol):
         if name in LIBRARY:
             call.attributes["symbol"] = _OWN_PREFIX + name
             return True
         if f"math.{name}" in OPS and call.block is not None:
             types = [result.type for result in call.results]
-            made = Op.create(f"math.{name}", list(call.operands), types, location=call.location)
+            made = Op.create(f"math.{name}", call.arguments, types, location=call.location)
             call.block.insert(made, before=call)
             call.replace(made.results)
             return True

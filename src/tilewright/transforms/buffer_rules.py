@@ -7,55 +7,48 @@ ttg.memdesc_trans (ttg.memdesc_trans %b)            ->  ttg.memdesc_trans %b, or
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import Attribute, DenseArray
-from tilewright.ir.core import Op, Value, defining_op
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, MemDescReinterpret, MemDescSubslice, MemDescTrans
+from tilewright.ir.attributes import DenseArray
+from tilewright.ir.core import Value, defining
 from tilewright.ir.rewriter import Fold, Rewriter, Rule
 from tilewright.ir.types import MemDescType, i32
 
 
-def fold_local_alloc(op: Op) -> Value | None:
+def fold_local_alloc(op: LocalAlloc) -> Value | None:
     """local_alloc(local_load(m))  ->  m, if m may not be written to, and has the type that is wanted"""
     type = op.result.type
-    load = defining_op(op.operands[0], "ttg.local_load") if op.operands else None
+    load = None if op.source is None else defining(op.source, LocalLoad)
     if load is None or not isinstance(type, MemDescType) or type.mutable:
         return None
-    return load.operands[0] if load.operands[0].type is type else None
+    return load.buffer if load.buffer.type is type else None
 
 
-def fold_reinterpret(op: Op) -> Value | None:
+def fold_reinterpret(op: MemDescReinterpret) -> Value | None:
     """memdesc_reinterpret(m) to m's own type  ->  m"""
-    return op.operands[0] if op.operands[0].type is op.result.type else None
+    return op.source if op.source.type is op.result.type else None
 
 
-def fold_trans(op: Op) -> Value | None:
+def fold_trans(op: MemDescTrans) -> Value | None:
     """memdesc_trans(m) in the old order  ->  m"""
-    order = _numbers(op.attributes["order"])
-    return op.operands[0] if order == tuple(range(len(order))) else None
+    return op.source if op.order == tuple(range(len(op.order))) else None
 
 
-def _numbers(attribute: Attribute) -> tuple[int, ...]:
-    assert isinstance(attribute, DenseArray), "an array of integers"
-    return attribute.values
-
-
-def trans_of_trans(op: Op, rewriter: Rewriter) -> bool:
+def trans_of_trans(op: MemDescTrans, rewriter: Rewriter) -> bool:
     """memdesc_trans(memdesc_trans(m, p), q)  ->  memdesc_trans(m, p after q)"""
-    inner = defining_op(op.operands[0], "ttg.memdesc_trans")
+    inner = defining(op.source, MemDescTrans)
     if inner is None:
         return False
-    first, second = _numbers(inner.attributes["order"]), _numbers(op.attributes["order"])
-    op.attributes["order"] = DenseArray(i32, tuple(first[axis] for axis in second))
+    op.attributes["order"] = DenseArray(i32, tuple(inner.order[axis] for axis in op.order))
     rewriter.set_operands(op, inner.operands)
     return True
 
 
-def subslice_of_subslice(op: Op, rewriter: Rewriter) -> bool:
+def subslice_of_subslice(op: MemDescSubslice, rewriter: Rewriter) -> bool:
     """memdesc_subslice(memdesc_subslice(m, a), b)  ->  memdesc_subslice(m, a + b)"""
-    inner = defining_op(op.operands[0], "ttg.memdesc_subslice")
+    inner = defining(op.source, MemDescSubslice)
     if inner is None:
         return False
-    first, second = _numbers(inner.attributes["offsets"]), _numbers(op.attributes["offsets"])
-    op.attributes["offsets"] = DenseArray(i32, tuple(map(sum, zip(first, second, strict=True))))
+    op.attributes["offsets"] = DenseArray(i32, tuple(map(sum, zip(inner.offsets, op.offsets, strict=True))))
     rewriter.set_operands(op, inner.operands)
     return True
 

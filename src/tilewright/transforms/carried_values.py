@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tilewright.dialects.scf import For
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure
 
@@ -27,42 +28,41 @@ def drop_arguments(block: Block, dropped: Collection[int]) -> None:
         value.index = i
 
 
-def merge_alike(loop: Op) -> bool:
+def merge_alike(loop: For) -> bool:
     """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b, in an `scf.for`.
 
     Returns:
         whether there were such values.
     """
-    block = loop.regions[0].block
+    carried = loop.carried
     by_start: dict[Value, list[int]] = {}
     merged = []
-    for i, value in enumerate(loop.operands[3:]):
+    for i, value in enumerate(loop.inits):
         alike = by_start.setdefault(value, [])
         earlier = next((j for j in alike if _stay_equal(loop, j, i)), None)
         if earlier is None:
             alike.append(i)
         else:
             merged.append(i)
-            block.args[i + 1].replace_by(block.args[earlier + 1])
+            carried[i].replace_by(carried[earlier])
             loop.results[i].replace_by(loop.results[earlier])
     if merged:
-        terminator = block.terminator
+        terminator = loop.body.terminator
         terminator.set_operands(without(terminator.operands, merged))
         loop.set_operands(without(loop.operands, [i + 3 for i in merged]))
-        drop_arguments(block, [i + 1 for i in merged])
+        drop_arguments(loop.body, [i + 1 for i in merged])
         drop_results(loop, merged)
     return bool(merged)
 
 
-def _stay_equal(loop: Op, i: int, j: int) -> bool:
+def _stay_equal(loop: For, i: int, j: int) -> bool:
     """Whether carried values i and j, which start equal, are equal in every step.
 
     They are, if from the assumption that they are equal it follows that their next values are; values it needs on the
     way may be carried ones too, which then start equal and are assumed to be equal as well.
     """
-    block, initial = loop.regions[0].block, loop.operands[3:]
-    following = block.terminator.operands
-    pending, assumed = [(following[i], following[j])], {(block.args[i + 1], block.args[j + 1])}
+    block, initial, carried, following = loop.body, loop.inits, loop.carried, loop.yielded
+    pending, assumed = [(following[i], following[j])], {(carried[i], carried[j])}
     while pending:
         a, b = pending.pop()
         if a is b or (a, b) in assumed:

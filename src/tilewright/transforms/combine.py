@@ -13,26 +13,32 @@ reduce(+, x[:, :, None] * y[None, :, :], axis 1)   ->   tt.dot %x, %y, %zero
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Binary, Select
+from tilewright.dialects.tt_descriptors import DescriptorLoad
+from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.tt_memory import AddPtr, Load
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Histogram, Reshape, Splat
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import f32, f64, i32
 from tilewright.transforms.functions import rewrite_functions
-from tilewright.transforms.matching import has_one_use, integer_of, is_zero
+from tilewright.transforms.matching import binary_of, has_one_use, integer_of, is_zero
 
-DOTS = ("tt.dot", "tt.dot_scaled")
 FACTS_OF_POINTERS = frozenset(("tt.divisibility", "tt.contiguity", "tt.constancy", "tt.pointee_type"))
 """Attributes that hold for a pointer however it is computed."""
 SMALLEST_DOT = 16
 """Below this extent a dot does not pay."""
 
 
-def sum_with_dot(op: Op, rewriter: Rewriter) -> bool:
+def sum_with_dot(op: Binary, rewriter: Rewriter) -> bool:
     """dot(a, b, 0) + d, d + dot(a, b, 0)  ->  dot(a, b, d); likewise dot_scaled"""
-    for value, d in (op.operands, op.operands[::-1]):
+    x, y = op.operands
+    for value, d in ((x, y), (y, x)):
         dot = value.op
-        if dot is None or dot.name not in DOTS or not has_one_use(value) or not is_zero(dot.operands[2]):
+        if not isinstance(dot, (Dot, DotScaled)) or not has_one_use(value) or not is_zero(dot.accumulator):
             continue
         if not _accumulates_precisely(dot):
             continue
@@ -43,56 +49,54 @@ def sum_with_dot(op: Op, rewriter: Rewriter) -> bool:
     return False
 
 
-def _accumulates_precisely(dot: Op) -> bool:
-    limit = dot.attributes.get("maxNumImpreciseAcc")
-    return not isinstance(limit, Number) or limit.value == 0
+def _accumulates_precisely(dot: Dot | DotScaled) -> bool:
+    return isinstance(dot, DotScaled) or dot.max_imprecise_sums == 0
 
 
-def addptr_of_addptr(op: Op, rewriter: Rewriter) -> bool:
+def addptr_of_addptr(op: AddPtr, rewriter: Rewriter) -> bool:
     """(p + c) + d  ->  p + (c + d) for constants whose sum does not overflow"""
-    inner = defining_op(op.operands[0], "tt.addptr")
-    if inner is None or inner.operands[1].type is not op.operands[1].type:
+    inner, type = defining(op.pointer, AddPtr), op.offset.type
+    if inner is None or inner.offset.type is not type:
         return False
-    c, d = integer_of(inner.operands[1]), integer_of(op.operands[1])
-    type = op.operands[1].type
+    c, d = integer_of(inner.offset), integer_of(op.offset)
     if c is None or d is None or not -(1 << type.bits - 1) <= c + d < 1 << type.bits - 1:
         return False
-    _set_address(op, inner.operands[0], rewriter.constant(c + d, type), rewriter)
+    _set_address(op, inner.pointer, rewriter.constant(c + d, type), rewriter)
     return True
 
 
-def addptr_of_wide_addptr(op: Op, rewriter: Rewriter) -> bool:
+def addptr_of_wide_addptr(op: AddPtr, rewriter: Rewriter) -> bool:
     """(p + i) + j  ->  p + (i + j) for 64-bit offsets"""
-    inner, type = defining_op(op.operands[0], "tt.addptr"), op.operands[1].type
-    if inner is None or inner.operands[1].type is not type or type.bits != 64:
+    inner, type = defining(op.pointer, AddPtr), op.offset.type
+    if inner is None or inner.offset.type is not type or type.bits != 64:
         return False
-    sum = rewriter.create(op, "arith.addi", (inner.operands[1], op.operands[1]), (type,))
-    _set_address(op, inner.operands[0], sum.result, rewriter)
+    sum = rewriter.create(op, "arith.addi", (inner.offset, op.offset), (type,))
+    _set_address(op, inner.pointer, sum.result, rewriter)
     return True
 
 
-def _set_address(op: Op, pointer: Value, offset: Value, rewriter: Rewriter) -> None:
+def _set_address(op: AddPtr, pointer: Value, offset: Value, rewriter: Rewriter) -> None:
     for name in op.attributes.keys() - FACTS_OF_POINTERS:
         del op.attributes[name]
     rewriter.set_operands(op, (pointer, offset))
 
 
-def select_of_masked_load(op: Op, rewriter: Rewriter) -> bool:
+def select_of_masked_load(op: Select, rewriter: Rewriter) -> bool:
     """select(m, load(p, m), y)  ->  load(p, m, y);   likewise when the mask is splat(m)"""
     condition, x, y = op.operands
-    load = defining_op(x, "tt.load")
-    if load is None or len(load.operands) < 2 or not has_one_use(x) or load.attributes.get("isVolatile"):
+    load = defining(x, Load)
+    if load is None or load.mask is None or not has_one_use(x) or load.is_volatile:
         return False
-    if not _is_mask(load.operands[1], condition) or _written_between(load, op):
+    if not _is_mask(load.mask, condition) or _written_between(load, op):
         return False
-    operands = (*load.operands[:2], y)
+    operands = (load.pointer, load.mask, y)
     rewriter.replace(op, rewriter.create(op, "tt.load", operands, (op.result.type,), dict(load.attributes)).results)
     return True
 
 
 def _is_mask(mask: Value, condition: Value) -> bool:
-    splat = defining_op(mask, "tt.splat")
-    return mask is condition or (splat is not None and splat.operands[0] is condition)
+    splat = defining(mask, Splat)
+    return mask is condition or (splat is not None and splat.source is condition)
 
 
 def _written_between(first: Op, last: Op) -> bool:
@@ -107,11 +111,12 @@ def _written_between(first: Op, last: Op) -> bool:
     return True
 
 
-def sum_of_products(op: Op, rewriter: Rewriter) -> bool:
+def sum_of_products(op: Reduce, rewriter: Rewriter) -> bool:
     """reduce(+, broadcast(x[:, :, None]) * broadcast(y[None, :, :]), axis 1)  ->  dot(x, y, 0)"""
-    if len(op.operands) != 1 or op.attributes["axis"] != Number(1, i32) or not _adds(op):
+    if len(op.sources) != 1 or op.axis != 1 or not _adds(op):
         return False
-    product = defining_op(op.operands[0], "arith.mulf")
+    (source,) = op.sources
+    product = binary_of(source, "arith.mulf")
     if product is None or len(product.result.type.shape or ()) != 3:
         return False
     x, y = (_factor(value, axis) for value, axis in zip(product.operands, (2, 0), strict=True))
@@ -126,9 +131,9 @@ def sum_of_products(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
-def _adds(reduce: Op) -> bool:
+def _adds(reduce: Reduce) -> bool:
     """Whether the combining region is a float addition."""
-    block = reduce.regions[0].block
+    block = reduce.combine
     add = block.first
     return (
         add is not None
@@ -141,27 +146,25 @@ def _adds(reduce: Op) -> bool:
 
 def _factor(value: Value, axis: int) -> Value | None:
     """x of broadcast(expand_dims(x, axis))."""
-    broadcast = defining_op(value, "tt.broadcast")
-    expand = defining_op(broadcast.operands[0] if broadcast is not None else value, "tt.expand_dims")
-    if expand is None or expand.attributes["axis"] != Number(axis, i32):
-        return None
-    return expand.operands[0]
+    broadcast = defining(value, Broadcast)
+    expand = defining(broadcast.source if broadcast is not None else value, ExpandDims)
+    return expand.source if expand is not None and expand.axis == axis else None
 
 
-def reshape_before_reduce(op: Op, rewriter: Rewriter) -> bool:
+def reshape_before_reduce(op: Reshape, rewriter: Rewriter) -> bool:
     """reduce(reshape(x) to one axis), histogram(…)  ->  the reshape may reorder"""
     shape = op.result.type.shape or ()
-    if len(shape) != 1 or op.attributes.get("allow_reorder") or not op.result.uses:
+    if len(shape) != 1 or op.allow_reorder or not op.result.uses:
         return False
-    if any(user.name not in ("tt.reduce", "tt.histogram") or len(user.operands) != 1 for user in op.result.uses):
+    if any(not isinstance(user, (Reduce, Histogram)) or len(user.operands) != 1 for user in op.result.uses):
         return False
     op.attributes["allow_reorder"] = True
     return True
 
 
-def descriptor_load_of_fewer_axes(op: Op, rewriter: Rewriter) -> bool:
+def descriptor_load_of_fewer_axes(op: Reshape, rewriter: Rewriter) -> bool:
     """reshape(descriptor_load(…) : 1xMxN) to MxN  ->  descriptor_load(…) : MxN"""
-    load = defining_op(op.operands[0], "tt.descriptor_load")
+    load = defining(op.source, DescriptorLoad)
     if load is None or not has_one_use(load.result):
         return False
     old, new = load.result.type.shape or (), op.result.type.shape or ()

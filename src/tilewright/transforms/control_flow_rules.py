@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tilewright.dialects.scf import Condition, For, If, While, Yield
 from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.rewriter import Rewriter, Rule
@@ -53,12 +54,12 @@ def replace_value(old: Value, new: Value, rewriter: Rewriter) -> None:
 # --- scf.if -------------------------------------------------------------------------------------------------------
 
 
-def known_condition(op: Op, rewriter: Rewriter) -> bool:
+def known_condition(op: If, rewriter: Rewriter) -> bool:
     """if true {A} else {B}  ->  A;   if false {A} else {B}  ->  B"""
-    condition = constant_of(op.operands[0])
+    condition = constant_of(op.condition)
     if condition is None:
         return False
-    region = op.regions[0 if condition else 1]
+    region = op.then if condition else op.otherwise
     if region.blocks:
         splice(op, region, (), rewriter)
     else:
@@ -66,7 +67,7 @@ def known_condition(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
-def unused_results_of_if(op: Op, rewriter: Rewriter) -> bool:
+def unused_results_of_if(op: If, rewriter: Rewriter) -> bool:
     """Results nobody uses are not yielded."""
     dropped = [i for i, result in enumerate(op.results) if not result.uses]
     if not dropped:
@@ -79,7 +80,7 @@ def unused_results_of_if(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
-def yields_known_outside(op: Op, rewriter: Rewriter) -> bool:
+def yields_known_outside(op: If, rewriter: Rewriter) -> bool:
     """Both arms yield x: x.   One yields x, the other y, both from outside or the arms empty: select(c, x, y)."""
     if not op.results:
         return False
@@ -92,20 +93,20 @@ def yields_known_outside(op: Op, rewriter: Rewriter) -> bool:
         if x is not y:
             if not _is_small(result, op):
                 continue
-            x = rewriter.create(op, "arith.select", (op.operands[0], x, y), (result.type,)).result
+            x = rewriter.create(op, "arith.select", (op.condition, x, y), (result.type,)).result
         replace_value(result, x, rewriter)
         changed = True
     return changed
 
 
-def _is_small(result: Value, op: Op) -> bool:
+def _is_small(result: Value, op: If) -> bool:
     """Whether choosing costs no more than the branch: a scalar, or there is nothing else to do in the branch."""
     return result.type.shape is None or all(region.block.first is region.block.last for region in op.regions)
 
 
-def condition_inside_arm(op: Op, rewriter: Rewriter) -> bool:
+def condition_inside_arm(op: If, rewriter: Rewriter) -> bool:
     """Inside {A} of if c {A} else {B}, c is true; inside {B} it is false."""
-    condition = op.operands[0]
+    condition = op.condition
     changed = False
     for user in list(condition.uses):
         if user is op:
@@ -118,7 +119,7 @@ def condition_inside_arm(op: Op, rewriter: Rewriter) -> bool:
     return changed
 
 
-def _arm_of(user: Op, op: Op) -> int | None:
+def _arm_of(user: Op, op: If) -> int | None:
     inner: Op | None = user
     while inner is not None and inner.block is not None:
         if inner.parent is op:
@@ -130,80 +131,78 @@ def _arm_of(user: Op, op: Op) -> int | None:
 # --- scf.for ------------------------------------------------------------------------------------------------------
 
 
-def known_trip_count(op: Op, rewriter: Rewriter) -> bool:
+def known_trip_count(op: For, rewriter: Rewriter) -> bool:
     """for lo >= hi  ->  initial values;   for lo, lo + step >= hi  ->  the body once"""
-    low, high, step = (integer_of(value) for value in op.operands[:3])
-    if op.operands[0] is op.operands[1] or (low is not None and high is not None and high <= low):
-        rewriter.replace(op, op.operands[3:])
+    low, high, step = integer_of(op.low), integer_of(op.high), integer_of(op.step)
+    if op.low is op.high or (low is not None and high is not None and high <= low):
+        rewriter.replace(op, op.inits)
         return True
     if low is None or high is None or step is None or low + step < high:
         return False
-    splice(op, op.regions[0], (op.operands[0], *op.operands[3:]), rewriter)
+    splice(op, op.regions[0], (op.low, *op.inits), rewriter)
     return True
 
 
-def empty_for(op: Op, rewriter: Rewriter) -> bool:
+def empty_for(op: For, rewriter: Rewriter) -> bool:
     """for … {yield x}, x from outside, over one step or more  ->  x"""
-    block = op.regions[0].block
-    low, high = (integer_of(value) for value in op.operands[:2])
+    block = op.body
+    low, high = integer_of(op.low), integer_of(op.high)
     if block.first is not block.last or low is None or high is None or high <= low:
         return False
-    if any(is_inside(value, op) for value in block.terminator.operands):
+    yielded = op.yielded
+    if any(is_inside(value, op) for value in yielded):
         return False
-    rewriter.replace(op, block.terminator.operands)
+    rewriter.replace(op, yielded)
     return True
 
 
-def invariant_in_for(op: Op, rewriter: Rewriter) -> bool:
+def invariant_in_for(op: For, rewriter: Rewriter) -> bool:
     """for iter_args(a = x) {… yield a or x}  ->  x instead of a and of the result"""
-    block = op.regions[0].block
     found = []
-    for i, (value, yielded) in enumerate(zip(op.operands[3:], block.terminator.operands, strict=True)):
-        if yielded is block.args[i + 1] or yielded is value:
+    for i, (argument, value, yielded) in enumerate(zip(op.carried, op.inits, op.yielded, strict=True)):
+        if yielded is argument or yielded is value:
             found.append(i)
-            replace_value(block.args[i + 1], value, rewriter)
+            replace_value(argument, value, rewriter)
             replace_value(op.results[i], value, rewriter)
     if found:
         _drop_carried(op, found, rewriter)
     return bool(found)
 
 
-def duplicate_in_for(op: Op, rewriter: Rewriter) -> bool:
+def duplicate_in_for(op: For, rewriter: Rewriter) -> bool:
     """for iter_args(a = x, b = x) {… yield y, y}  ->  a instead of b"""
-    block = op.regions[0].block
+    carried = op.carried
     first: dict[tuple[Value, Value], int] = {}
     found = []
-    for i, pair in enumerate(zip(op.operands[3:], block.terminator.operands, strict=True)):
+    for i, pair in enumerate(zip(op.inits, op.yielded, strict=True)):
         same = first.setdefault(pair, i)
         if same != i:
             found.append(i)
-            replace_value(block.args[i + 1], block.args[same + 1], rewriter)
+            replace_value(carried[i], carried[same], rewriter)
             replace_value(op.results[i], op.results[same], rewriter)
     if found:
         _drop_carried(op, found, rewriter)
     return bool(found)
 
 
-def unused_in_for(op: Op, rewriter: Rewriter) -> bool:
+def unused_in_for(op: For, rewriter: Rewriter) -> bool:
     """A carried value whose result is unused and which only feeds itself is removed."""
-    terminator = op.regions[0].block.terminator
+    terminator, carried = op.body.terminator, op.carried
     dead = [i for i, result in enumerate(op.results) if not result.uses and _feeds_only_itself(op, i)]
     if not dead:
         return False
     for i in dead:
-        argument = op.regions[0].block.args[i + 1]
-        terminator.set_operand(i, argument)
+        terminator.set_operand(i, carried[i])
     for i in dead:
-        _erase_users(op.regions[0].block.args[i + 1], terminator, rewriter)
+        _erase_users(carried[i], terminator, rewriter)
     _drop_carried(op, dead, rewriter)
     return True
 
 
-def _feeds_only_itself(op: Op, position: int) -> bool:
+def _feeds_only_itself(op: For, position: int) -> bool:
     """Whether the carried value is used for nothing but to compute its own next value."""
-    block = op.regions[0].block
-    terminator = block.terminator
-    pending: list[Value] = [block.args[position + 1]]
+    block, terminator = op.body, op.body.terminator
+    pending: list[Value] = [op.carried[position]]
     seen: set[Value] = set(pending)
     while pending:
         value = pending.pop()
@@ -230,17 +229,16 @@ def _erase_users(value: Value, terminator: Op, rewriter: Rewriter) -> None:
                 rewriter.erase(user)
 
 
-def _drop_carried(op: Op, dropped: Collection[int], rewriter: Rewriter) -> None:
+def _drop_carried(op: For, dropped: Collection[int], rewriter: Rewriter) -> None:
     """Remove carried values; nobody uses their arguments and results but the terminator."""
-    block = op.regions[0].block
-    terminator = block.terminator
+    terminator = op.body.terminator
     rewriter.set_operands(terminator, without(terminator.operands, dropped))
     rewriter.set_operands(op, without(op.operands, [i + 3 for i in dropped]))
-    drop_arguments(block, [i + 1 for i in dropped])
+    drop_arguments(op.body, [i + 1 for i in dropped])
     drop_results(op, dropped)
 
 
-def look_at_loop_again(op: Op, rewriter: Rewriter) -> bool:
+def look_at_loop_again(op: Yield | Condition, rewriter: Rewriter) -> bool:
     """What a loop yields has changed: perhaps its own rules apply now."""
     parent = op.parent
     if parent is not None:
@@ -251,26 +249,24 @@ def look_at_loop_again(op: Op, rewriter: Rewriter) -> bool:
 # --- scf.while ----------------------------------------------------------------------------------------------------
 
 
-def invariant_in_while(op: Op, rewriter: Rewriter) -> bool:
+def invariant_in_while(op: While, rewriter: Rewriter) -> bool:
     """while (a = x) {…} do {… yield x, or the a that was passed on}  ->  x instead of a"""
-    before, after = (region.block for region in op.regions)
-    condition, terminator = before.terminator, after.terminator
+    after, condition = op.after, op.condition
     found = []
-    for i, (value, yielded) in enumerate(zip(op.operands, terminator.operands, strict=True)):
-        passed = condition.operands[1 + yielded.index] if yielded.owner is after else None
-        if yielded is value or passed is before.args[i] or passed is value:
+    for i, (argument, value, yielded) in enumerate(zip(op.before.args, op.inits, op.yielded, strict=True)):
+        passed = condition.values[yielded.index] if yielded.owner is after else None
+        if yielded is value or passed is argument or passed is value:
             found.append(i)
-            replace_value(before.args[i], value, rewriter)
+            replace_value(argument, value, rewriter)
     if found:
         _drop_initial(op, found, rewriter)
     return bool(found)
 
 
-def passed_from_outside(op: Op, rewriter: Rewriter) -> bool:
+def passed_from_outside(op: While, rewriter: Rewriter) -> bool:
     """while … condition(c, x), x from outside  ->  x instead of the argument and of the result"""
-    condition, after = op.regions[0].block.terminator, op.regions[1].block
     changed = False
-    for value, argument, result in zip(condition.operands[1:], after.args, op.results, strict=True):
+    for value, argument, result in zip(op.condition.values, op.after.args, op.results, strict=True):
         if (argument.uses or result.uses) and not is_inside(value, op):
             replace_value(argument, value, rewriter)
             replace_value(result, value, rewriter)
@@ -278,12 +274,12 @@ def passed_from_outside(op: Op, rewriter: Rewriter) -> bool:
     return changed
 
 
-def unused_in_while(op: Op, rewriter: Rewriter) -> bool:
+def unused_in_while(op: While, rewriter: Rewriter) -> bool:
     """Values passed on that neither the body nor anybody after the loop uses, and unused loop values, are removed."""
-    before, after = (region.block for region in op.regions)
+    before, after = op.before, op.after
     passed = [i for i, (a, r) in enumerate(zip(after.args, op.results, strict=True)) if not a.uses and not r.uses]
     if passed:
-        condition = before.terminator
+        condition = op.condition
         rewriter.set_operands(condition, without(condition.operands, [i + 1 for i in passed]))
         drop_arguments(after, passed)
         drop_results(op, passed)
@@ -294,20 +290,20 @@ def unused_in_while(op: Op, rewriter: Rewriter) -> bool:
     return bool(passed or initial)
 
 
-def _drop_initial(op: Op, dropped: Collection[int], rewriter: Rewriter) -> None:
-    terminator = op.regions[1].block.terminator
+def _drop_initial(op: While, dropped: Collection[int], rewriter: Rewriter) -> None:
+    terminator = op.after.terminator
     rewriter.set_operands(terminator, without(terminator.operands, dropped))
     rewriter.set_operands(op, without(op.operands, dropped))
-    drop_arguments(op.regions[0].block, dropped)
+    drop_arguments(op.before, dropped)
 
 
-def never_entered(op: Op, rewriter: Rewriter) -> bool:
+def never_entered(op: While, rewriter: Rewriter) -> bool:
     """while {A; condition(false, x)} do {B}  ->  A, x"""
-    condition = op.regions[0].block.terminator
-    if constant_of(condition.operands[0]) != 0:
+    condition = op.condition
+    if constant_of(condition.condition) != 0:
         return False
-    condition.set_operands(condition.operands[1:])
-    splice(op, op.regions[0], list(op.operands), rewriter)
+    condition.set_operands(condition.values)
+    splice(op, op.regions[0], op.inits, rewriter)
     return True
 
 

@@ -15,7 +15,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i1
@@ -46,7 +49,7 @@ def _convert(region: Region) -> bool:
                 waiting[:0] = new
                 changed = True
                 break
-            if op.name.startswith("ttg.warp_specialize"):
+            if isinstance(op, (WarpSpecialize, WarpSpecializePartitions)):
                 changed |= sum(map(_convert, op.regions)) > 0
     return changed
 
@@ -86,66 +89,63 @@ def _branch(
     block.append(Op.create("cf.cond_br", operands, successors=list(targets), location=op.location))
 
 
-def _body(region: Region) -> tuple[Block, Op]:
-    """The block of a region without its terminator, and that terminator."""
-    block = region.block
+def _body(block: Block) -> tuple[Block, Op]:
+    """A block, now without its terminator, and that terminator."""
     last = block.terminator
     last.unlink()
     return block, last
 
 
-def _convert_if(op: Op) -> list[Block]:
+def _convert_if(op: If) -> list[Block]:
     block, rest = op.block, _split_after(op)
     assert block is not None, "an op of a function is in a block"
     _with_results(op, rest)
     arms: list[Block] = []
-    for region in op.regions:
-        if region.blocks:
-            arm, last = _body(region)
-            _jump(arm, last, rest, last.operands)
-            last.drop_uses()
-            arms.append(arm)
+    for region in op.arms:
+        arm, last = _body(region.block)
+        _jump(arm, last, rest, last.operands)
+        last.drop_uses()
+        arms.append(arm)
     targets = (arms[0], arms[1] if len(arms) > 1 else rest)
     op.unlink()
-    _branch(block, op, op.operands[0], targets)
+    _branch(block, op, op.condition, targets)
     _release(op)
     return [*arms, rest]
 
 
-def _convert_for(op: Op) -> list[Block]:
+def _convert_for(op: For) -> list[Block]:
     block, rest, head = op.block, _split_after(op), Block()
     assert block is not None, "an op of a function is in a block"
-    start, end, step, *initial = op.operands
-    body, last = _body(op.regions[0])
+    body, last = _body(op.body)
     for argument in body.args:
         new = head.add_argument(argument.type, argument.name)
         new.location = argument.location
         argument.replace_by(new)
     body.args = []
-    for result, argument in zip(op.results, head.args[1:], strict=True):
+    counter, *carried = head.args
+    for result, argument in zip(op.results, carried, strict=True):
         result.replace_by(argument)
     op.unlink()
-    _jump(block, op, head, [start, *initial])
-    counter = head.args[0]
-    less = Op.create("arith.cmpi", (counter, end), (i1,), {"predicate": Keyword("slt")}, location=op.location)
+    _jump(block, op, head, [op.low, *op.inits])
+    less = Op.create("arith.cmpi", (counter, op.high), (i1,), {"predicate": Keyword("slt")}, location=op.location)
     _branch(head, op, head.append(less).result, (body, rest))
-    following = body.append(Op.create("arith.addi", (counter, step), (counter.type,), location=op.location)).result
+    following = body.append(Op.create("arith.addi", (counter, op.step), (counter.type,), location=op.location)).result
     _jump(body, last, head, [following, *last.operands])
     last.drop_uses()
     _release(op)
     return [head, body, rest]
 
 
-def _convert_while(op: Op) -> list[Block]:
+def _convert_while(op: While) -> list[Block]:
     block, rest = op.block, _split_after(op)
     assert block is not None, "an op of a function is in a block"
     _with_results(op, rest)
-    before, test = _body(op.regions[0])
-    after, last = _body(op.regions[1])
+    test = op.condition
+    before, _ = _body(op.before)
+    after, last = _body(op.after)
     op.unlink()
-    _jump(block, op, before, op.operands)
-    passed = test.operands[1:]
-    _branch(before, test, test.operands[0], (after, rest), (passed, passed))
+    _jump(block, op, before, op.inits)
+    _branch(before, test, test.condition, (after, rest), (test.values, test.values))
     _jump(after, last, before, last.operands)
     test.drop_uses()
     last.drop_uses()
@@ -159,7 +159,7 @@ def _release(op: Op) -> None:
     op.drop_uses()
 
 
-_CONVERSIONS: Mapping[str, Callable[[Op], list[Block]]] = {
+_CONVERSIONS: Mapping[str, Callable[[Any], list[Block]]] = {
     "scf.if": _convert_if,
     "scf.for": _convert_for,
     "scf.while": _convert_while,

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import ControlFlow
 from tilewright.ir.builder import constant_key
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
@@ -23,8 +26,6 @@ from tilewright.transforms import control_flow_rules
 from tilewright.transforms.carried_values import merge_alike
 from tilewright.transforms.functions import functions_of
 
-KEPT = ("scf.if", "scf.for", "scf.while")
-"""Ops with control flow inside are not compared."""
 LOOP_RULES: dict[str, tuple[Rule, ...]] = {"scf.for": control_flow_rules.RULES["scf.for"]}
 
 
@@ -38,7 +39,7 @@ def loop_aware_cse(module: Op) -> None:
     """Merge equal computations in every function of `module`, and values that go round a loop in step."""
     for function in functions_of(module):
         _merge_in_function(function)
-        loops = [op for op in function.walk() if op.name == "scf.for"]
+        loops = [op for op in function.walk() if isinstance(op, For)]
         merged = [merge_alike(loop) for loop in reversed(loops)]
         if any(merged):
             _merge_in_function(function)
@@ -63,7 +64,7 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
         effect = effect_of(op)
         if op.regions:
             _merge_in_regions(op, effect, known, loaded)
-        if op.name in KEPT or effect not in (Effect.NONE, Effect.READ):
+        if isinstance(op, ControlFlow) or effect not in (Effect.NONE, Effect.READ):  # what has regions is not compared
             if effect not in (Effect.NONE, Effect.READ):
                 loaded.clear()
             continue
@@ -80,8 +81,8 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
 
 def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
     """Merge in the regions of `op`; those of reductions and the like use nothing from outside."""
-    sees_outside = op.name in KEPT
-    loop_writes = op.name != "scf.if" and effect not in (Effect.NONE, Effect.READ)
+    sees_outside = isinstance(op, ControlFlow)
+    loop_writes = not isinstance(op, If) and effect not in (Effect.NONE, Effect.READ)
     for region in op.regions:
         for block in region.blocks:
             _merge_in_block(block, known if sees_outside else {}, {} if loop_writes else dict(loaded))
@@ -100,8 +101,8 @@ def _key(op: Op) -> Hashable:
         operands = sorted(operands)
     attributes = op.attributes
     facts: Hashable = None
-    if op.definition.constant:
-        facts = constant_key(attributes["value"])
+    if isinstance(op, Constant):
+        facts = constant_key(op.value)
     elif attributes:
         facts = tuple(sorted(attributes.items())) if len(attributes) > 1 else tuple(attributes.items())
     return (op.name, facts, *operands, *(result.type for result in op.results))

@@ -14,15 +14,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
+from tilewright.dialects.arith import Select
+from tilewright.dialects.builtin import Poison
+from tilewright.dialects.cf import Branch, CondBranch
+from tilewright.dialects.scf import Condition, Yield
+from tilewright.dialects.traits import ControlFlow
+from tilewright.dialects.tt_function import Call, Func, Return
 from tilewright.ir.attributes import Attribute, Keyword, NameLocation, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import FunctionType, TensorType, Type, i1, i32, i64
-from tilewright.transforms.functions import argument_attributes, functions_of
+from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import number_of
 
-PASSED_ON = frozenset(
-    ("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "tt.call", "tt.return", "cf.br", "cf.cond_br")
-)
+PASSED_ON = (ControlFlow, Yield, Condition, Call, Return, Branch, CondBranch)
 """Ops that only hand values on: they take and give the parts instead."""
 
 
@@ -87,7 +91,7 @@ class Expansion:
         replaced: ops to erase at the end, in order.
     """
 
-    rewrites: ClassVar[Mapping[str, Callable[[Any, Op], None]]] = {}
+    rewrites: ClassVar[Mapping[str, Callable[[Any, Any], None]]] = {}
     """Per op name how an op with such operands or results is rewritten."""
 
     def __init__(self) -> None:
@@ -109,10 +113,10 @@ class Expansion:
             found |= self.expand_function(function)
         return found
 
-    def expand_function(self, function: Op) -> bool:
+    def expand_function(self, function: Func) -> bool:
         """Expand the values of one function; returns whether there were any."""
         self.parts, self.replaced = {}, []
-        for block in function.regions[0].blocks:
+        for block in function.region.blocks:
             self.expand_block(block)
         for op in reversed(self.replaced):
             op.erase()
@@ -124,13 +128,13 @@ class Expansion:
         block.args = self._expanded_values(block.args, block)
         for op in block:
             rewrite = self.rewrites.get(op.name)
-            if op.name in PASSED_ON:
+            if isinstance(op, PASSED_ON):
                 self.hand_on_parts(op)
             elif rewrite is not None and any(self._is_expanded(v.type) for v in chain(op.operands, op.results)):
                 rewrite(self, op)
-            elif op.name == "arith.select" and self._is_expanded(op.result.type):
+            elif isinstance(op, Select) and self._is_expanded(op.result.type):
                 self._select(op)
-            elif op.name == "ub.poison" and self._is_expanded(op.result.type):
+            elif isinstance(op, Poison) and self._is_expanded(op.result.type):
                 self._poison(op)
 
     def hand_on_parts(self, op: Op) -> None:
@@ -163,7 +167,7 @@ class Expansion:
             value.index = i
         return expanded
 
-    def _select(self, op: Op) -> None:
+    def _select(self, op: Select) -> None:
         emit = Emitter(op)
         condition, a, b = op.operands
         self.parts[op.result] = [
@@ -172,28 +176,27 @@ class Expansion:
         ]
         self.replaced.append(op)
 
-    def _poison(self, op: Op) -> None:
+    def _poison(self, op: Poison) -> None:
         emit = Emitter(op)
         self.parts[op.result] = [emit.op("ub.poison", (), type) for type in self.part_types(op.result.type) or ()]
         self.replaced.append(op)
 
-    def _expand_signature(self, function: Op) -> bool:
+    def _expand_signature(self, function: Func) -> bool:
         """Let a function that takes or returns expanded values say that it takes and returns their parts."""
-        type = function.attributes["function_type"]
-        assert isinstance(type, FunctionType), "a function has a function type"
+        type = function.type
         if not any(map(self._is_expanded, (*type.inputs, *type.outputs))):
             return False
         if "arg_attrs" in function.attributes:
-            expanded: list[Attribute] = []
-            for argument, attributes in zip(type.inputs, argument_attributes(function), strict=True):
+            expanded: list[dict[str, Attribute]] = []
+            for argument, attributes in zip(type.inputs, function.argument_attributes, strict=True):
                 types = self.part_types(argument)
                 expanded += [attributes] if types is None else [{} for _ in types]
-            function.attributes["arg_attrs"] = tuple(expanded)
+            function.argument_attributes = expanded
         inputs, outputs = (
             tuple(chain.from_iterable(self.part_types(part) or [part] for part in types))
             for types in (type.inputs, type.outputs)
         )
-        function.attributes["function_type"] = FunctionType(inputs, outputs)
+        function.type = FunctionType(inputs, outputs)
         return True
 
 

@@ -13,13 +13,15 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TypeAlias
 
+from tilewright.dialects.arith import Binary, CompareIntegers, Select, Unary
 from tilewright.dialects.arithmetic_meaning import MEANINGS, is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.dialects.tt_elementwise import FpToFp
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.rewriter import Fold
 from tilewright.ir.types import Type, i1
-from tilewright.transforms.matching import constant_of, number_of
+from tilewright.transforms.matching import binary_of, constant_of, number_of, unary_of
 
 Constant: TypeAlias = "int | float | None"
 Identity: TypeAlias = Callable[[Value, Value, Constant], "Value | Number | None"]
@@ -88,17 +90,17 @@ def or_all_ones(x: Value, y: Value, c: Constant) -> Value | None:
 
 def sum_minus_part(x: Value, y: Value, c: Constant) -> Value | None:
     """(a + y) - y, (y + a) - y  ->  a"""
-    if x.op is None or x.op.name != "arith.addi":
+    sum = binary_of(x, "arith.addi")
+    if sum is None:
         return None
-    a, b = x.op.operands
+    a, b = sum.operands
     return a if b is y else b if a is y else None
 
 
 def difference_plus_part(x: Value, y: Value, c: Constant) -> Value | None:
     """(a - y) + y  ->  a"""
-    if x.op is None or x.op.name != "arith.subi" or x.op.operands[1] is not y:
-        return None
-    return x.op.operands[0]
+    difference = binary_of(x, "arith.subi")
+    return difference.lhs if difference is not None and difference.rhs is y else None
 
 
 # --- identities of floats -----------------------------------------------------------------------------------------
@@ -157,7 +159,7 @@ IDENTITIES: dict[str, tuple[Identity, ...]] = {
 
 
 def _binary_fold(identities: Sequence[Identity]) -> Fold:
-    def fold(op: Op) -> Value | Number | None:
+    def fold(op: Binary) -> Value | Number | None:
         x, y = op.operands
         c = constant_of(y)
         for identity in identities:
@@ -174,21 +176,19 @@ def _binary_fold(identities: Sequence[Identity]) -> Fold:
 TRUE_OF_EQUALS = frozenset(("eq", "sle", "sge", "ule", "uge"))
 
 
-def fold_cmpi(op: Op) -> Value | Number | None:
+def fold_cmpi(op: CompareIntegers) -> Value | Number | None:
     """x == x, x <= x  ->  true;   x != x, x < x  ->  false;   b == true, b != false  ->  b"""
-    x, y = op.operands
-    predicate = op.attributes["predicate"]
-    assert isinstance(predicate, Keyword), "a comparison has a predicate"
+    (x, y), predicate = op.operands, op.predicate
     if x is y:
-        return Number(int(predicate.name in TRUE_OF_EQUALS), op.result.type)
-    if x.type.scalar is i1 and (predicate.name, constant_of(y)) in (("eq", 1), ("ne", 0)):
+        return Number(int(predicate in TRUE_OF_EQUALS), op.result.type)
+    if x.type.scalar is i1 and (predicate, constant_of(y)) in (("eq", 1), ("ne", 0)):
         return x
-    if predicate.name in ("ult", "uge") and constant_of(y) == 0:
-        return Number(int(predicate.name == "uge"), op.result.type)
+    if predicate in ("ult", "uge") and constant_of(y) == 0:
+        return Number(int(predicate == "uge"), op.result.type)
     return evaluate(op)
 
 
-def fold_select(op: Op) -> Value | Number | None:
+def fold_select(op: Select) -> Value | Number | None:
     """select(c, x, x) -> x;   select(true, x, y) -> x;   select(false, x, y) -> y;   select(c, true, false) -> c"""
     condition, x, y = op.operands
     if x is y:
@@ -201,12 +201,10 @@ def fold_select(op: Op) -> Value | Number | None:
     return None
 
 
-def _undoes(op: Op, names: Sequence[str]) -> Value | None:
+def _undoes(op: Unary, names: Sequence[str]) -> Value | None:
     """The operand of the operand, if that is computed by one of `names` and has the result's type."""
-    inner = op.operands[0].op
-    if inner is None or inner.name not in names or inner.operands[0].type is not op.result.type:
-        return None
-    return inner.operands[0]
+    inner = unary_of(op.operand, *names)
+    return inner.operand if inner is not None and inner.operand.type is op.result.type else None
 
 
 UNDONE_BY = {
@@ -218,18 +216,18 @@ UNDONE_BY = {
 }
 
 
-def fold_unary(op: Op) -> Value | Number | None:
+def fold_unary(op: Unary) -> Value | Number | None:
     """cast(x) to x's own type -> x;   -(-x) -> x;   trunci(extsi(x)) -> x;   truncf(extf(x)) -> x"""
-    x = op.operands[0]
+    x = op.operand
     if x.type is op.result.type and op.name in UNDONE_BY and op.name != "arith.negf":
         return x
     undone = _undoes(op, UNDONE_BY.get(op.name, ()))
     return undone if undone is not None else evaluate(op)
 
 
-def fold_fp_to_fp(op: Op) -> Value | Number | None:
+def fold_fp_to_fp(op: FpToFp) -> Value | Number | None:
     """fp_to_fp(x) to x's own type  ->  x;   fp_to_fp(0.0)  ->  0.0, also -0.0 where the format has it"""
-    x, type = op.operands[0], op.result.type
+    x, type = op.operand, op.result.type
     if x.type is type:
         return x
     zero = constant_of(x)

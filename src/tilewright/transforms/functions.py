@@ -4,43 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.dialects.tt_function import callee_of
-from tilewright.ir.attributes import Attribute
+from tilewright.dialects.builtin import Module
+from tilewright.dialects.tt_function import Call, Func
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule, apply_rules
-from tilewright.ir.types import FunctionType
 
 
-def functions_of(module: Op) -> list[Op]:
-    """The ops that define a function with a body, in order; also those of modules inside."""
-    found: list[Op] = []
+def functions_of(module: Op) -> list[Func]:
+    """The functions with a body, in order; also those of modules inside."""
+    found: list[Func] = []
     for op in module.regions[0].block:
-        if op.name == "builtin.module":
+        if isinstance(op, Module):
             found += functions_of(op)
-        elif op.definition.symbol and op.regions and op.regions[0].blocks:
+        elif isinstance(op, Func) and op.region.blocks:
             found.append(op)
     return found
 
 
 def symbol_name(function: Op) -> str:
     """The name calls use for `function`."""
-    name = function.attributes["sym_name"]
-    assert isinstance(name, str), "a function has a name"
-    return name
+    assert isinstance(function, Func), f"{function.name} is no function"
+    return function.symbol
 
 
-def callees_of(function: Op, module: Op) -> list[Op]:
+def is_public(function: Op) -> bool:
+    """Is it the kernel, rather than a function that the kernel calls?"""
+    return isinstance(function, Func) and function.is_public
+
+
+def callees_of(function: Op, module: Op) -> list[Func]:
     """The functions of `module` that `function` calls, each once."""
-    functions = {symbol_name(each): each for each in functions_of(module)}
-    names = dict.fromkeys(callee_of(op) for op in function.walk() if op.name == "tt.call")
+    functions = {each.symbol: each for each in functions_of(module)}
+    names = dict.fromkeys(op.callee for op in function.walk() if isinstance(op, Call))
     return [functions[name] for name in names if name in functions]
 
 
-def callers_first(module: Op) -> list[Op]:
+def callers_first(module: Op) -> list[Func]:
     """The functions of `module`, each behind all that call it; there must be no recursion."""
-    order: dict[Op, None] = {}
+    order: dict[Func, None] = {}
 
-    def finish(function: Op) -> None:
+    def finish(function: Func) -> None:
         for callee in callees_of(function, module):
             if callee not in order:
                 finish(callee)
@@ -50,20 +53,6 @@ def callers_first(module: Op) -> list[Op]:
         if function not in order:
             finish(function)
     return list(reversed(order))
-
-
-def is_public(function: Op) -> bool:
-    """Is it the kernel, rather than a function that the kernel calls?"""
-    return function.attributes.get("sym_visibility", "public") == "public"
-
-
-def argument_attributes(function: Op) -> list[dict[str, Attribute]]:
-    """Per argument of `function` what is known about it."""
-    type = function.attributes["function_type"]
-    assert isinstance(type, FunctionType), "a function has a function type"
-    details = function.attributes.get("arg_attrs") or ({},) * len(type.inputs)
-    assert isinstance(details, tuple), "arg_attrs has one dictionary per argument"
-    return [attributes for attributes in details if isinstance(attributes, dict)]
 
 
 def rewrite_functions(

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tilewright.dialects.tt_function import callee_of
+from tilewright.dialects.tt_function import Call, Func
 from tilewright.ir.attributes import CallLocation, Location
 from tilewright.ir.core import Op, Value
-from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.functions import functions_of
 from tilewright.transforms.structure_control_flow import structure_functions
 from tilewright.transforms.symbol_dce import symbol_dce
 
@@ -32,12 +32,12 @@ def inline(module: Op, *, every_call: bool = False) -> bool:
     Returns:
         whether there were several functions.
     """
-    functions = {symbol_name(function): function for function in functions_of(module)}
+    functions = {function.symbol: function for function in functions_of(module)}
     if len(functions) < 2:
         return False
-    structure_functions([function for function in functions.values() if not is_public(function)])
-    inlined = {name: function for name, function in functions.items() if every_call or not _stays(function)}
-    inliner = _Inliner(inlined, Counter(callee_of(op) for op in module.walk() if op.name == "tt.call"))
+    structure_functions([function for function in functions.values() if not function.is_public])
+    inlined = {name: function for name, function in functions.items() if every_call or not function.noinline}
+    inliner = _Inliner(inlined, Counter(op.callee for op in module.walk() if isinstance(op, Call)))
     for function in functions.values():
         inliner.inline_calls(function, ())
     symbol_dce(module)
@@ -52,33 +52,29 @@ class _Inliner:
         calls: how often each function is called.
     """
 
-    def __init__(self, functions: dict[str, Op], calls: Counter[str]) -> None:
+    def __init__(self, functions: dict[str, Func], calls: Counter[str]) -> None:
         self._functions, self._calls = functions, calls
-        self._finished: set[Op] = set()
+        self._finished: set[Func] = set()
 
-    def inline_calls(self, caller: Op, callers: tuple[Op, ...]) -> None:
+    def inline_calls(self, caller: Func, callers: tuple[Func, ...]) -> None:
         """Inline into `caller`, callees first."""
         if caller in self._finished:
             return
         for op in list(caller.walk()):
-            if op.name != "tt.call":
+            if not isinstance(op, Call):
                 continue
-            name = callee_of(op)
+            name = op.callee
             callee = self._functions.get(name)
             if callee is None or callee is caller or callee in callers:
                 continue
             self.inline_calls(callee, (*callers, caller))
-            if len(callee.regions[0].blocks) == 1:
+            if len(callee.region.blocks) == 1:
                 self._calls[name] -= 1
-                _inline_call(op, callee, for_good=not self._calls[name] and not is_public(callee))
+                _inline_call(op, callee, for_good=not self._calls[name] and not callee.is_public)
         self._finished.add(caller)
 
 
-def _stays(function: Op) -> bool:
-    return function.attributes.get("noinline") is True
-
-
-def _inline_call(call: Op, callee: Op, *, for_good: bool) -> None:
+def _inline_call(call: Call, callee: Func, *, for_good: bool) -> None:
     """Put a copy of the body of `callee` in front of `call`, whose results become what it returns.
 
     Args:
@@ -86,14 +82,14 @@ def _inline_call(call: Op, callee: Op, *, for_good: bool) -> None:
         callee: the function.
         for_good: this is the last call: the body itself moves.
     """
-    body, target = callee.regions[0].block, call.block
+    body, target = callee.body, call.block
     assert target is not None, "a call is in a block"
     mapping: dict[Value, Value] = {}
     if for_good:
-        for argument, operand in zip(body.args, call.operands, strict=True):
+        for argument, operand in zip(body.args, call.arguments, strict=True):
             argument.replace_by(operand)
     else:
-        mapping = dict(zip(body.args, call.operands, strict=True))
+        mapping = dict(zip(body.args, call.arguments, strict=True))
     locations: dict[int, Location] = {}  # by identity: hashing chains of calls would take longer than the copy
     for op in body:
         if op is body.last:

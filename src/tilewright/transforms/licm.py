@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tilewright.dialects.arith import Binary
 from tilewright.dialects.arithmetic_meaning import DIVISIONS
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import ControlFlow, Loop
+from tilewright.dialects.tt_memory import Load
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure, writes_memory
 from tilewright.ir.types import TensorType, Type, i1
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import constant_of
-
-LOOPS = ("scf.for", "scf.while")
-FIXED = ("scf.if", "scf.for", "scf.while")
-"""Control flow stays where it is."""
 
 
 def licm(module: Op) -> None:
@@ -44,8 +44,8 @@ def _hoist_in_block(block: Block, *, loads: bool) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _hoist_in_block(inner, loads=loads)
-        if op.name in LOOPS:
-            hoist_out_of(op, loads=loads and op.name == "scf.for" and not writes_memory(op))
+        if isinstance(op, Loop):
+            hoist_out_of(op, loads=loads and isinstance(op, For) and not writes_memory(op))
 
 
 def hoist_out_of(loop: Op, *, loads: bool = False) -> None:
@@ -54,27 +54,26 @@ def hoist_out_of(loop: Op, *, loads: bool = False) -> None:
     for region in loop.regions:
         varying = set(_values_inside(region.blocks))
         for op in region.block:
-            is_load = loads and op.name == "tt.load" and not writes_memory(op)
-            if not is_load and not _may_move(op):
+            load = op if loads and isinstance(op, Load) and not writes_memory(op) else None
+            if load is None and not _may_move(op):
                 continue
             if varying.isdisjoint(op.operands) and varying.isdisjoint(_captured(op)):
                 op.unlink()
                 loop.block.insert(op, loop)
                 varying.difference_update(op.results)
-                if is_load:
-                    _guard(op, loop)
+                if load is not None and isinstance(loop, For):
+                    _guard(load, loop)
 
 
-def _guard(load: Op, loop: Op) -> None:
+def _guard(load: Load, loop: For) -> None:
     """Let a load in front of a loop take place only if there is a step: load(p, m) -> load(p, splat(low < high) & m)"""
-    pointer = load.operands[0].type
-    low, high = loop.operands[:2]
-    mask = _before(load, "arith.cmpi", (low, high), i1, {"predicate": Keyword("slt")})
+    pointer = load.pointer.type
+    mask = _before(load, "arith.cmpi", (loop.low, loop.high), i1, {"predicate": Keyword("slt")})
     if isinstance(pointer, TensorType):
         mask = _before(load, "tt.splat", (mask,), TensorType(pointer.shape, i1, pointer.encoding))
-    if len(load.operands) > 1:
-        mask = _before(load, "arith.andi", (mask, load.operands[1]), mask.type)
-    load.set_operands([load.operands[0], mask, *load.operands[2:]])
+    if load.mask is not None:
+        mask = _before(load, "arith.andi", (mask, load.mask), mask.type)
+    load.set_operands([load.pointer, mask, *([] if load.other is None else [load.other])])
 
 
 def _before(
@@ -101,6 +100,6 @@ def _captured(op: Op) -> Iterable[Value]:
 
 
 def _may_move(op: Op) -> bool:
-    if op.definition.terminator or op.name in FIXED or not is_pure(op):
+    if op.definition.terminator or isinstance(op, ControlFlow) or not is_pure(op):
         return False
-    return op.name not in DIVISIONS or constant_of(op.operands[1]) not in (None, 0, -1)
+    return op.name not in DIVISIONS or not isinstance(op, Binary) or constant_of(op.rhs) not in (None, 0, -1)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.scf import For
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type, i1
@@ -23,37 +24,35 @@ def peel_marked_loops(module: Op) -> bool:
     Returns:
         whether there were any.
     """
-    loops = [op for op in module.walk() if op.name == "scf.for" and MARK in op.attributes]
+    loops = [op for op in module.walk() if isinstance(op, For) and MARK in op.attributes]
     for loop in reversed(loops):
         del loop.attributes[MARK]
         peel_last_step(loop)
     return bool(loops)
 
 
-def peel_last_step(loop: Op) -> Op:
+def peel_last_step(loop: For) -> Op:
     """Let the last step of an `scf.for` run behind the loop.
 
     Returns:
         the `scf.if` whose first region is that step.
     """
     assert loop.block is not None, "a loop is in a block"
-    low, high, step = loop.operands[:3]
-    shortened = _insert(loop, loop, "arith.subi", high, step)
+    shortened = _insert(loop, loop, "arith.subi", loop.high, loop.step)
     after = loop.next
     last = _last_counter(loop, after)
-    condition = _insert(loop, after, "arith.cmpi", low, high, i1, {"predicate": Keyword("slt")})
+    condition = _insert(loop, after, "arith.cmpi", loop.low, loop.high, i1, {"predicate": Keyword("slt")})
     peeled, otherwise = Region(), Region([Block()])
-    body = loop.regions[0].block
-    mapping = dict(zip(body.args, [last, *loop.results], strict=True))
+    mapping = dict(zip(loop.body.args, [last, *loop.results], strict=True))
     block = peeled.add(Block())
-    for op in body:
+    for op in loop.body:
         block.append(op.clone(mapping))
     otherwise.block.append(Op.create("scf.yield", loop.results, location=loop.location))
     types = [result.type for result in loop.results]
     choice = Op.create("scf.if", [condition], types, regions=[peeled, otherwise], location=loop.location)
     _redirect_uses(loop, choice)
     loop.block.insert(choice, after)
-    loop.set_operand(1, shortened)
+    loop.high = shortened
     return choice
 
 
@@ -65,9 +64,9 @@ def _redirect_uses(loop: Op, choice: Op) -> None:
             user.set_operands([new if value is old else value for value in user.operands])
 
 
-def _last_counter(loop: Op, before: Op | None) -> Value:
+def _last_counter(loop: For, before: Op | None) -> Value:
     """((high - low - 1) / step) * step + low."""
-    low, high, step = loop.operands[:3]
+    low, high, step = loop.low, loop.high, loop.step
     extent = _insert(loop, before, "arith.subi", high, low)
     one = Op.create("arith.constant", (), (low.type,), {"value": Number(1, low.type)}, location=loop.location)
     assert loop.block is not None, "a loop is in a block"

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.scf import For
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import Type, i32
@@ -28,7 +29,7 @@ def loop_unroll(module: Op) -> bool:
     Returns:
         whether there were any.
     """
-    loops = [op for op in module.walk() if op.name == "scf.for" and FACTOR in op.attributes]
+    loops = [op for op in module.walk() if isinstance(op, For) and FACTOR in op.attributes]
     for loop in reversed(loops):
         factor = loop.attributes.pop(FACTOR)
         if isinstance(factor, Number) and factor.value > 1:
@@ -45,7 +46,7 @@ def unroll_and_tidy(module: Op) -> bool:
     return loop_unroll(module) and (canonicalize(module) or True)
 
 
-def _unroll(loop: Op, factor: int) -> None:
+def _unroll(loop: For, factor: int) -> None:
     """Split `loop` into one of groups of `factor` steps and one for the rest."""
     low, high, step, *initial = loop.operands
     assert loop.block is not None, "a loop is in a block"
@@ -61,19 +62,18 @@ def _unroll(loop: Op, factor: int) -> None:
     _repeat_body(loop, factor, step)
 
 
-def _whole_groups(loop: Op, factor: int) -> Value:
+def _whole_groups(loop: For, factor: int) -> Value:
     """low + (n - n % factor) * step, n the number of steps; not above low if there is none."""
-    low, high, step = loop.operands[:3]
+    low, high, step = loop.low, loop.high, loop.step
     steps = _binary(loop, "arith.ceildivsi", _binary(loop, "arith.subi", high, low), step)
     odd = _binary(loop, "arith.remsi", steps, _constant(loop, factor, low.type))
     whole = _binary(loop, "arith.muli", _binary(loop, "arith.subi", steps, odd), step)
     return _binary(loop, "arith.addi", low, whole)
 
 
-def _repeat_body(loop: Op, factor: int, step: Value) -> None:
-    block = loop.regions[0].block
+def _repeat_body(loop: For, factor: int, step: Value) -> None:
+    block, terminator = loop.body, loop.body.terminator
     counter, *carried = block.args
-    terminator = block.terminator
     steps = [op for op in block if op is not terminator]
     yielded = list(terminator.operands)
     for k in range(1, factor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Binary, Constant, Unary
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 
@@ -9,10 +10,9 @@ from tilewright.ir.core import Block, Op, Value
 def number_of(value: Value) -> Number | None:
     """The literal behind `value`: a scalar constant, or a constant tile of equal elements."""
     op = value.owner
-    if isinstance(op, Op) and op.definition.constant:
-        literal = op.attributes["value"]
-        if isinstance(literal, Number):
-            return literal
+    if isinstance(op, Constant):
+        literal = op.value
+        return literal if isinstance(literal, Number) else None
     return None
 
 
@@ -28,9 +28,26 @@ def integer_of(value: Value) -> int | None:
     return constant if isinstance(constant, int) else None
 
 
+def is_always(mask: Value | None, truth: int) -> bool:
+    """Whether there is a mask, and it is known to be `truth` (0 or 1) everywhere."""
+    return mask is not None and constant_of(mask) == truth
+
+
 def is_zero(value: Value) -> bool:
     """Whether `value` is known to be +0 or -0."""
     return constant_of(value) == 0
+
+
+def unary_of(value: Value, *names: str) -> Unary | None:
+    """The op of one operand that computes `value`, if it is called one of `names`."""
+    op = value.owner
+    return op if isinstance(op, Unary) and op.name in names else None
+
+
+def binary_of(value: Value, *names: str) -> Binary | None:
+    """The op of two operands that computes `value`, if it is called one of `names`."""
+    op = value.owner
+    return op if isinstance(op, Binary) and op.name in names else None
 
 
 def has_one_use(value: Value) -> bool:

@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 from tilewright import dialects
-from tilewright.ir.core import Op, Value, defining_op
+from tilewright.dialects.tt_shape import Broadcast, Splat
+from tilewright.ir.core import Op, Value, defining, tile_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
 from tilewright.ir.rewriter import Rewriter, Rule
-from tilewright.ir.types import TensorType, Type
+from tilewright.ir.types import TensorType
 from tilewright.transforms import arith_rules, shape_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.functions import rewrite_functions
@@ -46,25 +47,24 @@ def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> bool:
         return False
     if not all(source is not None or _is_uniform(value) for source, value in zip(sources, op.operands, strict=True)):
         return False
-    shape = shapes.pop()
-    assert shape is not None, "only tiles are broadcast"
+    shape = shapes.pop() or ()
     operands = [
         source if source is not None else _uniform_tile(value, shape, op, rewriter)
         for source, value in zip(sources, op.operands, strict=True)
     ]
-    small = rewriter.create(op, op.name, operands, (_reshaped(type, shape),), dict(op.attributes))
+    small = rewriter.create(op, op.name, operands, (_reshaped(op.result, shape),), dict(op.attributes))
     rewriter.replace(op, rewriter.create(op, "tt.broadcast", small.results, (type,)).results)
     return True
 
 
 def _is_uniform(value: Value) -> bool:
     """Whether it is a tile whose elements are known to be equal: a splat, or a constant."""
-    return value.type.shape is not None and (number_of(value) is not None or defining_op(value, "tt.splat") is not None)
+    return value.type.shape is not None and (number_of(value) is not None or defining(value, Splat) is not None)
 
 
 def _broadcast_source(value: Value) -> Value | None:
-    broadcast = defining_op(value, "tt.broadcast")
-    return None if broadcast is None else broadcast.operands[0]
+    broadcast = defining(value, Broadcast)
+    return None if broadcast is None else broadcast.source
 
 
 def _scalar_of(value: Value, rewriter: Rewriter) -> Value:
@@ -72,21 +72,25 @@ def _scalar_of(value: Value, rewriter: Rewriter) -> Value:
     number = number_of(value)
     if number is not None:
         return rewriter.constant(number.value, value.type.scalar)
-    assert value.op is not None, "a uniform tile is a splat or a constant"
-    return value.op.operands[0]
+    return _splat(value).source
 
 
 def _uniform_tile(value: Value, shape: tuple[int, ...], op: Op, rewriter: Rewriter) -> Value:
     """A uniform tile with another shape."""
     number = number_of(value)
     if number is not None:
-        return rewriter.constant(number.value, _reshaped(value.type, shape))
-    assert value.op is not None, "a uniform tile is a splat or a constant"
-    return rewriter.create(op, "tt.splat", value.op.operands, (_reshaped(value.type, shape),)).result
+        return rewriter.constant(number.value, _reshaped(value, shape))
+    return rewriter.create(op, "tt.splat", _splat(value).operands, (_reshaped(value, shape),)).result
 
 
-def _reshaped(type: Type, shape: tuple[int, ...]) -> TensorType:
-    assert isinstance(type, TensorType), "only tiles have a shape"
+def _splat(value: Value) -> Splat:
+    splat = defining(value, Splat)
+    assert splat is not None, "a uniform tile is a splat or a constant"
+    return splat
+
+
+def _reshaped(value: Value, shape: tuple[int, ...]) -> TensorType:
+    type = tile_type(value)
     return TensorType(shape, type.element, type.encoding)
 
 

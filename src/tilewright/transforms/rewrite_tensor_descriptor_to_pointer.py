@@ -15,8 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tilewright.dialects.tt_descriptors import (
+    DescriptorAccess,
+    DescriptorGather,
+    DescriptorLoad,
+    DescriptorReduce,
+    DescriptorScatter,
+    DescriptorStore,
+    MakeTensorDescriptor,
+)
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.types import (
     FloatType,
@@ -71,50 +80,42 @@ class Descriptors(Expansion):
 
     def part_names(self, type: Type) -> Sequence[str]:
         """`shape.0`, `stride.0` …; the base is called as the descriptor."""
-        assert isinstance(type, TensorDescType), "only descriptors are expanded"
-        axes = range(len(type.block.shape))
+        axes = range(len(_block(type).shape))
         rounding = ["roundF32ToTF32"] if self._rounding else []
         return ["", *(f"shape.{i}" for i in axes), *(f"stride.{i}" for i in axes), "padding", *rounding]
 
-    def make(self, op: Op) -> None:
+    def make(self, op: MakeTensorDescriptor) -> None:
         emit = Emitter(op)
-        rank = len(_block(op.result).shape)
-        base, *sizes = op.operands
-        shape = [emit.widened(extent) for extent in sizes[:rank]]
-        pads = emit.constant(int(op.attributes.get("padding") == Keyword("pad_nan")), i1)
+        shape = [emit.widened(extent) for extent in op.shape]
+        pads = emit.constant(int(op.padding == "pad_nan"), i1)
         rounds = [emit.constant(0, i1)] if self._rounding else []
-        self.parts[op.result] = [base, *shape, *sizes[rank:], pads, *rounds]
+        self.parts[op.result] = [op.base, *shape, *op.strides, pads, *rounds]
         self.replaced.append(op)
 
-    def load(self, op: Op) -> None:
-        descriptor, *indices = op.operands
-        access = self._access(op, _block(descriptor))
-        offsets = [access.emit.widened(index) for index in indices]
+    def load(self, op: DescriptorLoad) -> None:
+        access = self._access(op, _block(op.descriptor.type))
+        offsets = [access.emit.widened(index) for index in op.indices]
         outside = access.outside()
         self._load(op, access, *access.block_at(offsets), outside)
 
-    def gather(self, op: Op) -> None:
-        _, rows, column = op.operands
-        access = self._access(op, _tile(op.result.type))
-        self._load(op, access, *access.rows_at(rows, column), access.outside())
+    def gather(self, op: DescriptorGather) -> None:
+        access = self._access(op, tile_type(op.result))
+        self._load(op, access, *access.rows_at(op.rows, op.column), access.outside())
 
-    def store(self, op: Op) -> None:
-        descriptor, *indices, value = op.operands
-        access = self._access(op, _block(descriptor))
-        pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
-        self._store(op, pointers, value, mask)
+    def store(self, op: DescriptorStore) -> None:
+        access = self._access(op, _block(op.descriptor.type))
+        pointers, mask = access.block_at([access.emit.widened(index) for index in op.indices])
+        self._store(op, pointers, op.value, mask)
 
-    def scatter(self, op: Op) -> None:
-        _, rows, column, value = op.operands
-        access = self._access(op, _tile(value.type))
-        pointers, mask = access.rows_at(rows, column)
-        self._store(op, pointers, value, mask)
+    def scatter(self, op: DescriptorScatter) -> None:
+        access = self._access(op, tile_type(op.value))
+        pointers, mask = access.rows_at(op.rows, op.column)
+        self._store(op, pointers, op.value, mask)
 
-    def reduce(self, op: Op) -> None:
-        descriptor, *indices, value = op.operands
-        block = _block(descriptor)
+    def reduce(self, op: DescriptorReduce) -> None:
+        block, value = _block(op.descriptor.type), op.value
         access = self._access(op, block)
-        pointers, mask = access.block_at([access.emit.widened(index) for index in indices])
+        pointers, mask = access.block_at([access.emit.widened(index) for index in op.indices])
         attributes: dict[str, Attribute] = {
             "atomic_rmw_op": Keyword(_reduction(op, block.element)),
             "sem": Keyword("release"),
@@ -123,8 +124,8 @@ class Descriptors(Expansion):
         access.emit.op("tt.atomic_rmw", (pointers, value, mask), value.type, attributes)
         self.replaced.append(op)
 
-    def _access(self, op: Op, tile: TensorType) -> _Access:
-        return _Access(op, self.parts[op.operands[0]], tile, reshape=self._reshape)
+    def _access(self, op: DescriptorAccess, tile: TensorType) -> _Access:
+        return _Access(op, self.parts[op.descriptor], tile, reshape=self._reshape)
 
     def _load(self, op: Op, access: _Access, pointers: Value, mask: Value, outside: Value) -> None:
         """Put a masked load in the place of `op`."""
@@ -143,7 +144,7 @@ class Descriptors(Expansion):
         op.block.insert(Op.create("tt.store", (pointers, value, mask), (), _kept(op), location=op.location), op)
         self.replaced.append(op)
 
-    rewrites: ClassVar[dict[str, Callable[[Any, Op], None]]] = {
+    rewrites: ClassVar[dict[str, Callable[[Any, Any], None]]] = {
         "tt.make_tensor_descriptor": make,
         "tt.descriptor_load": load,
         "tt.descriptor_gather": gather,
@@ -153,15 +154,10 @@ class Descriptors(Expansion):
     }
 
 
-def _block(descriptor: Value) -> TensorType:
-    assert isinstance(descriptor.type, TensorDescType), "a descriptor has the type of a block"
-    return descriptor.type.block
-
-
-def _tile(type: Type) -> TensorType:
-    """The tile that is gathered or scattered."""
-    assert isinstance(type, TensorType), "rows make a tile"
-    return type
+def _block(descriptor: Type) -> TensorType:
+    """The block that a descriptor of this type moves."""
+    assert isinstance(descriptor, TensorDescType), "only descriptors are expanded"
+    return descriptor.block
 
 
 def _kept(op: Op) -> dict[str, Attribute]:
@@ -169,19 +165,17 @@ def _kept(op: Op) -> dict[str, Attribute]:
     return {name: value for name, value in op.attributes.items() if name != "kind"}
 
 
-def _reduction(op: Op, element: Type) -> str:
+def _reduction(op: DescriptorReduce, element: Type) -> str:
     """What an atomic op calls a reduction.
 
     Raises:
         VerificationError: pointers have no such atomic op.
     """
-    kind = op.attributes["kind"]
-    assert isinstance(kind, Keyword), "a reduction has a kind"
-    if kind.name == "add":
+    if op.operation == "add":
         return "fadd" if isinstance(element, FloatType) else "add"
-    if kind.name in PLAIN:
-        return kind.name
-    raise VerificationError(op, f"{kind.name} of {element} has no atomic op")
+    if op.operation in PLAIN:
+        return op.operation
+    raise VerificationError(op, f"{op.operation} of {element} has no atomic op")
 
 
 class _Access:

@@ -17,7 +17,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from tilewright.ir.attributes import DenseArray, Keyword, Number
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import Advance, Load, MakeTensorPtr, Store
+from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i1, i64
 from tilewright.transforms.carried_values import drop_arguments, drop_results, without
@@ -36,7 +39,7 @@ def rewrite_tensor_pointer_by_axis(module: Op) -> bool:
 
 
 def _has_block_pointers(module: Op) -> bool:
-    return any(op.name == "tt.make_tensor_ptr" for op in module.walk())
+    return any(isinstance(op, MakeTensorPtr) for op in module.walk())
 
 
 def _block_of(value: Value) -> TensorType:
@@ -60,28 +63,27 @@ class BlockPointers(Expansion):
             return None
         return [PointerType(type.pointee.element, type.space), *[i64] * (3 * len(type.pointee.shape))]
 
-    def expand_function(self, function: Op) -> bool:
+    def expand_function(self, function: Func) -> bool:
         """Expand the block pointers of one function; returns whether there were any."""
-        first = function.regions[0].block.first
+        first = function.body.first
         assert first is not None, "a function ends with a terminator"
         self.columns = _Columns(Emitter(first))
         return super().expand_function(function)
 
-    def make(self, op: Op) -> None:
-        fixed = 1 + 2 * len(_block_of(op.result).shape)
-        widened = [self.widened(offset, op) for offset in op.operands[fixed:]]
-        self.parts[op.result] = [*op.operands[:fixed], *widened]
+    def make(self, op: MakeTensorPtr) -> None:
+        widened = [self.widened(offset, op) for offset in op.offsets]
+        self.parts[op.result] = [op.base, *op.shape, *op.strides, *widened]
         self.replaced.append(op)
 
-    def advance(self, op: Op) -> None:
+    def advance(self, op: Advance) -> None:
         emit = Emitter(op)
-        parts, deltas = self.parts[op.operands[0]], op.operands[1:]
+        parts, deltas = self.parts[op.pointer], op.offsets
         fixed, offsets = parts[: -len(deltas)], parts[-len(deltas) :]
         moved = [emit.binary("arith.addi", a, self.widened(b, op)) for a, b in zip(offsets, deltas, strict=True)]
         self.parts[op.result] = [*fixed, *moved]
         self.replaced.append(op)
 
-    def load(self, op: Op) -> None:
+    def load(self, op: Load) -> None:
         access = self.access(op)
         operands = [access.pointers(), *access.mask()]
         if len(operands) == 2:
@@ -89,20 +91,20 @@ class BlockPointers(Expansion):
         op.set_operands(operands)
         _drop_block_attributes(op)
 
-    def store(self, op: Op) -> None:
+    def store(self, op: Store) -> None:
         access = self.access(op)
-        op.set_operands([access.pointers(), op.operands[1], *access.mask()])
+        op.set_operands([access.pointers(), op.value, *access.mask()])
         _drop_block_attributes(op)
 
     def widened(self, offset: Value, op: Op) -> Value:
         """An offset as i64, computed in front of `op`."""
         return Emitter(op).widened(offset)
 
-    def access(self, op: Op) -> _Access:
+    def access(self, op: Load | Store) -> _Access:
         """How a load or a store gets at its block."""
-        return _Access(op, self.parts[op.operands[0]], self.columns)
+        return _Access(op, self.parts[op.pointer], self.columns)
 
-    rewrites: ClassVar[dict[str, Callable[[Any, Op], None]]] = {
+    rewrites: ClassVar[dict[str, Callable[[Any, Any], None]]] = {
         "tt.make_tensor_ptr": make,
         "tt.advance": advance,
         "tt.load": load,
@@ -117,9 +119,9 @@ class BlockPointersByAxis(BlockPointers):
         """An offset as i64, computed in front of `op`."""
         return offset if offset.type is i64 else Emitter(op).op("arith.extsi", (offset,), i64)
 
-    def access(self, op: Op) -> _Access:
+    def access(self, op: Load | Store) -> _Access:
         """How a load or a store gets at its block."""
-        return _AccessByAxis(op, self.parts[op.operands[0]], self.columns)
+        return _AccessByAxis(op, self.parts[op.pointer], self.columns)
 
     def hand_on_parts(self, op: Op) -> None:
         """Let a loop or a condition take and give the parts that change."""
@@ -127,24 +129,22 @@ class BlockPointersByAxis(BlockPointers):
         super().hand_on_parts(op)
         if len(op.results) == before:
             return
-        if op.name == "scf.for":
+        if isinstance(op, For):
             self._drop(op, dict(_unchanged_in_loop(op)))
-        elif op.name == "scf.if":
+        elif isinstance(op, If):
             self._drop(op, dict(_known_outside(op)))
 
-    def _drop(self, op: Op, known: dict[int, Value]) -> None:
+    def _drop(self, op: For | If, known: dict[int, Value]) -> None:
         """Use known values instead of results of `op`, which it gives no more."""
         for i, value in known.items():
             self._replace(op.results[i], value)
-            for region in op.regions:
-                if op.name == "scf.for":
-                    region.block.args[i + 1].replace_by(value)
+            if isinstance(op, For):
+                op.carried[i].replace_by(value)
         for region in op.regions:
             terminator = region.block.terminator
             terminator.set_operands(without(terminator.operands, known))
-            if op.name == "scf.for":
-                drop_arguments(region.block, [i + 1 for i in known])
-        if op.name == "scf.for":
+        if isinstance(op, For):
+            drop_arguments(op.body, [i + 1 for i in known])
             op.set_operands(without(op.operands, [i + 3 for i in known]))
         drop_results(op, known)
 
@@ -156,15 +156,14 @@ class BlockPointersByAxis(BlockPointers):
                     parts[i] = new
 
 
-def _unchanged_in_loop(loop: Op) -> Iterator[tuple[int, Value]]:
+def _unchanged_in_loop(loop: For) -> Iterator[tuple[int, Value]]:
     """The scalars that are the same in every step, with what they are."""
-    block = loop.regions[0].block
-    for i, (value, yielded) in enumerate(zip(loop.operands[3:], block.terminator.operands, strict=True)):
-        if yielded is block.args[i + 1] and value.type.shape is None:
+    for i, (argument, value, yielded) in enumerate(zip(loop.carried, loop.inits, loop.yielded, strict=True)):
+        if yielded is argument and value.type.shape is None:
             yield i, value
 
 
-def _known_outside(choice: Op) -> Iterator[tuple[int, Value]]:
+def _known_outside(choice: If) -> Iterator[tuple[int, Value]]:
     """The results of a condition that are the same value on both sides, with that value."""
     sides = [region.block.terminator.operands for region in choice.regions]
     for i, values in enumerate(zip(*sides, strict=True)):
@@ -172,7 +171,7 @@ def _known_outside(choice: Op) -> Iterator[tuple[int, Value]]:
             yield i, values[0]
 
 
-def _drop_block_attributes(op: Op) -> None:
+def _drop_block_attributes(op: Load | Store) -> None:
     op.attributes.pop("boundaryCheck", None)
     op.attributes.pop("padding", None)
 
@@ -201,11 +200,11 @@ class _Columns:
 class _Access:
     """One load or store through a block pointer."""
 
-    def __init__(self, op: Op, parts: list[Value], columns: _Columns) -> None:
+    def __init__(self, op: Load | Store, parts: list[Value], columns: _Columns) -> None:
         self.op = op
         self.columns = columns
         self.emit = Emitter(op)
-        self.tile = _block_of(op.operands[0])
+        self.tile = _block_of(op.pointer)
         self.rank = rank = len(self.tile.shape)
         self.base, self.shape, self.strides, self.offsets = (
             parts[0],
@@ -217,8 +216,7 @@ class _Access:
     @property
     def checked(self) -> Sequence[int]:
         """The axes along which the block may reach out of the tensor."""
-        check = self.op.attributes.get("boundaryCheck")
-        return check.values if isinstance(check, DenseArray) else ()
+        return self.op.boundary_check
 
     def pointers(self) -> Value:
         """base + sum of offset * stride, a scalar; plus the tile of offsets inside the block."""
@@ -245,12 +243,15 @@ class _Access:
 
     def padding(self) -> Iterable[Value]:
         """The value of what is outside, if the load says one."""
-        keyword = self.op.attributes.get("padding")
-        if not isinstance(keyword, Keyword):
-            return ()
+        value = self.outside()
+        return () if value is None else (self.emit.constant(value, self.tile),)
+
+    def outside(self) -> float | None:
+        """The number that is read outside the tensor, if the load says one."""
+        if not isinstance(self.op, Load) or not self.op.padding:
+            return None
         is_float = isinstance(self.tile.element, FloatType)
-        value = math.nan if keyword.name == "pad_nan" else 0.0 if is_float else 0
-        return (self.emit.constant(value, self.tile),)
+        return math.nan if self.op.padding == "pad_nan" else 0.0 if is_float else 0
 
     def _inside(self, axis: int) -> Value:
         emit = self.emit
@@ -266,7 +267,7 @@ class _Access:
 class _AccessByAxis(_Access):
     """One load or store whose offsets are added axis by axis."""
 
-    def __init__(self, op: Op, parts: list[Value], columns: _Columns) -> None:
+    def __init__(self, op: Load | Store, parts: list[Value], columns: _Columns) -> None:
         super().__init__(op, parts, columns)
         self._block = BlockOfMemory(self.emit, self.base, self.shape, self.strides, self.tile.shape)
         self._positions: list[Value] = []
@@ -287,9 +288,6 @@ class _AccessByAxis(_Access):
 
     def padding(self) -> Iterable[Value]:
         """The value of what is outside, if the load says one."""
-        for value in super().padding():
-            assert value.op is not None, "padding is a constant"
-            number = value.op.attributes["value"]
-            assert isinstance(number, Number), "padding is a number"
-            value.op.erase()
-            yield self.emit.splat(self.emit.constant(number.value, self.tile.element), self.tile.shape)
+        value = self.outside()
+        if value is not None:
+            yield self.emit.splat(self.emit.constant(value, self.tile.element), self.tile.shape)

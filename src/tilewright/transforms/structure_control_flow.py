@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tilewright.dialects.cf import target_operands
+from tilewright.dialects.cf import CondBranch, target_operands
+from tilewright.dialects.tt_function import Return
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.dominance import successors
 from tilewright.transforms.functions import functions_of
@@ -91,7 +92,7 @@ def _structure(region: Region, joins: dict[Block, Block | None]) -> None:
     old = list(region.blocks)
     body = Block(name=entry.name)
     mapping: dict[Value, Value] = {}
-    terminator = next(block.terminator for block in old if block.terminator.name == "tt.return")
+    terminator = next(block.terminator for block in old if isinstance(block.terminator, Return))
     body.args = entry.args
     for argument in body.args:
         argument.owner = body
@@ -114,14 +115,15 @@ def _copy_path(
             if op is not block.last:
                 into.append(op.clone(mapping))
         terminator = block.terminator
-        if terminator.name == "tt.return":
-            return _mapped(terminator.operands, mapping)
-        if terminator.name == "cf.br":
-            target: Block | None = terminator.successors[0]
-            values = _mapped(terminator.operands, mapping)
-        else:
+        if isinstance(terminator, Return):
+            return _mapped(terminator.values, mapping)
+        target: Block | None
+        if isinstance(terminator, CondBranch):
             target = joins[block]
             values = _branch(terminator, target, into, mapping, joins)
+        else:
+            (target,) = terminator.successors
+            values = _mapped(terminator.operands, mapping)
         if target is stop or target is None:
             return values
         mapping.update(zip(target.args, values, strict=True))
@@ -129,7 +131,7 @@ def _copy_path(
 
 
 def _branch(
-    jump: Op, stop: Block | None, into: Block, mapping: dict[Value, Value], joins: dict[Block, Block | None]
+    jump: CondBranch, stop: Block | None, into: Block, mapping: dict[Value, Value], joins: dict[Block, Block | None]
 ) -> list[Value]:
     """Append an `scf.if` for a conditional jump whose arms meet at `stop`."""
     arms = []
@@ -141,7 +143,7 @@ def _branch(
         arm.append(Op.create("scf.yield", values, location=jump.location))
         arms.append(arm)
     types = [value.type for value in arms[0].terminator.operands]
-    condition = _mapped(jump.operands[:1], mapping)
+    condition = _mapped([jump.condition], mapping)
     regions = [Region([arm]) for arm in arms]
     return into.append(Op.create("scf.if", condition, types, regions=regions, location=jump.location)).results
 

@@ -6,9 +6,9 @@ tt.func private @cdiv__i32_i32() {…}
 
 from __future__ import annotations
 
+from tilewright.dialects.tt_function import Func
 from tilewright.ir.attributes import Symbol
 from tilewright.ir.core import Op
-from tilewright.transforms.functions import symbol_name
 
 
 def symbol_dce(module: Op) -> bool:
@@ -17,8 +17,8 @@ def symbol_dce(module: Op) -> bool:
     Returns:
         whether there were any.
     """
-    functions = {symbol_name(op): op for op in module.regions[0].block if op.definition.symbol}
-    pending = [name for name, op in functions.items() if op.attributes.get("sym_visibility") != "private"]
+    functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
+    pending = [name for name, op in functions.items() if op.visibility != "private"]
     if len(pending) == len(functions):
         return False
     reached = set(pending)

@@ -6,29 +6,31 @@ ttg.warp_specialize(%a)             partition0(%x) { "use"(%x, %x) }
 
 from __future__ import annotations
 
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
+from tilewright.ir.core import Value
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.transforms.carried_values import drop_arguments, drop_results, without
 from tilewright.transforms.control_flow_rules import replace_value
 
 
-def unused_results(op: Op, rewriter: Rewriter) -> bool:
+def unused_results(op: WarpSpecialize, rewriter: Rewriter) -> bool:
     """Results nobody uses are not yielded."""
     dropped = [i for i, result in enumerate(op.results) if not result.uses]
     if not dropped:
         return False
     for block in op.regions[0].blocks:
-        if block.terminator.name == "ttg.warp_yield":
-            rewriter.set_operands(block.terminator, without(block.terminator.operands, dropped))
+        end = block.terminator
+        if isinstance(end, WarpYield):
+            rewriter.set_operands(end, without(end.values, dropped))
     drop_results(op, dropped)
     return True
 
 
-def unused_captures(op: Op, rewriter: Rewriter) -> bool:
+def unused_captures(op: WarpSpecializePartitions, rewriter: Rewriter) -> bool:
     """Captures that no partition uses, or that it has already, are dropped."""
     dropped: list[int] = []
     known: dict[Value, int] = {}
-    for i, capture in enumerate(op.operands):
+    for i, capture in enumerate(op.captures):
         if any(region.block.args[i].uses for region in op.regions):
             first = known.setdefault(capture, i)
             if first == i:
@@ -40,7 +42,7 @@ def unused_captures(op: Op, rewriter: Rewriter) -> bool:
         return False
     for region in op.regions:
         drop_arguments(region.block, dropped)
-    rewriter.set_operands(op, without(op.operands, dropped))
+    rewriter.set_operands(op, without(op.captures, dropped))
     return True
 
 

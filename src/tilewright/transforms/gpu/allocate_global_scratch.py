@@ -8,6 +8,8 @@ called gets a part of its caller's for each call.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.dialects.tt_function import callee_of
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -33,7 +35,7 @@ def allocate_global_scratch(module: Op) -> bool:
     return _number(module.attributes[SIZE]) > 0
 
 
-def _place(function: Op, functions: dict[str, Op]) -> None:
+def _place(function: Op, functions: Mapping[str, Op]) -> None:
     """Place what one function allocates; those that it calls come first."""
     if SIZE in function.attributes:
         return
@@ -48,7 +50,7 @@ def _place(function: Op, functions: dict[str, Op]) -> None:
     function.attributes[ALIGNMENT] = Number(most, i32)
 
 
-def _need(op: Op, functions: dict[str, Op]) -> tuple[int, int]:
+def _need(op: Op, functions: Mapping[str, Op]) -> tuple[int, int]:
     """The bytes that an op takes, and what their address is a multiple of."""
     if op.name == "ttg.global_scratch_alloc":
         return _number(op.attributes["nbytes"]), _number(op.attributes["alignment"])

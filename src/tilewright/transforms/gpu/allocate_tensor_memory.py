@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.analysis.buffer_aliases import CARRIERS, VIEWS
+from tilewright.analysis.buffer_aliases import CARRIERS
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import Request, place
 from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import MemDescType, i32
@@ -81,9 +82,9 @@ def _lives(function: Op, allocations: list[Op]) -> dict[Op, Interval]:
 
 
 def _carried(op: Op) -> Iterator[Edge]:
-    if op.name in VIEWS or op.name == "ttng.tmem_subslice":
+    if isinstance(op, MemDescView) or op.name == "ttng.tmem_subslice":
         yield op.operands[0], op.results[0]
-    elif op.name in CARRIERS:
+    elif isinstance(op, CARRIERS):
         yield from flow_edges(op)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.analysis.buffer_aliases import VIEWS
+from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import MemDescType
@@ -110,7 +110,7 @@ def _stores(buffer: Value) -> Iterator[Op]:
     for user in buffer.uses:
         if user.name in STORES:
             yield user
-        elif user.name in VIEWS:
+        elif isinstance(user, MemDescView):
             yield from _stores(user.result)
 
 

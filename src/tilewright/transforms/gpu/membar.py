@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from tilewright.analysis.buffer_aliases import VIEWS
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.shared_memory import Allocation, Buffer, ScratchSize, allocate
 from tilewright.dialects.tt_function import called_function
+from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.ir.attributes import DenseArray, Keyword
 from tilewright.ir.core import Block, Op, Value, defining_op
 from tilewright.ir.types import MemDescType, TensorType, Type
@@ -287,7 +287,7 @@ def _slice(value: Value, buffer: Buffer) -> Slice:
 def _stage(value: Value) -> tuple[MemDescType, int] | None:
     """The stage of a buffer that `value` is a view of, if its number is a constant."""
     op = value.op
-    while op is not None and op.name in VIEWS:
+    while op is not None and isinstance(op, MemDescView):
         source = op.operands[0]
         if op.name == "ttg.memdesc_index" and defining_op(source, "ttg.local_alloc") is not None:
             number = integer_of(op.operands[1])

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tilewright.analysis.buffer_aliases import VIEWS
+from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value
@@ -214,7 +214,7 @@ def _retype_views(buffer: Value) -> None:
 def _derived(user: Op, buffer: Value) -> Sequence[Value]:
     """The values that `user` gives or hands on and that are `buffer`, or a part of it."""
     places = [index for index, value in enumerate(user.operands) if value is buffer]
-    if user.name in VIEWS:
+    if isinstance(user, MemDescView):
         return user.results
     if user.name == "ttng.warp_group_dot_wait":
         return [user.results[index] for index in places]

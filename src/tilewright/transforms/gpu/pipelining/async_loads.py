@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.axis_info import AxisInfo
-from tilewright.analysis.buffer_aliases import VIEWS
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, TensorDescType, TensorType
 from tilewright.layouts.conversion import to_linear_layout
@@ -126,7 +126,7 @@ def users_in(op: Op, loop: Op) -> Iterator[Op]:
             further: list[Value] = []
             if user is body.last:
                 further = [body.args[i + 1] for i, handed in enumerate(user.operands) if handed is value]
-            elif user.name in VIEWS:
+            elif isinstance(user, MemDescView):
                 further = list(user.results)
             else:
                 ancestor = ancestor_in(user, body)
@@ -163,7 +163,7 @@ def _is_read_by_next_step(load: Op) -> bool:
 
 def _readers(buffer: Value) -> Iterator[Op]:
     for user in buffer.uses:
-        if user.name in VIEWS:
+        if isinstance(user, MemDescView):
             yield from _readers(user.result)
         else:
             yield user

@@ -1,0 +1,28 @@
+"""What ops of several dialects have in common: base classes of their classes, to be asked for by `isinstance`."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value
+
+
+class ControlFlow(Op):
+    """An op whose regions run where it stands and see the values around it."""
+
+    __slots__ = ()
+
+
+class Loop(ControlFlow):
+    """Control flow that may run a region any number of times."""
+
+    __slots__ = ()
+
+
+class WritesMemory(Op):
+    """An op that writes to memory of the program's arguments."""
+
+    __slots__ = ()
+
+    @property
+    def address(self) -> Value:
+        """The address, or the descriptor, that leads to what is written."""
+        return self.operands[0]
