@@ -36,7 +36,7 @@ def batched_kernel(
     tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=(batch < batches) & (row < M) & (column < N))
 
 
-def batched_matmul(a: Array, b: Array, *, tile: tuple[int, int, int, int] = (2, 32, 32, 32), **options: Any) -> Array:
+def batched_matmul(a: Array, b: Array, *, tile: tuple[int, int, int, int] = (1, 64, 32, 16), **options: Any) -> Array:
     """`a[i] @ b[i]` for each i.
 
     Args:

@@ -1,8 +1,8 @@
-"""Convolution of images as a matrix product whose left matrix is never built. `python examples/conv2d.py`
+"""Convolution of images as a matrix product whose right matrix is never built. `python examples/conv2d.py`
 
-Row r of that matrix belongs to one output pixel (image, y, x), column k to one weight position (channel, ky, kx); its
+Row k of that matrix belongs to one weight position (channel, ky, kx), column x to one output pixel of a row; its
 element is the input pixel under that weight, or zero outside the image. Programs load tiles of it straight from the
-images.
+images, where the pixels of a row lie side by side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tilewright.language as tl
 @tw.jit
 def conv2d_kernel(
     x_ptr, weight_ptr, out_ptr,
-    images, channels, height, width,
+    channels, height, width,
     filters, out_height, out_width,
     x_image, x_channel, x_row, x_column,
     out_image, out_filter, out_row, out_column,
@@ -27,27 +27,24 @@ def conv2d_kernel(
     KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    pixel = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    filter_index = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    image = pixel // (out_height * out_width)
-    out_y = pixel // out_width % out_height
-    out_x = pixel % out_width
-    is_pixel = image < images
+    image, out_y = tl.program_id(0) // out_height, tl.program_id(0) % out_height
+    out_x = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    filter_index = tl.program_id(2) * BLOCK_M + tl.arange(0, BLOCK_M)
     depth = channels * KERNEL_Y * KERNEL_X
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, depth, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
         channel = k // (KERNEL_Y * KERNEL_X)
-        y = out_y[:, None] * STRIDE - PADDING + (k // KERNEL_X % KERNEL_Y)[None, :] * DILATION
-        x = out_x[:, None] * STRIDE - PADDING + (k % KERNEL_X)[None, :] * DILATION
-        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width) & is_pixel[:, None] & (k < depth)[None, :]
-        at = image[:, None] * x_image + channel[None, :] * x_channel + y * x_row + x * x_column
+        y = out_y * STRIDE - PADDING + k // KERNEL_X % KERNEL_Y * DILATION
+        x = (k % KERNEL_X * DILATION)[:, None] + (out_x * STRIDE - PADDING)[None, :]
+        inside = ((y >= 0) & (y < height) & (k < depth))[:, None] & (x >= 0) & (x < width)
+        at = (image * x_image + channel * x_channel + y * x_row)[:, None] + x * x_column
         pixels = tl.load(x_ptr + at, mask=inside, other=0.0)
-        is_weight = (k < depth)[:, None] & (filter_index < filters)[None, :]
-        weights = tl.load(weight_ptr + filter_index[None, :] * depth + k[:, None], mask=is_weight, other=0.0)
-        acc = tl.dot(pixels, weights, acc, input_precision="ieee")
-    to = (image * out_image + out_y * out_row + out_x * out_column)[:, None] + (filter_index * out_filter)[None, :]
-    tl.store(out_ptr + to, acc, mask=is_pixel[:, None] & (filter_index < filters)[None, :])
+        is_weight = (filter_index < filters)[:, None] & (k < depth)[None, :]
+        weights = tl.load(weight_ptr + filter_index[:, None] * depth + k[None, :], mask=is_weight, other=0.0)
+        acc = tl.dot(weights, pixels, acc, input_precision="ieee")
+    to = image * out_image + out_y * out_row + (filter_index * out_filter)[:, None] + (out_x * out_column)[None, :]
+    tl.store(out_ptr + to, acc, mask=(filter_index < filters)[:, None] & (out_x < out_width)[None, :])
 
 
 def conv2d(
@@ -57,7 +54,7 @@ def conv2d(
     stride: int = 1,
     padding: int = 0,
     dilation: int = 1,
-    tile: tuple[int, int, int] = (64, 32, 32),
+    tile: tuple[int, int, int] = (32, 32, 16),
     **options: Any,
 ) -> Array:
     """Cross-correlate images with filters, as neural networks do.
@@ -66,7 +63,7 @@ def conv2d(
         x: images × channels × height × width, any strides.
         weight: filters × channels × kernel height × kernel width, contiguous.
         stride, padding, dilation: the same along both axes.
-        tile: output pixels and filters per program, and the step along the weights.
+        tile: filters and output pixels per program, and the step along the weights.
         options: compile and launch options, such as `num_threads`.
 
     Returns: images × filters × output height × output width.
@@ -80,8 +77,8 @@ def conv2d(
     )
     out = empty_like(x, (images, filters, out_height, out_width))
     block_m, block_n, block_k = tile
-    conv2d_kernel[(tw.cdiv(images * out_height * out_width, block_m), tw.cdiv(filters, block_n))](
-        x, weight, out, images, channels, height, width, filters, out_height, out_width, *strides(x), *strides(out),
+    conv2d_kernel[(images * out_height, tw.cdiv(out_width, block_n), tw.cdiv(filters, block_m))](
+        x, weight, out, channels, height, width, filters, out_height, out_width, *strides(x), *strides(out),
         STRIDE=stride, PADDING=padding, DILATION=dilation, KERNEL_Y=kernel_y, KERNEL_X=kernel_x,
         BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, **options,
     )  # fmt: skip

@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, tuple[Any, float, float, float]] = {
     "exp": (np.exp, 1, 1.5, 2),
     "exp2": (np.exp2, 1.15, 1.5, 2),
     "floor": (np.floor, 0, 0, 0),
-    "log": (np.log, 0.8, 1.5, 1.5),
+    "log": (np.log, 0.85, 1.5, 1.5),
     "log2": (np.log2, 1.15, 2, 1.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5, 1.5, 2),
     "sin": (np.sin, 0.65, 1, 2),

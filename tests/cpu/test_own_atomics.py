@@ -1,0 +1,67 @@
+"""Atomics with `scope="cta"`: no other program uses the element, so a CPU needs no atomic instruction."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+OPERATIONS = {
+    "add": tl.atomic_add,
+    "and": tl.atomic_and,
+    "or": tl.atomic_or,
+    "xor": tl.atomic_xor,
+    "max": tl.atomic_max,
+}
+NUMPY: dict[str, Any] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "max": np.maximum,
+}
+
+
+@tw.jit
+def update_own(x_ptr, places_ptr, rows_ptr, old_ptr, n, bins, F: tl.constexpr, SCOPE: tl.constexpr, N: tl.constexpr):
+    row_ptr = rows_ptr + tl.program_id(0) * bins
+    i = tl.arange(0, N)
+    place = tl.load(places_ptr + i)
+    old = F(row_ptr + place, tl.load(x_ptr + i), mask=i < n, sem="relaxed", scope=SCOPE)
+    tl.store(old_ptr + tl.program_id(0) * N + i, old)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name in OPERATIONS for kind in (np.int32, np.int64)] + [("add", np.float32), ("add", np.float64)],
+)
+def test_updates_of_a_row_of_ones_own(name: str, kind: Any) -> None:
+    """Lanes with one address act one after the other; those behind the mask change nothing and give 0."""
+    random = np.random.default_rng(2)
+    n, bins, programs, count = 100, 7, 4, 128
+    x, places = random.integers(-9, 9, count).astype(kind), random.integers(0, bins, count).astype(np.int32)
+    start = random.integers(-9, 9, (programs, bins)).astype(kind)
+    rows, old = start.copy(), np.ones((programs, count), kind)
+    kernel = update_own[(programs,)](x, places, rows, old, n, bins, OPERATIONS[name], "cta", count, num_threads=2)
+    wanted, before = start.copy(), np.zeros_like(old)
+    for program in range(programs):
+        for lane in range(n):
+            before[program, lane] = wanted[program, places[lane]]
+            wanted[program, places[lane]] = NUMPY[name](before[program, lane], x[lane])
+    np.testing.assert_array_equal(rows, wanted)
+    np.testing.assert_array_equal(old, before)
+    assert ("atomicrmw" in kernel.asm["llir"]) == (name == "max")
+
+
+def test_other_scopes_stay_atomic() -> None:
+    x, places = np.ones(16, np.int32), np.zeros(16, np.int32)
+    for scope in ("gpu", "sys"):
+        rows = np.zeros((64, 1), np.int32)
+        kernel = update_own[(64,)](x, places, rows, np.zeros((64, 16), np.int32), 16, 0, tl.atomic_add, scope, 16)
+        assert rows[0] == 64 * 16
+        assert re.search("atomicrmw add", kernel.asm["llir"])
