@@ -88,8 +88,38 @@ def attention(anchor: Any) -> Launch:
     return (2, 1), [q, k, v, np.zeros_like(q), scale, rows * head, head, rows], {3: expected}, 4e-3
 
 
+def power(anchor: Any) -> Launch:
+    dtype = np.dtype("f4" if anchor.types["x_ptr"] == "*fp32" else "f8")
+    x, y = RANDOM.uniform(0.1, 9, (2, 1500)).astype(dtype)
+    return (2,), [x, y, np.zeros_like(x), x.size], {2: x**y}, 0
+
+
+def cosine(anchor: Any) -> Launch:
+    dtype = np.dtype("f4" if anchor.types["x_ptr"] == "*fp32" else "f8")
+    x = RANDOM.uniform(-4e5, 4e5, 1500).astype(dtype)
+    return (2,), [x, np.zeros_like(x), x.size], {1: np.cos(x.astype(float))}, 1e-6
+
+
+def table(anchor: Any) -> Array:
+    """One tile and a bit in both directions, by multiples of 16."""
+    rows, columns = anchor.constants["ROWS"] // 16 * 16 + 16, anchor.constants["COLUMNS"] + 16
+    return RANDOM.integers(-9, 9, (rows, columns if "LAST" in anchor.constants else columns - 32)).astype(np.float32)
+
+
+def cosine_sums(anchor: Any) -> Launch:
+    x = RANDOM.uniform(-4e5, 4e5, (anchor.constants["ROWS"] // 16 * 16 + 16, 1040)).astype(np.float32)
+    return (2,), [x, np.zeros(len(x), np.float32), *x.shape], {1: np.cos(x.astype(float)).sum(axis=1)}, 1e-3
+
+
+def argmax(anchor: Any) -> Launch:
+    x = table(anchor)
+    return (2,), [x, np.zeros(len(x), np.int64), *x.shape], {1: x.argmax(axis=1)}, 0
+
+
 LAUNCHES: dict[str, Callable[[Any], Launch]] = {
-    function.__name__: function for function in (add, softmax, matmul, matmul_by_descriptors, attention)
+    **{function.__name__: function for function in (add, softmax, matmul, matmul_by_descriptors, attention)},
+    **{function.__name__: function for function in (power, cosine, cosine_sums, argmax)},
+    "argmax_at_once": argmax,
 }
 
 
