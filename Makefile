@@ -25,7 +25,8 @@ bench-gpu-static: .venv/installed
 	$(BIN)/python bench/gpu_static.py
 
 gpu: .venv/installed
-	$(BIN)/python bench/gpu/bundle.py build/gpu --architectures $$($(BIN)/python bench/gpu/driver.py)
+	architecture=$$($(BIN)/python bench/gpu/driver.py) && \
+		$(BIN)/python bench/gpu/bundle.py build/gpu --architectures $$architecture
 	for part in right agrees fast; do $(BIN)/python build/gpu/parts.py $$part --out build/gpu/$$part.json; \
 		test $$? -le 1 || exit 1; done
 	$(BIN)/python bench/gpu/page.py docs/hardware build/gpu/right.json build/gpu/agrees.json build/gpu/fast.json

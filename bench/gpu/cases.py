@@ -144,33 +144,39 @@ def largest_error(case: Case, results: list[Array]) -> float:
 # --- launches that are timed ----------------------------------------------------------------------------------
 
 
+SIZES = {"elements": 1 << 26, "softmax rows": 1 << 15, "side": 8192, "heads": 64, "rows": 4096}
+"""How large they are."""
+REPEATED = 1 << 16
+"""How many numbers of a large array differ: drawing all of them would take longer than the launches."""
+
+
+def _large_halves(*shape: int) -> Array:
+    return np.resize(halves(REPEATED), shape)
+
+
 def _large_add(anchor: Any) -> Case:
-    n = 1 << 26
+    n = SIZES["elements"]
     arrays = [np.ones(n, np.float32) for _ in range(3)]
     return Case((n // anchor.constants["BLOCK"],), [*arrays, n], {}, moved=12.0 * n)
 
 
 def _large_softmax(anchor: Any) -> Case:
-    rows, columns = 1 << 15, anchor.constants["BLOCK"]
+    rows, columns = SIZES["softmax rows"], anchor.constants["BLOCK"]
     x = np.ones((rows, columns), np.float32)
     return Case((rows,), [np.empty_like(x), x, columns, columns, columns], {}, moved=2.0 * x.nbytes)
 
 
 def _large_matmul(anchor: Any) -> Case:
-    n, (block_m, block_n, _) = 8192, _blocks(anchor)
-    a, b = halves(n, n), halves(n, n)
+    n = SIZES["side"]
+    a, b = _large_halves(n, n), _large_halves(n, n)
     strides = [] if anchor.kernel == "matmul_by_descriptors" else [n, n, n]
-    grid = (n // block_m, n // block_n)
+    grid = (n // anchor.constants["BLOCK_M"], n // anchor.constants["BLOCK_N"])
     return Case(grid, [a, b, np.zeros((n, n), np.float16), n, n, n, *strides], {}, operations=2.0 * n**3)
 
 
-def _blocks(anchor: Any) -> tuple[int, int, int]:
-    return tuple(anchor.constants[f"BLOCK_{axis}"] for axis in "MNK")  # type: ignore[return-value]
-
-
 def _large_attention(anchor: Any) -> Case:
-    heads, rows, head = 64, 4096, anchor.constants["HEAD"]
-    q, k, v = (halves(heads, rows, head) for _ in range(3))
+    heads, rows, head = SIZES["heads"], SIZES["rows"], anchor.constants["HEAD"]
+    q, k, v = (_large_halves(heads, rows, head) for _ in range(3))
     grid = (rows // anchor.constants["BLOCK_M"], heads)
     operations = 4.0 * heads * rows * rows * head * (0.5 if anchor.constants["CAUSAL"] else 1.0)
     return Case(grid, [q, k, v, np.zeros_like(q), 0.125, rows * head, head, rows], {}, operations=operations)

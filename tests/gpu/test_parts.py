@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import Case, case_of, largest_error
+from bundle import compiled, shapes
+from cases import LARGE, Case, case_of, largest_error
 from driver import CudaError, Device
 from entries import Entry, read
 from parts import fitting, measured
@@ -44,6 +45,43 @@ def test_speed_is_work_by_time(bundle: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("parts.LARGE", {"add": small})
     (row,) = measured("fast", SimulatedText(90, bundle), bundle)["rows"]
     assert row == {"name": "add1024_w4_90", "good": True, "microseconds": 5e5, "TFLOP/s": 6.0, "GB/s": 10.0}
+
+
+SMALL = {"elements": 4096, "softmax rows": 4, "side": 256, "heads": 2, "rows": 128}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("add1024_w4", "softmax4096_w8"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("mm64x64x32_w4s3", "fa128x64d64_w4s3")),
+    ],
+)
+def test_timed_launches_stay_within_their_arrays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator checks every address; all elements are written, with what NumPy says of some of them."""
+    monkeypatch.setattr("cases.SIZES", SMALL)
+    entry, codes = compiled(next(shape for shape in shapes() if shape.name.startswith(name)), 80)
+    case, simulator = LARGE[entry.kernel](entry), Simulated(80)
+    results = simulator.run(simulator.load(entry, codes["ptx"].encode()), case.grid, case.arguments)
+    a, b, *_ = (value for value in case.arguments if isinstance(value, np.ndarray))
+    if entry.kernel == "add":
+        assert (results[2] == 2).all()
+    elif entry.kernel == "softmax":
+        np.testing.assert_allclose(results[0], 1 / b.shape[1], rtol=1e-5)
+    elif entry.kernel == "matmul":
+        np.testing.assert_allclose(results[2], a.astype(float) @ b.astype(float), atol=0.06, rtol=2e-3)
+    else:
+        assert np.isfinite(results[3]).all()
+        assert results[3].any(axis=-1).all()
+
+
+@pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.name)
+def test_every_argument_is_given(shape: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cases.SIZES", SMALL)
+    for case in (case_of(shape), *([LARGE[shape.kernel](shape)] if shape.kernel in LARGE else [])):
+        assert [isinstance(value, np.ndarray) for value in case.arguments] == [
+            kind.startswith("*") for kind in shape.types.values()
+        ]
 
 
 def test_time_runs_out(bundle: Path) -> None:
