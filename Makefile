@@ -8,7 +8,7 @@ WORKERS ?= 2
 # Python keeps what it compiles, whatever the user's environment says: tests start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench bench-gpu-static clean
+.PHONY: demo test check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -23,6 +23,16 @@ check: .venv/installed
 
 bench-gpu-static: .venv/installed
 	$(BIN)/python bench/gpu_static.py
+
+gpu: .venv/installed
+	architecture=$$($(BIN)/python bench/gpu/driver.py) && \
+		$(BIN)/python bench/gpu/bundle.py build/gpu --architectures $$architecture
+	for part in right agrees fast; do $(BIN)/python build/gpu/parts.py $$part --out build/gpu/$$part.json; \
+		test $$? -le 1 || exit 1; done
+	$(BIN)/python bench/gpu/page.py docs/hardware build/gpu/right.json build/gpu/agrees.json build/gpu/fast.json
+
+gpu-bundle: .venv/installed
+	$(BIN)/python bench/gpu/bundle.py build/gpu
 
 bench: .venv/installed
 	$(BIN)/python bench/run.py

@@ -18,9 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import gpu_static_kernels as kernels
 from gpu_static_counts import COMPARED, KINDS, body, counts, main_loop
@@ -28,13 +28,16 @@ from gpu_static_kernels import ANCHORS, Anchor
 
 import tilewright
 from tilewright.backends.base import GPUTarget
-from tilewright.backends.nvidia.ptxas import assemble
+from tilewright.backends.nvidia.ptxas import Assembled, assemble, assemble_kernel
 from tilewright.backends.nvidia.targets import find
 from tilewright.backends.nvidia.tools import find_ptxas
 
 FRONT = ("begin", "ttir", "ttgir", "llir")
 """The steps before LLVM."""
 BARS = {"registers": 1.05, "instructions": 1.0, "shared": 1.0, "time": 0.8, "before LLVM": 0.2}
+
+
+Assembler: TypeAlias = Callable[..., Assembled]
 
 
 class Code(NamedTuple):
@@ -86,11 +89,13 @@ def compiled(anchor: Anchor) -> tuple[Any, float]:
     return kernel, time.perf_counter() - start
 
 
-def code_of(anchor: Anchor, ptx: str, shared: int, seconds: float, front: float = 0.0) -> Code:
+def code_of(
+    anchor: Anchor, ptx: str, shared: int, seconds: float, front: float = 0.0, *, assembler: Assembler = assemble
+) -> Code:
     """What a text of PTX comes to."""
     ptxas = find_ptxas(anchor.capability)
     assert ptxas, "needed for registers"
-    used = assemble(ptx, find(anchor.capability).llvm_cpu, ptxas=ptxas)
+    used = assembler(ptx, find(anchor.capability).llvm_cpu, ptxas=ptxas)
     lines = body(ptx)
     return Code(used.registers, used.spilled_bytes, shared, counts(lines), counts(main_loop(lines)), seconds, front)
 
@@ -106,7 +111,7 @@ def measured(anchor: Anchor, triton: Triton, samples: int) -> tuple[Code, Code]:
     front = sum(times[step] for step in FRONT) / sum(times.values())
     best = min(theirs, key=lambda answer: answer["seconds"])
     return (
-        code_of(anchor, kernel.asm["ptx"], kernel.metadata.shared, seconds, front),
+        code_of(anchor, kernel.asm["ptx"], kernel.metadata.shared, seconds, front, assembler=assemble_kernel),
         code_of(anchor, best["ptx"], best["shared"], best["seconds"]),
     )
 

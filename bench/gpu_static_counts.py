@@ -29,6 +29,7 @@ COMPARED = ("ld.global", "st.global", "bar.sync", "ldmatrix", "mma", "wgmma")
 """What must not be more than Triton has."""
 _INSTRUCTION = re.compile(r"^\s*(?:\{\s*)?(?:@!?%?\w+\s+)?([a-z][a-z0-9_]*(?:\.[\w:]+)*)\b[^;]*;")
 _LABEL = re.compile(r"^\s*([$\w]+):")
+_RETURN = re.compile(r"^\s*ret;")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+([$\w]+)")
 
 
@@ -51,10 +52,15 @@ def counts(lines: list[str]) -> dict[str, int]:
 
 
 def main_loop(lines: list[str]) -> list[str]:
-    """The longest stretch of lines that a branch goes back over; empty without a loop."""
+    """The longest stretch of lines that a branch goes back over; empty without a loop.
+
+    A branch from behind a return goes back from code that was moved out of the way: no loop.
+    """
     labels: dict[str, int] = {}
     longest: list[str] = []
     for number, line in enumerate(lines):
+        if _RETURN.match(line):
+            labels.clear()
         label, branch = _LABEL.match(line), _BRANCH.search(line)
         if label:
             labels[label[1]] = number

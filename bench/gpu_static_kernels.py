@@ -1,4 +1,4 @@
-"""The kernels of the table "GPU code": what they are compiled with, and the 25 anchors, which name kernel and device.
+"""The kernels of the table "GPU code": what they are compiled with, and the anchors, which name kernel and device.
 
 Both compilers read this file: `gpu_static_triton.py` has Triton read it.
 """
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import tilewright
 import tilewright.language as tl
+from tilewright.language.extra import libdevice
 
 
 @tilewright.jit
@@ -124,6 +125,68 @@ def attention(
     tl.store(out_ptrs, total.to(tl.float16), mask=rows[:, None] < n_rows)
 
 
+@tilewright.jit
+def power(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x, y = tl.load(x_ptr + offsets, mask=mask), tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, libdevice.pow(x, y), mask=mask)
+
+
+@tilewright.jit
+def cosine(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, libdevice.cos(tl.load(x_ptr + offsets, mask=mask)), mask=mask)
+
+
+@tilewright.jit
+def cosine_sums(x_ptr, out_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    total = tl.full((ROWS, COLUMNS), 0, tl.float32)
+    for start in range(0, columns, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)[None, :]
+        mask = (column < columns) & (row < rows)
+        x = tl.load(x_ptr + row * columns + column, mask, eviction_policy="evict_first", other=0.0)
+        total = tl.where(mask, total + tl.cos(x), total)
+    tl.store(out_ptr + row, tl.sum(total, 1)[:, None], row < rows)
+
+
+@tilewright.jit
+def larger(a, a_index, b, b_index):
+    """The larger of two values, NaN above all, and of equal ones the first."""
+    a_is_nan, b_is_nan = a != a, b != b
+    is_first = (a > b) | (a_is_nan & (b_is_nan == 0))
+    is_first |= ((a == b) | (a_is_nan & b_is_nan)) & (a_index < b_index)
+    return tl.where(is_first, a, b), tl.where(is_first, a_index, b_index)
+
+
+@tilewright.jit
+def argmax(x_ptr, out_ptr, rows, columns, LAST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    best = tl.full((ROWS, COLUMNS), float("-inf"), tl.float32)
+    place = tl.full((ROWS, COLUMNS), LAST, tl.int64 if LAST > 2147483647 else tl.int32)
+    for start in range(0, columns, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)[None, :]
+        mask = (column < columns) & (row < rows)
+        x = tl.load(x_ptr + row * columns + column, mask, eviction_policy="evict_first", other=0.0)
+        next_best, next_place = larger(best, place, x, column)
+        best = tl.where(mask, next_best, best)
+        place = tl.where(mask, next_place, place)
+    best, place = tl.reduce((best, place), 1, larger)
+    tl.store(out_ptr + row, place[:, None], row < rows)
+
+
+@tilewright.jit
+def argmax_at_once(x_ptr, out_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    mask = (column < columns) & (row < rows)
+    x = tl.where(mask, tl.load(x_ptr + row * columns + column, mask, other=0.0), float("-inf"))
+    _, place = tl.reduce((x, tl.broadcast_to(column, (ROWS, COLUMNS))), 1, larger)
+    tl.store(out_ptr + row, place[:, None], row < rows)
+
+
 class Anchor(NamedTuple):
     """One row of the table.
 
@@ -146,7 +209,7 @@ class Anchor(NamedTuple):
     capability: int
 
 
-HALF, SINGLE = "*fp16", "*fp32"
+HALF, SINGLE, DOUBLE, LONG = "*fp16", "*fp32", "*fp64", "*i64"
 ADD = {"x_ptr": SINGLE, "y_ptr": SINGLE, "out_ptr": SINGLE, "n": "i32"}
 SOFTMAX = {"out_ptr": SINGLE, "in_ptr": SINGLE, **dict.fromkeys(("in_stride", "out_stride", "n_cols"), "i32")}
 FACTORS = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), HALF) | dict.fromkeys("MNK", "i32")
@@ -164,6 +227,18 @@ def _blocks(m: int, n: int, k: int) -> dict[str, int]:
 
 def _attention(head: int, *, causal: bool) -> dict[str, Any]:
     return {"CAUSAL": causal, "BLOCK_M": 128, "BLOCK_N": 64, "HEAD": head}
+
+
+def _pointwise(pointer: str, *names: str) -> dict[str, str]:
+    return {**dict.fromkeys((*names, "out_ptr"), pointer), "n": "i32"}
+
+
+def _rows(result: str) -> dict[str, str]:
+    return {"x_ptr": SINGLE, "out_ptr": result, "rows": "i32", "columns": "i32"}
+
+
+def _tile(rows: int, columns: int) -> dict[str, int]:
+    return {"ROWS": rows, "COLUMNS": columns}
 
 
 def _both(capability: int) -> list[Anchor]:
@@ -186,6 +261,14 @@ def _both(capability: int) -> list[Anchor]:
         anchor("mm128x256x64_w8s3", "matmul", MATMUL, _blocks(128, 256, 64), warps=8),
         anchor("fa128x64d64_w4s3", "attention", ATTENTION, _attention(64, causal=False)),
         anchor("fa128x64d128c_w8s3", "attention", ATTENTION, _attention(128, causal=True), warps=8),
+        anchor("pow1024_w4", "power", _pointwise(SINGLE, "x_ptr", "y_ptr"), {"BLOCK": 1024}),
+        anchor("pow1024f64_w4", "power", _pointwise(DOUBLE, "x_ptr", "y_ptr"), {"BLOCK": 1024}),
+        anchor("cos1024_w4", "cosine", _pointwise(SINGLE, "x_ptr"), {"BLOCK": 1024}),
+        anchor("cos1024f64_w4", "cosine", _pointwise(DOUBLE, "x_ptr"), {"BLOCK": 1024}),
+        anchor("cossum8x512_w8s1", "cosine_sums", _rows(SINGLE), _tile(8, 512), warps=8, stages=1),
+        anchor("argmax8x512_w8s1", "argmax", _rows(LONG), {"LAST": 2**63 - 1} | _tile(8, 512), warps=8, stages=1),
+        anchor("argmax16x2048_w8s1", "argmax", _rows(LONG), {"LAST": 2**31 - 1} | _tile(16, 2048), warps=8, stages=1),
+        anchor("argmax32x1024_w8s1", "argmax_at_once", _rows(LONG), _tile(32, 1024), warps=8, stages=1),
     ]
 
 

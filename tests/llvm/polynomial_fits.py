@@ -50,6 +50,12 @@ def log_ratio_rest2(z):
     return (log_ratio_rest(z) - mpf(2) / 3) / z if z else mpf(2) / 5
 
 
+def log_tail(z):
+    """Of 2 atanh(u/2) / u with z = u² what comes after 1 + z/12, divided by z²."""
+    u = mpmath.sqrt(z)
+    return (2 * mpmath.atanh(u / 2) / u - 1 - z / 12) / z**2 if z > 1e-15 else mpf(1) / 80
+
+
 def sin_rest(z):
     r = mpmath.sqrt(z)
     return (mpmath.sin(r) / r - 1) / z if z else mpf(-1) / 6
@@ -121,6 +127,7 @@ FITS = {
     "LOG2_FLOAT": (log2_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 9, 32),
     "LOG_DOUBLE": (log_ratio_rest, "0", "0.02944", 7, 64),
     "LOG_TAIL_DOUBLE": (log_ratio_rest2, "0", "0.02944", 6, 64),
+    "LOG_TAIL_FLOAT": (log_tail, "0", "0.1178", 2, 32),
     "SIN_FLOAT": (sin_rest, "0", QUARTER_PI**2, 2, 32),
     "COS_FLOAT": (cos_rest, "0", QUARTER_PI**2, 2, 32),
     "SIN_DOUBLE": (sin_rest, "0", QUARTER_PI**2, 5, 64),

@@ -21,87 +21,29 @@ from tilewright.backends.base import GPUTarget
 from tilewright.runtime.compile import ASTSource, compile
 
 FILE = Path(__file__).parents[2] / "bench" / "gpu_static_kernels.py"
-Array = np.ndarray[Any, Any]
-Launch = tuple[tuple[int, ...], list[Any], dict[int, Array], float]
-"""Grid, arguments, expected arrays by position among the arrays, and the largest error."""
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(FILE.stem, FILE)
+def load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[FILE.stem] = module
+    sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     return module
 
 
-KERNELS = load()
-RANDOM = np.random.default_rng(7)
-
-
-def halves(*shape: int) -> Array:
-    return RANDOM.standard_normal(shape).astype(np.float16)
-
-
-def add(anchor: Any) -> Launch:
-    n = 2000
-    x, y = RANDOM.random((2, n), np.float32)
-    return (2,), [x, y, np.zeros(n, np.float32), n], {2: x + y}, 0
-
-
-def softmax(anchor: Any) -> Launch:
-    columns = anchor.constants["BLOCK"] - 32
-    x = RANDOM.random((2, columns), np.float32)
-    e = np.exp(x - x.max(axis=1, keepdims=True))
-    expected = e / e.sum(axis=1, keepdims=True)
-    return (2,), [np.zeros_like(x), x, columns, columns, columns], {0: expected}, 1e-6
-
-
-def factors(anchor: Any) -> tuple[Array, Array, Array, Array]:
-    """Matrices of one whole block and a bit, three steps and a bit deep; and their product."""
-    m, n = anchor.constants["BLOCK_M"] + 16, anchor.constants["BLOCK_N"]
-    k = 3 * anchor.constants["BLOCK_K"] + 16
-    a, b = halves(m, k), halves(k, n)
-    return a, b, np.zeros((m, n), np.float16), a.astype(np.float32) @ b.astype(np.float32)
-
-
-def matmul(anchor: Any) -> Launch:
-    a, b, c, expected = factors(anchor)
-    (m, k), n = a.shape, b.shape[1]
-    return (2, 1), [a, b, c, m, n, k, k, n, n], {2: expected}, 0.06
-
-
-def matmul_by_descriptors(anchor: Any) -> Launch:
-    a, b, c, expected = factors(anchor)
-    return (2, 1), [a, b, c, *c.shape, a.shape[1]], {2: expected}, 0.06
-
-
-def attention(anchor: Any) -> Launch:
-    rows, head, scale = 256, anchor.constants["HEAD"], 0.125
-    q, k, v = (halves(rows, head) for _ in range(3))
-    scores = scale * (q.astype(np.float32) @ k.astype(np.float32).T)
-    if anchor.constants["CAUSAL"]:
-        scores = np.where(np.arange(rows)[:, None] >= np.arange(rows), scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    expected = (weights / weights.sum(axis=1, keepdims=True)) @ v.astype(np.float32)
-    return (2, 1), [q, k, v, np.zeros_like(q), scale, rows * head, head, rows], {3: expected}, 4e-3
-
-
-LAUNCHES: dict[str, Callable[[Any], Launch]] = {
-    function.__name__: function for function in (add, softmax, matmul, matmul_by_descriptors, attention)
-}
-
-
+KERNELS = load(FILE)
+CASES = load(FILE.parent / "gpu" / "cases.py")
 NAMES = [anchor.name for anchor in KERNELS.ANCHORS]
 
 
 def check(kernel: Any, anchor: Any) -> None:
     """Run a compiled kernel, and compare."""
-    grid, arguments, expected, error = LAUNCHES[anchor.kernel](anchor)
-    results = launch(kernel, grid, arguments)
-    for number, array in expected.items():
-        np.testing.assert_allclose(results[number].astype(np.float32), array, atol=error, rtol=2e-3)
+    case = CASES.CASES[anchor.kernel](anchor)
+    results = launch(kernel, case.grid, case.arguments)
+    for number, array in case.expected.items():
+        np.testing.assert_allclose(results[number].astype(np.float32), array, atol=case.error, rtol=CASES.RELATIVE)
 
 
 def anchor_of(name: str) -> Any:

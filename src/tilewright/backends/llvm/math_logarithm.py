@@ -129,15 +129,15 @@ def pow(x: Lanes, y: Lanes) -> Lanes:
     product = y * high
     rest = k.fma(y, low, -_product_error(y, high, product))
     finite_rest = k.select(abs(rest) < 1.0, rest, 0.0)  # NaN or large only where the product overflows
-    return _with_signs(x, y, exp_of_sum(product, finite_rest))
+    return with_signs(x, y, exp_of_sum(product, finite_rest))
 
 
 def pow_in_double(x: Lanes, y: Lanes) -> Lanes:
     """x^y for operands and results of float, computed in double."""
-    return _with_signs(x, y, exp(y * log(abs(x))))
+    return with_signs(x, y, exp(y * log(abs(x))))
 
 
-def _with_signs(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
+def with_signs(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
     k, base = x.kind, abs(x)
     half = y * 0.5
     is_integral = y.equals(k.call("llvm.trunc", y))

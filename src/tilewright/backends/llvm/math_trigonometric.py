@@ -3,18 +3,19 @@
     x = n·π/2 + r, |r| ≤ π/4:      sin x is ±sin r or ±cos r by n mod 4
 
 Small arguments subtract n·π/2 in three steps that are exact until the last. Large ones (|x| ≥ 1e5 in float, 1e6 in
-double) multiply by as many bits of 2/π as matter (Payne and Hanek), in a scalar helper, lane by lane: correct for every
-finite argument.
+double) multiply by as many bits of 2/π as matter, in a scalar helper, lane by lane (`math_far_angles.py`): correct for
+every finite argument.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
+from typing import TypeAlias
 
 from tilewright.backends.llvm import coefficients
 from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.math_far_angles import payne_hanek, payne_hanek_float
 from tilewright.backends.llvm.writer import LlvmWriter
 
 INFINITY = float("inf")
@@ -25,6 +26,12 @@ HALF_PI_LOW = 6.123233995736766e-17
 PI = 3.141592653589793
 PI_LOW = 1.2246467991473532e-16
 TAN_EIGHTH_PI = 0.41421356237309503
+
+
+Reduced: TypeAlias = "tuple[Lanes, Lanes, Lanes | None]"
+"""(n, r, low) with x = n·π/2 + r + low; of n the last two bits are right. For float there is no low."""
+Angle: TypeAlias = "Callable[[Lanes, Lanes, Lanes, Lanes | None], Lanes]"
+"""A function of x, n, r and low."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +65,52 @@ TABLES = {
 
 def sin(x: Lanes) -> Lanes:
     """1.6 ulp for every finite x; with fused instructions 1 in double."""
-    quadrant, r, low = _reduced(x)
-    return x.kind.select(x.equals(0.0), x, _by_quadrant(x, quadrant, *_sin_cos(r, low)))
+    return _of_angle(x, "sin", _sin_of)
 
 
 def cos(x: Lanes) -> Lanes:
     """1.6 ulp for every finite x; with fused instructions 1 in double."""
-    quadrant, r, low = _reduced(x)
-    return _by_quadrant(x, quadrant + 1, *_sin_cos(r, low))
+    return _of_angle(x, "cos", _cos_of)
 
 
 def tan(x: Lanes) -> Lanes:
     """For double; 1.5 ulp, without fused instructions 2.1."""
+    return _of_angle(x, "tan", _tan_of)
+
+
+def tan_in_double(x: Lanes) -> Lanes:
+    """Exact enough for float."""
+    return _of_angle(x, "short_tan", _short_tan_of)
+
+
+def _of_angle(x: Lanes, name: str, function: Angle) -> Lanes:
+    """A function of an angle. Of one lane alone, large arguments are left to a function that the module gets once."""
+    k, w = x.kind, x.kind.writer
+    if k.lanes > 1 or not w.target.has_fma:
+        return function(x, *_reduced(x))
+    near = function(x, *_less_multiples(x))
+    far_function = w.helper(
+        f"tw_far_{name}_{k.element}",
+        [(k.type, "%x")],
+        k.type,
+        lambda: function(k("%x"), *_far_alone(k("%x"))).name,
+        attributes="noinline",
+    )
+    with w.branch((abs(x) >= TABLES[k.element].limit).name, unlikely=True) as b, b.then():
+        far = k(w.call(k.type, far_function, [(k.type, x.name)]))
+    return near.joined(b, far)
+
+
+def _sin_of(x: Lanes, quadrant: Lanes, r: Lanes, low: Lanes | None) -> Lanes:
+    return x.kind.select(x.equals(0.0), x, _by_quadrant(x, quadrant, *_sin_cos(r, low)))
+
+
+def _cos_of(x: Lanes, quadrant: Lanes, r: Lanes, low: Lanes | None) -> Lanes:
+    return _by_quadrant(x, quadrant + 1, *_sin_cos(r, low))
+
+
+def _tan_of(x: Lanes, quadrant: Lanes, r: Lanes, low: Lanes | None) -> Lanes:
     k = x.kind
-    quadrant, r, low = _reduced(x)
     assert low is not None, "float is computed in double"
     (s, s_low), (c, c_low) = _sine(r, low), _cosine(r, low)
     is_odd = (quadrant & 1).differs(0)
@@ -83,10 +122,8 @@ def tan(x: Lanes) -> Lanes:
     return k.select(abs(x) < INFINITY, k.select(x.equals(0.0), x, result), NAN)
 
 
-def tan_in_double(x: Lanes) -> Lanes:
-    """Exact enough for float."""
+def _short_tan_of(x: Lanes, quadrant: Lanes, r: Lanes, low: Lanes | None) -> Lanes:
     k = x.kind
-    quadrant, r, _ = _reduced(x)
     s, c = _sin_cos(r, None)
     is_odd = (quadrant & 1).differs(0)
     result = k.select(is_odd, -c, s) / k.select(is_odd, s, c)
@@ -208,17 +245,14 @@ def _by_quadrant(x: Lanes, quadrant: Lanes, s: Lanes, c: Lanes) -> Lanes:
     return k.select(abs(x) < INFINITY, signed, NAN)
 
 
-def _reduced(x: Lanes) -> tuple[Lanes, Lanes, Lanes | None]:
-    """(n, r, low) with x = n·π/2 + r + low; of n the last two bits are right. For float there is no `low`."""
+def _reduced(x: Lanes) -> Reduced:
+    """x without its multiple of π/2, small or large."""
     k, w, table = x.kind, x.kind.writer, TABLES[x.kind.element]
     if k.element == "float" and not w.target.has_fma:
         double = k.with_element("double")
         quadrant, r, _ = _reduced(double.cast("fpext", x))
         return k.integers.cast("trunc", quadrant), k.cast("fptrunc", r), None
-    rounded = k.fma(x, TWO_OVER_PI, table.magic)
-    n = rounded - table.magic
-    r, low = _less_multiple(x, n, table)
-    near_quadrant = rounded.bits
+    near_quadrant, r, low = _less_multiples(x)
     is_large = abs(x) >= table.limit
     with w.branch(is_large.any(), unlikely=True) as b, b.then():
         far_quadrant, far_r, far_low = _reduced_far(x)
@@ -229,17 +263,25 @@ def _reduced(x: Lanes) -> tuple[Lanes, Lanes, Lanes | None]:
     return near_quadrant.joined(b, quadrant), r.joined(b, near_or_far), joined_low
 
 
-def _less_multiple(x: Lanes, n: Lanes, table: TrigTable) -> tuple[Lanes, Lanes | None]:
-    """x - n·π/2; in double with what the rounding took."""
-    k = x.kind
+def _less_multiples(x: Lanes) -> Reduced:
+    """(n, r, low) of small x; in double, low is what the rounding took."""
+    k, table = x.kind, TABLES[x.kind.element]
+    rounded = k.fma(x, TWO_OVER_PI, table.magic)
+    n = rounded - table.magic
     first, second, third = table.half_pi
     exact = k.fma(n, -first, x)
     r = k.fma(n, -second, exact)
     if k.element == "float":
-        return k.fma(n, -third, r), None
+        return rounded.bits, k.fma(n, -third, r), None
     rest = k.fma(n, -third, k.fma(n, -second, exact - r))
     total = r + rest
-    return total, (r - total) + rest
+    return rounded.bits, total, (r - total) + rest
+
+
+def _far_alone(x: Lanes) -> Reduced:
+    """(n, r, low) of one large x."""
+    reduce = payne_hanek_float if x.kind.element == "float" else payne_hanek
+    return reduce(x)
 
 
 def _reduced_far(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
@@ -260,7 +302,7 @@ def _reduce_each(w: LlvmWriter) -> None:
     """Doubles at `%values` replaced by their r, its lower part stored at `%lows`, and n at `%quadrants`."""
     with w.loop(0, "%count") as loop:
         place = w.offset("%values", "double", loop.index)
-        quadrant, r, low = _payne_hanek(w, w.load("double", place, align=8))
+        quadrant, r, low = payne_hanek(Kind(w, "double", 1)(w.load("double", place, align=8)))
         w.store("double", r.name, place, align=8)
         w.store("double", low.name, w.offset("%lows", "double", loop.index), align=8)
         w.store("i64", quadrant.name, w.offset("%quadrants", "i64", loop.index), align=8)
@@ -268,70 +310,5 @@ def _reduce_each(w: LlvmWriter) -> None:
 
 def far_sine(x: Lanes, *, turned: bool) -> Lanes:
     """The sine of one double of 2¹⁶ or so and more, or its cosine; exact enough for float."""
-    quadrant, r, _ = _payne_hanek(x.kind.writer, x.name)
+    quadrant, r, _ = payne_hanek(x)
     return _by_quadrant(x, quadrant + 1 if turned else quadrant, *_sin_cos(r, None))
-
-
-def _payne_hanek(w: LlvmWriter, x: str) -> tuple[Lanes, Lanes, Lanes]:
-    """(n, r, low) of a scalar double of 2¹⁶ or so and more; smaller or infinite ones give some value.
-
-    x = m · 2^s with a 53-bit integer m. Of 2/π, bits before s - 2 contribute multiples of 4 and are skipped; the
-    product of m and the next 192 bits has the quadrant in its two top bits and r·2/π below.
-    """
-    f, i64, i128 = Kind(w, "double", 1), Kind(w, "i64", 1), Kind(w, "i128", 1)
-    bits = f(x).bits
-    exponent = (bits >> 52) & 2047
-    mantissa = i128.cast("zext", (bits & ((1 << 52) - 1)) | (1 << 52))
-    start = i64.call("llvm.smax", exponent - 1013, 0)  # s - 2, plus 64 zero bits in front of the table
-    words = _words_of_two_over_pi(w, start)
-    low, middle, high = (mantissa * i128.cast("zext", word) for word in reversed(words))
-    middle = middle + (low >> 64)
-    high = high + (middle >> 64)
-    fraction = (high << 64) | (middle & ((1 << 64) - 1))
-    quadrant = i64.cast("trunc", fraction >> 126) + i64.cast("trunc", (fraction >> 125) & 1)
-    rest = fraction << 2  # as a signed number: -½ … ½
-    is_negative = rest < 0
-    magnitude = i128.select(is_negative, -rest, rest)
-    zeros = i64.call("llvm.umin", _leading_zeros(i64.cast("trunc", magnitude >> 64)), 63)
-    top = i64.cast("trunc", (magnitude << i128.cast("zext", zeros)) >> 64)
-    scale = f.from_bits((1023 - 64 - zeros) << 52)
-    part, rest_of_part = (f.cast("uitofp", top & mask) * scale for mask in (-0x800, 0x7FF))
-    r = part * HALF_PI
-    low = f.fma(part, HALF_PI, -r) + f.fma(part, HALF_PI_LOW, rest_of_part * HALF_PI)
-    is_flipped = is_negative ^ (bits < 0)
-    return i64.select(bits < 0, -quadrant, quadrant), f.select(is_flipped, -r, r), f.select(is_flipped, -low, low)
-
-
-def _leading_zeros(x: Lanes) -> Lanes:
-    return Lanes(x.kind, x.kind.writer.call("i64", "llvm.ctlz.i64", [("i64", x.name), ("i1", "false")]))
-
-
-def _words_of_two_over_pi(w: LlvmWriter, start: Lanes) -> list[Lanes]:
-    """192 bits of the table from bit `start`, as three words, first bits first."""
-    i64 = start.kind
-    table = w.table("tw_two_over_pi", "i64", two_over_pi_words())
-    first, shift = start >> 6, start & 63
-    loaded = [i64(w.load("i64", w.offset(table, "i64", (first + step).name), align=8)) for step in range(4)]
-    return [i64.call("llvm.fshl", a, b, shift) for a, b in pairwise(loaded)]
-
-
-@cache
-def two_over_pi_words(words: int = 21) -> tuple[int, ...]:
-    """64 zero bits, then the fraction of 2/π, in 64-bit words."""
-    bits = 64 * (words - 1)
-    guard = 64
-    one = 1 << (bits + guard)
-    pi = 4 * (4 * _arc_cotangent(5, one) - _arc_cotangent(239, one))
-    fraction = ((2 * one * one) // pi) >> guard
-    return (0, *((fraction >> (bits - 64 * (i + 1))) & ((1 << 64) - 1) for i in range(words - 1)))
-
-
-def _arc_cotangent(x: int, one: int) -> int:
-    """atan(1/x) in units of 1/one."""
-    power = total = one // x
-    n, sign = 3, -1
-    while power:
-        power //= x * x
-        total += sign * (power // n)
-        n, sign = n + 2, -sign
-    return total

@@ -21,7 +21,7 @@ from tilewright.backends.nvidia import launch_facts, ptx_text
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.backends.nvidia.options import CudaOptions
-from tilewright.backends.nvidia.ptxas import assemble
+from tilewright.backends.nvidia.ptxas import assemble_kernel
 from tilewright.backends.nvidia.targets import Device
 from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.tools import find_libdevice
@@ -35,6 +35,7 @@ from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_sc
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
 from tilewright.transforms.gpu.membar import membar
+from tilewright.transforms.gpu.nested_selects import nested_selects
 from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
@@ -139,7 +140,7 @@ def make_cubin(text: str, facts: dict[str, Any], options: CudaOptions, device: D
     """
     facts.update(launch_facts.read("ptx", text))
     facts.setdefault("shared", options.min_shared_mem or 0)  # text from elsewhere does not say
-    assembled = assemble(text, device.llvm_cpu, ptxas=ptxas, flags=_ptxas_flags(options))
+    assembled = assemble_kernel(text, device.llvm_cpu, ptxas=ptxas, flags=_ptxas_flags(options))
     facts["n_regs"] = assembled.registers
     facts["n_spills"] = assembled.local_bytes // BYTES_PER_REGISTER
     return assembled.cubin
@@ -164,6 +165,7 @@ def _placing(capability: int) -> tuple[Pass, ...]:
     """What gives shared memory its places, conversions included; barriers depend on what lies in one place."""
     scratch = scratch_bytes_on(capability)
     return (
+        Pass("nested_selects", nested_selects),
         Pass("whole_in_blocks", whole_in_blocks),
         Pass("packs_in_threads", packs_in_threads),
         Pass("allocate_global_scratch", allocate_global_scratch),

@@ -2,6 +2,7 @@
 
     assembled = assemble(ptx, "sm_90a", ptxas="/usr/local/cuda/bin/ptxas", flags=("-lineinfo",))
     assembled.cubin, assembled.registers, assembled.local_bytes
+    assemble_kernel(ptx, …)        # the same; where ptxas gives up on registers, it is asked once more
 
 None of these programs comes with this package; see `tools.py`.
 """
@@ -25,7 +26,10 @@ ALWAYS = ("-v", "--regAllocOptLevel=2")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _PLACE = re.compile(r"line (\d+)\s*;?")
+_THREADS = re.compile(r"^\.reqntid (\d+).*$", re.M)
 MOST_PLACES = 5
+MOST_REGISTERS = 255
+REGISTERS_OF_BLOCK = 65536
 
 
 class Assembled(NamedTuple):
@@ -42,6 +46,24 @@ class Assembled(NamedTuple):
     registers: int
     spilled_bytes: int
     local_bytes: int
+
+
+def assemble_kernel(ptx: str, cpu: str, *, ptxas: str, flags: Sequence[str] = ()) -> Assembled:
+    """`assemble`; a kernel with far more values than registers is not spilled altogether.
+
+    Where values are twice as many as registers, ptxas may give up, keep everything in memory and use 32 registers.
+    `.maxnreg`, which here says nothing new, makes it go on. It is not for other kernels: they may take more registers.
+    """
+    found = assemble(ptx, cpu, ptxas=ptxas, flags=flags)
+    threads = _THREADS.search(ptx)
+    if threads is None or not found.spilled_bytes or ".maxnreg" in ptx:
+        return found
+    limit = min(MOST_REGISTERS, REGISTERS_OF_BLOCK // int(threads[1]))
+    if found.registers > limit // 2:
+        return found
+    limited = f"{ptx[: threads.end()]}\n.maxnreg {limit}{ptx[threads.end() :]}"
+    again = assemble(limited, cpu, ptxas=ptxas, flags=flags)
+    return min(found, again, key=lambda assembled: assembled.spilled_bytes)
 
 
 def assemble(ptx: str, cpu: str, *, ptxas: str, flags: Sequence[str] = ()) -> Assembled:

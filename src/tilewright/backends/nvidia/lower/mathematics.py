@@ -6,6 +6,7 @@
     math.rsqrt  f32     rsqrt.approx.ftz.f32
     math.sin    f32     in float, where CPUs compute in double; so is math.cos
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
+    pow         f32     `powers.py`, without doubles; f64: a function of the module
     log10, log1p        through log2 and log of f32, where others compute in double
     add_rd, fma_ru, …   add.rm, fma.rp
 
@@ -24,6 +25,7 @@ from tilewright.backends.llvm.lanes import Kind
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS, MathFunction
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
+from tilewright.backends.nvidia.lower.powers import power
 from tilewright.backends.nvidia.lower.rules import Rule
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, f64
@@ -33,6 +35,8 @@ Single: TypeAlias = Callable[[Lowerer, Sequence[str]], str]
 PTX_ROUNDING = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
 LOG2_E = 1.4426950408889634
 LOG10_2 = 0.30102999566398120
+LONG = ("pow",)
+"""Functions of double that are called."""
 LARGE = 2.0**30
 """1 added to such a number is lost, and its quotient by itself too small to matter."""
 ERF_END = 4.0
@@ -61,8 +65,7 @@ def _function(name: str, single: Single | None = None) -> Rule:
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
         type = op.result.type.scalar
         if type is f64:
-            double = Kind(lowerer.w, "double", 1)
-            return FUNCTIONS[name](*map(double, operands)).name
+            return _of_double(lowerer, name, operands)
         wide = [widened(lowerer, value, type) for value in operands]
         if single is not None:
             return narrowed(lowerer, single(lowerer, wide), type)
@@ -70,6 +73,20 @@ def _function(name: str, single: Single | None = None) -> Rule:
         return narrowed(lowerer, FUNCTIONS[name](*map(kind, wide)).name, type)
 
     return rule
+
+
+def _of_double(lowerer: Lowerer, name: str, operands: Sequence[str]) -> str:
+    """A function of doubles: a long one is called, so that few registers serve all elements of a thread."""
+    w, double = lowerer.w, Kind(lowerer.w, "double", 1)
+    if name not in LONG:
+        return FUNCTIONS[name](*map(double, operands)).name
+    parameters = [("double", f"%x{number}") for number in range(len(operands))]
+
+    def body() -> str:
+        return FUNCTIONS[name](*(double(parameter) for _, parameter in parameters)).name
+
+    helper = w.helper(f"tw_{name}_double", parameters, "double", body, attributes="noinline")
+    return w.call("double", helper, [("double", operand) for operand in operands])
 
 
 def _intrinsic(name: str) -> Single:
@@ -150,6 +167,7 @@ SINGLES: dict[str, Single] = {
     "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
     "log10": _log10,
     "log1p": _log1p,
+    "pow": power,
     "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
     "sin": _library(math_trigonometric.sin),
     "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),

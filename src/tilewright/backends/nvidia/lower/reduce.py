@@ -50,9 +50,19 @@ def _folded_registers(combine: Combination, rows: Sequence[Row], fold: Fold) -> 
     if fold.is_paired:
         found = _folded_pairs(combine, found, [mask for mask in masks if mask != 1])
         masks = masks[-1:] if masks[-1] == 1 else ()
-    for mask in masks:
-        found = _without(found, mask, combine)
-    return list(found.values())
+    return [_folded_tree(combine, found, register, masks) for register in found if not register & sum(masks)]
+
+
+def _folded_tree(combine: Combination, rows: dict[int, Row], register: int, masks: Sequence[int]) -> Row:
+    """A register with those that differ from it in the bits of `masks`, the last of which is folded last.
+
+    One half is finished before the other is begun: few parts wait at a time, and take registers.
+    """
+    if not masks:
+        return rows[register]
+    *inner, last = masks
+    first = _folded_tree(combine, rows, register, inner)
+    return combine(first, _folded_tree(combine, rows, register | last, inner))
 
 
 def _without(rows: dict[int, Row], mask: int, fold: Callable[[Row, Row], Row]) -> dict[int, Row]:
@@ -77,8 +87,10 @@ def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row
     found = dict(zip(_left(fold.layout, fold.registers), rows, strict=True))
     for register, lane in fold.halves:
         found = _halved(combine, found, register, lane)
-    for mask in fold.lanes:
-        found = {place: combine.between_lanes(row, _from_lane(combine, row, mask)) for place, row in found.items()}
+    for place, row in found.items():
+        for mask in fold.lanes:
+            row = combine.between_lanes(row, _from_lane(combine, row, mask))
+        found[place] = row
     for register, lane in reversed(fold.halves) if fold.is_gathered else ():
         found = _gathered(combine, found, register, lane)
     return [found[place] for place in sorted(found)]

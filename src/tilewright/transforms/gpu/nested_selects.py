@@ -1,0 +1,64 @@
+"""Nested selects: a choice whose result is chosen from once more, with one of its arms, is one choice.
+
+    %n = arith.select %c, %a, %b      →    %k = arith.cmpi ult, %c, %m      m and not c
+    %s = arith.select %m, %n, %a           %s = arith.select %k, %b, %a
+
+    %n = arith.select %c, %a, %b      →    %k = arith.andi %m, %c
+    %s = arith.select %m, %n, %b           %s = arith.select %k, %a, %b
+
+The running best of a masked loop has this form. Of a large tile, the inner choices wait in registers for the outer
+ones, and ptxas, which has 255, may give up: it spills everything, at 32 registers. Conditions take none. Small tiles
+stay as they are: fewer conditions have to be computed.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.types import TensorType
+from tilewright.layouts.conversion import to_linear_layout
+from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.matching import has_one_use
+
+LARGE = 128
+"""How many elements of a tile a thread holds at least for its choices to be merged: half of the registers."""
+
+
+def nested_selects(module: Op) -> None:
+    """Rewrite a module of TTGIR as above, in place."""
+    for op in [op for op in module.walk() if op.name == "arith.select"]:
+        if _is_large(op.result):
+            _merge(op)
+
+
+def _is_large(value: Value) -> bool:
+    if not isinstance(value.type, TensorType):
+        return False
+    return to_linear_layout(layout_of(value), value.type.shape).in_size("register") >= LARGE
+
+
+def _merge(outer: Op) -> None:
+    condition, chosen, kept = outer.operands
+    inner = defining_op(chosen, "arith.select")
+    if inner is None or inner.block is not outer.block or not has_one_use(chosen):
+        return
+    inner_condition, first, second = inner.operands
+    if inner_condition.type is not condition.type:
+        return
+    if kept is second:
+        both, other = _condition(outer, "arith.andi", (condition, inner_condition)), first
+    elif kept is first:
+        both, other = _condition(outer, "arith.cmpi", (inner_condition, condition)), second
+    else:
+        return
+    outer.set_operands((both, other, kept))
+    inner.erase()
+
+
+def _condition(before: Op, name: str, operands: tuple[Value, Value]) -> Value:
+    """What both conditions say together, in front of an op."""
+    attributes: dict[str, Attribute] = {"predicate": Keyword("ult")} if name == "arith.cmpi" else {}
+    op = Op.create(name, operands, (operands[0].type,), attributes, location=before.location)
+    assert before.block is not None, "an op of a function is in a block"
+    before.block.insert(op, before)
+    return op.result

@@ -1,0 +1,41 @@
+"""Tests of `bench/gpu`: its modules, the fake driver of tests/drivers, and a bundle of four kernels."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "drivers" / "cuda"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "gpu"))
+
+from bundle import build
+from fake_driver import FakeDriver
+
+from tilewright.runtime.drivers.cpu.launcher import is_native
+
+ONLY = "add1024_w4|softmax1024_w4|cos1024_w4|argmax8x512"
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle for two architectures."""
+    folder = Path(tmp_path_factory.mktemp("bundle"))
+    build(folder, (80, 90), only=ONLY)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
+    if not is_native():
+        pytest.skip("there is no native launcher here, which the fake driver is made with")
+    return FakeDriver(Path(tmp_path_factory.mktemp("driver")))
+
+
+@pytest.fixture
+def fake(library: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """Two GPUs of capability 9.0 that run nothing."""
+    library.reset()
+    monkeypatch.setenv("TRITON_LIBCUDA_PATH", str(library.folder))
+    return library
