@@ -14,8 +14,7 @@ from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.linear_layout import LinearLayout
@@ -55,8 +54,7 @@ def stays_in_warp(gather: Gather) -> bool:
 
 
 def _layout(tile: Value) -> LinearLayout:
-    type = tile.type
-    assert isinstance(type, TensorType), "tiles are gathered"
+    type = tile_type(tile)
     assert type.encoding is not None, "tiles of TTGIR have layouts"
     return to_linear_layout(encoding(type.encoding), type.shape)
 

@@ -19,7 +19,7 @@ from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType, PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed, encoding
@@ -58,8 +58,7 @@ def scratch_bytes_on(capability: int) -> Callable[[Op], int]:
 
 def layout_of(value: Value) -> tuple[Distributed, TensorType]:
     """The layout and the type of a tile."""
-    type = value.type
-    assert isinstance(type, TensorType), "a tile"
+    type = tile_type(value)
     assert type.encoding is not None, "tiles of TTGIR have layouts"
     layout = encoding(type.encoding)
     assert isinstance(layout, Distributed), "tiles live in registers"

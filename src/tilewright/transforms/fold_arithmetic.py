@@ -201,12 +201,6 @@ def fold_select(op: Select) -> Value | Number | None:
     return None
 
 
-def _undoes(op: Unary, names: Sequence[str]) -> Value | None:
-    """The operand of the operand, if that is computed by one of `names` and has the result's type."""
-    inner = unary_of(op.operand, *names)
-    return inner.operand if inner is not None and inner.operand.type is op.result.type else None
-
-
 UNDONE_BY = {
     "arith.negf": ("arith.negf",),
     "arith.trunci": ("arith.extsi", "arith.extui"),
@@ -221,8 +215,10 @@ def fold_unary(op: Unary) -> Value | Number | None:
     x = op.operand
     if x.type is op.result.type and op.name in UNDONE_BY and op.name != "arith.negf":
         return x
-    undone = _undoes(op, UNDONE_BY.get(op.name, ()))
-    return undone if undone is not None else evaluate(op)
+    inner = unary_of(x, *UNDONE_BY.get(op.name, ()))
+    if inner is not None and inner.operand.type is op.result.type:
+        return inner.operand
+    return evaluate(op)
 
 
 def fold_fp_to_fp(op: FpToFp) -> Value | Number | None:

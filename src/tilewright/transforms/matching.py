@@ -11,8 +11,9 @@ def number_of(value: Value) -> Number | None:
     """The literal behind `value`: a scalar constant, or a constant tile of equal elements."""
     op = value.owner
     if isinstance(op, Constant):
-        literal = op.value
-        return literal if isinstance(literal, Number) else None
+        literal = op.attributes["value"]  # not by its name: most rules ask this of most operands
+        if isinstance(literal, Number):
+            return literal
     return None
 
 

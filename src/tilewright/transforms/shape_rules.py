@@ -21,7 +21,7 @@ from tilewright.transforms.matching import number_of
 
 def fold_of_constant(op: ShapeOp) -> Value | Number | None:
     """op(x) to x's own type  ->  x;   op(constant)  ->  constant of the new shape"""
-    x = op.source
+    (x,) = op.operands
     if x.type is op.result.type:
         return x
     number = number_of(x)
