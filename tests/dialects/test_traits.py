@@ -1,0 +1,93 @@
+"""What ops of several dialects have in common, and what only some ops have under a name."""
+
+from __future__ import annotations
+
+from tilewright.dialects.arith import Compare, CompareFloats, CompareIntegers
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.traits import ControlFlow, Loop, WritesMemory
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.ttg_program import ScopedBarrier
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OPS, Effect
+from tilewright.ir.parser import parse_module
+from tilewright.ir.types import FunctionType, i1, i32
+
+TEXT = """
+module {
+  tt.func public @kernel(%p: !tt.ptr<i32> {tt.divisibility = 16 : i32}, %n: i32) {
+    %one = arith.constant 1 : i32
+    %r = scf.while (%a = %n) : (i32) -> i32 {
+      %more = arith.cmpi slt, %a, %n : i32
+      scf.condition(%more) %one : i32
+    } do {
+    ^bb0(%b: i32):
+      scf.yield %b : i32
+    }
+    tt.store %p, %r : !tt.ptr<i32>
+    ttg.barrier local|global_read
+    tt.call @missing(%n) : (i32) -> ()
+    tt.return
+  }
+}
+"""
+
+
+def one(kind: type[Op]) -> Op:
+    (found,) = (op for op in parse_module(TEXT).walk() if isinstance(op, kind))
+    return found
+
+
+def kinds(trait: type[Op]) -> set[str]:
+    return {name for name, facts in OPS.items() if facts.kind is not None and issubclass(facts.kind, trait)}
+
+
+def test_loops_are_control_flow() -> None:
+    assert kinds(Loop) == {"scf.for", "scf.while"}
+    assert kinds(ControlFlow) == {"scf.for", "scf.while", "scf.if"}
+    assert not issubclass(If, Loop)
+    assert issubclass(For, Loop)
+
+
+def test_both_comparisons_are_comparisons() -> None:
+    assert (kinds(CompareIntegers), kinds(CompareFloats)) == ({"arith.cmpi"}, {"arith.cmpf"})
+    assert kinds(Compare) == {"arith.cmpi", "arith.cmpf"}
+
+
+def test_what_writes_says_where() -> None:
+    store = one(WritesMemory)
+    assert isinstance(store, WritesMemory)
+    assert store.address.name == "p"
+    assert all(OPS[name].effect in (Effect.WRITE, Effect.READ_WRITE) for name in kinds(WritesMemory))
+
+
+def test_a_while_loop() -> None:
+    loop = one(While)
+    assert isinstance(loop, While)
+    assert [value.name for value in loop.inits] == ["n"]
+    assert loop.condition.condition.name == "more"
+    assert [value.name for value in loop.condition.values] == ["one"]
+    assert loop.yielded == loop.after.args
+
+
+def test_what_a_barrier_orders() -> None:
+    barrier = one(ScopedBarrier)
+    assert isinstance(barrier, ScopedBarrier)
+    assert barrier.scopes == ("local", "global_read")
+    assert not OPS["ttg.barrier"].synchronizes  # that depends on its scopes
+
+
+def test_a_functions_signature_may_be_set() -> None:
+    function = one(Func)
+    assert isinstance(function, Func)
+    first, second = function.argument_attributes
+    assert function.is_public
+    assert (list(first), second) == (["tt.divisibility"], {})
+    function.type = FunctionType((i1,), (i32,))
+    function.argument_attributes = [{}]
+    assert (function.type.inputs, function.argument_attributes) == ((i1,), [{}])
+
+
+def test_a_call_of_a_function_that_is_not_there() -> None:
+    call = one(Call)
+    assert isinstance(call, Call)
+    assert (call.callee, call.function) == ("missing", None)
