@@ -71,7 +71,7 @@ _MODULES = {
 }
 """Where names are that many programs do without; their modules are imported when they are asked for."""
 
-_WHOLE_MODULES = ("cuda",)
+_WHOLE_MODULES = ("cuda", "testing")
 """Modules that are attributes, imported likewise."""
 
 _late: dict[str, Any] = {}
