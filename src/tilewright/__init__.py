@@ -44,6 +44,7 @@ try:
         TilewrightError,
         Unsupported,
     )
+    from tilewright.support.late_imports import importing
 finally:
     if _collects:
         gc.enable()
@@ -71,7 +72,7 @@ _MODULES = {
 }
 """Where names are that many programs do without; their modules are imported when they are asked for."""
 
-_WHOLE_MODULES = ("cuda",)
+_WHOLE_MODULES = ("cuda", "testing")
 """Modules that are attributes, imported likewise."""
 
 _late: dict[str, Any] = {}
@@ -127,11 +128,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHOLE_MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name not in _MODULES:
+    if name not in _MODULES and name not in _WHOLE_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = _late[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    with importing:
+        module = import_module(f"{__name__}.{_MODULES.get(name, name)}")
+    if name in _WHOLE_MODULES:
+        return module
+    found = globals()[name] = _late[name] = getattr(module, name)
     return found
 
 

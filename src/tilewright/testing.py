@@ -1,8 +1,9 @@
 """Measuring and comparing kernels, under Triton's names.
 
-import tilewright.testing
-milliseconds = tilewright.testing.do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))
-tilewright.testing.assert_close(out, x + y)
+import tilewright as tw
+
+milliseconds = tw.testing.do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))
+tw.testing.assert_close(out, x + y)
 """
 
 from tilewright.runtime.testing.compare import assert_close

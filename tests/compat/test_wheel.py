@@ -32,4 +32,5 @@ def test_wheel_has_all_files_of_the_triton_package(tmp_path: Path) -> None:
     wanted = {f"tilewright/compat/path/{file.relative_to(PACKAGE_PATH)}" for file in files}
     assert done.returncode == 0, done.stderr
     [wheel] = tmp_path.glob("*.whl")
+    wanted |= {"tilewright/py.typed", "tilewright/language/__init__.pyi"}
     assert wanted <= set(zipfile.ZipFile(wheel).namelist())

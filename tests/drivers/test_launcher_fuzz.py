@@ -73,7 +73,11 @@ class Kernel:
 
 
 def kinds_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(map(type, args)), tuple((name, type(value)) for name, value in kwargs.items())
+    return tuple(map(kind_of, args)), tuple((name, kind_of(value)) for name, value in kwargs.items())
+
+
+def kind_of(value: Any) -> type:
+    return float if isinstance(value, np.float32) else type(value)  # the former is launched as the latter
 
 
 def value(rng: random.Random) -> Any:

@@ -81,3 +81,31 @@ def test_references_to_tensors() -> None:
     for _ in range(20_000):
         kernel.native[(1,)](*tensors, 999, BLOCK=1024)
     assert [sys.getrefcount(value) for value in objects] == pytest.approx(before, abs=10)
+
+
+def test_tensors_that_are_not_what_is_in_their_memory_go_to_python() -> None:
+    misses: list[Any] = []
+    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    plain = torch.arange(16.0)
+    freed = torch.arange(64.0)[32:]
+    freed.untyped_storage().resize_(0)
+    with torch.inference_mode():
+        inferred = torch.arange(3)
+    for given in (plain, plain[3:], plain.requires_grad_(), inferred, torch.empty(0), torch.empty(4, 0)):
+        kernel[(1,)](given)
+    assert None not in misses
+    misses.clear()
+    plain = plain.detach()
+    for given in (torch._neg_view(plain), plain.to(torch.complex64).conj().imag, torch._efficientzerotensor(4), freed):
+        kernel[(1,)](given)
+    assert misses == [None] * 4
+
+
+def test_keys_have_the_numbers_of_torchs_dtypes() -> None:
+    misses: list[Any] = []
+    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype) and not value.is_complex}
+    dtypes -= {dtype for dtype in dtypes if "q" in str(dtype).rpartition(".")[2] or "bits" in str(dtype)}
+    for dtype in dtypes:
+        kernel[(1,)](torch.empty(4, dtype=dtype))
+    assert len({miss.key for miss in misses}) == len(dtypes) > 12

@@ -47,6 +47,20 @@ def no_hooks() -> Iterator[None]:
 X, OUT = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
 
 
+def test_a_function_is_assigned_as_hook(add: Any) -> None:
+    before, seen = knobs.runtime.launch_enter_hook, []
+    for _ in range(3):
+        add[(2,)](X, OUT, 64, BLOCK=32)
+    knobs.runtime.launch_enter_hook = lambda metadata: seen.append(metadata.get()["name"])
+    try:
+        add[(2,)](X, OUT, 64, BLOCK=32)
+        knobs.runtime.launch_enter_hook = None
+        add[(2,)](X, OUT, 64, BLOCK=32)
+    finally:
+        knobs.runtime.launch_enter_hook = before
+    assert seen == ["add_64"]
+
+
 def test_launch_hooks_surround_each_launch(add: Any) -> None:
     events: list[Any] = []
     bound = add[(2,)]

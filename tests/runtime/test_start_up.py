@@ -137,3 +137,9 @@ def test_a_process_is_quick(starts: list[dict[str, Any]]) -> None:
 
 def test_first_launch_from_the_cache_is_quick(starts: list[dict[str, Any]]) -> None:
     assert min(found["launch"] for found in starts) < 0.025
+
+
+def test_testing_needs_no_import_of_its_own() -> None:
+    program = "import tilewright as tw; assert 'testing' in dir(tw); print(tw.testing.do_bench.__name__)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "do_bench\n"

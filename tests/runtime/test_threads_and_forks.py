@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,3 +238,13 @@ def test_a_child_that_is_forked_while_a_key_is_computed() -> None:
         let_go.set()
         thread.join()
     check(kernel, 5)
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.slow)])
+def test_forks_while_another_thread_compiles_for_the_first_time(count: int, tmp_path: Path) -> None:
+    """The child must not wait for a module that a thread which it does not have was importing."""
+    program = Path(__file__).with_name("first_compilations.py")
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(program), str(count)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000)
+    assert (result.stdout, result.stderr) == ("[]", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -266,3 +267,51 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_knobs_are_an_attribute_of_the_package() -> None:
     assert tilewright.knobs is knobs
+
+
+def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started_in = Path.cwd()
+    monkeypatch.setenv("TRITON_CACHE_DIR", "kernels")
+    monkeypatch.chdir(tmp_path)
+    assert knobs.cache.dir == str(started_in / "kernels")
+    knobs.cache.dump_dir = Path("dumped")
+    monkeypatch.chdir(tmp_path.parent)
+    assert knobs.cache.dump_dir == os.environ["TRITON_DUMP_DIR"] == str(tmp_path / "dumped")
+    assert knobs.cache.override_dir == str(Path.home() / ".tilewright" / "override")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "~/kernels")
+    assert knobs.cache.dir == "~/kernels"
+    knobs.cache.dump_dir = knobs.env
+    assert knobs.cache.dump_dir == str(tmp_path / "dumped"), "it was propagated"
+
+
+def test_the_folder_of_the_cache_may_be_removed_under_the_process(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    program = (
+        f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})\n"
+        "from tilewright import knobs; print(knobs.cache.dir, knobs.cache.dump_dir)"
+    )
+    environment = {**os.environ, "TRITON_CACHE_DIR": "kernels", "TRITON_DUMP_DIR": "/dumped"}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "kernels /dumped\n"
+
+
+def test_a_chain_of_hooks_takes_a_function() -> None:
+    seen: list[object] = []
+    shared = type(knobs.runtime).launch_enter_hook
+    knobs.runtime.launch_enter_hook = seen.append
+    knobs.runtime.launch_enter_hook.add(lambda _: seen.append("second"))
+    knobs.runtime.launch_exit_hook = seen.append
+    knobs.runtime.launch_exit_hook.add(lambda _: seen.append("before"))
+    knobs.runtime.launch_enter_hook("enter")
+    knobs.runtime.launch_exit_hook("exit")
+    assert seen == ["enter", "second", "before", "exit"]
+    assert shared.calls == [], "the chain that all groups share is as it was"
+    knobs.runtime.launch_enter_hook = None
+    assert knobs.runtime.launch_enter_hook.calls == []
+    mine: knobs.HookChain[Callable[..., None]] = knobs.HookChain()
+    knobs.runtime.launch_enter_hook = mine
+    assert knobs.runtime.launch_enter_hook is mine
+    with pytest.raises(TypeError, match="a hook is a function, a HookChain or None, and 3 is a int"):
+        knobs.runtime.launch_enter_hook = 3

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tilewright
 from tilewright.tools.main import main
 
 KERNEL = """
@@ -98,3 +99,9 @@ def test_mistakes_are_one_message(
 def test_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings"]) == 0
     assert "TRITON_CACHE_DIR" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"tilewright {tilewright.__version__}\n")

@@ -24,6 +24,7 @@ from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
+from tilewright.support.late_imports import importing
 from tilewright.support.named_tuple import NamedTuple
 
 OWN_GROUP, TRITON_GROUP = "tilewright.backends", "triton.backends"
@@ -69,7 +70,8 @@ def make_backend(target: GPUTarget) -> BaseBackend:
 
 
 def _nvidia() -> type[BaseBackend]:
-    from tilewright.backends.nvidia.backend import NvidiaBackend  # most processes do without
+    with importing:
+        from tilewright.backends.nvidia.backend import NvidiaBackend  # most processes do without
 
     return NvidiaBackend
 
@@ -81,7 +83,8 @@ def plugins() -> Plugins:
     Raises:
         BackendError: one that was written for Tilewright cannot be imported, or is no subclass of `BaseBackend`.
     """
-    from importlib.metadata import entry_points  # itself a third of the package's import time
+    with importing:
+        from importlib.metadata import entry_points  # itself a third of the package's import time
 
     found = Plugins({}, {})
     for group in (OWN_GROUP, TRITON_GROUP):

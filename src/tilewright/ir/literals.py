@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from tilewright.ir.types import FloatType, IndexType, IntType, Type, bf16, f16, f32, f64, i1
+from tilewright.support.late_imports import importing
 
 _PACK = {f16: ("<e", "<H"), f32: ("<f", "<I"), f64: ("<d", "<Q")}
 _DIGITS = {"f64": 17, "f32": 9, "tf32": 9, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}
@@ -75,7 +76,8 @@ def float_from_bits(bits: int, type: FloatType) -> float:
 @cache
 def _numpy_types() -> dict[str, np.dtype[np.generic]]:
     """NumPy's types by the names of ours."""
-    import ml_dtypes
+    with importing:
+        import ml_dtypes
 
     return {
         "f16": np.dtype(np.float16),

@@ -4,17 +4,22 @@
 
 Understood are NumPy arrays, objects with `data_ptr()` and `dtype` (torch tensors; torch itself is never imported),
 `__array_interface__`, `__cuda_array_interface__` and DLPack. Which machine can use the memory is for `devices.py`.
+Arrays that are more than the numbers in their memory, masked or lazily negated, are refused; docs/arrays.md says more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from tilewright.runtime.drivers.cpu.native.structs import FREED
+from tilewright.runtime.drivers.cpu.plain_forms import know_form
 from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.stand_ins import TensorWrapper
 from tilewright.support.named_tuple import NamedTuple
 
 OFFERED = "float16, bfloat16, float32, float64, bool, or an integer of 8 to 64 bits"
@@ -85,6 +90,8 @@ def view_of(value: Any) -> ArrayView | None:
         if reader is None:
             return None
         _readers[type(value)] = reader
+        if reader in _FORMS:
+            know_form(type(value), _FORMS[reader])
     return reader(value)
 
 
@@ -96,7 +103,8 @@ def element_name(dtype: Any) -> str:
     """
     found = _element_names.get(dtype)
     if found is None:
-        spelled = dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2]
+        is_numpy = isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic))
+        spelled = np.dtype(dtype).name if is_numpy else str(dtype).rpartition(".")[2]
         found = ELEMENT_NAMES.get(spelled)
         if found is None:
             raise ArgumentError(f"arrays of {spelled} are not supported; convert to {OFFERED}")
@@ -106,12 +114,68 @@ def element_name(dtype: Any) -> str:
     return found
 
 
+def check_memory(arrays: Iterable[tuple[str, ArrayView]]) -> None:
+    """Refuse arrays that have elements but no memory: a kernel would read what is at address 0, or near it.
+
+    Raises:
+        ArgumentError: there is such an array; the message names the argument.
+    """
+    for name, view in arrays:
+        if view.address < FREED and _lacks_memory(view):
+            raise ArgumentError(
+                f"argument {name!r}: the {type(view.owner).__name__} has elements but no memory: it only stands for an "
+                "array, or its memory was freed; pass one that has its elements"
+            )
+
+
+def _lacks_memory(view: ArrayView) -> bool:
+    owner = view.owner.base if isinstance(view.owner, TensorWrapper) else view.owner
+    if 0 in getattr(owner, "shape", ()):
+        return False
+    if view.address == 0:
+        return True
+    return hasattr(owner, "untyped_storage") and owner.untyped_storage().nbytes() == 0
+
+
 def _read_numpy(value: np.ndarray[Any, Any]) -> ArrayView:
     return ArrayView(element_name(value.dtype), array_address(value), value.flags.writeable, value)
 
 
+def _is_masked(value: Any) -> bool:
+    module = sys.modules.get("numpy.ma")  # nobody has a masked array before it was imported, which takes time
+    return module is not None and isinstance(value, module.MaskedArray)
+
+
+def _refuse_masked(value: Any) -> ArrayView:
+    raise ArgumentError(
+        "a kernel sees the memory of a MaskedArray and not its mask: pass array.filled(value), or array.data"
+    )
+
+
+def _read_wrapper(value: TensorWrapper) -> ArrayView:
+    """A tensor under another element type."""
+    view = _read_tensor(value)
+    if _is_masked(value.base):
+        return _refuse_masked(value.base)
+    if isinstance(value.base, np.ndarray):
+        return view._replace(writable=value.base.flags.writeable)
+    _check_is_not_negated(value.base)
+    return view
+
+
+def _check_is_not_negated(tensor: Any) -> None:
+    """torch negates and conjugates when elements are asked for; in memory they are as they were."""
+    if hasattr(tensor, "is_neg") and tensor.is_neg():
+        raise ArgumentError(
+            "the tensor is negated lazily: in its memory are the numbers with the other sign; pass tensor.resolve_neg()"
+        )
+    if hasattr(tensor, "is_conj") and tensor.is_conj():
+        raise ArgumentError("the tensor is conjugated lazily; pass tensor.resolve_conj()")
+
+
 def _read_tensor(value: Any) -> ArrayView:
     """A torch tensor, or something that looks like one."""
+    _check_is_not_negated(value)
     device = getattr(value, "device", None)
     kind = str(getattr(device, "type", device))
     if device is None:
@@ -120,13 +184,22 @@ def _read_tensor(value: Any) -> ArrayView:
         memory = str(device)
     elif kind == CPU_MEMORY:
         memory = CPU_MEMORY
+    elif kind == "meta":
+        raise ArgumentError("the tensor is on device meta, where tensors have no memory: pass one on the CPU or a GPU")
     else:
         raise ArgumentError(f"the tensor is on device {device}, which no kernel can use: pass tensor.cpu()")
-    return ArrayView(element_name(value.dtype), value.data_ptr(), True, value, memory)
+    element = element_name(value.dtype)
+    try:
+        return ArrayView(element, value.data_ptr(), True, value, memory)
+    except RuntimeError as error:
+        raise ArgumentError(f"the {type(value).__name__} has no memory that a kernel could use: {error}") from error
 
 
 def _read_interface(value: Any) -> ArrayView:
-    return _read_numpy(np.asarray(value))
+    try:
+        return _read_numpy(np.asarray(value))
+    except ValueError as error:
+        raise ArgumentError(f"NumPy cannot view the {type(value).__name__}: {error}") from error
 
 
 def _read_cuda_interface(value: Any) -> ArrayView:
@@ -139,6 +212,17 @@ def _read_cuda_interface(value: Any) -> ArrayView:
     return ArrayView(element, address or 0, not is_read_only, value, CUDA_MEMORY)
 
 
+def _numpy_array(value: Any) -> np.ndarray[Any, Any]:
+    """A foreign array on the CPU as NumPy's.
+
+    Raises:
+        TypeError: it is on a GPU.
+    """
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError("the array is not on the CPU")
+    return np.from_dlpack(value)
+
+
 def _read_dlpack(value: Any) -> ArrayView:
     try:
         return _read_numpy(np.from_dlpack(value))
@@ -148,7 +232,7 @@ def _read_dlpack(value: Any) -> ArrayView:
 
 def _reader_for(value: Any) -> Callable[[Any], ArrayView] | None:
     if isinstance(value, np.ndarray):
-        return _read_numpy
+        return _refuse_masked if _is_masked(value) else _read_numpy
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         return _read_tensor
     if isinstance(value, np.generic):
@@ -160,5 +244,8 @@ def _reader_for(value: Any) -> Callable[[Any], ArrayView] | None:
     return None
 
 
-_readers: dict[type, Callable[[Any], ArrayView]] = {np.ndarray: _read_numpy}
+_readers: dict[type, Callable[[Any], ArrayView]] = {np.ndarray: _read_numpy, TensorWrapper: _read_wrapper}
+_FORMS: dict[Any, Callable[[Any], Any]] = {_read_interface: np.asarray, _read_cuda_interface: _numpy_array}
+"""How arrays of such classes become arrays that native launches know."""
+
 _element_names: dict[Any, str] = {}

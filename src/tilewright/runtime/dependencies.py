@@ -68,11 +68,13 @@ def dependencies(python: FunctionType) -> Dependencies:
 
 _under_way: list[FunctionType] = []
 _classes_under_way: list[type] = []
+_holders_under_way: list[object] = []
 
 
 def _nothing_is_under_way() -> None:
     _under_way.clear()
     _classes_under_way.clear()
+    _holders_under_way.clear()
 
 
 hashing = fork_safe_lock(_nothing_is_under_way)
@@ -109,6 +111,8 @@ def value_text(value: Any) -> str:
     text = repr(value)
     if " at 0x" in text:  # the default repr shows an address, which differs in each process
         text = _state_text(value)
+    elif not isinstance(value, _PLAIN) and not is_installed(type(value).__module__) and not _is_own(type(value)):
+        text += _state_text(value)  # a program's own repr need not show all
     return f"{_qualified(type(value))}={text}"
 
 
@@ -116,7 +120,14 @@ def _state_text(value: Any) -> str:
     """What an object holds, in its dict and its slots, or as a partial function."""
     if isinstance(value, partial):
         return _sequence_text((value.func, value.args, value.keywords))
-    return value_text(object.__getstate__(value))
+    with hashing:
+        if any(value is holder for holder in _holders_under_way):
+            return "itself"
+        _holders_under_way.append(value)
+        try:
+            return value_text(object.__getstate__(value))
+        finally:
+            _holders_under_way.pop()
 
 
 def _sequence_text(value: Any) -> str:
@@ -139,16 +150,21 @@ def _function_text(value: FunctionType) -> str:
 
 def _class_text(value: type) -> str:
     """The name of a class, with its methods and constants if it is a program's, or has functions of kernels."""
-    if _is_own(value) or value.__module__ == "builtins" or value in _classes_under_way:
+    if _is_own(value) or value.__module__ == "builtins":
         return _qualified(value)
-    _classes_under_way.append(value)
-    is_program = hasattr(value, "hash_attrs") or not is_installed(value.__module__)
-    try:
-        members = [
-            f"{name}={value_text(member)}" for name, member in _members(value) if _counts(name, member, is_program)
-        ]
-    finally:
-        _classes_under_way.pop()
+    with hashing:
+        if value in _classes_under_way:
+            return _qualified(value)
+        _classes_under_way.append(value)
+        is_program = hasattr(value, "hash_attrs") or not is_installed(value.__module__)
+        try:
+            members = [
+                f"{name}={value_text(member)}" for name, member in _members(value) if _counts(name, member, is_program)
+            ]
+            if is_program:
+                members += [f"{name}={value_text(constant)}" for name, constant in class_constants(value)]
+        finally:
+            _classes_under_way.pop()
     return f"{_qualified(value)}({','.join(members)})"
 
 
@@ -164,8 +180,20 @@ def _members(value: type) -> Iterator[tuple[str, Any]]:
 def _counts(name: str, member: Any, is_program: bool) -> bool:
     if isinstance(member, KeyedCallable):
         return True
-    is_constant = is_immutable(member) and not (name.startswith("__") and name.endswith("__"))
+    is_constant = is_immutable(member) and not _is_special(name)
     return is_program and (is_constant or isinstance(member, FunctionType))
+
+
+def class_constants(kind: type) -> Iterator[tuple[str, Any]]:
+    """Numbers, texts and sequences that stand in a class, or in one that it derives from; they may be replaced."""
+    for base in kind.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, int | float | str | tuple | list) and not _is_special(name):
+                yield name, member
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 def _is_own(value: Any) -> bool:
@@ -343,6 +371,7 @@ def is_immutable(value: Any) -> bool:
 
 _DEFINITIONS = (KeyedCallable, FunctionType, BuiltinFunctionType, ModuleType)
 _VALUES = (type, constexpr, dtype, block_type)
+_PLAIN = (int, float, str, bytes, complex, type(None), Enum)
 _IMMUTABLE = (int, float, str, bytes, complex, type, Enum, dtype, block_type, *_DEFINITIONS)
 _TEXTS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (constexpr, lambda value: f"constexpr({value_text(value.value)})"),

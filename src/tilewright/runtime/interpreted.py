@@ -13,6 +13,7 @@ from tilewright.backends.base import options_facts
 from tilewright.backends.registry import make_backend
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import late
+from tilewright.runtime.arrays import check_memory
 from tilewright.runtime.build import cpu_target
 from tilewright.runtime.captured import stand_for
 from tilewright.runtime.devices import check_on_cpu
@@ -45,7 +46,9 @@ class InterpretedFunction(JITCallable, KernelInterface):
         arguments, checks_overflow = self._bound(args, kwargs)
         extents = grid_extents(grid, arguments)
         values = {p.name: _run_time(arguments[p.name], p) for p in self.params}
-        check_on_cpu(named_arrays(values, values.values()))
+        arrays = tuple(named_arrays(values, values.values()))
+        check_on_cpu(arrays)
+        check_memory(arrays)
         late.interpret(self.fn, extents, values, self.params, checks_overflow=checks_overflow)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:

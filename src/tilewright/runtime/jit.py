@@ -230,16 +230,26 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         kernel = self._kernel_for(call, is_warmup=False)
         if kernel is None:
             return None
-        bound = dict(zip(self.arg_names, call.values, strict=True))
-        extents = grid_extents(grid, bound)
-        run = partial(kernel.launch, extents, call.run_time_values(), device=call.device, stream=call.stream)
+        extents = grid_extents(grid, dict(zip(self.arg_names, call.values, strict=True)))
+        if not _is_made_of_ints(grid):
+            kernel, call = self._again(kernel, call, args, kwargs)
+            if kernel is None:
+                return None
         if watching.is_on():
-            watching.launch(kernel, kernel.launch_metadata(extents, call.stream, *call.values), run)
+            metadata = kernel.launch_metadata(extents, call.stream, *call.values)
+            watching.launch(kernel, metadata, lambda: _run(*self._again(kernel, call, args, kwargs), extents))
             return kernel
-        run()
+        _run(kernel, call, extents)
         if miss is not None and not devices.is_in_context():
             self._install(miss, kernel, call)
         return kernel
+
+    def _again(
+        self, kernel: CompiledKernel, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[CompiledKernel | None, Call]:
+        """The same launch, after code of the program ran: a grid or a hook may resize, or free, an argument."""
+        now = self._specialized(args, kwargs)
+        return (kernel if now.key == call.key else self._kernel_for(now, is_warmup=False)), now
 
     def _install(self, miss: Miss, kernel: CompiledKernel, call: Call) -> None:
         """Have launches like this one need no Python, if they can do without."""
@@ -346,6 +356,16 @@ def _accelerate() -> None:
     accelerate(JITFunction, "_native")
 
 
+def _is_made_of_ints(grid: Grid) -> bool:
+    return type(grid) in (tuple, list) and all(type(extent) is int for extent in grid)
+
+
+def _run(kernel: CompiledKernel | None, call: Call, extents: tuple[int, int, int]) -> None:
+    """Launch, unless a hook forbade to compile the kernel."""
+    if kernel is not None:
+        kernel.launch(extents, call.run_time_values(), device=call.device, stream=call.stream)
+
+
 def _native_parameter(param: KernelParam) -> Parameter:
     return Parameter(
         param.name,
@@ -353,6 +373,7 @@ def _native_parameter(param: KernelParam) -> Parameter:
         is_constant=param.is_constexpr,
         by_value=not param.do_not_specialize,
         by_alignment=not (param.do_not_specialize or param.do_not_specialize_on_alignment),
+        kind=param.annotation_type,
     )
 
 

@@ -16,13 +16,14 @@ from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
 from tilewright.runtime import devices, late, watching
-from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.arrays import ArrayView, check_memory, view_of
 from tilewright.runtime.devices import Device, Figures
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, StuckPrograms, launch_record, run_grid
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
-from tilewright.runtime.errors import ReadOnlyError
+from tilewright.runtime.errors import ArgumentError, ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.runtime.locks import fork_safe_lock
+from tilewright.runtime.ranges import check_fits
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 
@@ -236,7 +237,7 @@ class CompiledKernel:
             stream: the handle of a stream of the device; None: its current one.
 
         Raises:
-            ArgumentError: an array is where the machine cannot use it.
+            ArgumentError: an array is where the machine cannot use it, or has no memory.
             ReadOnlyError: the kernel stores through an array that must not be written.
             DeviceAssertError: an assertion in the kernel does not hold.
             DeadlockError: all programs that run wait for others, and have for long.
@@ -251,6 +252,8 @@ class CompiledKernel:
                     "read-only; pass a copy"
                 )
         programs = prod(grid)
+        if programs:
+            check_memory(self._arrays(values))
         if programs and self._image is None:
             self._launch_elsewhere((grid[0], grid[1], grid[2]), values, device, stream)
             return
@@ -397,5 +400,15 @@ def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> It
         if spec.type == TUPLE:
             given = late.host_parts(value) if spec.sequence is HostDescriptor else value
             yield from _run_time_values(spec.elements, given[: len(spec.elements)])
+        elif spec.is_pointer:
+            yield view_of(value) or value
         elif not spec.is_constant:
-            yield (view_of(value) or value) if spec.is_pointer else value
+            yield _fitting(value, spec)
+
+
+def _fitting(value: Any, spec: ArgumentSpec) -> Any:
+    try:
+        check_fits(value, spec.type)
+    except ArgumentError as error:
+        raise type(error)(f"argument {spec.name!r}: {error}") from None
+    return value

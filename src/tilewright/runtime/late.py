@@ -20,74 +20,85 @@ from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.late_imports import importing
 
 
 def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> Artifact:
     """Compile; the arguments are the fields of `compiler.compile.Request`."""
-    from tilewright.compiler.compile import Request, compile_kernel
+    with importing:
+        from tilewright.compiler.compile import Request, compile_kernel
 
     return compile_kernel(Request(origin=origin, **request))
 
 
 def evaluate(function: JITCallable, name: str, signature: Sequence[ArgumentSpec], options: Any) -> Any:
     """A kernel as TTIR before any pass; see `compiler.compile.evaluate`."""
-    from tilewright.compiler.compile import evaluate
+    with importing:
+        from tilewright.compiler.compile import evaluate
 
     return evaluate(function, name, signature, options)
 
 
 def is_own_group(number: int) -> bool:
     """Whether a group of users is ours alone; see `cache.groups`."""
-    from tilewright.runtime.cache.groups import is_own_group
+    with importing:
+        from tilewright.runtime.cache.groups import is_own_group
 
     return is_own_group(number)
 
 
 def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: tuple[int, int, int]) -> Exception:
     """What a launch raises whose programs wait for each other; see `drivers.cpu.listener.deadlock`."""
-    from tilewright.runtime.drivers.cpu.listener import deadlock
+    with importing:
+        from tilewright.runtime.drivers.cpu.listener import deadlock
 
     return deadlock(kernel, places, program)
 
 
 def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
     """What hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
-    from tilewright.runtime.drivers.cpu.listener import Listener
+    with importing:
+        from tilewright.runtime.drivers.cpu.listener import Listener
 
     return Listener(sites)
 
 
 def for_target(arguments: list[Specialized], target: GPUTarget) -> list[Specialized]:
     """Arguments as kernels for a GPU get them; see `tensor_maps.with_map`."""
-    from tilewright.runtime.tensor_maps import has_engine, with_map
+    with importing:
+        from tilewright.runtime.tensor_maps import has_engine, with_map
 
     return list(map(with_map, arguments)) if has_engine(target) else arguments
 
 
 def specs_for_target(specs: tuple[ArgumentSpec, ...], target: GPUTarget) -> tuple[ArgumentSpec, ...]:
     """Parameters as kernels for a GPU have them; see `tensor_maps.spec_with_map`."""
-    from tilewright.runtime.tensor_maps import has_engine, spec_with_map
+    with importing:
+        from tilewright.runtime.tensor_maps import has_engine, spec_with_map
 
     return tuple(map(spec_with_map, specs)) if has_engine(target) else specs
 
 
 def host_parts(descriptor: Any) -> list[Any]:
     """The values of a descriptor's parts; see `tensor_maps.host_parts`."""
-    from tilewright.runtime.tensor_maps import host_parts
+    with importing:
+        from tilewright.runtime.tensor_maps import host_parts
 
     return host_parts(descriptor)
 
 
 def cuda_device(ordinal: int | None = None) -> Any:
     """A GPU, without `ordinal` the current one; see `drivers.cuda.device.cuda_device`."""
-    from tilewright.runtime.drivers.cuda.device import cuda_device
+    with importing:
+        from tilewright.runtime.drivers.cuda.device import cuda_device
 
     return cuda_device(ordinal)
 
 
 def cuda_device_of(view: ArrayView) -> Any:
     """The GPU that an array is on; see `drivers.cuda.device.device_of`."""
-    from tilewright.runtime.drivers.cuda.device import device_of
+    with importing:
+        from tilewright.runtime.drivers.cuda.device import device_of
 
     return device_of(view)
 
@@ -102,44 +113,51 @@ def busy_gpu() -> Any:
 
 def gpu_times(gpu: Any, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
     """How long runs take on a GPU; see `drivers.cuda.timing.milliseconds`."""
-    from tilewright.runtime.drivers.cuda.timing import milliseconds
+    with importing:
+        from tilewright.runtime.drivers.cuda.timing import milliseconds
 
     return milliseconds(gpu, fn, count, before)
 
 
 def cuda_error(function: str, code: int) -> Exception:
     """The error with what a function of NVIDIA's driver gave; see `drivers.cuda.library.CudaDriver.error`."""
-    from tilewright.runtime.drivers.cuda.library import cuda_driver
+    with importing:
+        from tilewright.runtime.drivers.cuda.library import cuda_driver
 
     return cuda_driver().error(function, code)
 
 
 def run_checked(**launch: Any) -> None:
     """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
-    from tilewright.runtime.sanitizer import Launch, run_checked
+    with importing:
+        from tilewright.runtime.sanitizer import Launch, run_checked
 
     run_checked(Launch(**launch))
 
 
 def note_stored(folder: str, size: int) -> None:
     """Count what was stored in the cache; see `runtime.cache.upkeep.note_stored`."""
-    from pathlib import Path
+    with importing:
+        from pathlib import Path
 
-    from tilewright.runtime.cache.upkeep import note_stored
+    with importing:
+        from tilewright.runtime.cache.upkeep import note_stored
 
     note_stored(Path(folder), size)
 
 
 def describe_text(backend: BaseBackend, stage: str, text: Stage, file: str) -> Any:
     """The kernel in the text of a stage; see `compiler.texts.describe`."""
-    from tilewright.compiler.texts import describe
+    with importing:
+        from tilewright.compiler.texts import describe
 
     return describe(backend, stage, text, file)
 
 
 def link(object_file: bytes) -> Blob:
     """Link an object into a blob; see `drivers.cpu.blob.link`."""
-    from tilewright.runtime.drivers.cpu.blob import link
+    with importing:
+        from tilewright.runtime.drivers.cpu.blob import link
 
     return link(object_file)
 
@@ -150,12 +168,14 @@ def native_runtime_blob(machine: str, cpu: str) -> Blob:
     Raises:
         NativeCodeError: they cannot be compiled.
     """
-    from tilewright.runtime.drivers.cpu.elf import LinkError
+    with importing:
+        from tilewright.runtime.drivers.cpu.elf import LinkError
 
     try:
-        from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
-        from tilewright.runtime.drivers.cpu.blob import link
-        from tilewright.runtime.drivers.cpu.native.module import runtime_text
+        with importing:
+            from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+            from tilewright.runtime.drivers.cpu.blob import link
+            from tilewright.runtime.drivers.cpu.native.module import runtime_text
     except (ImportError, OSError) as error:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:
@@ -173,10 +193,11 @@ def interpret(
     checks_overflow: bool,
 ) -> None:
     """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`."""
-    from tilewright.compiler.parameters import container_of, language_type
-    from tilewright.compiler.signature import CONSTEXPR, TUPLE
-    from tilewright.interpreter.eager import Argument, Made, run_eagerly
-    from tilewright.interpreter.memory import Buffer, buffer_of
+    with importing:
+        from tilewright.compiler.parameters import container_of, language_type
+        from tilewright.compiler.signature import CONSTEXPR, TUPLE
+        from tilewright.interpreter.eager import Argument, Made, run_eagerly
+        from tilewright.interpreter.memory import Buffer, buffer_of
 
     buffers: list[Buffer] = []
 

@@ -17,6 +17,7 @@ Two launches with equal keys share one compiled kernel.
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
@@ -27,15 +28,23 @@ from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec, HostDe
 from tilewright.language.callable import KeyedCallable
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
+from tilewright.runtime.constants import constant_key
 from tilewright.runtime.dependencies import value_text
+from tilewright.runtime.drivers.cpu.plain_forms import know_form
 from tilewright.runtime.errors import ArgumentError, ArgumentRangeError
 from tilewright.runtime.parameters import KernelParam
+from tilewright.runtime.ranges import RANGES, check_fits
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.named_tuple import NamedTuple
 
 ALIGNED = "D"
 DIVISIBILITY = 16
-INT32, INT64, UINT64 = range(-(2**31), 2**31), range(-(2**63), 2**63), range(2**63, 2**64)
+_C_NUMBERS = (
+    *(ctypes.c_bool, ctypes.c_float, ctypes.c_double),
+    *(ctypes.c_byte, ctypes.c_short, ctypes.c_int, ctypes.c_long, ctypes.c_longlong),
+    *(ctypes.c_ubyte, ctypes.c_ushort, ctypes.c_uint, ctypes.c_ulong, ctypes.c_ulonglong),
+)
+"""Classes of ctypes that count as the Python number which they hold."""
 
 
 class Specialized(NamedTuple):
@@ -75,10 +84,10 @@ def specialize(value: Any, param: KernelParam) -> Specialized:
         return _constant(value, param)
     try:
         found = _specialize(value, param)
+        if param.annotation_type and found.type not in (CONSTEXPR, TUPLE):
+            return _annotated(found, param.annotation_type)
     except ArgumentError as error:
         raise type(error)(f"argument {param.name!r}: {error}") from None
-    if param.annotation_type and found.type not in (CONSTEXPR, TUPLE):
-        return _annotated(found, param.annotation_type)
     return found
 
 
@@ -167,15 +176,14 @@ def _int(value: Any, param: KernelParam) -> Specialized:
         if param.annotation_type:
             return Specialized(param.annotation_type, 1, 1)
         return Specialized(CONSTEXPR, (int, 1), 1)
-    if number in INT32:
-        kind = "i32"
-    elif number in INT64:
-        kind = "i64"
-    elif number in UINT64:
-        kind = "u64"
-    else:
+    kind = next((kind for kind in ("i32", "i64", "u64") if number in RANGES[kind]), None)
+    if kind is None:
         raise ArgumentRangeError(f"the number {number} does not fit into 64 bits")
     return Specialized(kind, _alignment(number, param), number)
+
+
+def _ctypes_number(value: Any, param: KernelParam) -> Specialized:
+    return _specialize(value.value, param)
 
 
 def _pointer(view: ArrayView, param: KernelParam) -> Specialized:
@@ -193,28 +201,16 @@ def _tuple(value: tuple[Any, ...], param: KernelParam) -> Specialized:
 
 
 def _constant(value: Any, param: KernelParam) -> Specialized:
-    plain = value.value if isinstance(value, constexpr) else value
+    plain = value.value if isinstance(value, (constexpr, *_C_NUMBERS)) else value
     try:
         key = constant_key(plain)
         hash(key)
     except TypeError:
-        reason = f"the value of a constexpr must be hashable, and a {type(plain).__name__} is not"
+        whose = f"a {type(plain).__name__}"
+        what = f"what {whose} holds" if type(plain).__hash__ is not None else whose
+        reason = f"the value of a constexpr must be hashable, and {what} is not"
         raise TypeError(f"argument {param.name!r}: {reason}") from None
     return Specialized(CONSTEXPR, key, plain)
-
-
-def constant_key(value: Any) -> Hashable:
-    """A key that differs for constants that compile differently, also for `1`, `1.0` and `True`."""
-    if isinstance(value, constexpr):
-        return constant_key(value.value)
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, tuple | list):
-        return type(value), tuple(constant_key(part) for part in value)
-    if isinstance(value, KeyedCallable):
-        return KeyedCallable, value.cache_key
-    key: Hashable = (type(value), value)
-    return key
 
 
 def _alignment(number: int, param: KernelParam) -> str | None:
@@ -228,7 +224,14 @@ def _forbids_constant(annotation_type: str) -> bool:
 
 
 def _annotated(found: Specialized, kind: str) -> Specialized:
-    """The annotation decides the type."""
+    """The annotation decides the type.
+
+    Raises:
+        ArgumentError: a value that the type cannot hold.
+    """
+    if isinstance(found.value, ArrayView) and not kind.startswith("*"):
+        raise ArgumentError(f"the parameter is annotated {kind}, a number, and the argument is an array")
+    check_fits(found.value, kind)
     if kind.startswith(("fp", "bf")):
         return Specialized(kind, None, float(found.value))
     if kind == "u1":
@@ -254,4 +257,11 @@ _BY_KIND: tuple[tuple[type, _Special], ...] = (
     (float, _float),
     (np.floating, _float),
     (tuple, _tuple),
+    *((kind, _ctypes_number) for kind in _C_NUMBERS),
 )
+
+for _codes, _form in (("?", bool), ("bBhHiIlLqQ", operator.index), ("efdg", float)):
+    for _code in _codes:
+        know_form(np.dtype(_code).type, _form)
+for _kind in _C_NUMBERS:
+    know_form(_kind, operator.attrgetter("value"))

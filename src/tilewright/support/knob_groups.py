@@ -12,14 +12,15 @@ from typing import Any
 from tilewright.support.knob_kinds import (
     HookChain,
     base_knobs,
+    chain_of,
     env_bool,
     env_class,
+    env_folder,
     env_int,
     env_opt_bool,
     env_opt_str,
     env_size,
     env_str,
-    env_str_callable_default,
 )
 from tilewright.support.nvidia_tools import env_nvidia_tool
 
@@ -65,16 +66,14 @@ class cache_knobs(base_knobs):
 
     state_folder = ".tilewright"
     # The default ends in a slash, as Triton's does.
-    home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"), "the folder that holds `.tilewright`")
-    dump_dir = env_str_callable_default(
+    home_dir = env_folder("TRITON_HOME", lambda _: os.path.expanduser("~/"), "the folder that holds `.tilewright`")
+    dump_dir = env_folder(
         "TRITON_DUMP_DIR", lambda group: group.get_triton_dir("dump"), "where TRITON_KERNEL_DUMP writes"
     )
-    override_dir = env_str_callable_default(
+    override_dir = env_folder(
         "TRITON_OVERRIDE_DIR", lambda group: group.get_triton_dir("override"), "where TRITON_KERNEL_OVERRIDE reads"
     )
-    dir = env_str_callable_default(
-        "TRITON_CACHE_DIR", lambda group: group.get_triton_dir("cache"), "where compiled kernels are kept"
-    )
+    dir = env_folder("TRITON_CACHE_DIR", lambda group: group.get_triton_dir("cache"), "where compiled kernels are kept")
     manager_class: env_class[Any] = env_class(
         "TRITON_CACHE_MANAGER", "CacheManager", "the class that keeps compiled kernels, as `module:Class`"
     )
@@ -139,6 +138,8 @@ class autotuning_knobs(base_knobs):
 class runtime_knobs(base_knobs):
     """How kernels are launched, and who is told.
 
+    A chain of hooks takes a function, too: `launch_enter_hook = f` makes a chain that has only `f`, None an empty one.
+
     Attributes:
         launch_enter_hook: called before each launch with its metadata; `launch_exit_hook` after it.
         kernel_load_start_hook: called before code is mapped with module, function, name, metadata group and hash;
@@ -161,6 +162,10 @@ class runtime_knobs(base_knobs):
     jit_cache_hook: Callable[..., bool | None] | None = None
     jit_post_compile_hook: Callable[..., bool | None] | None = None
     add_stages_inspection_hook: Callable[..., Any] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        chain = getattr(type(self), name, None)
+        super().__setattr__(name, chain_of(value, like=chain) if isinstance(chain, HookChain) else value)
 
 
 class language_knobs(base_knobs):

@@ -190,6 +190,36 @@ class env_str_callable_default(env_str):
         return self.default_factory(group)
 
 
+def _working_folder() -> str:
+    """The current folder; nothing where it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+_started_in = _working_folder()
+
+
+class env_folder(env_str_callable_default):
+    """A folder, as an absolute path, so that it stays the same when the program goes to another folder.
+
+    A relative path in the environment begins where the process was when this was imported, and one that a program
+    sets, where it is at that moment. A leading `~` stays for those who use the path.
+    """
+
+    def parse(self, text: str) -> str:
+        return _absolute(text, _started_in)
+
+    def __set__(self, group: base_knobs, value: str | Env) -> None:
+        absolute = value if isinstance(value, Env) else _absolute(os.fspath(value), _working_folder())
+        super().__set__(group, absolute)
+
+
+def _absolute(path: str, folder: str) -> str:
+    return path if path.startswith("~") else os.path.join(folder, path)
+
+
 class env_opt_str(env_base[str | None, str | None]):
     """A text or None."""
 
@@ -347,6 +377,22 @@ class HookChain(Generic[Hook]):
         """Call them all; a copy is walked, so a hook may remove itself."""
         for call in self.calls[::-1] if self.reversed else self.calls[:]:
             call(*args, **kwargs)
+
+
+def chain_of(hook: HookChain[Hook] | Hook | None, *, like: HookChain[Hook]) -> HookChain[Hook]:
+    """What is assigned to a chain, as a chain: a single function is one that has only this function, None an empty one.
+
+    Raises:
+        TypeError: something that cannot be called.
+    """
+    if isinstance(hook, HookChain):
+        return hook
+    made: HookChain[Hook] = HookChain(reversed=like.reversed)
+    if hook is not None:
+        if not callable(hook):
+            raise TypeError(f"a hook is a function, a HookChain or None, and {hook!r} is a {type(hook).__name__}")
+        made.calls.append(hook)
+    return made
 
 
 class CompileTimes(NamedTuple):

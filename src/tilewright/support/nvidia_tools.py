@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tilewright.support.knob_kinds import base_knobs, env_base, getenv
+from tilewright.support.late_imports import importing
 from tilewright.support.named_tuple import NamedTuple
 
 TOOLKIT = "/usr/local/cuda"
@@ -33,7 +34,8 @@ class NvidiaTool(NamedTuple):
     @cache
     def from_path(path: str) -> NvidiaTool | None:
         """The program at `path`, or None when there is none that tells its version."""
-        import subprocess
+        with importing:
+            import subprocess
 
         try:
             told = subprocess.run([path, "--version"], check=True, capture_output=True, timeout=20).stdout
@@ -76,7 +78,8 @@ def find_program(binary: str) -> str | None:
 
 def programs(binary: str) -> Iterator[str]:
     """Every program of this name: on the PATH, then in the usual places."""
-    from shutil import which
+    with importing:
+        from shutil import which
 
     on_path = which(binary)
     if on_path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator
 
+from tilewright.support.late_imports import importing
 from tilewright.support.named_tuple import NamedTuple
 
 
@@ -67,7 +68,8 @@ def display_width(text: str) -> int:
 
 
 def _character_width(character: str) -> int:
-    import unicodedata
+    with importing:
+        import unicodedata
 
     if unicodedata.combining(character):
         return 0

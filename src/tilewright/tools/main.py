@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+import tilewright
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools import (
     cache_command,
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     top = argparse.ArgumentParser(prog="tilewright", description="The Triton language, compiled for the CPU.")
+    top.add_argument("--version", action="version", version=f"tilewright {tilewright.__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     for name, purpose, add_arguments, run in COMMANDS:
         command = commands.add_parser(name, help=purpose, description=purpose)

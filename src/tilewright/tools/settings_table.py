@@ -14,7 +14,8 @@ HEAD = """# Settings
 
 A setting is an environment variable and a knob in Python: `TRITON_CACHE_DIR` is `tilewright.knobs.cache.dir`. A knob
 that was set in Python wins; otherwise the environment is read when the knob is. Names are Triton's; those of the last
-group are our own.
+group are our own. A folder that is no absolute path begins where the process was when it imported Tilewright; one that
+a program sets, where it is then: going to another folder later changes nothing.
 Flags are on with `1`, `true`, `yes`, `on` or `y`. `python -m tilewright settings` prints this page.
 """
 

@@ -6,6 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
+from tilewright.support.late_imports import importing
 
 
 def calls_blob(machine: str) -> Blob:
@@ -14,13 +15,15 @@ def calls_blob(machine: str) -> Blob:
     Raises:
         NativeCodeError: it cannot be.
     """
-    from tilewright.runtime.drivers.cpu.elf import LinkError
+    with importing:
+        from tilewright.runtime.drivers.cpu.elf import LinkError
 
     cpu = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}[machine]
     try:
-        from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
-        from tilewright.runtime.drivers.cpu.blob import link
-        from tilewright.vectorizing.native.calls import calls_text
+        with importing:
+            from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
+            from tilewright.runtime.drivers.cpu.blob import link
+            from tilewright.vectorizing.native.calls import calls_text
     except (ImportError, OSError) as error:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:
@@ -31,6 +34,7 @@ def calls_blob(machine: str) -> Blob:
 
 def compiled(python: FunctionType, frontend: str, request: Any) -> Any:
     """A function compiled for a request; see `vectorizing.compile.compiled`."""
-    from tilewright.vectorizing.compile import compiled
+    with importing:
+        from tilewright.vectorizing.compile import compiled
 
     return compiled(python, frontend, request)

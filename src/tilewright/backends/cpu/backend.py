@@ -19,6 +19,7 @@ from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTabl
 from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
+from tilewright.support.late_imports import importing
 
 _FAMILIES = {"x86_64": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
 _OLDEST = {"x86_64": "x86-64-v2", "aarch64": "aarch64"}
@@ -62,19 +63,22 @@ class CpuBackend(BaseBackend):
 
     def make_ttcir(self, module: Any, metadata: dict[str, Any], options: CpuOptions) -> Any:
         """See `pipeline.make_ttcir`."""
-        from tilewright.backends.cpu.pipeline import make_ttcir
+        with importing:
+            from tilewright.backends.cpu.pipeline import make_ttcir
 
         return make_ttcir(module, metadata, options, self.machine)
 
     def make_llir(self, module: Any, metadata: dict[str, Any], options: CpuOptions) -> str:
         """See `pipeline.make_llir`."""
-        from tilewright.backends.cpu.pipeline import make_llir
+        with importing:
+            from tilewright.backends.cpu.pipeline import make_llir
 
         return make_llir(module, metadata, options, self.machine)
 
     def make_obj(self, text: str, metadata: dict[str, Any], options: CpuOptions) -> bytes:
         """See `pipeline.make_obj`."""
-        from tilewright.backends.cpu.pipeline import make_obj
+        with importing:
+            from tilewright.backends.cpu.pipeline import make_obj
 
         return make_obj(text, metadata, options, self.machine)
 

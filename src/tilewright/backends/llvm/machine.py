@@ -18,6 +18,7 @@ from _thread import RLock
 from functools import cache
 from typing import Any
 
+from tilewright.support.late_imports import importing
 from tilewright.support.named_tuple import NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
@@ -328,10 +329,11 @@ if hasattr(os, "register_at_fork"):  # a fork waits until LLVM is idle, because 
 @cache
 def _llvm() -> Any:
     """llvmlite.binding, with all back ends ready. Imported here and nowhere else."""
-    import llvmlite.binding
+    with importing:
+        import llvmlite.binding
 
-    llvmlite.binding.initialize_all_targets()
-    llvmlite.binding.initialize_all_asmprinters()
+        llvmlite.binding.initialize_all_targets()
+        llvmlite.binding.initialize_all_asmprinters()
     return llvmlite.binding
 
 

@@ -22,13 +22,15 @@ from tilewright.backends.nvidia import launch_facts, targets
 from tilewright.backends.nvidia.options import CudaOptions, parse_options
 from tilewright.backends.nvidia.tools import find_ptxas
 from tilewright.support import knobs
+from tilewright.support.late_imports import importing
 
 WARP_SIZE = 32
 
 
 def disassemble(cubin: bytes) -> str:
     """See `ptxas.disassemble`."""
-    from tilewright.backends.nvidia.ptxas import disassemble
+    with importing:
+        from tilewright.backends.nvidia.ptxas import disassemble
 
     return disassemble(cubin)
 
@@ -73,7 +75,8 @@ class NvidiaBackend(BaseBackend):
 
     def prepare(self) -> None:
         """Start the process that LLVM runs in: it gets ready while the front end works."""
-        from tilewright.backends.llvm import nvptx
+        with importing:
+            from tilewright.backends.llvm import nvptx
 
         nvptx.start()
 
@@ -97,31 +100,36 @@ class NvidiaBackend(BaseBackend):
 
     def make_ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
         """See `pipeline.make_ttir`."""
-        from tilewright.backends.nvidia.pipeline import make_ttir
+        with importing:
+            from tilewright.backends.nvidia.pipeline import make_ttir
 
         return make_ttir(module, metadata, self.device)
 
     def make_ttgir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_ttgir`."""
-        from tilewright.backends.nvidia.pipeline import make_ttgir
+        with importing:
+            from tilewright.backends.nvidia.pipeline import make_ttgir
 
         return make_ttgir(module, metadata, options, self.device)
 
     def make_llir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> str:
         """See `pipeline.make_llir`."""
-        from tilewright.backends.nvidia.pipeline import make_llir
+        with importing:
+            from tilewright.backends.nvidia.pipeline import make_llir
 
         return make_llir(module, metadata, options, self.device)
 
     def make_ptx(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> str:
         """See `pipeline.make_ptx`."""
-        from tilewright.backends.nvidia.pipeline import make_ptx
+        with importing:
+            from tilewright.backends.nvidia.pipeline import make_ptx
 
         return make_ptx(text, metadata, options, self.device)
 
     def make_cubin(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> bytes:
         """See `pipeline.make_cubin`."""
-        from tilewright.backends.nvidia.pipeline import make_cubin
+        with importing:
+            from tilewright.backends.nvidia.pipeline import make_cubin
 
         assert self.ptxas is not None, "the stage is there only with an assembler"
         return make_cubin(text, metadata, options, self.device, ptxas=self.ptxas)

@@ -21,8 +21,9 @@ For a torch tensor on the CPU: its dtype, whether the address is a multiple of 1
 it is a multiple of 16, its width (i32, i64, u64). For bool, float and None: that they are. For constants and options
 (keywords that are no parameters): the value of an int or float, the identity of anything else. For a tuple: its class
 and the same of its elements. A later call with an equal key runs the installed specialisation. `miss` is None when some
-argument is of a kind that the native side leaves to Python (NumPy scalars, subclasses, foreign arrays, more than 64
-elements of tuples): such calls always go to the slow path.
+argument is of a kind that the native side leaves to Python (subclasses, lists and changeable objects as constants, more
+than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and foreign arrays become Python's
+numbers and NumPy's arrays, and are tried again (`plain_forms.py`).
 
 Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
 a RuntimeWarning says why.
@@ -40,6 +41,7 @@ from typing import Any
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
 from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, poke
+from tilewright.runtime.drivers.cpu.plain_forms import in_plain_forms
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
     NO_DEFAULT,
@@ -243,19 +245,24 @@ class NativeKernel:
     def _missed(self, grid: Any, values: tuple[Any, ...], names: tuple[str, ...] | None) -> object:
         """A call that native code could not finish, with all arguments in one tuple and the names of the last ones."""
         positional = len(values) - len(names or ())
+        layout = self._layout(positional, names)
+        if layout is not None and not _Pending.watched and not self._hooks:
+            plain = in_plain_forms(grid, values, layout, len(self._parameters))
+            if plain is not None:
+                grid, values = plain
+                return self[grid](*values[:positional], **dict(zip(names or (), values[positional:], strict=True)))
         kwargs = dict(zip(names or (), values[positional:], strict=True))
         try:
-            return self._slow_path(grid, values[:positional], kwargs, self._miss(values, positional, names))
+            return self._slow_path(grid, values[:positional], kwargs, self._miss(values, layout))
         except CompilationError as error:
             raise shortened(error) from error.__cause__
 
-    def _miss(self, values: tuple[Any, ...], positional: int, names: tuple[str, ...] | None) -> Miss | None:
+    def _miss(self, values: tuple[Any, ...], layout: Layout | None) -> Miss | None:
         runtime = _ready()
-        layout = self._layout(positional, names)
         if runtime is None or layout is None:
             return None
         runtime.know_torch()
-        objects = (ctypes.py_object * len(values))(*values)
+        objects = (ctypes.py_object * len(values))(*map(ctypes.py_object, values))
         room = layout.bound_count + SPARE
         words, numbers = ctypes.create_string_buffer(16 * room), ctypes.create_string_buffer(8 * room)
         entries = runtime.classify(layout.address, objects, words, numbers)

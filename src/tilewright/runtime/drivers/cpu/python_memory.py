@@ -7,8 +7,9 @@ and the launcher leaves such arguments to Python. This is the only file that kno
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
-from functools import cache
+from functools import cache, reduce
 from types import CellType
 from typing import Any
 
@@ -21,7 +22,9 @@ _TYPE_OFFSET = 8  # of ob_type
 _DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descriptor objects
 _HANDLES = (16, 24)  # where tensors may have their handle
 _NO_INDEX = -1  # torch's number of the CPU among CPUs
-_DTYPE_NUMBERS = {"torch.float32": 6, "torch.int64": 4}
+_DTYPES = ("float32", "int64", "uint8", "float64", "bfloat16", "bool")
+_TENSOR_BYTES = 192  # of what a handle points to
+_PLAIN_KEYS = ("ADInplaceOrView", "CPU", "AutogradCPU", "AutocastCPU", "CUDA", "AutogradCUDA", "AutocastCUDA")
 _CELL_CONTENT = 16  # of ob_ref
 _T_PYSSIZET, _READONLY = 19, 1
 _PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_MEMBERS = 50, 52, 72
@@ -105,14 +108,21 @@ _is_ndarray_known = cache(ndarray_is_as_expected)
 class TensorAccess(NamedTuple):
     """How to read torch tensors: where they have the handle that torch's C interface takes, and functions of that.
 
-    Each function gives 0, or else not what was asked for: `int32_t get_dtype(handle, int32_t *)`.
+    Each function gives 0, or else not what was asked for: `int32_t get_numel(handle, int64_t *)`. What the handle
+    points to has, at `tensor_dtype`, the number of its dtype and, at `tensor_keys`, a set of dispatch keys:
+    `tensor_odd_keys` are those of tensors that are not just numbers in memory (negated, sparse, of a transformation),
+    `tensor_cpu_key` is the one of tensors on the CPU.
     """
 
     tensor_offset: int
-    get_device_type: int
-    get_dtype: int
+    tensor_dtype: int
+    tensor_keys: int
+    tensor_odd_keys: int
+    tensor_cpu_key: int
     get_data_ptr: int
     get_device_index: int
+    get_numel: int
+    get_storage_size: int
 
 
 def tensor_access(torch: Any) -> TensorAccess | None:
@@ -125,25 +135,60 @@ def tensor_access(torch: Any) -> TensorAccess | None:
     offset = next(fits, None)
     try:
         library = ctypes.CDLL(torch._C.__file__)
-        functions = [function_address(library, f"aoti_torch_{field}") for field in TensorAccess._fields[1:]]
-    except (OSError, ValueError):
+        names = (field for field in TensorAccess._fields if field.startswith("get_"))
+        functions = [function_address(library, f"aoti_torch_{name}") for name in names]
+        dtype, keys = _dtype_place(torch, library), _keys_place(torch, [*probes, torch._neg_view(real)])
+        plain = {name: _key_set(torch, name) for name in _PLAIN_KEYS}
+    except (OSError, ValueError, AttributeError, RuntimeError):
         return None
-    if offset is None:
+    if offset is None or dtype is None or keys is None:
         return None
-    access = TensorAccess(offset, *functions)
-    return access if all(_is_read_right(access, probe, torch) for probe in probes) else None
+    odd, cpu = ~reduce(operator.or_, plain.values()), plain["CPU"] & ~plain["CUDA"]
+    access = TensorAccess(offset, dtype, keys, odd, cpu, *functions)
+    return access if all(_is_read_right(access, probe) for probe in probes) else None
 
 
-def _is_read_right(access: TensorAccess, tensor: Any, torch: Any) -> bool:
+def _dtype_place(torch: Any, library: ctypes.CDLL) -> int | None:
+    """Where what a tensor's handle points to has the number of its dtype."""
+    probes = [torch.empty(1, dtype=getattr(torch, name)) for name in _DTYPES]
+    numbers = []
+    for probe in probes:
+        number = ctypes.c_int32(-1)
+        library.aoti_torch_get_dtype(ctypes.byref(ctypes.c_void_p(probe._cdata)), ctypes.byref(number))
+        numbers.append(number.value)
+    fits = (
+        place
+        for place in range(0, _TENSOR_BYTES, 2)
+        if [ctypes.c_uint16.from_address(probe._cdata + place).value for probe in probes] == numbers
+    )
+    return next(fits, None)
+
+
+def _keys_place(torch: Any, probes: list[Any]) -> int | None:
+    """Where what a tensor's handle points to has its dispatch keys."""
+    sets = [(probe._cdata, torch._C._dispatch_keys(probe).raw_repr()) for probe in probes]
+    fits = (place for place in range(0, _TENSOR_BYTES, 8) if all(_word(held + place) == keys for held, keys in sets))
+    return next(fits, None)
+
+
+def _key_set(torch: Any, name: str) -> int:
+    """The bits of a dispatch key."""
+    bits: int = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(name)).raw_repr()
+    return bits
+
+
+def _is_read_right(access: TensorAccess, tensor: Any) -> bool:
     """Do the functions say of a tensor on the CPU what its attributes say?"""
-    device, dtype, address, index = ctypes.c_int32(-1), ctypes.c_int32(-1), ctypes.c_uint64(), ctypes.c_int32(9)
-    places = (device, dtype, address, index)
-    for function, place in zip(access[1:], places, strict=True):
+    address, index = ctypes.c_uint64(), ctypes.c_int32(9)
+    elements, size = ctypes.c_int64(-1), ctypes.c_int64(-1)
+    places = (address, index, elements, size)
+    functions = (access.get_data_ptr, access.get_device_index, access.get_numel, access.get_storage_size)
+    for function, place in zip(functions, places, strict=True):
         call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(function)
         if call(id(tensor) + access.tensor_offset, ctypes.addressof(place)):
             return False
-    expected = (0, _DTYPE_NUMBERS[str(tensor.dtype)], tensor.data_ptr(), _NO_INDEX)
-    return (device.value, dtype.value, address.value, index.value) == expected
+    expected = (tensor.data_ptr(), _NO_INDEX, tensor.numel(), tensor.untyped_storage().nbytes())
+    return tuple(place.value for place in places) == expected
 
 
 def _definition(descriptor: object, name: str, kind: str) -> int | None:

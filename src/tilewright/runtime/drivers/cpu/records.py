@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
+from tilewright.runtime.constants import is_fixed
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONVERT_BITS,
     CONVERT_FLOAT_TO_FP32,
@@ -29,7 +30,10 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RECORD,
     ROLE_ANY_ALIGNMENT,
     ROLE_ANY_VALUE,
+    ROLE_BITS,
     ROLE_CONSTANT,
+    ROLE_LIMITED,
+    ROLE_SIGNED,
     SOURCE,
     TAG_BOOL,
     TAG_FLOAT,
@@ -56,7 +60,8 @@ class Parameter(NamedTuple):
     """A kernel parameter, as far as launching cares.
 
     `is_constant`: a `tl.constexpr`, keyed by value. `by_value`: an int 1 is different from other ints.
-    `by_alignment`: multiples of 16 are different from other ints and addresses.
+    `by_alignment`: multiples of 16 are different from other ints and addresses. `kind`: the type string of the
+    annotation, or "".
     """
 
     name: str
@@ -64,6 +69,7 @@ class Parameter(NamedTuple):
     is_constant: bool = False
     by_value: bool = True
     by_alignment: bool = True
+    kind: str = ""
 
 
 class Slot(NamedTuple):
@@ -96,11 +102,16 @@ class Layout(NamedTuple):
         return len(self.indices)
 
     def kept(self, values: tuple[Any, ...]) -> tuple[object, ...] | None:
-        """The objects whose addresses are in a key of these arguments; None for a tuple that only Python can read."""
+        """The objects whose addresses are in a key of these arguments.
+
+        None for a tuple that only Python can read, and for a constant that may become another one.
+        """
         kept: list[object] = []
         for parameter, index in zip(self.parameters, self.indices, strict=True):
             value = parameter.default if index < 0 else values[index]
             if parameter.is_constant:
+                if not is_fixed(value):
+                    return None
                 kept.append(value)
             elif not _keep(value, kept):
                 return None
@@ -158,7 +169,15 @@ def _role(parameter: Parameter) -> int:
         ROLE_CONSTANT * parameter.is_constant
         | ROLE_ANY_VALUE * (not parameter.by_value)
         | ROLE_ANY_ALIGNMENT * (not parameter.by_alignment)
+        | _INTEGER_ROLES.get(parameter.kind, 0) * (not parameter.is_constant)
     )
+
+
+_INTEGER_ROLES = {
+    **{f"i{bits}": ROLE_LIMITED | ROLE_SIGNED | ROLE_BITS * (bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": ROLE_LIMITED | ROLE_BITS * min(bits, 63) for bits in (8, 16, 32, 64)},
+}
+"""How native code tells whether an int fits into the type of the annotation."""
 
 
 class MapSlot(NamedTuple):

@@ -23,6 +23,7 @@ from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module,
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DESCRIPTOR_PARTS,
+    FREED,
     KNOWN,
     LAYOUT,
     NDARRAY_DATA,
@@ -32,7 +33,10 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RECORD,
     ROLE_ANY_ALIGNMENT,
     ROLE_ANY_VALUE,
+    ROLE_BITS,
     ROLE_CONSTANT,
+    ROLE_LIMITED,
+    ROLE_SIGNED,
     SOURCE,
     SPARE,
     STATE,
@@ -54,7 +58,6 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     WORD_TUPLE,
 )
 
-_TORCH_CPU, _TORCH_CUDA = 0, 1
 _HASH_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio
 
 
@@ -124,33 +127,64 @@ def _number(module: Module) -> None:
         with f.when(f.call(system(f, "PyErr_Occurred"), "ptr").differs(0)):
             f.call(system(f, "PyErr_Clear"), "void")
             f.give(UNKNOWN)
+        is_u64 = (role >= 63 * ROLE_BITS) & (role & ROLE_SIGNED).equals(0)
+        with f.when((role & ROLE_LIMITED).differs(0) & is_u64.equals(0)):
+            f.give(UNKNOWN)
         _give_key(f, TAG_UINT64, _multiple(f, large, role), large)
-    with f.when(is_constant):
-        _give_key(f, TAG_INT32, found, 0)
+    with f.when((role & (ROLE_CONSTANT | ROLE_LIMITED)).differs(0)):
+        with f.when(is_constant):
+            _give_key(f, TAG_INT32, found, 0)
+        _leave_misfits(f, found, role)
     tag = f.choose(found.to("i32").to("i64").equals(found), TAG_INT32, TAG_INT64)
     is_one = found.equals(1) & (role & ROLE_ANY_VALUE).equals(0)
     _give_key(f, tag, f.choose(is_one, WORD_ONE, _multiple(f, found, role)), found)
 
 
+def _leave_misfits(f: Function, number: Value, role: Value) -> None:
+    """A number that the type in the parameter's annotation cannot hold is left to Python, which refuses it."""
+    rest = number >> (role // ROLE_BITS)
+    fits = rest.equals(0) | (rest.equals(-1) & (role & ROLE_SIGNED).differs(0))
+    with f.when(fits.equals(0)):
+        f.give(UNKNOWN)
+
+
 def _tensor(module: Module) -> None:
-    """A torch tensor, read by torch's functions for C programs; what they refuse is left to Python."""
+    """A torch tensor, read by torch's functions for C programs; what they refuse is left to Python.
+
+    So are tensors whose memory is not what they show (negated, without storage, of a transformation).
+    """
     f = module.function("tensor", "i32", {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"})
     table = runtime(f)
     tensor = f.at(f["argument"], f.get(TABLE, table, "tensor_offset"))
-    device, dtype, address = f.stack("i32"), f.stack("i32"), f.stack("i64")
-    for name, place in (("get_device_type", device), ("get_dtype", dtype), ("get_data_ptr", address)):
-        with f.when(f.call(f.get(TABLE, table, name), "i32", tensor, place).differs(0)):
-            f.give(UNKNOWN)
-    found, kind = f.load("i64", address), f.load("i32", device)
-    tag = f.load("i32", dtype).widened("i64") + TAG_TENSOR
+    held = f.load("ptr", tensor)
+    keys = f.load("i64", held, f.get(TABLE, table, "tensor_keys"))
+    with f.when((keys & f.get(TABLE, table, "tensor_odd_keys")).differs(0)):
+        f.give(UNKNOWN)
+    address = f.stack("i64")
+    with f.when(f.call(f.get(TABLE, table, "get_data_ptr"), "i32", tensor, address).differs(0)):
+        f.give(UNKNOWN)
+    found = f.load("i64", address)
+    with f.when(found < FREED):
+        _leave_freed(f, tensor)
+    tag = f.load("i8", held, f.get(TABLE, table, "tensor_dtype")).widened("i64") + TAG_TENSOR
     word = _multiple(f, found, f["role"]) | WORD_TENSOR
-    with f.when(kind.equals(_TORCH_CPU)):
+    with f.when((keys & f.get(TABLE, table, "tensor_cpu_key")).differs(0)):
         _give_key(f, tag, word, found)
     index = f.stack("i32")
     get_index = f.get(TABLE, table, "get_device_index")
-    with f.when(kind.equals(_TORCH_CUDA)), f.when(f.call(get_index, "i32", tensor, index).equals(0)):
+    with f.when(f.call(get_index, "i32", tensor, index).equals(0)):
         _give_key(f, tag, word | ((f.load("i32", index).to("i64") + 1) * WORD_GPU), found)
     f.give(UNKNOWN)
+
+
+def _leave_freed(f: Function, tensor: Value) -> None:
+    """A tensor that has elements and no memory for them is left to Python, which refuses it."""
+    table, elements, size = runtime(f), f.stack("i64"), f.stack("i64")
+    for name, place in (("get_numel", elements), ("get_storage_size", size)):
+        with f.when(f.call(f.get(TABLE, table, name), "i32", tensor, place).differs(0)):
+            f.give(UNKNOWN)
+    with f.when(f.load("i64", elements).differs(0) & f.load("i64", size).equals(0)):
+        f.give(UNKNOWN)
 
 
 def _device_array(module: Module) -> None:

@@ -9,7 +9,7 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value, Variable
 from tilewright.runtime.drivers.cpu.native.device import add_device
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -21,6 +21,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     DONE,
     FILL,
     GUARD,
+    HEAP_TYPE,
     LAUNCH_SLOTS,
     LAYOUT,
     NO_MEMORY,
@@ -52,6 +53,7 @@ def add_launch(module: Module) -> None:
     add_device(module)
     _failed_launch(module)
     _launch_known(module)
+    _launch_over(module)
     _call_bound(module)
 
 
@@ -140,8 +142,8 @@ def _extents(module: Module) -> None:
         f.store(f.constant("i32", 1), f["launch"], offset)
     with f.counted(count) as axis:
         item = f.call(items, "ptr", grid, axis)
-        with f.when(is_tuple.equals(0) & type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
-            f.give(-1)  # converting it could change the list
+        with f.when(type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
+            _leave_programs_own(f, item, is_tuple)
         extent = f.call(system(f, "PyLong_AsLong"), "i64", item)
         with f.when(extent.equals(-1)):
             f.call(system(f, "PyErr_Clear"), "void")
@@ -152,6 +154,13 @@ def _extents(module: Module) -> None:
             f.give(-1)
         total.set(total.value * extent)
     f.give(total.value)
+
+
+def _leave_programs_own(f: Function, item: Value, is_tuple: Value) -> None:
+    """Leave to Python what is converted by a program's method: it could change the list, or resize an argument."""
+    flags = f.call(system(f, "PyType_GetFlags"), "i64", type_of(f, item))
+    with f.when(is_tuple.equals(0) | (flags & HEAP_TYPE).differs(0)):
+        f.give(-1)
 
 
 def _called_grid(module: Module) -> None:
@@ -290,35 +299,45 @@ def _call_bound(module: Module) -> None:
         f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
     layout = f.call("find_layout", "ptr", state, positional, names)
     with f.when(layout.differs(0)):
-        room = f.get(LAYOUT, layout, "count") + SPARE
-        words, values = f.stack_words(room * 2), f.stack_words(room)
-        found = f.call("classify", "i32", layout, objects, words, values)
-        with f.when(found.differs(UNKNOWN)):
-            record = f.call("find_record", "ptr", state, layout, words, found.to("i64") * 2)
-            with f.when(record.differs(0)):
-                launch = f.stack_words(f.get(RECORD, record, "slot_count") + LAUNCH_SLOTS // 8)
-                total = f.call("extents", "i64", grid, launch)
-                with f.when(total >= 0), f.when(f.call("suits", "i1", record, total)):
-                    f.give(f.call("launch_known", "ptr", record, values, launch, total))
-                with f.when(f.call(system(f, "PyCallable_Check"), "i32", grid).differs(0)):
-                    _launch_over_called_grid(f, kernel, record, layout, values, launch, positional)
+        extents = f.variable("ptr", grid)
+        with f.when(type_of(f, grid).differs(f.get(TABLE, runtime(f), "type_tuple"))):
+            _call_grid(f, extents, state, layout)
+        call = (kernel, state, layout, objects, positional, names)
+        result = f.call("launch_over", "ptr", extents.value, *call)
+        with f.when(extents.value.differs(grid)):
+            release(f, extents.value)
+        f.give(result)
     f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
 
 
-def _launch_over_called_grid(
-    f: Function, kernel: Value, record: Value, layout: Value, values: Value, launch: Value, positional: Value
-) -> None:
-    grid = f.call("called_grid", "ptr", f.get(BOUND, f["bound"], "grid"), layout, f["objects"])
-    with f.when(grid.equals(0)):
-        f.give(0)
-    result = f.variable("ptr", 0)
-    total = f.call("extents", "i64", grid, launch)
-    is_understood = f.variable("i64", 0)
-    with f.when(total >= 0):
-        is_understood.set(f.call("suits", "i1", record, total).widened("i64"))
-    with f.when(is_understood.value.differs(0)) as understood:
-        result.set(f.call("launch_known", "ptr", record, values, launch, total))
-    with understood.otherwise():
-        result.set(f.call("missed", "ptr", kernel, grid, f["objects"], positional, f["names"]))
-    release(f, grid)
-    f.give(result.value)
+def _call_grid(f: Function, extents: Variable, state: Value, layout: Value) -> None:
+    """Call a grid function before any address is read: it may resize, or free, what it is given."""
+    grid = extents.value
+    with f.when(f.call(system(f, "PyCallable_Check"), "i32", grid).differs(0)):
+        extents.set(f.call("called_grid", "ptr", grid, layout, f["objects"]))
+        with f.when(extents.value.equals(0)):
+            f.give(0)
+        with f.when(f.call("may_launch", "i1", state).equals(0)):
+            kernel = f.get(BOUND, f["bound"], "kernel")
+            rest = (f["objects"], f["flags"] & _NO_OFFSET_FLAG, f["names"])
+            result = f.call("missed", "ptr", kernel, extents.value, *rest)
+            release(f, extents.value)
+            f.give(result)
+
+
+def _launch_over(module: Module) -> None:
+    """A launch over a grid that is no function; calls that are not known go to Python."""
+    call = {"kernel": "ptr", "state": "ptr", "layout": "ptr", "objects": "ptr", "positional": "i64", "names": "ptr"}
+    f = module.function("launch_over", "ptr", {"grid": "ptr", **call}, inlining=ALWAYS)
+    layout, objects = f["layout"], f["objects"]
+    room = f.get(LAYOUT, layout, "count") + SPARE
+    words, values = f.stack_words(room * 2), f.stack_words(room)
+    found = f.call("classify", "i32", layout, objects, words, values)
+    with f.when(found.differs(UNKNOWN)):
+        record = f.call("find_record", "ptr", f["state"], layout, words, found.to("i64") * 2)
+        with f.when(record.differs(0)):
+            launch = f.stack_words(f.get(RECORD, record, "slot_count") + LAUNCH_SLOTS // 8)
+            total = f.call("extents", "i64", f["grid"], launch)
+            with f.when(total >= 0), f.when(f.call("suits", "i1", record, total)):
+                f.give(f.call("launch_known", "ptr", record, values, launch, total))
+    f.give(f.call("missed", "ptr", f["kernel"], f["grid"], objects, f["positional"], f["names"]))
