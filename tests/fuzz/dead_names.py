@@ -17,7 +17,8 @@ ACTS = ("atomic", "helper")
 def without_dead(lines: list[str]) -> list[str]:
     """The lines of a function without assignments to names that nothing uses."""
     assigned = [_targets(line) for line in lines]
-    read = [NAME.findall(line.partition("= ")[2] if names else line) for line, names in zip(lines, assigned, strict=True)]
+    values = [line.partition("= ")[2] if names else line for line, names in zip(lines, assigned, strict=True)]
+    read = [NAME.findall(value) for value in values]
     uses = Counter(name for names in read for name in names)
     kept = list(range(len(lines)))
     while dead := {at for at in kept if assigned[at] and not any(uses[name] for name in assigned[at])}:

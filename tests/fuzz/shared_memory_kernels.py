@@ -112,7 +112,8 @@ def new_draft(rng: Random, *, lean: bool) -> Draft:
     if dtype not in FLOATS and len(views) > 1 and rng.random() < 0.15:
         views[-1] = rng.choice([other for other in SIGNED + UNSIGNED if BITS[other] <= BITS[dtype]])
     rich = not lean and rng.random() < 0.25
-    drawn = [rng.choice(SHAPES) for _ in range(rng.choice((1, 1, 2)))] if rich else [rng.choice(SMALL if lean else LARGE)]
+    shapes, count = (SHAPES, rng.choice((1, 1, 2))) if rich else (SMALL if lean else LARGE, 1)
+    drawn = [rng.choice(shapes) for _ in range(count)]
     drawn = [SQUARE] if rich and dtype in PRODUCTS and rng.random() < 0.12 else drawn
     pointers = {f"p{k}": view for k, view in enumerate(views)} | {"x": dtype, "y": dtype, "g": "int32"}
     draft = Draft(rng, dtype, pointers, tuple(dict.fromkeys(drawn)), aligned=rng.random() < 0.4, rich=rich)

@@ -11,7 +11,7 @@ from kinds import Kind
 from shared_memory_draft import RICH_VALUES, Draft, index, named, small, unsigned_zeros, value
 
 COMBINES = {
-    "larger": "tl.maximum(a, b)",
+    "larger": "tl.where(a > b, a, b)",
     "last_positive": "tl.where(b > 0, b, a)",
     "right": "b",
 }

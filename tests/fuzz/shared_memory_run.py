@@ -105,7 +105,7 @@ class Way:
 
 
 def way_of(seed: int) -> Way:
-    """Every tenth program is made as users get it, and every tenth has the sanitizer, which takes five times as long."""
+    """Every tenth program is made as users get it; every tenth has the sanitizer, which takes five times as long."""
     return Way(int(seed % 10 == 0), CHECKS[seed // 10 % len(CHECKS)] if seed % 10 == 9 else "")
 
 
