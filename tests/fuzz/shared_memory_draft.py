@@ -57,6 +57,7 @@ class Draft:
         tiles: the variables in sight.
         helpers: functions that may be called: the kind of the tile that each takes and gives, its pointers' dtype.
         counters: loop counters in sight.
+        combines: the functions of two elements that scans call.
         depth: of the indentation.
     """
 
@@ -71,6 +72,7 @@ class Draft:
     tiles: dict[str, Kind] = field(default_factory=dict)
     helpers: dict[str, tuple[Kind, str]] = field(default_factory=dict)
     counters: list[str] = field(default_factory=list)
+    combines: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     depth: int = 1
     names: int = 0
@@ -254,11 +256,22 @@ def mask(draft: Draft, shape: Shape) -> str:
 # --- values -----------------------------------------------------------------------------------------------------
 
 
-def small(draft: Draft, text: str) -> str:
-    """Numbers whose sums are exact: no float is rounded in any order of adding them up."""
-    if draft.dtype not in FLOATS:
+def named(draft: Draft, kind: Kind, text: str) -> str:
+    """A variable with this value."""
+    return text if text.isidentifier() else draft.new(kind, text)
+
+
+def small(draft: Draft, kind: Kind, text: str) -> str:
+    """Numbers whose sums are exact: no float is rounded in any order of adding them up, and no zero has a sign."""
+    if not kind.is_float:
         return text
-    return f"tl.where(tl.abs({text}) < 5, {text}, 1).to(tl.{draft.dtype})"
+    name = named(draft, kind, text)
+    return f"tl.where(tl.abs({name}) < 5, {name} + 0.0, 1)"
+
+
+def unsigned_zeros(kind: Kind, text: str) -> str:
+    """The same numbers, but no -0.0: which zero is the largest is not said."""
+    return f"({text} + 0.0)" if kind.is_float else text
 
 
 def scalar(draft: Draft) -> str:
@@ -281,7 +294,7 @@ def value(draft: Draft, kind: Kind, depth: int = 2) -> str:
     rng = draft.rng
     found = draft.some(kind)
     if not kind.shape:
-        return found or (load_one(draft) if rng.random() < 0.5 else f"n.to(tl.{draft.dtype})")
+        return found or (load_one(draft) if rng.random() < 0.5 else f"tl.full([], n, tl.{draft.dtype})")
     if found and (depth == 0 or rng.random() < 0.6):
         return found
     number = draft.shapes.index(kind.shape)
@@ -325,6 +338,10 @@ def _with_number(draft: Draft, kind: Kind, depth: int) -> str:
     return f"({value(draft, kind, depth)} + {draft.rng.randint(1, 9)})"
 
 
+def _negated(draft: Draft, kind: Kind, depth: int) -> str:
+    return f"({'-' if kind.is_float else '~'}{value(draft, kind, depth)})"
+
+
 def _chosen(draft: Draft, kind: Kind, depth: int) -> str:
     return f"tl.where({mask(draft, kind.shape)}, {value(draft, kind, depth)}, {value(draft, kind, depth)})"
 
@@ -341,7 +358,7 @@ def _reduced(draft: Draft, kind: Kind, depth: int) -> str:
     axis = rng.randrange(len(kind.shape))
     which = rng.choice(("sum", "sum", "max", "min"))
     operand = value(draft, kind, depth)
-    operand = small(draft, operand) if which == "sum" else operand
+    operand = small(draft, kind, operand) if which == "sum" else unsigned_zeros(kind, operand)
     keep = ", keep_dims=True" if len(kind.shape) > 1 else ""
     text = f"tl.{which}({operand}, {axis}{keep}).to(tl.{kind.dtype})"
     return f"({value(draft, kind, 0)} + {text})"
@@ -349,7 +366,7 @@ def _reduced(draft: Draft, kind: Kind, depth: int) -> str:
 
 def _scanned(draft: Draft, kind: Kind, depth: int) -> str:
     reverse = draft.rng.choice(("", "", ", reverse=True"))
-    operand = small(draft, value(draft, kind, depth))
+    operand = small(draft, kind, value(draft, kind, depth))
     return f"tl.cumsum({operand}, {draft.rng.randrange(len(kind.shape))}{reverse}).to(tl.{kind.dtype})"
 
 
@@ -364,11 +381,15 @@ def _positions(draft: Draft, kind: Kind, depth: int) -> str:
     return value(draft, kind, 0)
 
 
-VALUES: tuple[Callable[[Draft, Kind, int], str], ...] = (
+Production = Callable[[Draft, Kind, int], str]
+
+VALUES: tuple[Production, ...] = (
     *([load] * 12),
-    *(_sum, _sum, _with_number, _chosen, _positions, with_scalar, with_scalar, with_scalar),
+    *(_sum, _sum, _with_number, _negated, _chosen, _positions, with_scalar, with_scalar, with_scalar),
 )
-RICH_VALUES = (
+RICH_VALUES: list[Production] = [
     *([load] * 8),
-    *(_sum, _sum, _with_number, _chosen, _flipped, _reduced, _reduced, _scanned, _positions, with_scalar, with_scalar),
-)
+    *(_sum, _sum, _with_number, _negated, _chosen, _flipped, _reduced, _reduced, _scanned, _positions),
+    *(with_scalar, with_scalar),
+]
+"""`shared_memory_moves.py` adds some."""

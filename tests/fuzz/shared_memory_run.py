@@ -1,28 +1,35 @@
 """Runs a kernel that reads and writes shared memory as machine code and in Python, and says where the results differ.
 
-problem = disagreement(program, folder)      None, or a `Problem`; raises Undefined where there is no one result
+problem = disagreement(program, folder, Way())   None, or a `Problem`; raises Undefined where there is no one result
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from kinds import NUMPY, Array
+from kinds import FLOATS, NUMPY, Array
 from shared_memory_kernels import REGION, Launch, SharedProgram, program
 from shrink import smaller_while
 from watched_run import Undefined, watched
 from ways_to_run import Problem, module_of
 
+from tilewright.backends.cpu import pipeline
+from tilewright.backends.llvm.machine import compile_object
 from tilewright.interpreter.memory import OutOfBoundsError
 from tilewright.runtime.interpreted import InterpretedFunction
 
-PROGRAMS = 3
-CHECKS = "bounds,races,uninit"
+PROGRAMS = 4
+SIZE = REGION * (PROGRAMS + 1)
+"""Of each array, in elements."""
+CHECKS = (*["bounds"] * 5, "races", "uninit", "bounds,races,uninit")
 
 
 def memory(dtype: Any, values: Array) -> Array:
@@ -33,19 +40,34 @@ def memory(dtype: Any, values: Array) -> Array:
     return whole[start : start + values.size]
 
 
+@cache
+def small_numbers(seed: int) -> Array:
+    """The numbers in `a`, `x` and `y`."""
+    return np.random.default_rng(seed).integers(-4, 10, (3, SIZE)).astype(np.int8)
+
+
+def in_dtype(numbers: Array, dtype: str) -> Array:
+    """As elements of the dtype: unsigned ones stay small, and for floats -1 stands for -0.0."""
+    if dtype.startswith("u"):
+        return numbers & 15
+    return np.where(numbers == -1, -0.0, numbers) if dtype in FLOATS else numbers
+
+
+@lru_cache(maxsize=256)
+def indices(seed: int, tile: int) -> Array:
+    """The numbers in `g`: in each region distinct ones first, then any, all less than the tile's size."""
+    numbers = np.random.default_rng(seed)
+    parts = [(numbers.permutation(tile), numbers.integers(0, tile, REGION - tile)) for _ in range(PROGRAMS)]
+    return np.concatenate([part for two in parts for part in two]).astype(np.int32)
+
+
 class Arguments:
     """The arguments of a launch, each time new."""
 
     def __init__(self, program: SharedProgram, launch: Launch) -> None:
-        numbers = np.random.default_rng(launch.seed)
-        dtype = NUMPY[program.dtype]
-        size = REGION * (PROGRAMS + 1)
-        least = 0 if program.dtype.startswith("u") else -4
-        self.arrays = {name: memory(dtype, numbers.integers(least, 10, size).astype(dtype)) for name in "axy"}
-        tile = program.size
-        parts = [(numbers.permutation(tile), numbers.integers(0, tile, REGION - tile)) for _ in range(PROGRAMS)]
-        indices = np.concatenate([part for two in parts for part in two])
-        self.arrays["g"] = memory(np.dtype(np.int32), indices.astype(np.int32))
+        numbers = in_dtype(small_numbers(launch.seed), program.dtype)
+        self.arrays = {name: memory(NUMPY[program.dtype], row) for name, row in zip("axy", numbers, strict=True)}
+        self.arrays["g"] = memory(np.dtype(np.int32), indices(launch.seed, program.size))
         whole = self.arrays["a"]
         self.views = {
             f"p{k}": whole[offset:].view(NUMPY[view])
@@ -58,7 +80,36 @@ class Arguments:
         return {**self.views, **{name: self.arrays[name] for name in "xyg"}, **self.scalars}
 
 
-def disagreement(program: SharedProgram, folder: Path, *, sanitized: bool = False) -> Problem | None:
+@contextmanager
+def optimized(level: int) -> Iterator[None]:
+    """Machine code is made at a level of LLVM's code generator: 0 takes half the time, 1 is what users get."""
+    before = pipeline.compile_object
+    pipeline.compile_object = partial(compile_object, opt=level)
+    try:
+        yield
+    finally:
+        pipeline.compile_object = before
+
+
+@dataclass(frozen=True)
+class Way:
+    """How machine code is made.
+
+    Attributes:
+        level: of LLVM's code generator.
+        checks: what the sanitizer checks.
+    """
+
+    level: int = 0
+    checks: str = ""
+
+
+def way_of(seed: int) -> Way:
+    """Every tenth program is made as users get it; every tenth has the sanitizer, which takes five times as long."""
+    return Way(int(seed % 10 == 0), CHECKS[seed // 10 % len(CHECKS)] if seed % 10 == 9 else "")
+
+
+def disagreement(program: SharedProgram, folder: Path, way: Way) -> Problem | None:
     """How the first launch goes wrong: machine code fails, or memory is not what Python leaves.
 
     Raises:
@@ -67,11 +118,12 @@ def disagreement(program: SharedProgram, folder: Path, *, sanitized: bool = Fals
     kernel = module_of(program.text, folder).kernel
     python = InterpretedFunction(kernel.fn)
     expected = [in_python(python, program, launch) for launch in program.launches]
-    options: dict[str, Any] = {"sanitize": CHECKS} if sanitized else {}
+    options: dict[str, Any] = {"sanitize": way.checks} if way.checks else {}
     for launch, arrays in zip(program.launches, expected, strict=True):
         found = Arguments(program, launch)
         try:
-            kernel[(launch.programs,)](**found.named(), num_threads=launch.threads, enable_fp_fusion=False, **options)
+            with optimized(way.level):
+                kernel[launch.grid](**found.named(), num_threads=launch.threads, enable_fp_fusion=False, **options)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the program is about
             return Problem("native fails", f"{type(error).__name__}: {error}")
         if difference := first_difference(arrays, found.arrays):
@@ -85,7 +137,7 @@ def in_python(kernel: Any, program: SharedProgram, launch: Launch) -> dict[str, 
     try:
         with warnings.catch_warnings(), watched(repeats="= tl.atomic" not in program.text):
             warnings.simplefilter("ignore")
-            kernel[(launch.programs,)](**arguments.named())
+            kernel[launch.grid](**arguments.named())
     except OutOfBoundsError as error:
         raise Undefined(str(error)) from None
     return arguments.arrays
@@ -107,31 +159,23 @@ def first_difference(expected: dict[str, Array], found: dict[str, Array]) -> str
     return ""
 
 
-def is_sanitized(seed: int) -> bool:
-    """Whether the program of a seed runs with the sanitizer, whose code takes five times as long to make."""
-    return seed % 25 == 24
-
-
 def defined_program(seed: int, folder: Path) -> tuple[SharedProgram, Problem | None]:
     """The first program of the seed that is defined, and what is wrong with it."""
-    rng = Random(seed)
+    rng, way = Random(seed), way_of(seed)
     while True:
-        drawn = program(rng)
+        drawn = program(rng, lean=bool(way.checks))
         try:
-            return drawn, disagreement(drawn, folder, sanitized=is_sanitized(seed))
+            return drawn, disagreement(drawn, folder, way)
         except Undefined:
             continue
 
 
-def cut_down(
-    drawn: SharedProgram, problem: Problem, folder: Path, *, sanitized: bool, attempts: int = 400
-) -> SharedProgram:
+def cut_down(drawn: SharedProgram, problem: Problem, folder: Path, way: Way, *, attempts: int = 400) -> SharedProgram:
     """What remains of a program without all that the problem does not need."""
 
     def has_problem(candidate: SharedProgram) -> bool:
         try:
-            found = disagreement(candidate, folder, sanitized=sanitized)
-            return problem.resembles(found) and is_steady(candidate, folder)
+            return problem.resembles(disagreement(candidate, folder, way)) and is_steady(candidate, folder)
         except Exception:  # noqa: BLE001 - what does not run in Python is no program
             return False
 
@@ -151,31 +195,31 @@ def is_steady(program: SharedProgram, folder: Path) -> bool:
 def simpler_launches(drawn: SharedProgram) -> list[dict[str, Any]]:
     """One launch instead of several, one program, one thread."""
     changes: list[dict[str, Any]] = [{"launches": (launch,)} for launch in drawn.launches[::-1]]
-    simple = replace(drawn.launches[0], programs=1, threads=1)
+    simple = replace(drawn.launches[0], grid=(1,) * len(drawn.launches[0].grid), threads=1)
     return [*changes, {"launches": (simple,)}]
 
 
 def runnable(drawn: SharedProgram) -> str:
     """A script that shows the problem by itself."""
     launch = drawn.launches[0]
-    least = 0 if drawn.dtype.startswith("u") else -4
     views = [
         f"p{k}=whole[{offset}:]" + (f".view(np.{view})" if view != drawn.dtype else "")
         for k, (offset, view) in enumerate(zip(launch.offsets, drawn.views, strict=True))
     ]
     dtype = "ml_dtypes.bfloat16" if drawn.dtype == "bfloat16" else f"np.{drawn.dtype}"
+    numbers = {"u": "drawn & 15", "f": "np.where(drawn == -1, -0.0, drawn)", "b": "np.where(drawn == -1, -0.0, drawn)"}
     return SCRIPT.format(
         text=drawn.text.strip(),
-        size=REGION * (PROGRAMS + 1),
+        size=SIZE,
+        numbers=numbers.get(drawn.dtype[0], "drawn"),
         region=REGION,
         programs=PROGRAMS,
         tile=drawn.size,
         seed=launch.seed,
-        least=least,
         dtype=dtype,
         views=", ".join(views),
         scalars=f"n={launch.n}, m={launch.m}, d={launch.d}",
-        grid=launch.programs,
+        grid=launch.grid,
         threads=launch.threads,
         imports="import ml_dtypes\n" if "bfloat16" in dtype else "",
     )
@@ -186,16 +230,17 @@ SCRIPT = """{imports}import numpy as np
 
 
 def run(function, **options):
+    drawn = np.random.default_rng({seed}).integers(-4, 10, (3, {size})).astype(np.int8)
+    whole, x, y = ({numbers}).astype({dtype})
     numbers = np.random.default_rng({seed})
-    whole, x, y = (numbers.integers({least}, 10, {size}).astype({dtype}) for _ in range(3))
     parts = [(numbers.permutation({tile}), numbers.integers(0, {tile}, {region} - {tile})) for _ in range({programs})]
     g = np.concatenate([part for two in parts for part in two]).astype(np.int32)
-    function[({grid},)]({views}, x=x, y=y, g=g, {scalars}, **options)
+    function[{grid}]({views}, x=x, y=y, g=g, {scalars}, **options)
     return whole, x, y
 
 
 python = tw.jit(interpret=True)(kernel.fn)
 for name, a, b in zip(("p", "x", "y"), run(python), run(kernel, num_threads={threads}, enable_fp_fusion=False)):
-    places = np.flatnonzero(~((a == b) | ((a != a) & (b != b))))
+    places = np.flatnonzero((a != b) | (np.signbit(a) != np.signbit(b)))
     print(name, "should be", a[places][:12], "and is", b[places][:12], "at", places[:12], f"({{len(places)}} differ)")
 """
