@@ -4,7 +4,8 @@
 
 compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes the files anew.
 
-A test that needs a library or a program that `.[test]` does not install has a marker and skips without it: `peers.py`.
+A test that needs a library or a program that `.[test]` does not install has a marker and skips without it:
+`optional_peers.py`.
 
 `make check` runs the first and about half of the other cases of tests that compile much; `make test` runs all.
 
@@ -36,7 +37,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-import peers
+import optional_peers
 import skips
 
 HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for marker, (_, reason) in peers.PEERS.items():
+    for marker, (_, reason) in optional_peers.PEERS.items():
         config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
     os.environ["TRITON_CACHE_DIR"] = folder
@@ -71,10 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_half_as_slow(items)
     if config.getoption("--peers"):
-        config.hook.pytest_deselected(items=[item for item in items if not peers.gains(item)])
-        items[:] = filter(peers.gains, items)
+        config.hook.pytest_deselected(items=[item for item in items if not optional_peers.gains(item)])
+        items[:] = filter(optional_peers.gains, items)
     for item in items:
-        reason = next(filter(None, map(peers.missing, peers.needed_by(item))), "")
+        reason = next(filter(None, map(optional_peers.missing, optional_peers.needed_by(item))), "")
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
 

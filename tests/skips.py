@@ -1,7 +1,7 @@
 """`pytest --strict-skips`: the run fails where a test skips for a reason that nothing explains.
 
-What explains a skip is an entry of `skips.toml`, or the marker of a peer that is not installed (`peers.py`); a run of
-the tests that need peers (`--peers`) is there to have them, so there only the file does. An entry under `always` for
+What explains a skip is an entry of `skips.toml`, or the marker of a peer that is not installed (`optional_peers.py`);
+a run of the tests that need peers (`--peers`) is there to have them, so there only the file does. An entry under `always` for
 which no test skips is reported as well, after a run of all tests.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-import peers
+import optional_peers
 
 LIST = Path(__file__).with_name("skips.toml")
-REASONS = {reason: marker for marker, (_, reason) in peers.PEERS.items()}
+REASONS = {reason: marker for marker, (_, reason) in optional_peers.PEERS.items()}
 
 
 def entries() -> dict[str, dict[str, str]]:
@@ -54,7 +54,7 @@ class Skips:
             self.note(report, report.keywords)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.skipped:  # a module, through `peers.module`: test_skips.py sees to its marker
+        if report.skipped:  # a module, through `optional_peers.module`: test_skips.py sees to its marker
             self.note(report, REASONS.values())
 
     def note(self, report: pytest.TestReport | pytest.CollectReport, markers: Iterable[str]) -> None:

@@ -23,12 +23,12 @@ MODULES = {"torch": "needs_torch", "triton": "needs_triton", "matplotlib": "need
 
 
 def imported(node: ast.AST) -> Iterator[str]:
-    """What a statement or a call of `peers.module` imports, without what is inside it."""
+    """What a statement or a call of `optional_peers.module` imports, without what is inside it."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:
         yield node.module or ""
-    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("peers.module", "importlib.import_module"):
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("optional_peers.module", "importlib.import_module"):
         yield from (str(name.value) for name in node.args if isinstance(name, ast.Constant))
 
 
@@ -53,7 +53,10 @@ def test_imports_of_peers_are_marked() -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("text", ["import torch", "def test():\n import torch.nn", 'torch = peers.module("torch")'])
+PLANTED = ("import torch", "def test():\n import torch.nn", 'torch = optional_peers.module("torch")')
+
+
+@pytest.mark.parametrize("text", PLANTED)
 def test_planted_imports_are_found(text: str) -> None:
     assert len(list(unmarked_imports(ast.parse(text)))) == 1
     assert not list(unmarked_imports(ast.parse(f"pytestmark = pytest.mark.needs_torch\n{text}")))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import peers
+import optional_peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import GPUTarget, TensorWrapper, reinterpret
@@ -21,7 +21,7 @@ from tilewright.compat.types import canonicalize_dtype, canonicalize_ptr_dtype, 
 from tilewright.compat.unavailable import NotOnCpu
 
 pytestmark = pytest.mark.needs_torch
-torch = peers.module("torch")
+torch = optional_peers.module("torch")
 
 
 @tw.jit

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import peers
+import optional_peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.compat.ragged import create_ragged_descriptor
 from tilewright.language.ragged import atomic_add_ragged, load_ragged, store_ragged
 
 pytestmark = pytest.mark.needs_torch
-torch = peers.module("torch")
+torch = optional_peers.module("torch")
 
 BLOCK = 8
 SLICES = ((0, 5), (5, 0), (5, 19), (24, 8))

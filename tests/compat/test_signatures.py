@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import peers
+import optional_peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import BaseBackend
@@ -18,7 +18,7 @@ from tilewright.compat.signatures import get_full_name, mangle_type, native_spec
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 
 pytestmark = pytest.mark.needs_torch
-torch = peers.module("torch")
+torch = optional_peers.module("torch")
 
 Strides = namedtuple("Strides", ["x", "y"])
 

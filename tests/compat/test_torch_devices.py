@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import peers
+import optional_peers
 
 pytestmark = pytest.mark.needs_torch
-torch = peers.module("torch")
+torch = optional_peers.module("torch")
 
 PROGRAM = """
 {imports}

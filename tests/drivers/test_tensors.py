@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from driver_kernels import adder, arrays, slow_calls
 
-import peers
+import optional_peers
 from tilewright.runtime.drivers.cpu.launcher import Parameter, create_native_kernel, is_native
 
-torch = peers.module("torch")
+torch = optional_peers.module("torch")
 pytestmark = [
     pytest.mark.needs_torch,
     pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),

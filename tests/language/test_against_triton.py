@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tracing import trace
 
-import peers
+import optional_peers
 import tilewright.language as tl
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -23,8 +23,8 @@ from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
 from tilewright.transforms.symbol_dce import symbol_dce
 
-triton = peers.module("triton")
-ir = peers.module("triton._C.libtriton").ir
+triton = optional_peers.module("triton")
+ir = optional_peers.module("triton._C.libtriton").ir
 pytestmark = [
     pytest.mark.needs_triton,
     pytest.mark.skipif(not triton.__version__.startswith("3.5"), reason="compares with Triton 3.5"),

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-import peers
+import optional_peers
 import tilewright as tw
 from tilewright.runtime import jit
 from tilewright.runtime.kernel import CompiledKernel
 
 pytestmark = pytest.mark.needs_triton
-triton = peers.module("triton")
+triton = optional_peers.module("triton")
 
 from triton._C.libtriton import ir  # noqa: E402 - once it is known to be there
 from triton.backends.compiler import GPUTarget  # noqa: E402

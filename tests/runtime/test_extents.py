@@ -52,8 +52,10 @@ def test_extents_of_views(seed: int) -> None:
         assert {address: extent.element_at(address) for address in addresses} == addresses
 
 
+@pytest.mark.needs_torch
 def test_extents_of_tensors_are_those_of_arrays() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     memory = torch.zeros(6, 8)
     for view in (memory, memory.t()[2:5, ::3], memory[:, :1].expand(6, 4), memory[3], memory[0, 0]):
         assert extent_of_array(view) == extent_of_array(view.numpy())

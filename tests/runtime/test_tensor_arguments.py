@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import optional_peers
 import tilewright as tw
 import tilewright.language as tl
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+torch = optional_peers.module("torch")
+pytestmark = pytest.mark.needs_torch
 
 
 @tw.jit
@@ -26,8 +28,7 @@ def freed(count: int, offset: int) -> Any:
 
 
 def fake() -> Any:
-    modes = pytest.importorskip("torch._subclasses.fake_tensor", reason="this torch has no fake tensors")
-    with modes.FakeTensorMode():
+    with torch._subclasses.fake_tensor.FakeTensorMode():
         return torch.empty(16)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import peers
+import optional_peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
@@ -133,7 +133,7 @@ def test_lines_of_one_line_have_its_colour(explained: Explained) -> None:
     assert all(one != other for one, other in pairwise(neighbours))
 
 
-BROWSER = next(filter(None, map(shutil.which, peers.BROWSERS)), None)
+BROWSER = next(filter(None, map(shutil.which, optional_peers.BROWSERS)), None)
 
 
 @pytest.mark.slow

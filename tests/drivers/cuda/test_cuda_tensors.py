@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 from shared_object import object_code
 
-import peers
+import optional_peers
 from tilewright.runtime.drivers.cpu import launcher, process
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import Miss, Parameter, create_native_kernel, is_native
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.native.structs import TABLE, WORD_GPU, WORD_MULTIPLE, WORD_TENSOR
 
-torch = peers.module("torch")
+torch = optional_peers.module("torch")
 pytestmark = [
     pytest.mark.needs_torch,
     pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),

@@ -7,7 +7,7 @@
 skips with the reason of `PEERS` where torch is missing. A module that needs one as a whole says so at its top:
 
     pytestmark = pytest.mark.needs_torch
-    torch = peers.module("torch")
+    torch = optional_peers.module("torch")
 
 `pytest --peers` runs only the tests with such a marker, and the folders of `MORE_WITH_PEERS`.
 """
