@@ -1,8 +1,8 @@
 """`pytest --strict-skips`: the run fails where a test skips for a reason that nothing explains.
 
 What explains a skip is an entry of `skips.toml`, or the marker of a peer that is not installed (`optional_peers.py`);
-a run of the tests that need peers (`--peers`) is there to have them, so there only the file does. An entry under `always` for
-which no test skips is reported as well, after a run of all tests.
+a run of the tests that need peers (`--peers`) is there to have them, so there only the file does. An entry under
+`always` for which no test skips is reported as well, after a run of all tests.
 """
 
 from __future__ import annotations
