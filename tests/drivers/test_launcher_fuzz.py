@@ -22,7 +22,7 @@ from tilewright.runtime.drivers.cpu.launcher import (
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
-EMPTY = "define void @kernel(ptr %l, i64 %b, i64 %e, ptr %s) {\n ret void\n}"
+EMPTY = "define i64 @kernel(ptr %l, i64 %b, i64 %e, ptr %s) {\n ret i64 %e\n}"
 ARRAY = np.zeros(64, np.float32)
 COMMON = [1, 16, 7, 5, 32, ARRAY, ARRAY[1:], None, 1.5, True]
 RARE = [
