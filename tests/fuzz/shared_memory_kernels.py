@@ -22,7 +22,7 @@ SHAPES: tuple[Shape, ...] = (
     *((8,), (16,), (32,), (64,), (64,), (128,), (4, 4), (8, 8), (2, 8), (8, 4), (1, 16), (4, 16), (4, 32)),
     *((2, 2, 4), (2, 4, 8), (4, 2, 2)),
 )
-LARGE: tuple[Shape, ...] = (*[(64,)] * 5, *[(128,)] * 3, *((8, 16), (4, 32), (2, 64), (16, 8), (8, 8)), (2, 4, 16))
+LARGE: tuple[Shape, ...] = (*[(64,)] * 6, *[(128,)] * 2, *((4, 16), (4, 32), (2, 64), (16, 4), (8, 8)), (2, 2, 16))
 """Tiles of several vectors, which loops go through: in these order shows."""
 SMALL: tuple[Shape, ...] = ((32,), (32,), (8, 4), (4, 8))
 """Tiles of lean programs."""
@@ -147,7 +147,7 @@ def launches(
 
     n, m, d = some_number(rng, 2, size), some_number(rng, 2, 9), some_number(rng, 2, 7)
     found = []
-    for _ in range(1 if lean else rng.choice((1, 1, 2, 2))):
+    for _ in range(1 if lean else rng.choice((1, 1, 2))):
         offsets = [offset(view) for view in range(views)]
         if rng.random() < 0.5:
             offsets = [offsets[0]] * views

@@ -44,8 +44,8 @@ def late(draft: Draft, *, lean: bool = False) -> None:
     for _ in range(1 if lean else draft.rng.choice((1, 1, 2))):
         kind = some_kind(draft)
         draft.new(kind, load(draft, kind))
-    if draft.rng.random() < 0.25:
-        reduced(draft)
+    if draft.rng.random() < 0.4:
+        reduced(draft, draft.some(kind))
     for _ in range(1 if lean else draft.rng.choice((1, 1, 2))):
         kind = some_kind(draft)
         from_x = f"tl.load(x + i{draft.shapes.index(kind.shape)})"
@@ -113,11 +113,11 @@ def one_element(draft: Draft) -> None:
         draft.say(f"tl.store({some_pointer(draft)} + {place}, {value(draft, Kind(draft.dtype))})")
 
 
-def reduced(draft: Draft) -> None:
-    """A tile reduced to one number, which may become part of values, addresses, and masks."""
-    kind = some_kind(draft)
+def reduced(draft: Draft, tile: str | None = None) -> None:
+    """A tile, or this one, reduced to one number, which may become part of values, addresses, and masks."""
+    kind = draft.tiles[tile] if tile else some_kind(draft)
     which = draft.rng.choice(("sum", "max", "min"))
-    tile = value(draft, kind, 1)
+    tile = tile or value(draft, kind, 1)
     tile = small(draft, kind, tile) if which == "sum" else unsigned_zeros(kind, tile)
     name = draft.new(Kind(draft.dtype), f"tl.{which}({tile}).to(tl.{draft.dtype})")
     if draft.dtype not in FLOATS:

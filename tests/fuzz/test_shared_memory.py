@@ -2,8 +2,8 @@
 
 Machine code leaves in memory, to the last bit, what the eager interpreter leaves. One kernel of ten is made as users
 get it, the others without the optimisations of LLVM's code generator, which would take half of the time; one of ten
-runs with the sanitizer, which must find nothing and change nothing. A kernel that goes wrong is cut down and printed as
-a script.
+runs with the sanitizer, which must find nothing and change nothing. A kernel that goes wrong is cut down and printed
+as a script.
 
 `pytest tests/fuzz -m slow -k many_shared -n 2` runs 20,000 kernels; `--kernels 100000` others and more of them.
 """
