@@ -6,11 +6,14 @@ rows = list(collected([sys.executable, "parts.py", "right", "--rows"], names, se
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 ROW_SECONDS = 90
 """What a row may take; then its process is ended."""
@@ -51,3 +54,17 @@ def _line(process: subprocess.Popen[str], seconds: float) -> str:
         return process.stdout.readline()
     finally:
         timer.cancel()
+
+
+def print_one(row_of: Callable[[str], dict[str, Any]], names: Sequence[str]) -> NoReturn:
+    """Print the row that `--skip` asks for, and end: the next one is of another process."""
+    print(json.dumps(row_of(names[int(sys.argv[2])])), flush=True)
+    os._exit(GIVES_UP)  # a context that a fault has spoilt may not even be taken down
+
+
+def add_rows(file: Path, command: Sequence[str], names: Sequence[str], *, seconds: float) -> None:
+    """Collect rows, and put them behind those of a part, in place of older ones of these names."""
+    result = json.loads(file.read_text())
+    kept = [row for row in result["rows"] if row["name"] not in names]
+    result["rows"] = [*kept, *collected(command, names, seconds=seconds)]
+    file.write_text(json.dumps(result, indent=1) + "\n")
