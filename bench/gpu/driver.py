@@ -22,6 +22,11 @@ Array = np.ndarray[Any, Any]
 WARP = 32
 MAJOR, MINOR, CLOCK, MULTIPROCESSORS, MEMORY_CLOCK, BUS_WIDTH = 75, 76, 13, 16, 36, 37
 DYNAMIC_SHARED, CLUSTER = 8, 4
+FLAGS = {"cooperative": 2, "dependent": 6}
+"""Launch attributes by the field of a launch."""
+ALIGNMENT, MAP_BYTES, MAP_ALIGNMENT, PROMOTE_128_BYTES = 256, 128, 64, 2
+MAP_ELEMENTS = {8: 10, 9: 8, 10: 9}
+"""PTX's number of an element type → CUtensorMapDataType, where they differ."""
 UNLIMITED_SHARED = 48 << 10
 NAME_BYTES = 256
 
@@ -103,6 +108,45 @@ class Device:
             "gigabytes per second": round(2 * kilohertz * bits / 8e6, 1),
         }
 
+    def repeat(self, launch: Any, code: bytes, memory: Sequence[Array]) -> list[Array]:
+        """Launch once what a bundle has with its memory; what that holds afterwards."""
+        kernel, owned, places = self.load(launch, code), list[int](), list[int]()
+        try:
+            for (_, phase), piece in zip(launch.pieces, memory, strict=True):
+                owned.append(self._allocated(piece.size + ALIGNMENT))
+                places.append(owned[-1] + phase)
+                self._copy("cuMemcpyHtoDAsync_v2", places[-1], piece.ctypes.data, piece.size)
+            scratch = launch.scratch * int(np.prod(launch.grid)) * launch.ctas
+            owned += [self._allocated(scratch)] if scratch else []
+            values = [self._parameter(*parameter, places=places) for parameter in launch.parameters]
+            values += [c_uint64(owned[-1] if scratch else 0), c_uint64(0)]
+            self._launch(kernel, launch.grid, values)
+            self._call("cuCtxSynchronize")
+            return [self._back(place, piece) for place, piece in zip(places, memory, strict=True)]
+        finally:
+            for place in owned:
+                self._call("cuMemFree_v2", c_uint64(place))
+
+    def _parameter(self, kind: str, *facts: Any, places: Sequence[int]) -> Any:
+        if kind == "number":
+            return (ctypes.c_ubyte * 8)(*bytes.fromhex(facts[0]))  # no kernel reads beyond its number
+        piece, offset, *rest = facts
+        address = places[piece] + offset if piece >= 0 else 0
+        return self._map(address, *rest) if kind == "map" else c_uint64(address)
+
+    def _map(
+        self, address: int, element: int, shape: Any, strides: Any, box: Any, swizzle: int, pads_with_nan: bool
+    ) -> Any:
+        """A tensor map, as the driver makes it."""
+        rank, memory = len(shape), (ctypes.c_ubyte * (MAP_BYTES + MAP_ALIGNMENT))()
+        found = (ctypes.c_ubyte * MAP_BYTES).from_buffer(memory, -ctypes.addressof(memory) % MAP_ALIGNMENT)
+        extents = (c_uint64 * rank)(*shape), (c_uint64 * rank)(*strides), (c_uint32 * rank)(*box)
+        steps = (c_uint32 * rank)(*[1] * rank)
+        kind, count, place = c_int(MAP_ELEMENTS.get(element, element)), c_uint32(rank), c_uint64(address)
+        modes = (c_int(0), c_int(swizzle), c_int(PROMOTE_128_BYTES), c_int(pads_with_nan))
+        self._call("cuTensorMapEncodeTiled", byref(found), kind, count, place, *extents, steps, *modes)
+        return found
+
     def load(self, entry: Any, code: bytes) -> Kernel:
         """A kernel of the bundle."""
         module, function = c_void_p(), c_void_p()
@@ -178,9 +222,11 @@ class Device:
     def _launch(self, kernel: Kernel, grid: Sequence[int], parameters: Sequence[Any]) -> None:
         entry, (x, y, z) = kernel.entry, (*grid, 1, 1)[:3]
         config = LaunchConfig((x * entry.ctas, y, z), (WARP * entry.warps, 1, 1), entry.shared)
-        attribute = LaunchAttribute(CLUSTER, 0, (entry.ctas, 1, 1))
-        if entry.ctas > 1:
-            config.attributes, config.attribute_count = ctypes.addressof(attribute), 1
+        wanted = [LaunchAttribute(CLUSTER, 0, (entry.ctas, 1, 1))] if entry.ctas > 1 else []
+        for flag, number in FLAGS.items():
+            wanted += [LaunchAttribute(number, 0, (1,))] if getattr(entry, flag, False) else []
+        attributes = (LaunchAttribute * max(1, len(wanted)))(*wanted)
+        config.attributes, config.attribute_count = ctypes.addressof(attributes), len(wanted)
         addresses = (c_void_p * len(parameters))(*(ctypes.addressof(value) for value in parameters))
         self._call("cuLaunchKernelEx", byref(config), kernel.function, addresses, None)
 

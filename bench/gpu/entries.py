@@ -1,6 +1,6 @@
 """What a bundle says of a kernel: a line of its `kernels.json`.
 
-entries = read(Path("build/gpu"))           # per name and architecture
+entries = read(Path("build/gpu")).entries   # per name and architecture
 entries[0].code(folder)                     # the cubin, or the PTX where there is none
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from launches import Launch
 
 KERNELS, SIMULATED = "kernels.json", "simulated.npz"
 
@@ -24,6 +26,7 @@ class Entry(NamedTuple):
         symbol: in the code.
         shared, warps, ctas, scratch: bytes per program, warps, blocks per program, bytes of scratch memory per program.
         has_cubin: or PTX only.
+        exact: does PTX define every bit of the result?
     """
 
     name: str
@@ -37,19 +40,30 @@ class Entry(NamedTuple):
     ctas: int
     scratch: int
     has_cubin: bool
+    exact: bool = True
 
     def code(self, folder: Path) -> bytes:
         """Machine code, or PTX, which the driver assembles."""
         return (folder / f"{self.name}.{'cubin' if self.has_cubin else 'ptx'}").read_bytes()
 
 
-def write(folder: Path, entries: list[Entry], commit: str) -> None:
-    """The list of kernels."""
-    text = json.dumps({"commit": commit, "kernels": [entry._asdict() for entry in entries]}, indent=1)
+class Bundle(NamedTuple):
+    """What is in a bundle, and the commit that it is of."""
+
+    entries: list[Entry]
+    launches: list[Launch]
+    commit: str
+
+
+def write(folder: Path, bundle: Bundle) -> None:
+    """The list of kernels and launches."""
+    lists = {"kernels": bundle.entries, "launches": bundle.launches}
+    text = json.dumps({"commit": bundle.commit} | {key: [it._asdict() for it in all] for key, all in lists.items()})
     (folder / KERNELS).write_text(text + "\n")
 
 
-def read(folder: Path) -> tuple[list[Entry], str]:
-    """The kernels of a bundle, and the commit that it is of."""
+def read(folder: Path) -> Bundle:
+    """What is in a bundle."""
     found = json.loads((folder / KERNELS).read_text())
-    return [Entry(**fields) for fields in found["kernels"]], found["commit"]
+    launches = [Launch(**fields) for fields in found["launches"]]
+    return Bundle([Entry(**fields) for fields in found["kernels"]], launches, found["commit"])

@@ -1,4 +1,4 @@
-"""Tests of `bench/gpu`: its modules, the fake driver of tests/drivers, and a bundle of four kernels."""
+"""Tests of `bench/gpu`: its modules, the fake driver of tests/drivers, a bundle of kernels and launches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fake_driver import FakeDriver
 
 from tilewright.runtime.drivers.cpu.launcher import is_native
 
-ONLY = "add1024_w4|softmax1024_w4|cos1024_w4|argmax8x512"
+ANCHORS = "add1024_w4|softmax1024_w4|cos1024_w4|argmax8x512"
+PROGRAMS = ("vector_add", "tensor_maps", "clusters", "cooperative_launch", "early_return_17", "seed_3")
+ONLY = f"{ANCHORS}|^({'|'.join(PROGRAMS)})$"
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,131 @@
+"""A launch that a bundle has with all its memory, so that it can be repeated: NumPy only.
+
+launch.write(folder, codes, before, on_cpu, simulated)      # when the bundle is made
+before = launch.memory(folder, "before")                    # bytes of each piece of memory, in order
+differences(launch, results, launch.memory(folder, "cpu"))  # how far off each element is; right is at most 1
+
+Pieces of memory are arrays of the launch; arrays that overlap are one piece.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+FOLDER = "launches"
+LARGEST_KEPT = 1 << 16
+"""Bytes: of larger results of the simulator only the digest is in the bundle."""
+
+
+class Launch(NamedTuple):
+    """A launch, without what its memory holds.
+
+    Attributes:
+        name: of the program, with the number of the launch and the architecture.
+        kind: what the program is: a key of `programs.PROGRAMS`.
+        capability: the architecture, as 90.
+        symbol: of the kernel in the code.
+        grid: programs along each axis.
+        shared, warps, ctas, scratch: bytes per program, warps, blocks per program, bytes of scratch memory per program.
+        dependent, cooperative: launch attributes.
+        parameters: `("number", bytes as hex)`, `("memory", piece, offset)` or
+            `("map", piece, offset, element, shape, strides, box, swizzle, pads with NaN)`.
+        pieces: of memory, each its element type, and its address modulo 256.
+        exact: does PTX define every bit of the result?
+        has_cubin, has_cpu: is there machine code, and a result of the CPU?
+    """
+
+    name: str
+    kind: str
+    capability: int
+    symbol: str
+    grid: list[int]
+    shared: int
+    warps: int
+    ctas: int
+    scratch: int
+    dependent: bool
+    cooperative: bool
+    parameters: list[list[Any]]
+    pieces: list[list[Any]]
+    exact: bool
+    has_cubin: bool
+    has_cpu: bool
+
+    def write(self, folder: Path, codes: dict[str, bytes], **memory: list[Array]) -> None:
+        """Code and memory; `memory` by name: before, cpu, simulated."""
+        kept = {name: np.frombuffer(code, np.uint8) for name, code in codes.items()}
+        for name, pieces in memory.items():
+            for number, piece in enumerate(pieces):
+                if name == "simulated":
+                    kept[f"digest{number}"] = digest(piece)
+                if name != "simulated" or piece.size <= LARGEST_KEPT:
+                    kept[f"{name}{number}"] = piece
+        (folder / FOLDER).mkdir(exist_ok=True)
+        np.savez_compressed(folder / FOLDER / f"{self.name}.npz", **kept)
+
+    def code(self, folder: Path) -> bytes:
+        """Machine code, or PTX, which the driver assembles."""
+        return self.stored(folder, "cubin" if self.has_cubin else "ptx").tobytes()
+
+    def memory(self, folder: Path, name: str) -> list[Array | None]:
+        """The bytes of each piece, None for those that are not in the bundle."""
+        with np.load(folder / FOLDER / f"{self.name}.npz") as kept:
+            names = [f"{name}{number}" for number in range(len(self.pieces))]
+            return [kept[key] if key in kept.files else None for key in names]
+
+    def stored(self, folder: Path, name: str) -> Array:
+        """One array of the bundle."""
+        with np.load(folder / FOLDER / f"{self.name}.npz") as kept:
+            found: Array = kept[name]
+            return found
+
+
+def digest(piece: Array) -> Array:
+    """Of bytes."""
+    return np.frombuffer(sha256(piece.tobytes()).digest(), np.uint8)
+
+
+# --- how far off results are --------------------------------------------------------------------------------------
+
+
+SHARES = {"fp64": 1e-6, "fp32": 4e-3, "fp16": 8e-3, "bf16": 6e-2, "fp8e4nv": 0.3, "fp8e5": 0.5}
+"""What is allowed per element type, as a share of the element, or of the mean one where that is larger."""
+
+
+def floats(piece: Array, element: str) -> Array:
+    """Bytes as numbers."""
+    if element == "bf16":
+        return (piece.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(float)
+    if element == "fp8e5":
+        return (piece.astype(np.uint16) << 8).view(np.float16).astype(float)
+    if element == "fp8e4nv":
+        return _e4m3(piece)
+    return piece.view({"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}[element]).astype(float)
+
+
+def _e4m3(piece: Array) -> Array:
+    exponent, mantissa = piece >> 3 & 15, (piece & 7).astype(float)
+    size = np.where(exponent == 0, mantissa / 8 * 2.0**-6, (1 + mantissa / 8) * 2.0 ** (exponent.astype(float) - 7))
+    return np.where(piece & 127 == 127, np.nan, np.where(piece >> 7, -size, size))
+
+
+def difference(found: Array, expected: Array, element: str) -> float:
+    """How far off the worst element is, as a share of what is allowed; infinite for other integers and NaNs."""
+    differs = found != expected
+    if not differs.any():
+        return 0.0
+    if element not in SHARES:
+        return float("inf")
+    with np.errstate(invalid="ignore"):
+        a, b = floats(found, element), floats(expected, element)
+    finite = np.abs(b[np.isfinite(b)])
+    allowed = SHARES[element] * np.maximum(np.abs(b), finite.mean() if finite.size else 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        off = np.abs(a - b) / np.maximum(allowed, 1e-300)
+    off = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.where(np.isnan(off), np.inf, off))
+    return float(off.max(initial=0.0))

@@ -1,0 +1,54 @@
+"""Rows of processes that end early."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import processes
+import pytest
+from processes import GIVES_UP, collected
+
+PROGRAM = """
+import json, os, sys, time
+for number in range(int(sys.argv[-1]), 4):
+    {what}
+    print(json.dumps({{"good": number % 2 == 0}}), flush=True)
+    {after}
+"""
+
+
+def rows(what: str = "pass", after: str = "pass", seconds: float = 60) -> list[dict[str, Any]]:
+    command = [sys.executable, "-c", PROGRAM.format(what=what, after=after)]
+    return list(collected(command, ["a", "b", "c", "d"], seconds=seconds))
+
+
+ALL = [{"name": name, "good": good} for name, good in zip("abcd", (True, False, True, False), strict=True)]
+
+
+def test_one_process() -> None:
+    assert rows() == ALL
+
+
+def test_a_process_that_gives_up_is_followed_by_another() -> None:
+    assert rows(after=f"if number == 1: sys.exit({GIVES_UP})") == ALL
+
+
+def test_a_process_that_dies_costs_one_row() -> None:
+    found = rows(what="if number == 1: os.abort()")
+    assert found == [ALL[0], {"name": "b", "good": False, "problem": "the process ended with status -6"}, *ALL[2:]]
+
+
+def test_a_process_that_says_nothing_costs_one_row() -> None:
+    assert [row.get("problem") for row in rows(what=f"sys.exit({GIVES_UP})")] == ["the process ended with status 3"] * 4
+
+
+def test_a_row_may_not_take_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "ROW_SECONDS", 3.0)
+    found = rows(what="if number == 2: time.sleep(60)")
+    assert found == [*ALL[:2], {"name": "c", "good": False, "problem": "the process ended with status -9"}, ALL[3]]
+
+
+def test_time_runs_out() -> None:
+    found = rows(seconds=0)
+    assert found == [{"name": name, "skipped": "not reached within 0 s"} for name in "abcd"]

@@ -1,0 +1,132 @@
+"""The rows about Tilewright's runtime on a GPU, on a simulated one and against the fake driver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import road
+from road import OUT_OF_MEMORY, ROWS, row_of
+
+import tilewright as tw
+from tilewright import cuda
+
+SCRIPT = Path(road.__file__)
+
+
+class Simulated:
+    """Arrays of the CPU, for a simulated GPU."""
+
+    def copy(self, array: Any) -> Any:
+        return np.array(array)
+
+    def numpy(self, array: Any) -> Any:
+        return array
+
+
+@pytest.mark.parametrize("name", ["arrays", "assertions", "out_of_resources"])
+def test_rows_on_a_simulated_gpu(name: str) -> None:
+    with tw.simulate("cuda:90"):
+        assert row_of(name, Simulated()) == {"good": True}
+
+
+PRINTS = """
+import sys
+sys.path[:0] = [{bench!r}, {here!r}]
+import tilewright as tw
+from road import row_of
+from test_road import Simulated
+with tw.simulate("cuda:90"):
+    print(row_of("prints", Simulated()))
+"""
+
+
+def test_prints_of_a_simulated_gpu() -> None:
+    code = PRINTS.format(bench=str(SCRIPT.parent), here=str(Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "{'good': True}\n", "what the kernel printed was read by the row"
+
+
+def test_a_wrong_address_is_no_error_of_the_driver_there() -> None:
+    with tw.simulate("cuda:90"):
+        assert "out of bounds" in row_of("illegal_address", Simulated())["problem"]
+
+
+@pytest.mark.parametrize("name", ["arrays", "streams", "array_interface", "prints"])
+def test_a_gpu_that_computes_nothing_is_seen(name: str, fake: Any) -> None:
+    row = row_of(name, road.Hardware())
+    assert not row["good"]
+    assert row["problem"].startswith("AssertionError")
+
+
+@pytest.mark.parametrize("name", ["illegal_address", "launch_failure", "assertions", "out_of_resources"])
+def test_errors_have_to_come(name: str, fake: Any) -> None:
+    assert not row_of(name, road.Hardware())["good"]
+
+
+def test_errors_of_the_driver(fake: Any) -> None:
+    gpu = road.Hardware()
+    road.launch(gpu.copy(road.start()))
+    fake.fail("cuLaunchKernelEx", 700)
+    assert row_of("illegal_address", gpu) == {"good": True}
+    fake.fail("cuLaunchKernelEx", OUT_OF_MEMORY)
+    assert "out of memory" in row_of("illegal_address", gpu)["problem"]
+    assert "out of memory" in row_of("out_of_memory", gpu)["problem"], "the launch behind the error has to work"
+
+
+def test_work_on_two_streams_is_ordered(fake: Any) -> None:
+    road.streams(CountingGpu())
+    launches = fake.launches()
+    assert len(launches) == 40
+    assert len({launch.stream for launch in launches}) == 2
+    assert len(fake.calls("cuStreamWaitEvent")) == 40
+
+
+class CountingGpu(road.Hardware):
+    """Believed to have computed."""
+
+    def numpy(self, array: Any) -> Any:
+        return road.start() + 40
+
+
+def test_without_torch(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("road.find_spec", lambda name: None)
+    assert row_of("torch_tensors", cuda) == {"skipped": "torch is not installed"}
+
+
+SOME = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {bench!r})
+import road
+from processes import add_rows, print_one
+names = list({names})
+road.ROWS = dict.fromkeys(names, road.is_usable)
+if sys.argv[1] == "--skip":
+    print_one(lambda name: road.row_of(name, road.Hardware()), names)
+add_rows(Path(sys.argv[1]), [sys.executable, __file__], names, seconds=60)
+"""
+
+
+def test_rows_are_added_to_those_of_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU every row says so, and none takes another one with it."""
+    file = tmp_path / "right.json"
+    file.write_text(json.dumps({"part": "right", "rows": [{"name": "a", "good": True}, {"name": "streams"}]}))
+    monkeypatch.setenv("TRITON_LIBCUDA_PATH", str(tmp_path))
+    names = ("streams", "illegal_address")
+    script = tmp_path / "some.py"
+    script.write_text(SOME.format(bench=str(SCRIPT.parent), names=names))
+    subprocess.run([sys.executable, script, file], check=True)
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["name"] for row in rows] == ["a", *names]
+    assert all("MissingDriverError" in row["problem"] for row in rows[1:])
+
+
+def test_what_there_are_rows_for() -> None:
+    assert {"streams", "contexts", "prints", "assertions", "torch_tensors", "array_interface"} <= ROWS.keys()
+    assert {"illegal_address", "out_of_memory", "launch_failure"} <= ROWS.keys()
