@@ -18,6 +18,10 @@ from tilewright.runtime.foreign import is_installed
 from tilewright.semantics.constexpr import constexpr
 
 
+STREAM_ATTRIBUTES = ("__cuda_stream__", "cuda_stream")
+"""What a stream can be told by: it stays the queue that it is, whatever else changes in it."""
+
+
 def constant_key(value: Any, within: tuple[int, ...] = ()) -> Hashable:
     """A key that differs for constants that compile differently, also for `1`, `1.0` and `True`.
 
@@ -95,7 +99,7 @@ def is_fixed(value: Any) -> bool:
         return all(map(is_fixed, value))
     if isinstance(value, type):
         return not _is_programs(value)
-    if is_immutable(value):
+    if is_immutable(value) or any(hasattr(value, name) for name in STREAM_ATTRIBUTES):
         return True
     if _is_frozen_dataclass(value):
         return all(map(is_fixed, vars(value).values()))

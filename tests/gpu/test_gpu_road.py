@@ -40,7 +40,7 @@ import sys
 sys.path[:0] = [{bench!r}, {here!r}]
 import tilewright as tw
 from road import row_of
-from test_road import Simulated
+from test_gpu_road import Simulated
 with tw.simulate("cuda:90"):
     print(row_of("prints", Simulated()))
 """
