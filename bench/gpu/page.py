@@ -33,8 +33,8 @@ HOW = """
 - **right**: results of the kernels of `make bench-gpu-static` against NumPy's; launches of the examples, of what only
   GPUs have, of the tests' kernels and of 300 drawn kernels against the CPU's. Where Tilewright is installed: streams,
   contexts, prints, assertions, torch, and errors.
-- **agrees**: results against the simulator's, bit by bit where PTX defines every bit; a difference is a mistake of one of
-  them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports.
+- **agrees**: results against the simulator's, bit by bit where PTX defines every bit; a difference is a mistake of one
+  of them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports.
 - **fast**: TFLOP/s and GB/s by the GPU's clock, and their share of what the device can do. Where torch is installed:
   times against those of cuBLAS and torch's attention, and of Triton where that is installed, too.
 

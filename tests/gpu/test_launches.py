@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from bundle import tasks
+from bundle import LARGEST, all_recorded, tasks
 from driver import Device
 from entries import read
 from gpu_only import NEEDS, RUNS, SHOWS
@@ -126,6 +126,26 @@ def test_what_is_asked_of_which_architecture() -> None:
 )
 def test_what_leaves_bits_to_the_hardware(text: str, exact: bool) -> None:
     assert is_exact(text) == exact
+
+
+def test_several_processes_record_the_same(tmp_path: Path) -> None:
+    wanted = tasks(tmp_path, (80,), "^(early_return_17|merged_21|prefix_sum)$")
+    assert len(wanted) == 3
+    found = [all_recorded(wanted, jobs) for jobs in (1, 2)]
+    names = [[launch.name for launch in launches] for launches in found]
+    assert names[0] == names[1] == ["prefix_sum_0_80", "early_return_17_0_80", "merged_21_0_80"]
+    assert all((tmp_path / "launches" / f"{name}.npz").exists() for name in names[0])
+
+
+@pytest.mark.parametrize("seed", [5, 26])
+def test_drawn_kernels_take_little_room(seed: int, tmp_path: Path) -> None:
+    """300 of them for two architectures stay within a bundle's size; the CPU's result is the simulator's."""
+    (task,) = tasks(tmp_path, (90,), f"^seed_{seed}$")
+    (launch,) = all_recorded([task], 1)
+    size = (tmp_path / "launches" / f"{launch.name}.npz").stat().st_size
+    assert 2 * GENERATED * size < LARGEST
+    for found, expected in zip(launch.memory(tmp_path, "simulated"), launch.memory(tmp_path, "cpu"), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def as_bytes(values: Any, dtype: Any) -> Any:
