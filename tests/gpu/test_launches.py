@@ -139,13 +139,17 @@ def test_several_processes_record_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [5, 26])
 def test_drawn_kernels_take_little_room(seed: int, tmp_path: Path) -> None:
-    """300 of them for two architectures stay within a bundle's size; the CPU's result is the simulator's."""
+    """300 of them for two architectures stay within a bundle's size.
+
+    The CPU's result is the simulator's, but for a last bit of functions that round.
+    """
     (task,) = tasks(tmp_path, (90,), f"^seed_{seed}$")
     (launch,) = all_recorded([task], 1)
     size = (tmp_path / "launches" / f"{launch.name}.npz").stat().st_size
     assert 2 * GENERATED * size < LARGEST
-    for found, expected in zip(launch.memory(tmp_path, "simulated"), launch.memory(tmp_path, "cpu"), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    states = (launch.memory(tmp_path, state) for state in ("simulated", "cpu"))
+    for found, expected, (element, _) in zip(*states, launch.pieces, strict=True):
+        assert difference(found, expected, element) < 0.01
 
 
 def as_bytes(values: Any, dtype: Any) -> Any:
