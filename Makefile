@@ -31,6 +31,7 @@ gpu: .venv/installed
 		test $$? -le 1 || exit 1; done
 	$(BIN)/python bench/gpu/road.py build/gpu/right.json
 	$(BIN)/python bench/gpu/faults.py build/gpu/agrees.json
+	$(BIN)/python bench/gpu/rivals.py build/gpu/fast.json
 	$(BIN)/python bench/gpu/page.py docs/hardware build/gpu/right.json build/gpu/agrees.json build/gpu/fast.json
 
 gpu-bundle: .venv/installed

@@ -1,6 +1,6 @@
 """A launch that a bundle has with all its memory, so that it can be repeated: NumPy only.
 
-launch.write(folder, codes, before, on_cpu, simulated)      # when the bundle is made
+launch.write(folder, codes, before=…, cpu=…, simulated=…)   # when the bundle is made
 before = launch.memory(folder, "before")                    # bytes of each piece of memory, in order
 differences(launch, results, launch.memory(folder, "cpu"))  # how far off each element is; right is at most 1
 
@@ -9,7 +9,6 @@ Pieces of memory are arrays of the launch; arrays that overlap are one piece.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +16,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 FOLDER = "launches"
-LARGEST_KEPT = 1 << 16
-"""Bytes: of larger results of the simulator only the digest is in the bundle."""
+STATES = ("before", "cpu", "simulated")
+"""Of memory; little of it differs from one to the next, and is kept."""
 
 
 class Launch(NamedTuple):
@@ -57,14 +56,13 @@ class Launch(NamedTuple):
     has_cpu: bool
 
     def write(self, folder: Path, codes: dict[str, bytes], **memory: list[Array]) -> None:
-        """Code and memory; `memory` by name: before, cpu, simulated."""
+        """Code and memory; `memory` by name: before, cpu, simulated, each as what differs from the one ahead of it."""
         kept = {name: np.frombuffer(code, np.uint8) for name, code in codes.items()}
-        for name, pieces in memory.items():
-            for number, piece in enumerate(pieces):
-                if name == "simulated":
-                    kept[f"digest{number}"] = digest(piece)
-                if name != "simulated" or piece.size <= LARGEST_KEPT:
-                    kept[f"{name}{number}"] = piece
+        ahead = [np.zeros_like(piece) for piece in memory["before"]]
+        for name in STATES:
+            for number, piece in enumerate(memory[name]):
+                kept[f"{name}{number}"] = piece ^ ahead[number]
+            ahead = memory[name] or ahead
         (folder / FOLDER).mkdir(exist_ok=True)
         np.savez_compressed(folder / FOLDER / f"{self.name}.npz", **kept)
 
@@ -72,22 +70,20 @@ class Launch(NamedTuple):
         """Machine code, or PTX, which the driver assembles."""
         return self.stored(folder, "cubin" if self.has_cubin else "ptx").tobytes()
 
-    def memory(self, folder: Path, name: str) -> list[Array | None]:
-        """The bytes of each piece, None for those that are not in the bundle."""
+    def memory(self, folder: Path, state: str) -> list[Array]:
+        """The bytes of each piece: `before`, what the `cpu` left, or what the simulator left."""
         with np.load(folder / FOLDER / f"{self.name}.npz") as kept:
-            names = [f"{name}{number}" for number in range(len(self.pieces))]
-            return [kept[key] if key in kept.files else None for key in names]
+            found = [kept[f"before{number}"] for number in range(len(self.pieces))]
+            for name in STATES[1 : STATES.index(state) + 1]:
+                if name != "cpu" or self.has_cpu:
+                    found = [piece ^ kept[f"{name}{number}"] for number, piece in enumerate(found)]
+        return found
 
     def stored(self, folder: Path, name: str) -> Array:
         """One array of the bundle."""
         with np.load(folder / FOLDER / f"{self.name}.npz") as kept:
             found: Array = kept[name]
             return found
-
-
-def digest(piece: Array) -> Array:
-    """Of bytes."""
-    return np.frombuffer(sha256(piece.tobytes()).digest(), np.uint8)
 
 
 # --- how far off results are --------------------------------------------------------------------------------------

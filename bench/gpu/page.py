@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 NOTHING = "Nothing has run on hardware yet: code for NVIDIA GPUs was compiled, assembled and simulated."
+DRAWN = "seed_"
+"""How the names of drawn kernels begin."""
 TITLES = {
-    "right": "Right: results against NumPy's",
-    "agrees": "Agrees: results against the simulator's, bit by bit",
+    "right": "Right: results against those of the CPU",
+    "agrees": "Agrees: results against the simulator's",
     "fast": "Fast: kernels at full size",
 }
 HOW = """
@@ -28,11 +30,15 @@ HOW = """
     make gpu-bundle                         # compiles for several architectures into build/gpu
     python build/gpu/parts.py right         # on a machine with a driver, Python and NumPy only; also agrees, fast
 
-| part | what it shows |
-|---|---|
-| right | results of the kernels of `make bench-gpu-static` against NumPy's |
-| agrees | results against the simulator's, bit by bit: a difference is a mistake of one of them |
-| fast | TFLOP/s and GB/s by the GPU's clock |
+- **right**: results of the kernels of `make bench-gpu-static` against NumPy's; launches of the examples, of what only
+  GPUs have, of the tests' kernels and of 300 drawn kernels against the CPU's. Where Tilewright is installed: streams,
+  contexts, prints, assertions, torch, and errors.
+- **agrees**: results against the simulator's, bit by bit where PTX defines every bit; a difference is a mistake of one
+  of them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports.
+- **fast**: TFLOP/s and GB/s by the GPU's clock, and their share of what the device can do. Where torch is installed:
+  times against those of cuBLAS and torch's attention, and of Triton where that is installed, too.
+
+A row that fails, crashes or hangs takes no other with it: the next ones are of a new process.
 
 Each writes JSON with device, driver, date and commit; `python bench/gpu/page.py docs/hardware *.json` makes this page
 of it.
@@ -53,19 +59,21 @@ def page(results: list[dict[str, Any]]) -> str:
 
 def section(result: dict[str, Any]) -> Iterator[str]:
     """What one part saw on one device."""
-    rows = result["rows"]
-    columns = list(dict.fromkeys(key for row in rows for key in row if key not in ("name", "good")))
-    good = sum(row.get("good", False) for row in rows)
+    rows, good = result["rows"], sum(row.get("good", False) for row in result["rows"])
+    shown = [row for row in rows if not (row["name"].startswith(DRAWN) and row.get("good"))]
+    columns = list(dict.fromkeys(key for row in shown for key in row if key not in ("name", "good")))
     yield f"## {TITLES[result['part']]}, {result['device']}"
     yield ""
     yield (
         f"{good} of {len(rows)} good. Capability {result['capability']}, driver {result['driver']}, {result['date']}, "
         f"commit {result['commit']}."
     )
+    if len(shown) < len(rows):
+        yield f"The {len(rows) - len(shown)} drawn kernels that are good have no line."
     yield ""
     yield f"| kernel | good | {' | '.join(columns)} |"
     yield "|---" * (2 + len(columns)) + "|"
-    for row in rows:
+    for row in shown:
         cells = (str(row.get(column, "")) for column in columns)
         yield f"| {row['name']} | {'yes' if row.get('good') else 'no'} | {' | '.join(cells)} |"
     yield ""

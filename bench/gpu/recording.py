@@ -124,7 +124,9 @@ def _on_cpu(kernel: Any, grid: Sequence[int], values: Sequence[Any], regions: Re
     if kernel.metadata.launch_cooperative_grid:
         return None
     try:
-        native = tilewright.compile(kernel.src, target=CPU)
+        native = tilewright.compile(
+            kernel.src, target=CPU, options={"enable_fp_fusion": kernel.metadata.enable_fp_fusion}
+        )
     except tilewright.TilewrightError:
         return None
     native.launch(grid, [value for value in values if not isinstance(value, HostMap)])

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from bundle import tasks
+from bundle import LARGEST, all_recorded, tasks
 from driver import Device
 from entries import read
 from gpu_only import NEEDS, RUNS, SHOWS
@@ -26,18 +26,19 @@ def launch_named(bundle: Path, name: str) -> Launch:
 
 def test_memory_is_that_of_the_program(bundle: Path) -> None:
     launch = launch_named(bundle, "vector_add_0_90")
-    (x, y, before), (_, _, after) = launch.memory(bundle, "before"), launch.memory(bundle, "simulated")
+    before, on_cpu, simulated = (launch.memory(bundle, state) for state in ("before", "cpu", "simulated"))
     assert (launch.grid, [piece[0] for piece in launch.pieces]) == ([2, 1, 1], ["fp32"] * 3)
     assert launch.exact
     assert launch.has_cpu
     kinds = [parameter[0] for parameter in launch.parameters]
     assert kinds == ["memory"] * 3 + ["number"]
     assert launch.parameters[3][1] == struct.pack("<i", 2003).hex()
-    order = [parameter[1] for parameter in launch.parameters[:3]]
-    pieces = [np.asarray(piece).view(np.float32) for piece in (x, y, before)]
-    sums = np.asarray(launch.memory(bundle, "cpu")[order[2]]).view(np.float32)
-    np.testing.assert_array_equal(sums, pieces[order[0]] + pieces[order[1]])
-    assert after is not None
+    x, y, out = (parameter[1] for parameter in launch.parameters[:3])
+    sums = before[x].view(np.float32) + before[y].view(np.float32)
+    for after in (on_cpu, simulated):
+        np.testing.assert_array_equal(after[out].view(np.float32), sums)
+        np.testing.assert_array_equal(after[x], before[x])
+    assert (before[out].view(np.float32) != sums).any()
 
 
 def test_a_wrong_result_is_seen(bundle: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_launch_on_the_driver(bundle: Path, fake: Any) -> None:
     launch, device = launch_named(bundle, "vector_add_0_90"), Device()
     memory = launch.memory(bundle, "before")
     fake.expect(8, 8, 8, 4, 8, 8)
-    results = device.repeat(launch, launch.code(bundle), memory)  # type: ignore[arg-type]
+    results = device.repeat(launch, launch.code(bundle), memory)
     (seen,) = fake.launches()
     assert (seen.grid, seen.block, seen.attributes) == ((2, 1, 1), (128, 1, 1), {})
     for parameter, given in zip(launch.parameters[:3], seen.parameters, strict=False):
@@ -72,17 +73,17 @@ def test_attributes_of_launches(bundle: Path, fake: Any) -> None:
     device = Device()
     for name, attributes in (("clusters", {4: (2, 1, 1)}), ("cooperative_launch", {2: (1, 0, 0)})):
         launch = launch_named(bundle, f"{name}_0_90")
-        device.repeat(launch, launch.code(bundle), launch.memory(bundle, "before"))  # type: ignore[arg-type]
+        device.repeat(launch, launch.code(bundle), launch.memory(bundle, "before"))
         assert fake.launches()[-1].attributes == attributes
         assert fake.launches()[-1].grid == (launch.grid[0] * launch.ctas, 1, 1)
     dependent = launch._replace(cooperative=False, dependent=True)
-    device.repeat(dependent, b"", launch.memory(bundle, "before"))  # type: ignore[arg-type]
+    device.repeat(dependent, b"", launch.memory(bundle, "before"))
     assert fake.launches()[-1].attributes == {6: (1, 0, 0)}
 
 
 def test_tensor_maps_are_made_by_the_driver(bundle: Path, fake: Any) -> None:
     launch, device = launch_named(bundle, "tensor_maps_0_90"), Device()
-    device.repeat(launch, launch.code(bundle), launch.memory(bundle, "before"))  # type: ignore[arg-type]
+    device.repeat(launch, launch.code(bundle), launch.memory(bundle, "before"))
     maps = fake.calls("cuTensorMapEncodeTiled")
     assert len(maps) == 2
     assert {call[2:4] for call in maps} == {(6, 2)}, "fp16, two axes"
@@ -125,6 +126,30 @@ def test_what_is_asked_of_which_architecture() -> None:
 )
 def test_what_leaves_bits_to_the_hardware(text: str, exact: bool) -> None:
     assert is_exact(text) == exact
+
+
+def test_several_processes_record_the_same(tmp_path: Path) -> None:
+    wanted = tasks(tmp_path, (80,), "^(early_return_17|merged_21|prefix_sum)$")
+    assert len(wanted) == 3
+    found = [all_recorded(wanted, jobs) for jobs in (1, 2)]
+    names = [[launch.name for launch in launches] for launches in found]
+    assert names[0] == names[1] == ["prefix_sum_0_80", "early_return_17_0_80", "merged_21_0_80"]
+    assert all((tmp_path / "launches" / f"{name}.npz").exists() for name in names[0])
+
+
+@pytest.mark.parametrize("seed", [5, 26])
+def test_drawn_kernels_take_little_room(seed: int, tmp_path: Path) -> None:
+    """300 of them for two architectures stay within a bundle's size.
+
+    The CPU's result is the simulator's, but for a last bit of functions that round.
+    """
+    (task,) = tasks(tmp_path, (90,), f"^seed_{seed}$")
+    (launch,) = all_recorded([task], 1)
+    size = (tmp_path / "launches" / f"{launch.name}.npz").stat().st_size
+    assert 2 * GENERATED * size < LARGEST
+    states = (launch.memory(tmp_path, state) for state in ("simulated", "cpu"))
+    for found, expected, (element, _) in zip(*states, launch.pieces, strict=True):
+        assert difference(found, expected, element) < 0.01
 
 
 def as_bytes(values: Any, dtype: Any) -> Any:

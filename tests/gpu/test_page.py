@@ -42,6 +42,15 @@ def test_rows() -> None:
     ]
 
 
+def test_drawn_kernels_that_are_good_have_no_line() -> None:
+    drawn = [{"name": "seed_1_0_90", "good": True, "error": 0.0}, {"name": "seed_2_0_90", "good": False, "error": 3.0}]
+    text = page([{**RIGHT, "rows": [*RIGHT["rows"], *drawn]}])
+    assert "2 of 5 good." in text
+    assert "The 1 drawn kernels that are good have no line." in text
+    assert "seed_1_0_90" not in text
+    assert "| seed_2_0_90 | no | 3.0 |" in text
+
+
 def write(folder: Path, *results: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> str:
     files = []
     for number, result in enumerate(results):
