@@ -17,7 +17,6 @@ from tilewright.runtime.dependencies import class_constants, is_immutable
 from tilewright.runtime.foreign import is_installed
 from tilewright.semantics.constexpr import constexpr
 
-
 STREAM_ATTRIBUTES = ("__cuda_stream__", "cuda_stream")
 """What a stream can be told by: it stays the queue that it is, whatever else changes in it."""
 
