@@ -30,7 +30,7 @@ from cases import case_of
 from entries import SIMULATED, Bundle, Entry, write
 from gpu_only import NEEDS
 from launches import Launch
-from programs import PROGRAMS, WHOLE
+from repeated_programs import PROGRAMS, WHOLE
 from recording import is_exact, recorded
 from simulator import Simulated
 

@@ -16,7 +16,7 @@ from entries import read
 from gpu_only import NEEDS, RUNS, SHOWS
 from launches import Launch, difference
 from parts import measured
-from programs import GENERATED, PROGRAMS, ROOT, WHOLE
+from repeated_programs import GENERATED, PROGRAMS, ROOT, WHOLE
 from recording import is_exact, recorded
 
 

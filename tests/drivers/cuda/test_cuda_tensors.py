@@ -22,10 +22,6 @@ pytestmark = [
 ]
 
 ANSWERS = """
-define i32 @cuda(ptr %tensor, ptr %place) {
-  store i32 1, ptr %place
-  ret i32 0
-}
 define i32 @third(ptr %tensor, ptr %place) {
   store i32 2, ptr %place
   ret i32 0
@@ -38,11 +34,11 @@ define i32 @refuse(ptr %tensor, ptr %place) {
 
 @pytest.fixture
 def answers() -> Iterator[dict[str, int]]:
-    """Addresses of functions; afterwards torch's are back."""
+    """Addresses of functions; afterwards torch's are back, with what tells where a tensor is."""
     runtime = process.native_runtime()
     assert runtime is not None
     create_native_kernel([Parameter("x")], lambda *_: None)[(1,)](torch.empty(1))  # torch is known now
-    names = ("get_device_type", "get_device_index")
+    names = ("get_device_index", "tensor_cpu_key", "tensor_odd_keys")
     before = [TABLE.read(runtime.table, name) for name in names]
     blob = link(object_code(ANSWERS))
     mapping = map_code(blob.image)
@@ -67,11 +63,12 @@ def test_keys_have_the_number_of_the_gpu(answers: dict[str, int]) -> None:
     on_cpu = words(tensor)
     assert on_cpu is not None
     assert on_cpu[1] == WORD_TENSOR | WORD_MULTIPLE
-    runtime.set("get_device_type", answers["cuda"])
+    runtime.set("tensor_cpu_key", 0)
     runtime.set("get_device_index", answers["third"])
     assert words(tensor) == (on_cpu[0], 3 * WORD_GPU | WORD_TENSOR | WORD_MULTIPLE)
     assert words(tensor[1:]) == (on_cpu[0], 3 * WORD_GPU | WORD_TENSOR)
     runtime.set("get_device_index", answers["refuse"])
     assert words(tensor) is None
-    runtime.set("get_device_type", answers["third"])  # neither the CPU nor CUDA
+    runtime.set("get_device_index", answers["third"])
+    runtime.set("tensor_odd_keys", 2**63 - 1)  # neither the CPU nor CUDA
     assert words(tensor) is None
