@@ -30,8 +30,8 @@ from cases import case_of
 from entries import SIMULATED, Bundle, Entry, write
 from gpu_only import NEEDS
 from launches import Launch
-from repeated_programs import PROGRAMS, WHOLE
 from recording import is_exact, recorded
+from repeated_programs import PROGRAMS, WHOLE
 from simulator import Simulated
 
 import tilewright

@@ -16,8 +16,8 @@ from entries import read
 from gpu_only import NEEDS, RUNS, SHOWS
 from launches import Launch, difference
 from parts import measured
-from repeated_programs import GENERATED, PROGRAMS, ROOT, WHOLE
 from recording import is_exact, recorded
+from repeated_programs import GENERATED, PROGRAMS, ROOT, WHOLE
 
 
 def launch_named(bundle: Path, name: str) -> Launch:
