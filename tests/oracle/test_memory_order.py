@@ -184,3 +184,14 @@ def carried_and_read_again(p, y, n):
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_a_carried_tile_is_replaced_after_its_last_use(n: int) -> None:
     agree(carried_and_read_again, NUMBERS, SMALL, n)
+
+
+@jit
+def sum_of_repeated_rows(p, y):
+    rows, columns = tl.arange(0, 8)[:, None], tl.arange(0, 8)
+    tl.store(y, tl.sum(tl.load(p + (columns * 0 + rows))))
+
+
+@pytest.mark.xfail(strict=True, reason="a flattened tile whose columns have distance 0 reads one row only")
+def test_a_sum_over_columns_at_one_address() -> None:
+    agree(sum_of_repeated_rows, NUMBERS, SMALL)
