@@ -25,10 +25,6 @@ BLOCKS = 100
 FAST = 150
 
 
-STILL_WRONG = {2872}
-"""Seeds of kernels that are known to go wrong; `test_memory_order.py` expects the small kernel of each to fail."""
-
-
 def check(seed: int, folder: Path) -> None:
     """The kernel of a seed; if it goes wrong, it is cut down."""
     drawn, problem = defined_program(seed, folder)
@@ -55,7 +51,7 @@ def test_many_shared_memory(
     wanted = request.config.getoption("--kernels")
     each = (wanted or KERNELS) // BLOCKS
     first = FAST + block * each + (KERNELS if wanted else 0)
-    for seed in set(range(first, first + each)) - STILL_WRONG:
+    for seed in range(first, first + each):
         check(seed, tmp_path)
 
 

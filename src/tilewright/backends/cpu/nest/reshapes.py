@@ -17,7 +17,7 @@ from math import prod
 from typing import TypeAlias
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index, Lane, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index, Lane, Uniform, Vector, deeper
 from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.ir.core import Value
 from tilewright.ir.types import PointerType, TensorType
@@ -42,7 +42,10 @@ def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, m
     axis, count = _narrowest(source.type.shape, shape, index)
     repeated = _is_repeated(source, count * prod(shape[axis + 1 :]))
     if not 2 <= count <= c.lanes // 2 or not (repeated or count <= most) or not _divides(c, source):
-        return ask(c, source, _places(c, index, shape, source.type.shape))
+        places = _places(c, index, shape, source.type.shape)
+        found = ask(c, source, places)
+        is_cut = places != index and any(not isinstance(lane, Uniform) for lane in index)
+        return deeper(found, c.lane_level) if is_cut else found  # another chunk may have another place
     cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
     element = element_of(source.type)
     with c.narrowed(count):
