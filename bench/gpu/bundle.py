@@ -164,7 +164,7 @@ def simulated_results(entry: Entry, folder: Path) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Of the tree that this is."""
+    """The commit of this checkout, or `unknown`."""
     command = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
     found = subprocess.run(command, check=False, capture_output=True, text=True)
     return found.stdout.strip() or "unknown"

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """What is in a bundle, and the commit that it is of."""
+    """The contents of a bundle, and the commit that it was made from."""
 
     entries: list[Entry]
     launches: list[Launch]
@@ -56,14 +56,14 @@ class Bundle(NamedTuple):
 
 
 def write(folder: Path, bundle: Bundle) -> None:
-    """The list of kernels and launches."""
+    """Write the list of kernels and launches."""
     lists = {"kernels": bundle.entries, "launches": bundle.launches}
     text = json.dumps({"commit": bundle.commit} | {key: [it._asdict() for it in all] for key, all in lists.items()})
     (folder / KERNELS).write_text(text + "\n")
 
 
 def read(folder: Path) -> Bundle:
-    """What is in a bundle."""
+    """Read the list of kernels and launches of a bundle."""
     found = json.loads((folder / KERNELS).read_text())
     launches = [Launch(**fields) for fields in found["launches"]]
     return Bundle([Entry(**fields) for fields in found["kernels"]], launches, found["commit"])

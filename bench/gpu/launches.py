@@ -17,7 +17,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 FOLDER = "launches"
 STATES = ("before", "cpu", "simulated")
-"""Of memory; little of it differs from one to the next, and is kept."""
+"""The states of memory that a launch is kept with; of each, only the difference from the one before is stored."""
 
 
 class Launch(NamedTuple):
@@ -25,7 +25,7 @@ class Launch(NamedTuple):
 
     Attributes:
         name: of the program, with the number of the launch and the architecture.
-        kind: what the program is: a key of `programs.PROGRAMS`.
+        kind: what the program is: a key of `repeated_programs.PROGRAMS`.
         capability: the architecture, as 90.
         symbol: of the kernel in the code.
         grid: programs along each axis.

@@ -214,7 +214,7 @@ class For(Loop):
 
     @property
     def induction_variable(self) -> Value:
-        """What counts."""
+        """The value that counts the steps."""
         return self.body.args[0]
 
     @property
@@ -224,7 +224,7 @@ class For(Loop):
 
     @property
     def yielded(self) -> list[Value]:
-        """What a step hands on."""
+        """The values that a step hands on to the next one."""
         return self.body.terminator.operands
 
 
@@ -263,7 +263,7 @@ class While(Loop):
 
     @property
     def yielded(self) -> list[Value]:
-        """What a round hands on."""
+        """The values that a round hands on to the next one."""
         return self.after.terminator.operands
 
 

@@ -215,7 +215,7 @@ class BlockWrite(DescriptorAccess, WritesMemory):
 
     @property
     def indices(self) -> list[Value]:
-        """Where the block starts."""
+        """The index of the first element of the block."""
         return self.operands[1:-1]
 
     @property

@@ -335,7 +335,7 @@ class MakeTensorPtr(Op):
 
     @property
     def offsets(self) -> list[Value]:
-        """Where the block starts."""
+        """The index of the first element of the block."""
         return self.sizes[2 * len(self.sizes) // 3 :]
 
 

@@ -71,7 +71,7 @@ class ScopedBarrier(Op):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Of `BARRIER_SCOPES`."""
+        """One of `BARRIER_SCOPES`."""
         scopes = self.attributes.get("addrSpace")
         return tuple(scope.name for scope in scopes if isinstance(scope, Keyword)) if isinstance(scopes, tuple) else ()
 

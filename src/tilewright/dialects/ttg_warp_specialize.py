@@ -47,7 +47,7 @@ class WarpSpecializePartitions(Op):
 
 
 class WarpYield(Op):
-    """What the default region gives."""
+    """The values that the default region gives."""
 
     __slots__ = ()
     values = Operands()

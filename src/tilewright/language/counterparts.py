@@ -38,7 +38,7 @@ OTHER_NAMES = {
     "matmul": "dot",
     "power": "pow",
 }
-"""What the language calls otherwise."""
+"""Functions that the language has under another name."""
 
 
 def counterpart(name: str) -> str | None:

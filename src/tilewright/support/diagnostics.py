@@ -359,7 +359,7 @@ _EXCEPTIONS: dict[Exit, type[CompilationError]] = {
 
 
 INNER_CALLS, OUTER_CALLS = 2, 1
-"""Of longer chains of calls, these are shown."""
+"""The numbers of calls that are shown at the inner and at the outer end of a long chain."""
 
 
 def callers(span: Span) -> list[tuple[Span | None, int]]:

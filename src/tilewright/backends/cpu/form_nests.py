@@ -154,7 +154,7 @@ class Planner:
             self.close(before=op.next)
 
     def await_addresses(self, op: Op) -> None:
-        """Where `op` touches memory, and whether, is known in front of its nest: results of the open one close it."""
+        """Close the open nest if the address or the mask of `op` needs a result of it."""
         if self.open is not None and any(self.open.needs_pending(v) for v in where_of(op)):
             self.close(before=op)
 

@@ -1,4 +1,4 @@
-"""Where ops stand to one another."""
+"""The order of ops: which block or op holds an op, and which comes first."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _OPERATION = {
     "xor": "xor",
 }
 _PLAIN = frozenset(("add", "and", "fadd", "or", "xor"))
-"""What a program of its own needs no atomic instruction for."""
+"""Operations that need no atomic instruction on elements which no other program touches."""
 _PLAIN_ELEMENTS = ("i8", "i16", "i32", "i64", "float", "double")
 _ORDERING = {"acq_rel": "acq_rel", "acquire": "acquire", "relaxed": "monotonic", "release": "release"}
 

@@ -120,7 +120,7 @@ def _wraps(nest: Op) -> bool:
 def _in_place(
     c: Context, source: Source, extents: tuple[int, int], *, may_step: bool, depth_axis: int | None
 ) -> Matrix | None:
-    """Where the tile lies if the guards hold; None if no guard helps."""
+    """The place of the tile in memory, if the guards hold; None if no guard helps."""
     pointer, *mask = source.load.operands
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
     steps, depth = [], None if depth_axis is None else str(extents[depth_axis])

@@ -50,7 +50,7 @@ Where = tuple[Value, ...]
 """The pointer of an access, and its mask if it has one."""
 
 Pair = tuple[Where, Where, bool]
-"""Where a store and another access are, and whether that is a load that is asked for at another index."""
+"""A store, another access, and whether the latter is a load that is asked for at another index."""
 
 
 def overlap(c: Context, nest: Nest) -> str:

@@ -42,9 +42,9 @@ def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, m
     axis, count = _narrowest(source.type.shape, shape, index)
     repeated = _is_repeated(source, count * prod(shape[axis + 1 :]))
     if not 2 <= count <= c.lanes // 2 or not (repeated or count <= most) or not _divides(c, source):
-        places = _places(c, index, shape, source.type.shape)
-        found = ask(c, source, places)
-        is_cut = places != index and any(not isinstance(lane, Uniform) for lane in index)
+        there = _places(c, index, shape, source.type.shape)
+        found = ask(c, source, there)
+        is_cut = there != index and any(not isinstance(lane, Uniform) for lane in index)
         return deeper(found, c.lane_level) if is_cut else found  # another chunk may have another place
     cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
     element = element_of(source.type)

@@ -235,7 +235,7 @@ SHARED = {
 """What `share` is told of a job."""
 
 GRADUALLY, EVENLY, SINGLY = 0, 1, 2
-"""How a job is divided."""
+"""The ways to divide a job among threads."""
 
 
 def _divide(f: Function, job: Value) -> None:
