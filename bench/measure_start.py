@@ -30,8 +30,8 @@ COMPILATIONS = 20
 
 def fresh(name: str) -> Any:
     """The example, executed anew, so that nothing about its kernels is remembered."""
-    fresh.serial = getattr(fresh, "serial", 0) + 1  # type: ignore[attr-defined]
-    spec = importlib.util.spec_from_file_location(f"{name}_{fresh.serial}", EXAMPLES / f"{name}.py")  # type: ignore[attr-defined]
+    fresh.serial = getattr(fresh, "serial", 0) + 1
+    spec = importlib.util.spec_from_file_location(f"{name}_{fresh.serial}", EXAMPLES / f"{name}.py")
     if not (spec and spec.loader):
         raise FileNotFoundError(name)
     module = importlib.util.module_from_spec(spec)
@@ -256,7 +256,7 @@ def rows() -> Iterator[tuple[str, Callable[[], Iterator[dict[str, Any]]]]]:
     """Names that `--only` is matched with, and what measures them."""
     yield "import tilewright", importing
     for name in COMPILED:
-        yield f"compile {name}, front end and passes", lambda name=name: compiling(name)  # type: ignore[misc]
+        yield f"compile {name}, front end and passes", lambda name=name: compiling(name)
     yield "first launch from the disk cache", loading
     yield "launch, arguments", launching
     yield "launch, fake GPU", on_fake_gpu

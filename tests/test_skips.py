@@ -43,7 +43,7 @@ def unmarked_imports(tree: ast.Module) -> Iterator[str]:
             for name in imported(node):
                 marker = MODULES.get(name.partition(".")[0])
                 if marker and not re.search(rf"\b{marker}\b", marks):
-                    yield f"{node.lineno}: {name}"  # type: ignore[attr-defined]
+                    yield f"{node.lineno}: {name}"
 
 
 def test_imports_of_peers_are_marked() -> None:

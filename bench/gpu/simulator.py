@@ -30,7 +30,7 @@ class Simulated:
 
     def load(self, entry: Any, code: bytes) -> Kernel:
         """A kernel of the bundle, from its PTX."""
-        return Kernel(load(code.decode()), entry)  # type: ignore[arg-type]
+        return Kernel(load(code.decode()), entry)
 
     def run(self, kernel: Kernel, grid: Sequence[int], arguments: Sequence[Any]) -> list[Array]:
         """Launch once; what the arrays hold afterwards, in order."""
@@ -43,7 +43,7 @@ class Simulated:
         scratch = entry.scratch * x * y * z * entry.ctas
         given += [memory.allocate(scratch) if scratch else 0, 0]
         shape = {"grid": (x * entry.ctas, y, z), "shared": entry.shared, "cluster": (entry.ctas, 1, 1)}
-        Launch(kernel.function, **shape).run(memory, given)  # type: ignore[arg-type]
+        Launch(kernel.function, **shape).run(memory, given)
         return [memory.copy_out(place, array.shape, array.dtype) for place, array in zip(places, arrays, strict=True)]
 
     def repeat(self, launch: Any, code: bytes, memory: Sequence[Array]) -> list[Array]:
@@ -57,7 +57,7 @@ class Simulated:
         scratch = launch.scratch * x * y * z * launch.ctas
         given += [device.allocate(scratch) if scratch else 0, 0]
         shape = {"grid": (x * launch.ctas, y, z), "shared": launch.shared, "cluster": (launch.ctas, 1, 1)}
-        Launch(load(code.decode()), **shape).run(device, given)  # type: ignore[arg-type]
+        Launch(load(code.decode()), **shape).run(device, given)
         return [device.bytes_at(place, piece.size) for place, piece in zip(places, memory, strict=True)]
 
 

@@ -100,10 +100,10 @@ def watched(*, repeats: bool) -> Iterator[None]:
         return Machine(memory, program=program, grid=grid, functions=functions)
 
     before = eager.Memory, eager.Machine
-    eager.Memory, eager.Machine = memory_of, machine_of  # type: ignore[misc, assignment]
+    eager.Memory, eager.Machine = memory_of, machine_of
     try:
         yield
     finally:
-        eager.Memory, eager.Machine = before  # type: ignore[misc]
+        eager.Memory, eager.Machine = before
     for memory in memories:
         memory.check_apart()

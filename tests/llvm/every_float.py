@@ -112,7 +112,7 @@ def main() -> None:
             began = time.perf_counter()
             error, where = largest_error(name, host_target(level), lanes, tiles(name, every=options.every))
             seconds = time.perf_counter() - began
-            print(f"{name:8} {level} x{lanes:<3} {error:.4f} ulp at {where!r}  {seconds:.1f} s", flush=True)  # noqa: T201
+            print(f"{name:8} {level} x{lanes:<3} {error:.4f} ulp at {where!r}  {seconds:.1f} s", flush=True)  # noqa: T201 - run by hand, it prints a table
 
 
 if __name__ == "__main__":

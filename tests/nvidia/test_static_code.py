@@ -138,7 +138,7 @@ def row_sums() -> Any:
     return KERNELS.tilewright.jit(sum_of_row)
 
 
-def sum_of_row(x_ptr, out_ptr, COLUMNS: KERNELS.tl.constexpr):  # type: ignore[no-untyped-def]
+def sum_of_row(x_ptr, out_ptr, COLUMNS: KERNELS.tl.constexpr):
     KERNELS.tl.store(out_ptr, KERNELS.tl.sum(KERNELS.tl.load(x_ptr + KERNELS.tl.arange(0, COLUMNS))))
 
 

@@ -97,7 +97,7 @@ def test_the_package_has_the_name_that_the_program_uses(program: str, name: str)
 
 def test_the_name_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = ModuleType("__main__")
-    cells.mine = tw  # type: ignore[attr-defined]  # what another cell imported
+    cells.mine = tw  # what another cell imported
     monkeypatch.setitem(sys.modules, "__main__", cells)
     assert name_of_package(Span("<a cell>", 1, 1)) == "mine"
     assert name_of_package(None) == "mine"
