@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tilewright.dialects.arith import Binary, Compare, Constant
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_memory import Load
-from tilewright.ir.core import Op
+from tilewright.dialects.ttng_barriers import WaitBarrier
+from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal
+from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.ir.attributes import UNIT, Attribute
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import ANY, OPS
+from tilewright.ir.operands import segment_attribute
 from tilewright.ir.parser import parse_module
+from tilewright.ir.types import i32
 
 TEXT = """
 module {
@@ -73,6 +81,43 @@ def test_a_field_sets_the_operand_and_its_uses(ops: dict[str, Op]) -> None:
     assert total not in before.uses
     assert total.lhs.uses[total] == 2
     assert total.operands == [total.lhs, total.lhs]
+
+
+def _op(name: str, groups: Sequence[Sequence[Value]], attributes: dict[str, Attribute] | None = None) -> Op:
+    segments = segment_attribute(OPS[name].operand_names, [len(group) for group in groups])
+    return Op.create(name, [value for group in groups for value in group], (), {**(attributes or {}), **segments})
+
+
+def test_names_of_operands_behind_others_whose_number_differs() -> None:
+    a, b, total, token, m, n, barrier = Block([i32] * 7).args
+    groups = [[a], [b], [total], [token], [m], [n], [barrier], [m]]
+    product = _op("ttng.tc_gen5_mma", groups, {"is_async": UNIT})
+    assert isinstance(product, TensorCoreProduct)
+    assert (product.accumulator, product.token) == (total, token)
+    assert (product.uses_accumulator, product.predicate) == (m, n)
+    assert (product.barriers, product.barrier_predicates) == ([barrier], [m])
+    assert (product.is_async, product.multicast) == (True, False)
+
+
+def test_such_operands_may_be_missing_and_set() -> None:
+    barrier, phase, m, buffer = Block([i32] * 4).args
+    wait = _op("ttng.wait_barrier", [[barrier], [phase], [], [buffer]])
+    assert isinstance(wait, WaitBarrier)
+    assert (wait.predicate, wait.dependencies) == (None, [buffer])
+    wait.predicate = m
+    assert (wait.barrier, wait.phase, wait.predicate, wait.dependencies) == (barrier, phase, m, [buffer])
+    wait.dependencies = []
+    assert wait.operands == [barrier, phase, m]
+    assert (m.uses, buffer.uses) == ({wait: 1}, {})
+
+
+def test_places_from_the_end() -> None:
+    """The buffer of a copy stands behind as many indices as there are."""
+    descriptor, index, barrier, buffer, m = Block([i32] * 5).args
+    copy = _op("ttng.async_tma_copy_global_to_local", [[descriptor], [index] * 3, [], [barrier], [buffer], [m]])
+    assert isinstance(copy, AsyncTmaCopyGlobalToLocal)
+    assert (copy.indices, copy.offsets) == ([index] * 3, [])
+    assert (copy.barrier, copy.buffer, copy.predicate) == (barrier, buffer, m)
 
 
 def test_fields_say_how_many_operands_there_are() -> None:

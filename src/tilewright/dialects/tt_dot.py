@@ -6,10 +6,10 @@ from tilewright.dialects.formats import keyword_text
 from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import keyword_in, tensor
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
-from tilewright.ir.fields import Integer, Operand, Operands, Word
+from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import TensorType, Type
@@ -178,6 +178,24 @@ class DotScaled(Op):
     a, b, accumulator = Operand(0), Operand(1), Operand(2)
     scales = Operands(3)
     a_type, b_type = Word("a_elem_type"), Word("b_elem_type")
+    lhs_k_pack, rhs_k_pack = Flag("lhs_k_pack", default=True), Flag("rhs_k_pack", default=True)
+    fast_math = Flag("fastMath")
+
+    @property
+    def a_scale(self) -> Value | None:
+        """The scale of `a`, if it has one."""
+        return self.scales[0] if self._has_scales[0] else None
+
+    @property
+    def b_scale(self) -> Value | None:
+        """The scale of `b`, if it has one."""
+        return self.scales[-1] if self._has_scales[1] else None
+
+    @property
+    def _has_scales(self) -> tuple[bool, bool]:
+        present = self.attributes["has_scales"]
+        assert isinstance(present, tuple), "has_scales is a pair of flags"
+        return present[0] is True, present[1] is True
 
 
 declare("tt.dot", kind=Dot, results=1, parse=_parse_dot, print=_print_dot, verify=_verify_dot)

@@ -12,6 +12,7 @@ from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Flag, Integer, Operand, Operands, OptionalNamedOperand
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import Type, async_token, i1, i32, with_element
@@ -34,8 +35,38 @@ def _pointee(reading: Reading) -> Type:
     return pointee_type(reading.type("src"))
 
 
+class AsyncCopyGlobalToLocal(Op):
+    """Copies from `pointer` to `buffer`, where `mask` holds, and `other` elsewhere; gives a token.
+
+    Attributes:
+        contiguity: how many neighbours one instruction may copy.
+    """
+
+    __slots__ = ()
+    pointer, buffer = Operand(0), Operand(1)
+    mask, other = OptionalNamedOperand("mask"), OptionalNamedOperand("other")
+    is_volatile = Flag("isVolatile")
+    contiguity = Integer("contiguity", 1)
+
+
+class AsyncCommitGroup(Op):
+    """Ends a group of copies."""
+
+    __slots__ = ()
+    tokens = Operands()
+
+
+class AsyncWait(Op):
+    """Waits until at most `pending` groups of copies are on their way."""
+
+    __slots__ = ()
+    tokens = Operands()
+    pending = Integer("num")
+
+
 declare(
     "ttg.async_copy_global_to_local",
+    kind=AsyncCopyGlobalToLocal,
     buffers=Effect.WRITE,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -53,6 +84,7 @@ declare(
 )
 declare(
     "ttg.async_commit_group",
+    kind=AsyncCommitGroup,
     effect=Effect.READ_WRITE,
     **assembly(
         "?( tokens %inputTokens*){}",
@@ -63,6 +95,7 @@ declare(
 )
 declare(
     "ttg.async_wait",
+    kind=AsyncWait,
     effect=Effect.READ_WRITE,
     required=("num",),
     **assembly(

@@ -17,7 +17,7 @@ from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.errors import VerificationError, counted, require
-from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand
+from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Word
 from tilewright.ir.operands import operand_groups
 from tilewright.ir.types import FloatType, IntType, MemDescType, TensorType, Type, async_token, i32
 from tilewright.layouts.conversion import to_linear_layout
@@ -256,6 +256,7 @@ class LocalAtomicScatter(Op):
     buffer, value, indices = Operand(0), Operand(1), Operand(2)
     mask = OptionalOperand(3)
     axis = Integer("axis")
+    operation = Word("atomic_rmw_op")
 
 
 class MemDescView(Op):

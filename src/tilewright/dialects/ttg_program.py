@@ -9,7 +9,7 @@ from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
-from tilewright.ir.fields import Operand
+from tilewright.ir.fields import Body, Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import i32
@@ -76,6 +76,53 @@ class ScopedBarrier(Op):
         return tuple(scope.name for scope in scopes if isinstance(scope, Keyword)) if isinstance(scopes, tuple) else ()
 
 
+class PredicateStage(Op):
+    """Whether a step of a pipelined loop has its part `stage` of `last_stage` + 1."""
+
+    __slots__ = ()
+    induction_variable, high, step = Operand(0), Operand(1), Operand(2)
+    stage, last_stage = Integer("stage"), Integer("maxStage")
+
+
+class Mask(Op):
+    """Ops that run where `condition` holds."""
+
+    __slots__ = ()
+    condition = Operand(0)
+    body = Body()
+
+
+class MaskReturn(Op):
+    """The values that a masked region gives."""
+
+    __slots__ = ()
+    values = Operands()
+
+
+class Fp4ToFp(Op):
+    """The numbers of four bits that `source` holds, two in a byte, along `axis`."""
+
+    __slots__ = ()
+    source = Operand(0)
+    axis = Integer("axis")
+
+
+class GlobalScratchAlloc(Op):
+    """`size` bytes of global memory of the program's own."""
+
+    __slots__ = ()
+    size, alignment = Integer("nbytes"), Integer("alignment")
+
+
+class ThreadAsm(Op):
+    """Assembly that each thread runs on its own values."""
+
+    __slots__ = ()
+    arguments = Operands()
+    text, constraints = Word("asm_string"), Word("constraints")
+    pure = Flag("pure")
+
+
 declare(
     "ttg.convert_layout",
     kind=ConvertLayout,
@@ -97,6 +144,7 @@ declare(
 declare("ttg.warp_id", **assembly("{}", "", "result", types={"result": i32}))
 declare(
     "ttg.predicate_stage",
+    kind=PredicateStage,
     required=("maxStage", "stage"),
     **assembly(
         " %iv, %ub, %step maxStage #maxStage stage #stage{} : !iv -> !result",
@@ -105,17 +153,24 @@ declare(
         types={"ub": lambda reading: reading.type("iv"), "step": lambda reading: reading.type("iv")},
     ),
 )
-declare("ttg.mask", operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
-declare("ttg.mask.return", results=0, operands=(0, ANY), terminator=True, **VALUES)
-declare("ttg.fp4_to_fp", required=("axis",), **assembly(" %src{} : !src -> !result", "src", "result"))
+declare("ttg.mask", kind=Mask, operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
+declare("ttg.mask.return", kind=MaskReturn, results=0, operands=(0, ANY), terminator=True, **VALUES)
+declare(
+    "ttg.fp4_to_fp",
+    kind=Fp4ToFp,
+    required=("axis",),
+    **assembly(" %src{} : !src -> !result", "src", "result"),
+)
 declare(
     "ttg.global_scratch_alloc",
+    kind=GlobalScratchAlloc,
     required=("nbytes", "alignment"),
     effect=Effect.ALLOCATE,
     **assembly("{} : !result", "", "result"),
 )
 declare(
     "ttg.inline_asm",
+    kind=ThreadAsm,
     required=("asm_string", "constraints", "pure"),
     effect_of=_effect_unless_pure,
     **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),

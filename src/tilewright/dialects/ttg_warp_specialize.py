@@ -22,7 +22,7 @@ from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.declare import OPS, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
-from tilewright.ir.fields import Body, Operands
+from tilewright.ir.fields import Body, Integers, Operands
 from tilewright.ir.parser import Argument, Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.scanner import SPACE
@@ -37,6 +37,12 @@ class WarpSpecialize(Op):
 
     __slots__ = ()
     default = Body()
+    partition_warps = Integers("partitionNumWarps")
+
+    @property
+    def partitions(self) -> WarpSpecializePartitions:
+        """The op that holds the code of the other warps."""
+        return partitions_of(self)
 
 
 class WarpSpecializePartitions(Op):

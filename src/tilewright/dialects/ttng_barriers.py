@@ -5,13 +5,125 @@ from __future__ import annotations
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.ttng_rules import verify_barriers, verify_cluster
 from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Flag, Integer, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand, Word
 from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
 
+
+class MemoryBarrier(Op):
+    """An op on `barrier`, a barrier in shared memory."""
+
+    __slots__ = ()
+    barrier = Operand(0)
+
+
+class InitBarrier(MemoryBarrier):
+    """From here on it counts `count` arrivals in each phase."""
+
+    __slots__ = ()
+    count = Integer("count")
+
+
+class InvalBarrier(MemoryBarrier):
+    """From here on it is plain memory."""
+
+    __slots__ = ()
+
+
+class BarrierExpect(MemoryBarrier):
+    """It has to wait for `size` more bytes in this phase, and one has arrived, if `predicate` holds."""
+
+    __slots__ = ()
+    predicate = Operand(1)
+    size = Integer("size")
+
+
+class WaitBarrier(MemoryBarrier):
+    """Waits for the end of a phase if `predicate` holds; `dependencies` are buffers that must live so long."""
+
+    __slots__ = ()
+    phase = Operand(1)
+    predicate = OptionalNamedOperand("pred")
+    dependencies = NamedOperands("deps")
+
+
+class ArriveBarrier(MemoryBarrier):
+    """`count` have arrived, if `predicate` holds."""
+
+    __slots__ = ()
+    predicate = OptionalOperand(1)
+    count = Integer("count")
+
+
+class AsyncCopyMbarrierArrive(MemoryBarrier):
+    """The copies of this thread arrive when they are done."""
+
+    __slots__ = ()
+    without_increment = Flag("noIncrement")
+
+
+class FenceAsyncShared(Op):
+    """Copies and products that run on see what was written to shared memory, that of the cluster if `cluster`."""
+
+    __slots__ = ()
+    cluster = Flag("bCluster")
+
+
+class ClusterBarrier(Op):
+    """All threads of a cluster meet."""
+
+    __slots__ = ()
+    relaxed = Flag("relaxed")
+
+
+class ClusterArrive(Op):
+    """The first half of such a meeting."""
+
+    __slots__ = ()
+    relaxed = Flag("relaxed")
+
+
+class ClusterWait(Op):
+    """The second half."""
+
+    __slots__ = ()
+
+
+class ClcTryCancel(Op):
+    """Asks for the work of a cluster that has not started; the answer goes to `response`, then `barrier` hears."""
+
+    __slots__ = ()
+    response, barrier = Operand(0), Operand(1)
+
+
+class ClcLoadResult(Op):
+    """The answer that is in `response`."""
+
+    __slots__ = ()
+    response = Operand(0)
+
+
+class ClcIsCanceled(Op):
+    """Whether there was work."""
+
+    __slots__ = ()
+    answer = Operand(0)
+
+
+class ClcGetProgramId(Op):
+    """The program id of the work, along the axis `axis`."""
+
+    __slots__ = ()
+    answer = Operand(0)
+    axis = Word("dim")
+
+
 declare(
     "ttng.init_barrier",
+    kind=InitBarrier,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     effect=Effect.WRITE,
@@ -19,6 +131,7 @@ declare(
 )
 declare(
     "ttng.inval_barrier",
+    kind=InvalBarrier,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     effect=Effect.WRITE,
@@ -26,6 +139,7 @@ declare(
 )
 declare(
     "ttng.barrier_expect",
+    kind=BarrierExpect,
     buffers=Effect.WRITE,
     synchronizes=True,
     verify=verify_barriers,
@@ -34,6 +148,7 @@ declare(
 )
 declare(
     "ttng.wait_barrier",
+    kind=WaitBarrier,
     buffers=Effect.READ_WRITE,
     verify=verify_barriers,
     **_ORDER,
@@ -45,6 +160,7 @@ declare(
 )
 declare(
     "ttng.arrive_barrier",
+    kind=ArriveBarrier,
     buffers=Effect.READ_WRITE,
     synchronizes=True,
     verify=verify_barriers,
@@ -58,6 +174,7 @@ declare(
 )
 declare(
     "ttng.async_copy_mbarrier_arrive",
+    kind=AsyncCopyMbarrierArrive,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     **_ORDER,
@@ -66,23 +183,32 @@ declare(
 
 # Fences and clusters
 
-declare("ttng.fence_async_shared", required=("bCluster",), **_ORDER, **assembly("{}"))
+declare("ttng.fence_async_shared", kind=FenceAsyncShared, required=("bCluster",), **_ORDER, **assembly("{}"))
 declare("ttng.fence_mbarrier_init_release_cluster", verify=verify_cluster, **_ORDER, **assembly("{}"))
 declare(
     "ttng.cluster_barrier",
+    kind=ClusterBarrier,
     synchronizes=True,
     verify=verify_cluster,
     **_ORDER,
     **assembly("{}", defaults={"relaxed": False}),
 )
-declare("ttng.cluster_arrive", verify=verify_cluster, required=("relaxed",), **_ORDER, **assembly("{}"))
-declare("ttng.cluster_wait", synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
+declare(
+    "ttng.cluster_arrive",
+    kind=ClusterArrive,
+    verify=verify_cluster,
+    required=("relaxed",),
+    **_ORDER,
+    **assembly("{}"),
+)
+declare("ttng.cluster_wait", kind=ClusterWait, synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
 
 # Taking over the work of a cluster that has not started
 
 declare("ttng.clc_try_cancel_sync", **_ORDER, **assembly("{} : !response", "", "response"))
 declare(
     "ttng.clc_try_cancel",
+    kind=ClcTryCancel,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     **_ORDER,
@@ -90,13 +216,19 @@ declare(
 )
 declare(
     "ttng.clc_load_result",
+    kind=ClcLoadResult,
     buffers=Effect.READ,
     effect=Effect.READ,
     **assembly(" %src{} : !src -> !clcResult", "src", "clcResult"),
 )
-declare("ttng.clc_is_canceled", **assembly(" %clcResult{} : !clcResult -> !is_canceled", "clcResult", "is_canceled"))
+declare(
+    "ttng.clc_is_canceled",
+    kind=ClcIsCanceled,
+    **assembly(" %clcResult{} : !clcResult -> !is_canceled", "clcResult", "is_canceled"),
+)
 declare(
     "ttng.clc_get_program_id",
+    kind=ClcGetProgramId,
     required=("dim",),
     **assembly(" %clcResult, @dim{} : !clcResult -> !result", "clcResult", "result"),
 )

@@ -5,13 +5,111 @@ from __future__ import annotations
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.ttg_async import CACHE_DEFAULTS, CACHE_OPTIONS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
+from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Flag, Integer, NamedOperand, NamedOperands, Operand, Word
 from tilewright.ir.types import IntType, i1, i32
 
 _i16 = IntType(16)
 
+
+class DescriptorCopy(Op):
+    """A copy between a buffer and global memory, where `descriptor` tells."""
+
+    __slots__ = ()
+    descriptor = Operand(0)
+
+
+class DescriptorCopyOut(DescriptorCopy):
+    """A copy from a buffer."""
+
+    __slots__ = ()
+    buffer = Operand(-1)
+
+
+class AsyncTmaCopyGlobalToLocal(DescriptorCopy):
+    """Copies the block at `indices`; `barrier` hears of its bytes."""
+
+    __slots__ = ()
+    indices, offsets = NamedOperands("coord"), NamedOperands("offsets")
+    barrier, predicate = NamedOperand("barrier"), NamedOperand("pred")
+    multicast = Flag("multicast")
+    buffer = Operand(-2)
+
+
+class AsyncTmaCopyLocalToGlobal(DescriptorCopyOut):
+    """Copies to the block at `indices`."""
+
+    __slots__ = ()
+    indices = NamedOperands("coord")
+
+
+class AsyncTmaReduce(DescriptorCopyOut):
+    """Combines the block at `indices` with the buffer, by `operation`."""
+
+    __slots__ = ()
+    indices = NamedOperands("coord")
+    operation = Word("kind")
+
+
+class AsyncTmaGather(DescriptorCopy):
+    """Copies parts of `rows`, from `column` on; `barrier` hears of their bytes."""
+
+    __slots__ = ()
+    rows, column = Operand(1), Operand(2)
+    barrier, buffer, predicate = Operand(3), Operand(4), Operand(5)
+    multicast = Flag("multicast")
+
+
+class AsyncTmaScatter(DescriptorCopyOut):
+    """Copies to parts of `rows`, from `column` on."""
+
+    __slots__ = ()
+    rows, column = Operand(1), Operand(2)
+
+
+class AsyncTmaStoreWait(Op):
+    """Waits until at most `pendings` copies from buffers are under way."""
+
+    __slots__ = ()
+    pendings = Integer("pendings")
+
+
+class AsyncSharedStore(Op):
+    """Puts `value` into a buffer of another block; `barrier` hears of its bytes."""
+
+    __slots__ = ()
+    value, buffer, barrier = Operand(0), Operand(1), Operand(2)
+
+
+class ReinterpretTensorDescriptor(Op):
+    """The descriptor that is written at `address`."""
+
+    __slots__ = ()
+    address = Operand(0)
+
+
+class TensormapCreate(Op):
+    """Writes a descriptor to `address`, in the accelerator's format; sizes start with the fastest dimension."""
+
+    __slots__ = ()
+    address, base = Operand(0), Operand(1)
+    box, shape = NamedOperands("box_dim"), NamedOperands("global_dim")
+    strides, element_strides = NamedOperands("global_stride"), NamedOperands("element_stride")
+    element_type, fill_mode = Integer("elem_type"), Integer("fill_mode")
+    interleave_layout, swizzle_mode = Integer("interleave_layout"), Integer("swizzle_mode")
+
+
+class TensormapFenceproxyAcquire(Op):
+    """Copies see the descriptor that was written to `address`."""
+
+    __slots__ = ()
+    address = Operand(0)
+
+
 declare(
     "ttng.async_tma_copy_global_to_local",
+    kind=AsyncTmaCopyGlobalToLocal,
     buffers=Effect.WRITE,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
@@ -25,6 +123,7 @@ declare(
 )
 declare(
     "ttng.async_tma_copy_local_to_global",
+    kind=AsyncTmaCopyLocalToGlobal,
     buffers=Effect.READ,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
@@ -37,6 +136,7 @@ declare(
 )
 declare(
     "ttng.async_tma_reduce",
+    kind=AsyncTmaReduce,
     buffers=Effect.READ,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
@@ -45,6 +145,7 @@ declare(
 )
 declare(
     "ttng.async_tma_gather",
+    kind=AsyncTmaGather,
     buffers=Effect.WRITE,
     verify=verify_rows_copy,
     effect=Effect.READ_WRITE,
@@ -57,6 +158,7 @@ declare(
 )
 declare(
     "ttng.async_tma_scatter",
+    kind=AsyncTmaScatter,
     buffers=Effect.READ,
     verify=verify_rows_copy,
     effect=Effect.READ_WRITE,
@@ -66,9 +168,16 @@ declare(
         custom={"cache": CACHE_OPTIONS},
     ),
 )
-declare("ttng.async_tma_store_wait", effect=Effect.READ_WRITE, required=("pendings",), **assembly("{}"))
+declare(
+    "ttng.async_tma_store_wait",
+    kind=AsyncTmaStoreWait,
+    effect=Effect.READ_WRITE,
+    required=("pendings",),
+    **assembly("{}"),
+)
 declare(
     "ttng.async_shared_store",
+    kind=AsyncSharedStore,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     effect=Effect.READ_WRITE,
@@ -77,9 +186,14 @@ declare(
 
 # Descriptors in memory
 
-declare("ttng.reinterpret_tensor_descriptor", **assembly(" %rawDesc{} : !rawDesc to !result", "rawDesc", "result"))
+declare(
+    "ttng.reinterpret_tensor_descriptor",
+    kind=ReinterpretTensorDescriptor,
+    **assembly(" %rawDesc{} : !rawDesc to !result", "rawDesc", "result"),
+)
 declare(
     "ttng.tensormap_create",
+    kind=TensormapCreate,
     effect=Effect.READ_WRITE,
     required=("elem_type", "interleave_layout", "swizzle_mode", "fill_mode"),
     **assembly(
@@ -89,6 +203,7 @@ declare(
 )
 declare(
     "ttng.tensormap_fenceproxy_acquire",
+    kind=TensormapFenceproxyAcquire,
     synchronizes=True,  # one warp fences, and all wait for it
     effect=Effect.WRITE,
     **assembly(" %desc_ptr{} : !desc_ptr", "desc_ptr"),

@@ -7,7 +7,18 @@ from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, 
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.fields import Operand
+from tilewright.ir.fields import (
+    Flag,
+    Integer,
+    Marker,
+    NamedOperand,
+    NamedOperands,
+    Operand,
+    Operands,
+    OptionalNamedOperand,
+    OptionalOperand,
+    Word,
+)
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import async_token, i1, i32
@@ -29,15 +40,63 @@ class MatrixProduct(Op):
 
 
 class WarpGroupDot(MatrixProduct):
-    """`accumulator` + a · b, by four warps."""
+    """`accumulator` + a · b, by four warps; a · b alone if `uses_accumulator` does not hold."""
 
     __slots__ = ()
+    uses_accumulator = OptionalOperand(3)
+    input_precision = Integer("inputPrecision", IEEE)
+    max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
+    is_async = Flag("isAsync")
+
+
+class WarpGroupDotWait(Op):
+    """`inputs`, when at most `pendings` products are under way."""
+
+    __slots__ = ()
+    inputs = Operands()
+    pendings = Integer("pendings")
 
 
 class TensorCoreProduct(MatrixProduct):
-    """Adds a · b to `accumulator` in tensor memory."""
+    """Adds a · b to `accumulator` in tensor memory if `predicate` holds.
+
+    Attributes:
+        uses_accumulator: whether it adds, or puts the product there.
+        token: what it waits for.
+        barriers: they hear that it is done, each if its one of `barrier_predicates` holds.
+        is_async: the program goes on while it runs.
+    """
 
     __slots__ = ()
+    token = OptionalNamedOperand("acc_dep")
+    uses_accumulator, predicate = NamedOperand("useD"), NamedOperand("pred")
+    barriers, barrier_predicates = NamedOperands("barriers"), NamedOperands("barrier_preds")
+    is_async, multicast = Marker("is_async"), Marker("multicast")
+
+
+class TensorCoreProductScaled(TensorCoreProduct):
+    """Its factors are multiplied by their scales first."""
+
+    __slots__ = ()
+    a_scale, b_scale = NamedOperand("a_scale"), NamedOperand("b_scale")
+    a_type, b_type = Word("a_type"), Word("b_type")
+
+
+class TensorCoreCommit(Op):
+    """`barrier` hears that all products before are done, if `predicate` holds; `buffers` are those that they read."""
+
+    __slots__ = ()
+    barrier = Operand(0)
+    predicate = OptionalNamedOperand("pred")
+    buffers = NamedOperands("descs")
+
+
+class PackedArithmetic(Op):
+    """Arithmetic on pairs of numbers in one register."""
+
+    __slots__ = ()
+    arguments = Operands()
+    operation = Word("op_kind")
 
 
 declare(
@@ -57,6 +116,7 @@ declare(
 )
 declare(
     "ttng.warp_group_dot_wait",
+    kind=WarpGroupDotWait,
     verify=verify_waited,
     effect=Effect.READ_WRITE,
     required=("pendings",),
@@ -124,7 +184,7 @@ declare(
 )
 declare(
     "ttng.tc_gen5_mma_scaled",
-    kind=TensorCoreProduct,
+    kind=TensorCoreProductScaled,
     buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
@@ -140,6 +200,7 @@ declare(
 )
 declare(
     "ttng.tc_gen5_commit",
+    kind=TensorCoreCommit,
     buffers=Effect.WRITE,
     synchronizes=True,
     verify=verify_barriers,
@@ -152,6 +213,7 @@ declare(
 )
 declare(
     "ttng.packed_arith",
+    kind=PackedArithmetic,
     required=("op_kind",),
     **assembly(" @op_kind %operands*{} : =>", "operands*", "result"),
 )

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
+from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_memory import allocation_effect
 from tilewright.dialects.ttng_products import token_piece
 from tilewright.dialects.ttng_rules import (
@@ -17,13 +18,74 @@ from tilewright.dialects.ttng_rules import (
     verify_tensor_subslice,
 )
 from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
+from tilewright.ir.fields import Integer, NamedOperand, Operand, OptionalNamedOperand, OptionalOperand, Word
 from tilewright.ir.types import i1, i32
 
 _TOKEN = {"token": token_piece("dep", "token")}
 
+
+class TmemAlloc(Op):
+    """Tensor memory, which starts with the elements of `source` if there is one.
+
+    Attributes:
+        column: its first column, once it has its place.
+    """
+
+    __slots__ = ()
+    source = OptionalOperand(0)
+    column = Integer("tensor_memory_col_offset")
+
+
+class TmemLoad(Op):
+    """The elements of `buffer`."""
+
+    __slots__ = ()
+    buffer = Operand(0)
+    token = OptionalOperand(1)
+
+
+class TmemStore(Op):
+    """Puts `value` into `buffer` if `predicate` holds."""
+
+    __slots__ = ()
+    buffer = Operand(0)
+    token = OptionalNamedOperand("dep")
+    value, predicate = NamedOperand("src"), NamedOperand("pred")
+
+
+class TmemSubslice(Op):
+    """The part of `source` that starts at `offset` along `axis`."""
+
+    __slots__ = ()
+    source = Operand(0)
+    axis = Integer("dim", 1)
+
+    @property
+    def offset(self) -> int:
+        """The index of its first element."""
+        return number(self, "N" if "N" in self.attributes else "offset")
+
+
+class TmemCopy(Op):
+    """Copies `source` in shared memory to `target`; `barrier` hears when that is done."""
+
+    __slots__ = ()
+    source, target = Operand(0), Operand(1)
+    barrier = OptionalOperand(2)
+
+
+class TmemWait(Op):
+    """Waits for loads or stores, as `which` says."""
+
+    __slots__ = ()
+    which = Word("kind")
+
+
 declare(
     "ttng.tmem_alloc",
+    kind=TmemAlloc,
     verify=verify_tensor_alloc,
     effect=Effect.ALLOCATE,
     effect_of=allocation_effect,
@@ -31,12 +93,14 @@ declare(
 )
 declare(
     "ttng.tmem_load",
+    kind=TmemLoad,
     verify=verify_tensor_load,
     effect=Effect.READ,
     **assembly(" %src$token{} : !src -> !result?(, !red)", "src dep?", "result token? red?", custom=_TOKEN),
 )
 declare(
     "ttng.tmem_store",
+    kind=TmemStore,
     verify=verify_tensor_store,
     effect=Effect.WRITE,
     **assembly(
@@ -49,14 +113,16 @@ declare(
 )
 declare(
     "ttng.tmem_subslice",
+    kind=TmemSubslice,
     verify=verify_tensor_subslice,
     **assembly(" %src{} : !src -> !result", "src", "result", defaults={"dim": Number(1, i32)}),
 )
 declare(
     "ttng.tmem_copy",
+    kind=TmemCopy,
     buffers=Effect.READ,
     verify=verify_tensor_copy,
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
 )
-declare("ttng.tmem_wait", effect=Effect.READ_WRITE, required=("kind",), **assembly(" @kind{}"))
+declare("ttng.tmem_wait", kind=TmemWait, effect=Effect.READ_WRITE, required=("kind",), **assembly(" @kind{}"))

@@ -18,6 +18,7 @@ from __future__ import annotations
 from tilewright.ir.attributes import Dense, DenseArray, Keyword, Number, Symbol
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import ANY
+from tilewright.ir.operands import operand, operand_group, set_operand_groups
 
 
 class Field:
@@ -34,7 +35,7 @@ class Operand(Field):
     """The operand at a place; it may be set.
 
     Args:
-        index: the place.
+        index: the place; negative ones count from the end.
     """
 
     operands = (1, 1)
@@ -71,6 +72,54 @@ class Operands(Field):
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> list[Value]:
         return op.operands[self.first :]
+
+
+class NamedOperand(Field):
+    """The operand that the op kind calls `name`; it may be set.
+
+    For operands behind some whose number differs from op to op.
+    """
+
+    operands = (1, 1)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
+        return operand_group(op, self.name)[0]
+
+    def __set__(self, op: Op, value: Value) -> None:
+        set_operand_groups(op, {self.name: [value]})
+
+
+class OptionalNamedOperand(Field):
+    """The operand that the op kind calls `name`, or None where the op has none; it may be set."""
+
+    operands = (0, 1)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value | None:
+        return operand(op, self.name)
+
+    def __set__(self, op: Op, value: Value) -> None:
+        set_operand_groups(op, {self.name: [value]})
+
+
+class NamedOperands(Field):
+    """All operands that the op kind calls `name`; they may be set."""
+
+    operands = (0, ANY)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> list[Value]:
+        return operand_group(op, self.name)
+
+    def __set__(self, op: Op, values: list[Value]) -> None:
+        set_operand_groups(op, {self.name: values})
 
 
 class Result(Field):
@@ -151,6 +200,16 @@ class Flag(Field):
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> bool:
         return op.attributes.get(self.name, self.default) is True
+
+
+class Marker(Field):
+    """Whether there is an attribute, whatever its value."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> bool:
+        return self.name in op.attributes
 
 
 class Integers(Field):
