@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir.core import Op, Value
+from tilewright.ir.fields import Operand, Word
 
 
 class ControlFlow(Op):
@@ -26,3 +27,24 @@ class WritesMemory(Op):
     def address(self) -> Value:
         """The address, or the descriptor, that leads to what is written."""
         return self.operands[0]
+
+
+class PointerAccess(Op):
+    """An op that reads or writes memory at `pointer`."""
+
+    __slots__ = ()
+    pointer = Operand(0)
+
+
+class Atomic(PointerAccess, WritesMemory):
+    """A read and a write that nobody comes between."""
+
+    __slots__ = ()
+    sem, scope = Word("sem"), Word("scope")
+
+
+class Product(Op):
+    """A product of matrices that is added to `accumulator`."""
+
+    __slots__ = ()
+    a, b, accumulator = Operand(0), Operand(1), Operand(2)

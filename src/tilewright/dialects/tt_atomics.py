@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import functional
 from tilewright.dialects.rules import keyword_in, pointer, types_match
-from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
@@ -39,21 +39,20 @@ def _verify_cas(op: Op) -> None:
     _verify_order(op)
 
 
-class AtomicRmw(WritesMemory):
+class AtomicRmw(Atomic):
     """Replaces what is at `pointer` by `operation` of it and `value`, where `mask` holds; gives what was there."""
 
     __slots__ = ()
-    pointer, value = Operand(0), Operand(1)
+    value = Operand(1)
     mask = OptionalOperand(2)
-    operation, sem, scope = Word("atomic_rmw_op"), Word("sem"), Word("scope")
+    operation = Word("atomic_rmw_op")
 
 
-class AtomicCas(WritesMemory):
+class AtomicCas(Atomic):
     """Puts `value` at `pointer` if `compared` is there; gives what was there."""
 
     __slots__ = ()
-    pointer, compared, value = Operand(0), Operand(1), Operand(2)
-    sem, scope = Word("sem"), Word("scope")
+    compared, value = Operand(1), Operand(2)
 
 
 declare(

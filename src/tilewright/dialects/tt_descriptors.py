@@ -194,21 +194,40 @@ class DescriptorAccess(Op):
     descriptor = Operand(0)
 
 
-class DescriptorLoad(DescriptorAccess):
+class DescriptorRead(DescriptorAccess):
+    """Gives a tile of it."""
+
+    __slots__ = ()
+
+
+class DescriptorWrite(DescriptorAccess, WritesMemory):
+    """Puts the tile `value` there, or combines it with what is there."""
+
+    __slots__ = ()
+    value = Operand(-1)
+
+
+class RowAccess(DescriptorAccess):
+    """An access to parts of `rows`, from `column` on."""
+
+    __slots__ = ()
+    rows, column = Operand(1), Operand(2)
+
+
+class DescriptorLoad(DescriptorRead):
     """The block at `indices`."""
 
     __slots__ = ()
     indices = Operands(1)
 
 
-class DescriptorGather(DescriptorAccess):
+class DescriptorGather(RowAccess, DescriptorRead):
     """Parts of `rows`, from `column` on."""
 
     __slots__ = ()
-    rows, column = Operand(1), Operand(2)
 
 
-class BlockWrite(DescriptorAccess, WritesMemory):
+class BlockWrite(DescriptorWrite):
     """Moves `value` to the block at `indices`."""
 
     __slots__ = ()
@@ -217,11 +236,6 @@ class BlockWrite(DescriptorAccess, WritesMemory):
     def indices(self) -> list[Value]:
         """The index of the first element of the block."""
         return self.operands[1:-1]
-
-    @property
-    def value(self) -> Value:
-        """The tile."""
-        return self.operands[-1]
 
 
 class DescriptorStore(BlockWrite):
@@ -237,11 +251,10 @@ class DescriptorReduce(BlockWrite):
     operation = Word("kind")
 
 
-class DescriptorScatter(DescriptorAccess, WritesMemory):
+class DescriptorScatter(RowAccess, DescriptorWrite):
     """Puts `value` into parts of `rows`, from `column` on."""
 
     __slots__ = ()
-    rows, column, value = Operand(1), Operand(2), Operand(3)
 
 
 declare(

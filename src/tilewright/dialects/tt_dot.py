@@ -5,11 +5,12 @@ from __future__ import annotations
 from tilewright.dialects.formats import keyword_text
 from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import keyword_in, tensor
+from tilewright.dialects.traits import Product
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
-from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
+from tilewright.ir.fields import Flag, Integer, Operands, Word
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import TensorType, Type
@@ -162,20 +163,18 @@ def _unpacked(op: Op, kind: str, packed: str, type: TensorType, inner: int) -> l
     return shape
 
 
-class Dot(Op):
+class Dot(Product):
     """`accumulator` + a · b."""
 
     __slots__ = ()
-    a, b, accumulator = Operand(0), Operand(1), Operand(2)
     input_precision = Word("inputPrecision", "ieee")
     max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
 
 
-class DotScaled(Op):
+class DotScaled(Product):
     """`accumulator` + (a · scale of a) · (b · scale of b); behind the accumulator stand the scales that there are."""
 
     __slots__ = ()
-    a, b, accumulator = Operand(0), Operand(1), Operand(2)
     scales = Operands(3)
     a_type, b_type = Word("a_elem_type"), Word("b_elem_type")
     lhs_k_pack, rhs_k_pack = Flag("lhs_k_pack", default=True), Flag("rhs_k_pack", default=True)

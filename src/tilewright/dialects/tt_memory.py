@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
-from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -294,22 +294,21 @@ class AddPtr(Op):
     pointer, offset = Operand(0), Operand(1)
 
 
-class Load(Op):
+class Load(PointerAccess):
     """What is at `pointer` where `mask` holds, `other` elsewhere."""
 
     __slots__ = ()
-    pointer = Operand(0)
     mask, other = OptionalOperand(1), OptionalOperand(2)
     boundary_check = Integers("boundaryCheck")
     padding = Word("padding", "")
     is_volatile = Flag("isVolatile")
 
 
-class Store(WritesMemory):
+class Store(PointerAccess, WritesMemory):
     """Puts `value` at `pointer` where `mask` holds."""
 
     __slots__ = ()
-    pointer, value = Operand(0), Operand(1)
+    value = Operand(1)
     mask = OptionalOperand(2)
     boundary_check = Integers("boundaryCheck")
 

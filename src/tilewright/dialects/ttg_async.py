@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
+from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_options, pointee_type
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
@@ -35,7 +36,7 @@ def _pointee(reading: Reading) -> Type:
     return pointee_type(reading.type("src"))
 
 
-class AsyncCopyGlobalToLocal(Op):
+class AsyncCopyGlobalToLocal(PointerAccess):
     """Copies from `pointer` to `buffer`, where `mask` holds, and `other` elsewhere; gives a token.
 
     Attributes:
@@ -43,7 +44,7 @@ class AsyncCopyGlobalToLocal(Op):
     """
 
     __slots__ = ()
-    pointer, buffer = Operand(0), Operand(1)
+    buffer = Operand(1)
     mask, other = OptionalNamedOperand("mask"), OptionalNamedOperand("other")
     is_volatile = Flag("isVolatile")
     contiguity = Integer("contiguity", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
+from tilewright.dialects.traits import Product
 from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, verify_waited, verify_warp_group_dot
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -32,11 +33,10 @@ def _dot_effect(op: Op) -> Effect:
     return Effect.READ_WRITE if op.attributes.get("isAsync") is True else Effect.READ
 
 
-class MatrixProduct(Op):
+class MatrixProduct(Product):
     """A product of matrices in shared memory; a barrier among its operands hears when it is done."""
 
     __slots__ = ()
-    a, b, accumulator = Operand(0), Operand(1), Operand(2)
 
 
 class WarpGroupDot(MatrixProduct):

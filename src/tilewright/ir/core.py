@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
 from tilewright.ir.declare import ANY, OPS, OpDefinition
-from tilewright.ir.types import TensorType, Type
+from tilewright.ir.types import MemDescType, TensorType, Type
 
 
 class Value:
@@ -314,6 +314,12 @@ def defining(value: Value, kind: type[OpT]) -> OpT | None:
 def tile_type(value: Value) -> TensorType:
     """The type of a tile."""
     assert isinstance(value.type, TensorType), f"{value.type} is no tile"
+    return value.type
+
+
+def buffer_type(value: Value) -> MemDescType:
+    """The type of a buffer in shared or tensor memory."""
+    assert isinstance(value.type, MemDescType), f"{value.type} is no buffer"
     return value.type
 
 
