@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, Word
+from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type
 
 SCRATCH = 5
@@ -62,6 +62,7 @@ class Nest(Op):
     mode = Word("mode")
     outer = Integers("outer")
     axis = Integer("axis", -1)
+    region = RegionOf()
     body = Body()
 
 
@@ -89,18 +90,21 @@ class GuardedStore(Op):
 
 
 class PrintBuffer(Op):
-    """Prints a scalar, or the tile in a buffer."""
+    """Prints a scalar, or the tile in a buffer; `shape` is that of the user's tile."""
 
     __slots__ = ()
     values = Operands()
+    text, format, signed = Word("text"), Word("format"), Flag("signed")
+    shape = Integers("shape")
 
 
 class AssertAt(Op):
-    """Fails where `condition` does not hold, at the element of a tile that `values` says."""
+    """Fails where `condition` does not hold, at the element of a tile of the shape `shape` that `values` says."""
 
     __slots__ = ()
     condition = Operand(0)
     values = Operands(1)
+    message, shape = Word("message"), Integers("shape")
 
 
 declare("cpu.alloc", kind=Alloc)

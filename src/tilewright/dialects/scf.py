@@ -210,6 +210,7 @@ class For(Loop):
     __slots__ = ()
     low, high, step = Operand(0), Operand(1), Operand(2)
     inits = Operands(3)
+    region = RegionOf()
     body = Body()
 
     @property

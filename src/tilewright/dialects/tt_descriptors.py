@@ -177,6 +177,11 @@ class MakeTensorDescriptor(Op):
     padding = Word("padding", "")
 
     @property
+    def tile(self) -> TensorType:
+        """The block that an access moves."""
+        return _descriptor(self, self.results[0]).block
+
+    @property
     def shape(self) -> list[Value]:
         """The extents of the whole tensor."""
         return self.sizes[: len(self.sizes) // 2]

@@ -322,6 +322,11 @@ class MakeTensorPtr(Op):
     order = Integers("order")
 
     @property
+    def tile(self) -> TensorType:
+        """The block that it points at."""
+        return block_type(self, self.results[0].type)
+
+    @property
     def shape(self) -> list[Value]:
         """The extents of the whole tensor."""
         return self.sizes[: len(self.sizes) // 3]

@@ -9,7 +9,7 @@ from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import require
-from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
+from tilewright.ir.fields import Flag, Integer, Integers, Operand, Operands, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.quoting import quoted
@@ -98,12 +98,18 @@ class MakeRange(Op):
 
 
 class Print(Op):
-    """Prints `values` behind a text."""
+    """Prints `values` behind a text.
+
+    Attributes:
+        hex: as hexadecimal numbers.
+        signs: 1 for each value whose integers have a sign; nothing if all have one.
+    """
 
     __slots__ = ()
     values = Operands()
     prefix = Word("prefix")
     hex = Flag("hex")
+    signs = Integers("isSigned")
 
 
 class Assert(Op):

@@ -9,11 +9,14 @@ import numpy as np
 
 from tilewright.dialects.arithmetic_meaning import UNSIGNED
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.tt_descriptors import DescriptorReduce, MakeTensorDescriptor
+from tilewright.dialects.tt_memory import Load, MakeTensorPtr, Store
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
-from tilewright.ir.attributes import DenseArray, Keyword, Number
+from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op
-from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType
+from tilewright.ir.types import IntType, TensorType
 
 PAD_NAN = 2
 """The number of the padding `pad_nan`, where it stands as a number."""
@@ -55,27 +58,26 @@ class BlockPointer(NamedTuple):
 
 
 @executes("tt.make_tensor_ptr")
-def _make_block_pointer(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    type = op.results[0].type
-    assert isinstance(type, PointerType), "a block pointer is a pointer"
-    assert isinstance(type.pointee, TensorType), "a block pointer points at a tile"
+def _make_block_pointer(machine: Machine, op: MakeTensorPtr, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    tile = op.tile
     base, *rest = map(int, operands)
-    rank = len(type.pointee.shape)
+    rank = len(tile.shape)
     lists = [tuple(rest[i : i + rank]) for i in range(0, 3 * rank, rank)]
-    return (BlockPointer(base, lists[0], lists[1], lists[2], type.pointee),)
+    return (BlockPointer(base, lists[0], lists[1], lists[2], tile),)
 
 
 @executes("tt.advance")
 def _advance(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return (operands[0].moved(operands[1:]),)
+    pointer, *steps = operands
+    return (pointer.moved(steps),)
 
 
 @executes("tt.load")
-def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _load(machine: Machine, op: Load, operands: list[Any], frame: Frame) -> Sequence[Any]:
     pointer, mask, other = (*operands, None, None)[:3]
     dtype = numpy_dtype(op.results[0].type)
     if isinstance(pointer, BlockPointer):
-        pointer, mask = pointer.elements(_checked_axes(op))
+        pointer, mask = pointer.elements(op.boundary_check)
         other = np.array(np.nan if _pads_with_nan(op) else 0).astype(dtype)
     loaded = machine.memory.read(pointer, dtype, mask, op)
     if mask is not None and other is not None:
@@ -84,35 +86,29 @@ def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequen
 
 
 @executes("tt.store")
-def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _store(machine: Machine, op: Store, operands: list[Any], frame: Frame) -> Sequence[Any]:
     pointer, value, mask = (*operands, None)[:3]
     if isinstance(pointer, BlockPointer):
-        pointer, mask = pointer.elements(_checked_axes(op))
+        pointer, mask = pointer.elements(op.boundary_check)
     machine.memory.write(pointer, value, mask, op)
     return ()
 
 
-def _pads_with_nan(op: Op) -> bool:
+def _pads_with_nan(op: Load | MakeTensorDescriptor) -> bool:
     padding = op.attributes.get("padding")
     return padding == Keyword("pad_nan") or (isinstance(padding, Number) and padding.value == PAD_NAN)
-
-
-def _checked_axes(op: Op) -> tuple[int, ...]:
-    axes = op.attributes.get("boundaryCheck")
-    return axes.values if isinstance(axes, DenseArray) else ()
 
 
 # Tensor descriptors, of which every axis is checked
 
 
 @executes("tt.make_tensor_descriptor")
-def _make_descriptor(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    type = op.results[0].type
-    assert isinstance(type, TensorDescType), "the result is a descriptor"
+def _make_descriptor(machine: Machine, op: MakeTensorDescriptor, operands: list[Any], frame: Frame) -> Sequence[Any]:
     base, *rest = map(int, operands)
-    rank = len(type.block.shape)
+    block = op.tile
+    rank = len(block.shape)
     lists = tuple(rest[:rank]), tuple(rest[rank:]), (0,) * rank
-    return (BlockPointer(base, *lists, type.block, _pads_with_nan(op)),)
+    return (BlockPointer(base, *lists, block, _pads_with_nan(op)),)
 
 
 @executes("tt.descriptor_load")
@@ -166,28 +162,25 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @executes("tt.descriptor_reduce")
-def _descriptor_reduce(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _descriptor_reduce(machine: Machine, op: DescriptorReduce, operands: list[Any], frame: Frame) -> Sequence[Any]:
     descriptor, *indices, value = operands
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
-    kind, element = op.attributes["kind"], descriptor.block.element
-    assert isinstance(kind, Keyword), "the kind of reduction is a keyword"
-    unsigned = "u" if kind.name in ("min", "max") and isinstance(element, IntType) and element.sign == "u" else ""
+    kind, element = op.operation, descriptor.block.element
+    unsigned = "u" if kind in ("min", "max") and isinstance(element, IntType) and element.sign == "u" else ""
     old = machine.memory.read(addresses, value.dtype, inside, op)
-    machine.memory.write(addresses, UPDATES[unsigned + kind.name](old, value.reshape(old.shape)), inside, op)
+    machine.memory.write(addresses, UPDATES[unsigned + kind](old, value.reshape(old.shape)), inside, op)
     return ()
 
 
 @executes("tt.atomic_rmw")
-def _atomic_rmw(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _atomic_rmw(machine: Machine, op: AtomicRmw, operands: list[Any], frame: Frame) -> Sequence[Any]:
     pointer, value, mask = (*operands, None)[:3]
-    kind = op.attributes["atomic_rmw_op"]
-    assert isinstance(kind, Keyword), "the kind of update is a keyword"
-    update = UPDATES[kind.name]
+    update = UPDATES[op.operation]
     return (_update(machine, op, pointer, mask, lambda lanes, old: update(old, value[lanes])),)
 
 
 @executes("tt.atomic_cas")
-def _atomic_cas(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _atomic_cas(machine: Machine, op: AtomicCas, operands: list[Any], frame: Frame) -> Sequence[Any]:
     pointer, compared, new = operands
 
     def swap(lanes: Any, old: Array) -> Array:

@@ -12,19 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import tile_of
+from tilewright.dialects.cpu import Alloc, CpuDot, Nest, Read, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.interpreter.products import multiply_add
-from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 
 UNWRITTEN = 0x7B
 
 
 @executes("cpu.alloc")
-def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _alloc(machine: Machine, op: Alloc, operands: list[Any], frame: Frame) -> Sequence[Any]:
     tile = tile_of(op.results[0].type)
     dtype = numpy_dtype(tile)
     offset = _offset(op)
@@ -35,10 +34,9 @@ def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
     return (memory.view(dtype).reshape(tile.shape),)
 
 
-def _offset(op: Op) -> int | None:
+def _offset(op: Alloc) -> int | None:
     """The place in the arena, once `plan_arena` has found one."""
-    offset = op.attributes.get("offset")
-    return int(offset.value) if isinstance(offset, Number) else None
+    return op.offset if "offset" in op.attributes else None
 
 
 def _arena(machine: Machine, op: Op) -> Array:
@@ -47,7 +45,7 @@ def _arena(machine: Machine, op: Op) -> Array:
         outermost = op
         while outermost.parent is not None:
             outermost = outermost.parent
-        buffers = [inner for inner in outermost.walk() if inner.name == "cpu.alloc"]
+        buffers = [inner for inner in outermost.walk() if isinstance(inner, Alloc)]
         sizes = ((_offset(b) or 0, tile_of(b.results[0].type)) for b in buffers)
         top = max(offset + tile.numel * numpy_dtype(tile).itemsize for offset, tile in sizes)
         machine.arena = np.full(top, UNWRITTEN, np.uint8)
@@ -55,10 +53,10 @@ def _arena(machine: Machine, op: Op) -> Array:
 
 
 @executes("cpu.write")
-def _write(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _write(machine: Machine, op: Write, operands: list[Any], frame: Frame) -> Sequence[Any]:
     tile, buffer = operands
-    if op.attributes.get("row") is True:
-        machine.rows[op.operands[1]] = np.array(tile)
+    if op.row:
+        machine.rows[op.buffer] = np.array(tile)
         buffer[...] = UNWRITTEN
     else:
         buffer[...] = np.array(tile)
@@ -66,15 +64,14 @@ def _write(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 
 @executes("cpu.read")
-def _read(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    if op.attributes.get("row") is True:
-        return (machine.rows[op.operands[0]].copy(),)
-    return (operands[0].copy(),)
+def _read(machine: Machine, op: Read, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (buffer,) = operands
+    return (machine.rows[op.buffer].copy() if op.row else buffer.copy(),)
 
 
 @executes("cpu.nest")
-def _nest(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return machine.run_region(op.regions[0], (), frame)[1]
+def _nest(machine: Machine, op: Nest, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return machine.run_region(op.region, (), frame)[1]
 
 
 @executes("cpu.store")
@@ -85,13 +82,9 @@ def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 
 @executes("cpu.dot")
-def _dot(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _dot(machine: Machine, op: CpuDot, operands: list[Any], frame: Frame) -> Sequence[Any]:
     a, b, c = operands
-    a, b = (_untransposed(x, op, flag) for x, flag in ((a, "a_transposed"), (b, "b_transposed")))
-    start = np.zeros_like(c) if op.attributes.get("zero_init") is True else c
+    a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
+    start = np.zeros_like(c) if op.zero_init else c
     c[...] = multiply_add(a, b, start)
     return ()
-
-
-def _untransposed(a: Array, op: Op, flag: str) -> Array:
-    return np.swapaxes(a, -1, -2) if op.attributes.get(flag) is True else a

@@ -13,18 +13,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_function import Call
+from tilewright.dialects.tt_reduce import Fold, MapElementwise, Reduce, Scan
 from tilewright.interpreter.emitter import CalledRegion
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Block, Op, Value
 
 Tiles: TypeAlias = list[Array]
 
 
 @executes("tt.reduce")
-def _reduce(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    tiles: Tiles = [np.moveaxis(tile, _axis(op), 0) for tile in operands]
+def _reduce(machine: Machine, op: Reduce, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    tiles: Tiles = [np.moveaxis(tile, op.axis, 0) for tile in operands]
     while (count := len(tiles[0])) > 1:
         left, right = ([t[start : count - count % 2 : 2] for t in tiles] for start in (0, 1))
         combined = _combine(machine, op, left, right, frame)
@@ -34,9 +35,9 @@ def _reduce(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequ
 
 
 @executes("tt.scan")
-def _scan(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    axis = _axis(op)
-    step = -1 if op.attributes["reverse"] is True else 1
+def _scan(machine: Machine, op: Scan, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    axis = op.axis
+    step = -1 if op.reverse else 1
     tiles: Tiles = [np.moveaxis(tile, axis, 0)[::step] for tile in operands]
     distance = 1
     while distance < len(tiles[0]):
@@ -47,10 +48,8 @@ def _scan(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequen
 
 
 @executes("tt.map_elementwise")
-def _map(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    pack = op.attributes["pack"]
-    assert isinstance(pack, Number), "the pack is a number"
-    size, shape = int(pack.value), np.shape(operands[0])
+def _map(machine: Machine, op: MapElementwise, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    size, (shape, *_) = op.pack, map(np.shape, operands)
     packs = [np.reshape(tile, (*shape[:-1], -1, size)) for tile in operands]
     pieces = [tile[..., place] for tile in packs for place in range(size)]
     kinds = [numpy_dtype(value.type) for value in op.results for _ in range(size)]
@@ -59,27 +58,21 @@ def _map(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequenc
     return [np.stack(group, -1).reshape(shape) for group in groups]
 
 
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "the axis is a number"
-    return int(axis.value)
-
-
-def _combine(machine: Machine, op: Op, left: Tiles, right: Tiles, frame: Frame) -> Tiles:
+def _combine(machine: Machine, op: Fold, left: Tiles, right: Tiles, frame: Frame) -> Tiles:
     """The combine region on all pairs of elements."""
     return _of_region(machine, op, [*left, *right], [tile.dtype for tile in left], frame)
 
 
 def _of_region(machine: Machine, op: Op, arguments: Tiles, kinds: Sequence[Any], frame: Frame) -> Tiles:
     """The region on each element of the arguments; `kinds` are the dtypes of its results."""
-    region = op.regions[0]
+    (region,) = op.regions
     if isinstance(region, CalledRegion):
         return _of_calls(op, region, arguments, kinds)
-    if all(not inner.regions and inner.name != "tt.call" for inner in op.regions[0].block):
-        return _combine_slices(machine, op, arguments, frame)
+    if all(not inner.regions and not isinstance(inner, Call) for inner in region.block):
+        return _combine_slices(machine, region.block, arguments, frame)
     results = [np.empty(arguments[0].shape, kind) for kind in kinds]
     for place in np.ndindex(arguments[0].shape):
-        answer = machine.run_region(op.regions[0], [tile[place] for tile in arguments], frame)[1]
+        answer = machine.run_region(region, [tile[place] for tile in arguments], frame)[1]
         for result, value in zip(results, answer, strict=True):
             result[place] = value
     return results
@@ -88,7 +81,7 @@ def _of_region(machine: Machine, op: Op, arguments: Tiles, kinds: Sequence[Any],
 def _of_calls(op: Op, region: CalledRegion, arguments: Tiles, kinds: Sequence[Any]) -> Tiles:
     """The function of each element; as many of each operand as the arguments are."""
     types = [value.type.scalar for value in op.operands for _ in range(len(arguments) // len(op.operands))]
-    if op.name != "tt.map_elementwise":
+    if isinstance(op, Fold):
         types = [value.type.scalar for value in op.operands] * 2
     results = [np.empty(arguments[0].shape, kind) for kind in kinds]
     for place in np.ndindex(arguments[0].shape):
@@ -97,10 +90,9 @@ def _of_calls(op: Op, region: CalledRegion, arguments: Tiles, kinds: Sequence[An
     return results
 
 
-def _combine_slices(machine: Machine, op: Op, arguments: Tiles, frame: Frame) -> Tiles:
+def _combine_slices(machine: Machine, block: Block, arguments: Tiles, frame: Frame) -> Tiles:
     """The ops of the region are elementwise, so each runs once for all elements."""
-    block, local = op.regions[0].block, dict(frame)
-    shape = arguments[0].shape
+    local, shape = dict(frame), arguments[0].shape
     local.update(zip(block.args, arguments, strict=True))
     for inner in block:
         operands = machine.operands(inner, local)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.cf import Branch, CondBranch
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.memory import Array, Memory
 from tilewright.ir.attributes import Dense, Number
@@ -23,7 +25,8 @@ from tilewright.support.diagnostics import NotSupported, located
 
 Frame: TypeAlias = dict[Value, Any]
 """The values of one function call; regions see those of the ops around them."""
-Executor: TypeAlias = "Callable[[Machine, Op, list[Any], Frame], Sequence[Any]]"
+Executor: TypeAlias = "Callable[[Machine, Any, list[Any], Frame], Sequence[Any]]"
+"""What executes ops of some kinds; its second parameter is of the class that these kinds share."""
 
 State = TypeVar("State")
 
@@ -114,12 +117,13 @@ class Machine:
         block = region.block
         while True:
             end, operands = self.run_block(block, arguments, frame)
-            if end.name == "cf.br":
+            if isinstance(end, Branch):
                 block, arguments = end.successors[0], operands
-            elif end.name == "cf.cond_br":
+            elif isinstance(end, CondBranch):
                 first, second = end.successors
-                count = 1 + len(first.args)
-                block, arguments = (first, operands[1:count]) if operands[0] else (second, operands[count:])
+                condition, *passed = operands
+                count = len(first.args)
+                block, arguments = (first, passed[:count]) if condition else (second, passed[count:])
             else:
                 return end, operands
 
@@ -151,10 +155,8 @@ def constant_array(value: Number | Dense) -> Array:
 
 
 @executes("arith.constant")
-def _constant(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    value = op.attributes["value"]
-    assert isinstance(value, (Number, Dense)), "a constant holds numbers"
-    return (constant_array(value),)
+def _constant(machine: Machine, op: Constant, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (constant_array(op.value),)
 
 
 @executes("ub.poison")

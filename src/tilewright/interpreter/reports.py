@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.cpu import AssertAt, PrintBuffer
 from tilewright.dialects.prints import print_format
+from tilewright.dialects.tt_program import Assert, Print
 from tilewright.interpreter.machine import Frame, Machine, executes
-from tilewright.ir.attributes import UNKNOWN, DenseArray
-from tilewright.ir.core import Op
+from tilewright.ir.attributes import UNKNOWN
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, Type
 from tilewright.support.diagnostics import DeviceAssertError
@@ -19,12 +20,11 @@ from tilewright.support.kernel_output import operand_text, printed, printed_text
 
 
 @executes("tt.print")
-def _print(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    prefix, as_hex = str(op.attributes["prefix"]), op.attributes.get("hex") is True
+def _print(machine: Machine, op: Print, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    prefix, as_hex = op.prefix, op.hex
     if not operands:
         sys.stdout.write(printed_text(machine.program, prefix))
-    signs = op.attributes.get("isSigned")
-    flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(operands)
+    flags = op.signs or (1,) * len(operands)
     for number, (value, array, is_signed) in enumerate(zip(op.operands, operands, flags, strict=True)):
         text = operand_text(prefix, number, len(operands))
         values = _shown(np.ravel(array), value.type.scalar, as_bits=as_hex, signed=bool(is_signed))
@@ -43,40 +43,33 @@ def _shown(flat: Any, element: Type, *, as_bits: bool, signed: bool) -> list[int
 
 
 @executes("tt.assert")
-def _assert(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    holds = np.asarray(operands[0])
+def _assert(machine: Machine, op: Assert, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (holds,) = map(np.asarray, operands)
     if not holds.all():
         raise _failure(machine, op, int(np.argmin(holds)), holds.shape)
     return ()
 
 
 @executes("cpu.print")
-def _print_buffer(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    text = str(op.attributes["text"])
+def _print_buffer(machine: Machine, op: PrintBuffer, operands: list[Any], frame: Frame) -> Sequence[Any]:
     if not operands:
-        sys.stdout.write(printed_text(machine.program, text))
+        sys.stdout.write(printed_text(machine.program, op.text))
         return ()
     (buffer,) = operands
-    flat = buffer.ravel() if op.attributes["signed"] is True else buffer.ravel().view(f"u{buffer.dtype.itemsize}")
-    sys.stdout.write(printed(machine.program, text, _shape(op), flat.tolist(), str(op.attributes["format"])))
+    flat = buffer.ravel() if op.signed else buffer.ravel().view(f"u{buffer.dtype.itemsize}")
+    sys.stdout.write(printed(machine.program, op.text, op.shape, flat.tolist(), op.format))
     return ()
 
 
 @executes("cpu.assert")
-def _assert_first(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _assert_first(machine: Machine, op: AssertAt, operands: list[Any], frame: Frame) -> Sequence[Any]:
     holds, first = operands
     if not holds:
-        raise _failure(machine, op, int(first), _shape(op))
+        raise _failure(machine, op, int(first), op.shape)
     return ()
 
 
-def _shape(op: Op) -> tuple[int, ...]:
-    shape = op.attributes["shape"]
-    assert isinstance(shape, DenseArray), f"{op.name} knows the shape of the user's tile"
-    return shape.values
-
-
-def _failure(machine: Machine, op: Op, first: int, shape: tuple[int, ...]) -> DeviceAssertError:
+def _failure(machine: Machine, op: Assert | AssertAt, first: int, shape: tuple[int, ...]) -> DeviceAssertError:
     index = tuple(map(int, np.unravel_index(first, shape))) if shape else ()
     span = None if op.location == UNKNOWN else span_of(op.location)
-    return DeviceAssertError(str(op.attributes["message"]), machine.program, index, span)
+    return DeviceAssertError(op.message, machine.program, index, span)

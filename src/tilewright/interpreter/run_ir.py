@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_function import Func
 from tilewright.interpreter import (
     accesses,
     assembly,
@@ -47,9 +48,9 @@ def run_ir(module: Op, arguments: Mapping[str, Any] | Sequence[Any], grid: Itera
         DeviceAssertError: a tt.assert does not hold.
         Unsupported: the module has an op that cannot be interpreted.
     """
-    functions = {str(op.attributes["sym_name"]): op for op in module.regions[0].block if op.name == "tt.func"}
+    functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
     kernel = _kernel(functions)
-    parameters = kernel.regions[0].block.args
+    parameters = kernel.body.args
     values = [arguments[p.name or ""] for p in parameters] if isinstance(arguments, Mapping) else list(arguments)
     memory = Memory([_buffer(p, v) for p, v in zip(parameters, values, strict=True) if hasattr(v, "shape") and v.shape])
     concrete = [_argument(p, v) for p, v in zip(parameters, values, strict=True)]
@@ -72,8 +73,8 @@ def programs(grid: Extents) -> Iterator[Extents]:
                 yield x, y, z
 
 
-def _kernel(functions: Mapping[str, Op]) -> Op:
-    public = [f for f in functions.values() if f.attributes.get("sym_visibility", "public") == "public"]
+def _kernel(functions: Mapping[str, Func]) -> Func:
+    public = [function for function in functions.values() if function.is_public]
     assert len(public) == 1, f"the module must have one public function, not {len(public)}"
     return public[0]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_dot import DotScaled
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.interpreter.products import multiply_add
@@ -72,15 +73,12 @@ def _fp4_to_fp(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
 
 
 @executes("tt.dot_scaled")
-def _dot_scaled(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _dot_scaled(machine: Machine, op: DotScaled, operands: list[Any], frame: Frame) -> Sequence[Any]:
     a, b, c, *scales = operands
-    present = op.attributes["has_scales"]
-    assert isinstance(present, tuple), "has_scales is a pair of flags"
-    left, right = (scales.pop(0) if scaled else None for scaled in present)
-    along = op.attributes.get("lhs_k_pack", True) is True, op.attributes.get("rhs_k_pack", True) is True
+    left, right = (scales.pop(0) if scale else None for scale in (op.a_scale, op.b_scale))
     rank = a.ndim
-    first = _numbers(a, _keyword(op, "a_elem_type"), rank - 1 if along[0] else rank - 2)
-    second = _numbers(b, _keyword(op, "b_elem_type"), rank - 2 if along[1] else rank - 1)
+    first = _numbers(a, op.a_type, rank - 1 if op.lhs_k_pack else rank - 2)
+    second = _numbers(b, op.b_type, rank - 2 if op.rhs_k_pack else rank - 1)
     return (multiply_add(_scaled(first, left, -1), _scaled(second, right, -2), c),)
 
 
