@@ -141,6 +141,13 @@ class Unary(Op):
     operand = Operand(0)
 
 
+class FloatCast(Unary):
+    """A conversion between floating point types; `rounding` is "" where the text says none."""
+
+    __slots__ = ()
+    rounding = Word("rounding", "")
+
+
 class Binary(Op):
     """An op of two operands of one type, element by element."""
 
@@ -209,7 +216,7 @@ declare(
 for _name, _rule in CONVERSIONS.items():
     declare(
         f"arith.{_name}",
-        kind=Unary,
+        kind=FloatCast if _name in ("extf", "truncf") else Unary,
         results=1,
         elementwise=True,
         verify=_rule,

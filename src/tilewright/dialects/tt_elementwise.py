@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.arith import Binary, Unary
+from tilewright.dialects.arith import Binary, FloatCast, Unary
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
@@ -139,19 +139,16 @@ def _print_inline_asm(printer: Printer, op: Op) -> None:
     printer.write(f" {text}{attributes}{operands} -> {printer.types(op.results)}")
 
 
-class Bitcast(Op):
+class Bitcast(Unary):
     """The bits of `operand` as another type."""
 
     __slots__ = ()
-    operand = Operand(0)
 
 
-class FpToFp(Op):
-    """A conversion between floating point types; `rounding` is "" where nothing is lost."""
+class FpToFp(FloatCast):
+    """A conversion between any two floating point types."""
 
     __slots__ = ()
-    operand = Operand(0)
-    rounding = Word("rounding", "")
 
 
 class Clampf(Op):

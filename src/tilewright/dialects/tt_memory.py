@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tilewright.dialects.arith import Unary
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
@@ -351,11 +352,10 @@ class Advance(Op):
     offsets = Operands(1)
 
 
-class PointerCast(Op):
+class PointerCast(Unary):
     """An address as a number, or the other way round."""
 
     __slots__ = ()
-    operand = Operand(0)
 
 
 class IntToPtr(PointerCast):

@@ -27,12 +27,6 @@ class DebugWriter(LlvmWriter):
     def store(self, type: str, value: str, pointer: str, *, align: int) -> None:
         self.do(f"store {type} {value}, ptr {pointer}, align {align}")
 
-    def stream(self, type: str, value: str, pointer: str, *, align: int) -> None:
-        super().stream(type, value, pointer, align=align)
-        last = self.section.parts[-1]
-        assert isinstance(last, str), "the line just written"
-        self.section.parts[-1] = last + self.debug.suffix
-
     @contextmanager
     def function(
         self,

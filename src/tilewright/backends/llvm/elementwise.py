@@ -10,7 +10,7 @@ fp8 happens in f32 and is rounded after each op, as in Triton. No result calls a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.backends.llvm import integers
 from tilewright.backends.llvm.conversions import (
@@ -23,14 +23,16 @@ from tilewright.backends.llvm.conversions import (
     to_single,
 )
 from tilewright.backends.llvm.lanes import Kind, Lanes
-from tilewright.backends.llvm.mathlib import FUNCTIONS
+from tilewright.backends.llvm.mathlib import FUNCTIONS, intrinsic
 from tilewright.backends.llvm.spelling import bits_of, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.arith import Compare, FloatCast, Unary
+from tilewright.dialects.tt_elementwise import Clampf, ExternElementwise
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, f32, f64
 
-Lowering: TypeAlias = Callable[[LlvmWriter, Op, Sequence[str], int], str]
+Lowering: TypeAlias = Callable[[LlvmWriter, Any, Sequence[str], int], str]
+"""What emits an op of some kinds; its second parameter is of the class that these kinds share."""
 
 EXTERN_PREFIX = "__tw_"
 
@@ -50,17 +52,17 @@ def lower_elementwise(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int
 
 def is_elementwise(op: Op) -> bool:
     """Is there a lowering for this op (for extern_elementwise: for its symbol)?"""
-    if op.name == "tt.extern_elementwise":
+    if isinstance(op, ExternElementwise):
         return _function_of(op) in FUNCTIONS
     return op.name in LOWERINGS
 
 
-def _function_of(op: Op) -> str:
-    return str(op.attributes["symbol"]).removeprefix(EXTERN_PREFIX)
+def _function_of(op: ExternElementwise) -> str:
+    return op.symbol.removeprefix(EXTERN_PREFIX)
 
 
-def _scalar(op: Op, index: int = 0) -> Type:
-    return op.operands[index].type.scalar
+def _source(op: Unary) -> Type:
+    return op.operand.type.scalar
 
 
 def _result(op: Op) -> Type:
@@ -75,7 +77,8 @@ def _instruction(opcode: str) -> Lowering:
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
         k = Kind(w, element_of(_result(op)), lanes)
-        return k.binary(opcode, k(operands[0]), k(operands[1])).name
+        a, b = map(k, operands)
+        return k.binary(opcode, a, b).name
 
     return lower
 
@@ -86,7 +89,8 @@ def _integer_rule(rule: integers.BinaryRule, extension: str) -> Lowering:
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
         k = Kind(w, element_of(_result(op)), lanes)
-        return (narrow_rule if k.width == 1 else rule)(k(operands[0]), k(operands[1])).name
+        a, b = map(k, operands)
+        return (narrow_rule if k.width == 1 else rule)(a, b).name
 
     return lower
 
@@ -95,14 +99,16 @@ def _extreme(intrinsic: str) -> integers.BinaryRule:
     return lambda a, b: a.kind.call(intrinsic, a, b)
 
 
-def _compare_integers(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    k = Kind(w, element_of(_scalar(op)), lanes)
-    return k.compare(_keyword(op, "predicate"), k(operands[0]), k(operands[1])).name
+def _compare_integers(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
+    k = Kind(w, element_of(op.lhs.type), lanes)
+    a, b = map(k, operands)
+    return k.compare(op.predicate, a, b).name
 
 
 def _absolute(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
     k = Kind(w, element_of(_result(op)), lanes)
-    return k.call("llvm.smax", k(operands[0]), -k(operands[0])).name
+    (x,) = map(k, operands)
+    return k.call("llvm.smax", x, -x).name
 
 
 # --- floats -----------------------------------------------------------------------------------------------------
@@ -142,7 +148,7 @@ def _fused(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
 
 
 def _intrinsic(name: str) -> Lowering:
-    return _in_floats(lambda *operands: operands[0].kind.call(name, *operands))
+    return _in_floats(intrinsic(name))
 
 
 def _fusible(opcode: str) -> Lowering:
@@ -183,35 +189,36 @@ def _in_place(opcode: str) -> Lowering:
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
         k = Kind(w, element_of(_result(op)), lanes)
+        (x,) = map(k, operands)
         if not k.is_float:  # fp8
-            bits = k(operands[0])
+            bits = x
             changed = bits ^ 0x80 if opcode == "neg" else bits & 0x7F
             if _result(op).text.endswith("FNUZ"):  # no -0: what would be its bits is NaN
                 stays = k.compare("eq", bits & (0x7F if opcode == "neg" else 0xFF), k(0 if opcode == "neg" else 0x80))
                 changed = k.select(stays, bits, changed)
             return changed.name
-        return (-k(operands[0]) if opcode == "neg" else abs(k(operands[0]))).name
+        return (-x if opcode == "neg" else abs(x)).name
 
     return lower
 
 
-def _compare_floats(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    form = _scalar(op)
+def _compare_floats(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
+    form = op.lhs.type.scalar
     k = Kind(w, "double" if form is f64 else "float", lanes)
     a, b = (k(x if form is f64 else to_single(w, x, form.text, lanes)) for x in operands)
-    return k.compare(_keyword(op, "predicate"), a, b).name
+    return k.compare(op.predicate, a, b).name
 
 
-def _clamp(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+def _clamp(w: LlvmWriter, op: Clampf, operands: Sequence[str], lanes: int) -> str:
     def clamp(x: Lanes, low: Lanes, high: Lanes) -> Lanes:
-        if _keyword(op, "propagateNan") == "all":
+        if op.propagate_nan == "all":
             return x.kind.call("llvm.minimum", x.kind.call("llvm.maximum", x, low), high)
         return _smaller_number(_larger_number(x, low), high)
 
     return _apply(w, clamp, op, operands, lanes)
 
 
-def _extern(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+def _extern(w: LlvmWriter, op: ExternElementwise, operands: Sequence[str], lanes: int) -> str:
     return _apply(w, FUNCTIONS[_function_of(op)], op, operands, lanes)
 
 
@@ -219,40 +226,43 @@ def _extern(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
 
 
 def _cast(opcode: str) -> Lowering:
-    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        k = Kind(w, element_of(_scalar(op)), lanes)
-        return Kind(w, element_of(_result(op)), lanes).cast(opcode, k(operands[0])).name
+    def lower(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
+        (x,) = map(Kind(w, element_of(_source(op)), lanes), operands)
+        return Kind(w, element_of(_result(op)), lanes).cast(opcode, x).name
 
     return lower
 
 
-def _index_cast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    k, result = (Kind(w, element_of(type), lanes) for type in (_scalar(op), _result(op)))
-    return result.cast("sext" if k.width < result.width else "trunc", k(operands[0])).name
+def _index_cast(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
+    k, result = (Kind(w, element_of(type), lanes) for type in (_source(op), _result(op)))
+    (x,) = map(k, operands)
+    return result.cast("sext" if k.width < result.width else "trunc", x).name
 
 
-def _float_cast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    to_zero = _keyword(op, "rounding") == "rtz"
-    return convert_float(w, operands[0], _scalar(op).text, _result(op).text, lanes, to_zero=to_zero)
+def _float_cast(w: LlvmWriter, op: FloatCast, operands: Sequence[str], lanes: int) -> str:
+    (x,) = operands
+    return convert_float(w, x, _source(op).text, _result(op).text, lanes, to_zero=op.rounding == "rtz")
 
 
 def _from_integer(*, signed: bool) -> Lowering:
-    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        return float_from_integer(w, operands[0], element_of(_scalar(op)), _result(op).text, lanes, signed=signed)
+    def lower(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
+        (x,) = operands
+        return float_from_integer(w, x, element_of(_source(op)), _result(op).text, lanes, signed=signed)
 
     return lower
 
 
 def _to_integer(*, signed: bool) -> Lowering:
-    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        return integer_from_float(w, operands[0], _scalar(op).text, element_of(_result(op)), lanes, signed=signed)
+    def lower(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
+        (x,) = operands
+        return integer_from_float(w, x, _source(op).text, element_of(_result(op)), lanes, signed=signed)
 
     return lower
 
 
-def _bitcast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    source, target = (Kind(w, element_of(type), lanes) for type in (_scalar(op), _result(op)))
-    value = source(operands[0])
+def _bitcast(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
+    source, target = (Kind(w, element_of(type), lanes) for type in (_source(op), _result(op)))
+    (value,) = map(source, operands)
     if source.element == target.element:
         return value.name
     if source.element == "ptr" or target.element == "ptr":
@@ -264,13 +274,8 @@ def _bitcast(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
 
 def _select(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
     k = Kind(w, element_of(_result(op)), lanes)
-    return k.select(k.flags(operands[0]), k(operands[1]), k(operands[2])).name
-
-
-def _keyword(op: Op, name: str) -> str:
-    """An enumeration attribute's keyword; "" where the op has none."""
-    attribute = op.attributes.get(name)
-    return attribute.name if isinstance(attribute, Keyword) else ""
+    condition, chosen, other = operands
+    return k.select(k.flags(condition), k(chosen), k(other)).name
 
 
 LOWERINGS: dict[str, Lowering] = {

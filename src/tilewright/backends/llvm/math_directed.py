@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.conversions import odd_sum
 from tilewright.backends.llvm.lanes import Kind, Lanes
 from tilewright.backends.llvm.spelling import suffix
-from tilewright.backends.llvm.writer import LlvmWriter, Typed
+from tilewright.backends.llvm.writer import LlvmWriter
 
 MODES = {"rn": 1, "rz": 0, "rd": 3, "ru": 2}
 """What `llvm.set.rounding` calls them."""
@@ -24,17 +24,16 @@ AS_SET = (("metadata", '!"round.dynamic"'), ("metadata", '!"fpexcept.ignore"'))
 
 def directed(operation: str, mode: str, operands: Sequence[Lanes]) -> Lanes:
     """`operation` of lanes, rounded by `mode`."""
-    k = operands[0].kind
+    k, *_ = (x.kind for x in operands)
     if mode == "rn":
-        return _nearest(operation, operands)
+        return _nearest(operation, operands, k)
     if operation == "fma" and not k.writer.target.has_fma and k.element == "float":
         double = k.with_element("double")
-        return _called("fma", mode, [double.cast("fpext", x) for x in operands], result=k)
-    return _called(operation, mode, operands, result=k)
+        return _called("fma", mode, [double.cast("fpext", x) for x in operands], double.type, result=k)
+    return _called(operation, mode, operands, k.type, result=k)
 
 
-def _nearest(operation: str, operands: Sequence[Lanes]) -> Lanes:
-    k = operands[0].kind
+def _nearest(operation: str, operands: Sequence[Lanes], k: Kind) -> Lanes:
     if operation == "fma" and k.element == "float" and not k.writer.target.has_fma:
         a, b, c = (k.with_element("double").cast("fpext", x) for x in operands)
         return k.cast("fptrunc", odd_sum(a * b, c))
@@ -45,13 +44,13 @@ def _nearest(operation: str, operands: Sequence[Lanes]) -> Lanes:
     return k.binary(OPCODES[operation], *operands)
 
 
-def _called(operation: str, mode: str, operands: Sequence[Lanes], *, result: Kind) -> Lanes:
-    w, type = result.writer, operands[0].kind.type
-    parameters = [(type, f"%a{number}") for number in range(len(operands))]
+def _called(operation: str, mode: str, operands: Sequence[Lanes], type: str, *, result: Kind) -> Lanes:
+    """A call of the function for operands of LLVM type `type`."""
+    w, parameters = result.writer, [f"%a{number}" for number in range(len(operands))]
 
     def write() -> str:
         w.call_void("llvm.set.rounding", [("i32", str(MODES[mode]))])
-        found = _constrained(w, operation, parameters)
+        found = _constrained(w, operation, type, parameters)
         if type != result.type:
             name = f"llvm.experimental.constrained.fptrunc.{suffix(result.type)}.{suffix(type)}"
             found = w.call(result.type, name, [(type, found), *AS_SET])
@@ -59,13 +58,13 @@ def _called(operation: str, mode: str, operands: Sequence[Lanes], *, result: Kin
         return found
 
     name = f"tw_{operation}_{mode}_{suffix(type)}_{suffix(result.type)}"
-    w.helper(name, parameters, result.type, write, attributes="noinline strictfp")
+    w.helper(name, [(type, x) for x in parameters], result.type, write, attributes="noinline strictfp")
     return Lanes(result, w.call(result.type, name, [(type, x.name) for x in operands]))
 
 
-def _constrained(w: LlvmWriter, operation: str, operands: Sequence[Typed]) -> str:
-    type = operands[0][0]
+def _constrained(w: LlvmWriter, operation: str, type: str, operands: Sequence[str]) -> str:
     if operation == "fma" and not w.target.has_fma:
-        return _constrained(w, "add", [(type, _constrained(w, "mul", operands[:2])), operands[2]])
+        a, b, c = operands
+        return _constrained(w, "add", type, (_constrained(w, "mul", type, (a, b)), c))
     name = f"llvm.experimental.constrained.{OPCODES[operation]}.{suffix(type)}"
-    return w.call(type, name, [*operands, *AS_SET])
+    return w.call(type, name, [*((type, x) for x in operands), *AS_SET])

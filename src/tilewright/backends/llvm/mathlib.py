@@ -49,18 +49,18 @@ def fused_multiply_add(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
 
 def intrinsic(name: str) -> MathFunction:
     """An LLVM intrinsic that is an instruction on every target."""
-    return lambda *operands: operands[0].kind.call(name, *operands)
+    return lambda first, *others: first.kind.call(name, first, *others)
 
 
 def through_double(function: MathFunction, in_double: MathFunction | None = None) -> MathFunction:
     """A function of double made one of float too; `in_double` is a cheaper version that is exact enough for that."""
 
-    def applied(*operands: Lanes) -> Lanes:
-        k = operands[0].kind
+    def applied(first: Lanes, *others: Lanes) -> Lanes:
+        k = first.kind
         if k.element == "double":
-            return function(*operands)
+            return function(first, *others)
         double = k.with_element("double")
-        widened = (double.cast("fpext", x) for x in operands)
+        widened = (double.cast("fpext", x) for x in (first, *others))
         return k.cast("fptrunc", (in_double or function)(*widened))
 
     return applied

@@ -465,7 +465,7 @@ class LlvmWriter:
     def stream(self, type: str, value: str, pointer: str, *, align: int) -> None:
         """Write a value of `type` past the caches, `align` bytes at a time. The function ends with a fence."""
         self._streams = True
-        self._append(f"  store {type} {value}, ptr {pointer}, align {align}, !nontemporal !1")
+        self.do(f"store {type} {value}, ptr {pointer}, align {align}, !nontemporal !1")
 
     def prefetch(self, pointer: str, *, locality: int = 3, write: bool = False) -> None:
         """Ask for a cache line."""
