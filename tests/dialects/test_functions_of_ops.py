@@ -1,0 +1,35 @@
+"""Tables from names of ops to functions: each function takes ops of the class that these names have.
+
+The tables cannot say so in their own types, which hold functions of ops of any class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from tilewright.backends.llvm import elementwise
+from tilewright.interpreter import run_ir
+from tilewright.interpreter.machine import EXECUTORS
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OPS
+
+assert run_ir  # its import enters the executors
+TABLES: dict[str, dict[str, Callable[..., Any]]] = {"executors": EXECUTORS, "LLVM": elementwise.LOWERINGS}
+
+
+def _accepted(function: Callable[..., Any]) -> tuple[type, ...]:
+    """The classes of ops that the function takes, by its annotation."""
+    annotation = next(hint for name, hint in get_type_hints(function).items() if name == "op")
+    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [pytest.param(table, name, id=f"{table}-{name}") for table in TABLES for name in TABLES[table] if name in OPS],
+)
+def test_a_function_takes_the_ops_that_it_gets(table: str, name: str) -> None:
+    assert issubclass(OPS[name].kind or Op, _accepted(TABLES[table][name]))
