@@ -18,7 +18,8 @@ from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
-def _descriptor(op: Op, value: Value) -> TensorDescType:
+def descriptor_type(op: Op, value: Value) -> TensorDescType:
+    """The type of `value`, which must be a descriptor."""
     if not isinstance(value.type, TensorDescType):
         raise VerificationError(op, f"needs a tensor descriptor, not {value.type}")
     return value.type
@@ -52,7 +53,7 @@ def _print_make(printer: Printer, op: Op) -> None:
 
 
 def _verify_make(op: Op) -> None:
-    rank = len(_descriptor(op, op.results[0]).block.shape)
+    rank = len(descriptor_type(op, op.results[0]).block.shape)
     require(len(op.operands) == 1 + 2 * rank, op, f"needs shape and strides for {rank} axes")
     types_match(op, op.operands[1:], [i32] * rank + [i64] * rank, "shape and strides")
     require(isinstance(op.operands[0].type, PointerType), op, "the base must be a pointer")
@@ -90,7 +91,7 @@ def _print_load(printer: Printer, op: Op) -> None:
 
 
 def _verify_load(op: Op) -> None:
-    verify_block(op, _descriptor(op, op.operands[0]).block, op.results[0].type)
+    verify_block(op, descriptor_type(op, op.operands[0]).block, op.results[0].type)
     types_match(op, op.operands[1:], [i32] * (len(op.operands) - 1), "indices")
 
 
@@ -105,7 +106,7 @@ def verify_block(op: Op, block: TensorType, tile: Type) -> None:
 
 def _verify_rows(op: Op) -> None:
     """Rows of a tile, each where a tensor of indices says: the block of the descriptor is one of them."""
-    block = _descriptor(op, op.operands[0]).block
+    block = descriptor_type(op, op.operands[0]).block
     tile, rows = (op.results or op.operands[-1:])[0].type, op.operands[1].type
     require(len(block.shape) == 2 and block.shape[0] == 1, op, f"the block must be one row, not {block}")
     require(len(rows.shape or ()) == 1, op, f"the rows must be given by a tensor with one axis, not {rows}")
@@ -145,7 +146,7 @@ def _print_store(printer: Printer, op: Op) -> None:
 
 
 def _verify_store(op: Op) -> None:
-    verify_block(op, _descriptor(op, op.operands[0]).block, op.operands[-1].type)
+    verify_block(op, descriptor_type(op, op.operands[0]).block, op.operands[-1].type)
     types_match(op, op.operands[1:-1], [i32] * (len(op.operands) - 2), "indices")
     if op.name == "tt.descriptor_reduce":
         keyword_in(op, "kind", REDUCTIONS)
@@ -179,7 +180,7 @@ class MakeTensorDescriptor(Op):
     @property
     def tile(self) -> TensorType:
         """The block that an access moves."""
-        return _descriptor(self, self.results[0]).block
+        return descriptor_type(self, self.results[0]).block
 
     @property
     def shape(self) -> list[Value]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
+from tilewright.dialects.tt_descriptors import descriptor_type
 from tilewright.dialects.ttg_async import CACHE_DEFAULTS, CACHE_OPTIONS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.fields import Flag, Integer, NamedOperand, NamedOperands, Operand, Word
-from tilewright.ir.types import IntType, i1, i32
+from tilewright.ir.types import IntType, TensorType, i1, i32
 
 _i16 = IntType(16)
 
@@ -87,6 +88,11 @@ class ReinterpretTensorDescriptor(Op):
 
     __slots__ = ()
     address = Operand(0)
+
+    @property
+    def tile(self) -> TensorType:
+        """The block that an access moves."""
+        return descriptor_type(self, self.results[0]).block
 
 
 class TensormapCreate(Op):

@@ -15,12 +15,12 @@ import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_dot import DotScaled
+from tilewright.dialects.ttg_program import Fp4ToFp
+from tilewright.dialects.ttng_products import TensorCoreProductScaled
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.interpreter.products import multiply_add
 from tilewright.interpreter.shared_memory import TOKEN, arrive_all, by_name
-from tilewright.ir.attributes import Keyword, Number
-from tilewright.ir.core import Op
 from tilewright.ir.types import FLOATS
 
 FP4 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
@@ -59,17 +59,10 @@ def _scaled(factor: Array, scale: Array | None, axis: int) -> Array:
     return factor * np.repeat(factors, factor.shape[axis] // factors.shape[axis], axis)
 
 
-def _keyword(op: Op, name: str) -> str:
-    value = op.attributes[name]
-    assert isinstance(value, Keyword), f"{name} is a keyword"
-    return value.name
-
-
 @executes("ttg.fp4_to_fp")
-def _fp4_to_fp(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    return (unpack_fp4(operands[0], int(axis.value)).astype(numpy_dtype(op.results[0].type)),)
+def _fp4_to_fp(machine: Machine, op: Fp4ToFp, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (packed,) = operands
+    return (unpack_fp4(packed, op.axis).astype(numpy_dtype(op.results[0].type)),)
 
 
 @executes("tt.dot_scaled")
@@ -83,13 +76,13 @@ def _dot_scaled(machine: Machine, op: DotScaled, operands: list[Any], frame: Fra
 
 
 @executes("ttng.tc_gen5_mma_scaled")
-def _gen5_mma_scaled(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _gen5_mma_scaled(machine: Machine, op: TensorCoreProductScaled, operands: list[Any], frame: Frame) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         target = given["d"]
         rows, columns = target.shape
-        a = _numbers(given["a"], _keyword(op, "a_type"), int(given["a"].shape[0] == rows))
-        b = _numbers(given["b"], _keyword(op, "b_type"), int(given["b"].shape[1] != columns))
+        a = _numbers(given["a"], op.a_type, int(given["a"].shape[0] == rows))
+        b = _numbers(given["b"], op.b_type, int(given["b"].shape[1] != columns))
         start = target if given["useD"] else np.zeros_like(target)
         target[...] = multiply_add(_scaled(a, given["a_scale"], -1), _scaled(b, given["b_scale"], -2), start)
         arrive_all(machine, given)

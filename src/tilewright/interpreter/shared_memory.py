@@ -17,16 +17,26 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.ttg_async import AsyncWait
+from tilewright.dialects.ttg_memory import LocalGather, LocalScatter, MemDescSubslice, MemDescTrans
+from tilewright.dialects.ttg_program import GlobalScratchAlloc, Mask, PredicateStage
+from tilewright.dialects.ttng_barriers import ArriveBarrier, BarrierExpect, InitBarrier
+from tilewright.dialects.ttng_descriptors import (
+    AsyncTmaReduce,
+    AsyncTmaStoreWait,
+    ReinterpretTensorDescriptor,
+    TensormapCreate,
+)
+from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
+from tilewright.dialects.ttng_tensor_memory import TmemSubslice
 from tilewright.interpreter.accesses import UPDATES, BlockPointer, read_block
 from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.interpreter.products import multiply_add
-from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.operands import operand_groups
-from tilewright.ir.types import MemDescType
 
 TOKEN = np.bool_(True)
 """The value of a token: order is that of the program."""
@@ -43,18 +53,6 @@ def by_name(op: Op, operands: Sequence[Any]) -> Mapping[str, Any]:
     return found
 
 
-def _number(op: Op, name: str) -> int:
-    value = op.attributes[name]
-    assert isinstance(value, Number), f"{name} is a number"
-    return int(value.value)
-
-
-def _array(op: Op, name: str) -> tuple[int, ...]:
-    values = op.attributes[name]
-    assert isinstance(values, DenseArray), f"{name} is an array"
-    return values.values
-
-
 # Buffers and views
 
 
@@ -69,8 +67,8 @@ def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
     dtype = numpy_dtype(type)
     buffer = np.full(int(np.prod(type.shape or ())) * dtype.itemsize, UNWRITTEN, np.uint8).view(dtype)
     buffer = buffer.reshape(type.shape or ())
-    if operands:
-        buffer[...] = operands[0]
+    for source in operands:
+        buffer[...] = source
     return (buffer, *(TOKEN for _ in op.results[1:]))
 
 
@@ -87,41 +85,42 @@ def _index(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 
 @executes("ttg.memdesc_subslice")
-def _subslice(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _subslice(machine: Machine, op: MemDescSubslice, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (buffer,) = operands
     shape = op.results[0].type.shape or ()
-    return (
-        operands[0][
-            tuple(slice(start, start + size) for start, size in zip(_array(op, "offsets"), shape, strict=True))
-        ],
-    )
+    return (buffer[tuple(slice(start, start + size) for start, size in zip(op.offsets, shape, strict=True))],)
 
 
 @executes("ttg.memdesc_trans")
-def _trans(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return (operands[0].transpose(_array(op, "order")),)
+def _trans(machine: Machine, op: MemDescTrans, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (buffer,) = operands
+    return (buffer.transpose(op.order),)
 
 
 @executes("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
 def _reshape(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
     type = op.results[0].type
-    view = operands[0].view() if operands[0].flags.c_contiguous else operands[0]
+    (buffer,) = operands
+    view = buffer.view() if buffer.flags.c_contiguous else buffer
     if numpy_dtype(type) != view.dtype:
         view = view.reshape(-1).view(numpy_dtype(type))[: int(np.prod(type.shape or ()))]
     shape = type.shape or ()
     view = view.reshape(shape)
-    if not np.shares_memory(view, operands[0]):
+    if not np.shares_memory(view, buffer):
         view.flags.writeable = False  # no strides describe it: what is written later does not show
     return (view,)
 
 
 @executes("ttg.local_load", "ttng.tmem_load")
 def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return (operands[0].copy(), *(TOKEN for _ in op.results[1:]))
+    buffer, *_ = operands
+    return (buffer.copy(), *(TOKEN for _ in op.results[1:]))
 
 
 @executes("ttg.local_store")
 def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    operands[1][...] = operands[0]
+    value, buffer = operands
+    buffer[...] = value
     return ()
 
 
@@ -144,22 +143,22 @@ def _tmem_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
 
 
 @executes("ttng.tmem_subslice")
-def _tmem_subslice(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    type = op.results[0].type
-    assert isinstance(type, MemDescType), "a part of a buffer is a buffer"
-    start = _number(op, "N" if "N" in op.attributes else "offset")
-    return (operands[0][..., start : start + type.shape[-1]],)
+def _tmem_subslice(machine: Machine, op: TmemSubslice, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (buffer,) = operands
+    *_, columns = op.results[0].type.shape or ()
+    return (buffer[..., op.offset : op.offset + columns],)
 
 
 @executes("ttg.local_gather")
-def _gather(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return (np.take_along_axis(operands[0], operands[1].astype(np.int64), _number(op, "axis")),)
+def _gather(machine: Machine, op: LocalGather, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    buffer, indices, *_ = operands
+    return (np.take_along_axis(buffer, indices.astype(np.int64), op.axis),)
 
 
 @executes("ttg.local_scatter")
-def _scatter(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _scatter(machine: Machine, op: LocalScatter, operands: list[Any], frame: Frame) -> Sequence[Any]:
     given = by_name(op, operands)
-    np.put_along_axis(given["dst"], given["indices"].astype(np.int64), given["values"], _number(op, "axis"))
+    np.put_along_axis(given["dst"], given["indices"].astype(np.int64), given["values"], op.axis)
     return ()
 
 
@@ -184,8 +183,8 @@ def _commit(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequ
 
 
 @executes("ttg.async_wait")
-def _async_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    copies_of(machine).wait(_number(op, "num"))
+def _async_wait(machine: Machine, op: AsyncWait, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    copies_of(machine).wait(op.pending)
     return (TOKEN,)
 
 
@@ -193,18 +192,18 @@ def _async_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> 
 
 
 @executes("ttng.warp_group_dot")
-def _group_dot(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _group_dot(machine: Machine, op: WarpGroupDot, operands: list[Any], frame: Frame) -> Sequence[Any]:
     given = by_name(op, operands)
     c = given["c"] if given["useC"] is None or given["useC"] else np.zeros_like(given["c"])
     products_of(machine).start(given["a"], given["b"])
-    if op.attributes.get("isAsync") is not True:
+    if not op.is_async:
         products_of(machine).wait(0)
     return (multiply_add(given["a"], given["b"], c),)
 
 
 @executes("ttng.warp_group_dot_wait")
-def _group_dot_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    products_of(machine).wait(_number(op, "pendings"))
+def _group_dot_wait(machine: Machine, op: WarpGroupDotWait, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    products_of(machine).wait(op.pendings)
     return operands
 
 
@@ -229,28 +228,32 @@ def arrive_all(machine: Machine, given: Mapping[str, Any]) -> None:
 
 
 @executes("ttng.init_barrier")
-def _init_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    copies_of(machine).initialize(operands[0], _number(op, "count"))
+def _init_barrier(machine: Machine, op: InitBarrier, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (barrier,) = operands
+    copies_of(machine).initialize(barrier, op.count)
     return ()
 
 
 @executes("ttng.inval_barrier")
 def _inval_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    copies_of(machine).invalidate(operands[0])
+    (barrier,) = operands
+    copies_of(machine).invalidate(barrier)
     return ()
 
 
 @executes("ttng.barrier_expect")
-def _barrier_expect(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    if operands[1]:
-        copies_of(machine).expect(operands[0], _number(op, "size"))
+def _barrier_expect(machine: Machine, op: BarrierExpect, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    barrier, holds = operands
+    if holds:
+        copies_of(machine).expect(barrier, op.size)
     return ()
 
 
 @executes("ttng.arrive_barrier")
-def _arrive_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    if len(operands) < 2 or operands[1]:
-        copies_of(machine).arrive(operands[0], _number(op, "count"))
+def _arrive_barrier(machine: Machine, op: ArriveBarrier, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    barrier, *conditions = operands
+    if all(conditions):
+        copies_of(machine).arrive(barrier, op.count)
     return ()
 
 
@@ -316,20 +319,19 @@ def _tma_scatter(machine: Machine, op: Op, operands: list[Any], frame: Frame) ->
 
 
 @executes("ttng.async_tma_reduce")
-def _tma_reduce(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    given, kind = by_name(op, operands), op.attributes["kind"]
-    assert isinstance(kind, Keyword), "the kind of update is a keyword"
+def _tma_reduce(machine: Machine, op: AsyncTmaReduce, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    given = by_name(op, operands)
     addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
     source = given["src"].reshape(addresses.shape)
     products_of(machine).start(given["src"])
     old = machine.memory.read(addresses, source.dtype, inside, op)
-    machine.memory.write(addresses, UPDATES[kind.name](old, source).astype(source.dtype), inside, op)
+    machine.memory.write(addresses, UPDATES[op.operation](old, source).astype(source.dtype), inside, op)
     return ()
 
 
 @executes("ttng.async_tma_store_wait")
-def _tma_store_wait(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    products_of(machine).wait(_number(op, "pendings"))
+def _tma_store_wait(machine: Machine, op: AsyncTmaStoreWait, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    products_of(machine).wait(op.pendings)
     return ()
 
 
@@ -345,15 +347,16 @@ def _fence(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 
 @executes("ttg.predicate_stage")
-def _predicate_stage(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _predicate_stage(machine: Machine, op: PredicateStage, operands: list[Any], frame: Frame) -> Sequence[Any]:
     counter, end, step = operands
-    later = _number(op, "maxStage") - _number(op, "stage")
+    later = op.last_stage - op.stage
     return (np.bool_(counter < end - later * step),)
 
 
 @executes("ttg.mask")
-def _mask(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    if operands[0]:
+def _mask(machine: Machine, op: Mask, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (condition,) = operands
+    if condition:
         return machine.run_region(op.regions[0], (), frame)[1]
     return [np.zeros(value.type.shape or (), numpy_dtype(value.type))[()] for value in op.results]
 
@@ -362,26 +365,26 @@ def _mask(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequen
 
 
 @executes("ttg.global_scratch_alloc")
-def _global_scratch(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return (np.int64(machine.memory.reserve(_number(op, "nbytes"), _number(op, "alignment"))),)
+def _global_scratch(machine: Machine, op: GlobalScratchAlloc, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    return (np.int64(machine.memory.reserve(op.size, op.alignment)),)
 
 
 @executes("ttng.tensormap_create")
-def _tensormap(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tensormap(machine: Machine, op: TensormapCreate, operands: list[Any], frame: Frame) -> Sequence[Any]:
     given = by_name(op, operands)
     copies_of(machine).tensormaps[int(given["desc_ptr"])] = (
         int(given["global_address"]),
         tuple(int(extent) for extent in reversed(given["global_dim"])),
         tuple(int(stride) for stride in reversed(given["global_stride"])),
-        bool(_number(op, "fill_mode")),
+        bool(op.fill_mode),
     )
     return ()
 
 
 @executes("ttng.reinterpret_tensor_descriptor")
-def _reinterpret(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    block = op.results[0].type.block  # type: ignore[attr-defined]  # this op gives a descriptor
-    base, shape, strides, with_nan = copies_of(machine).tensormaps[int(operands[0])]
+def _reinterpret(machine: Machine, op: ReinterpretTensorDescriptor, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (address,), block = operands, op.tile
+    base, shape, strides, with_nan = copies_of(machine).tensormaps[int(address)]
     size = block.element.bits // 8
     # The stride of the last dimension is one element and not part of the map, the others are in bytes.
     steps = (*(stride // size for stride in strides), 1)
