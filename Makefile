@@ -8,13 +8,16 @@ WORKERS ?= 2
 # Python keeps what it compiles, whatever the user's environment says: tests start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo test test-long check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-long: .venv/installed
+	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 check: .venv/installed
 	$(BIN)/ruff check

@@ -16,6 +16,7 @@ from programs import VARIABLES, Program
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import first_of
 from tilewright.frontends import EvaluateOptions
 from tilewright.frontends.choice import make_ttir
 from tilewright.interpreter.run_ir import run_ir
@@ -86,7 +87,7 @@ def test_programs_of_hypothesis(random: Random, x: int, y: int, is_static: bool)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", first_of(20, 3))
 def test_many_programs(part: int) -> None:
     for number in range(250):
         random = Random(1000 * part + number)

@@ -1,6 +1,7 @@
 """Kernels that are drawn at random give the same in every way of running: TTIR, machine code, Python, simulated GPUs.
 
-How many are drawn is an option: `pytest tests/fuzz -m slow --kernels 5000`; then others are drawn each time.
+`make test` draws 80, `make test-long` 400 and some for each GPU. `pytest tests/fuzz -m slow --kernels 5000` draws that
+many, others each time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from shrink import shrunk
 from statements import Program, program
 from ways_to_run import disagreement
 
-KERNELS = 200
+from long_runs import LONG
+
 QUIET = list(HealthCheck)
 PHASES = (Phase.generate,)
 """`shrink.py` cuts kernels down; Hypothesis would only draw others."""
@@ -46,12 +48,13 @@ def kernels(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gpu", ["", "80", "90", "90x2", "100"])
-def test_many_kernels(gpu: str, kernels: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "usual"), [("", 80), *(pytest.param(gpu, 400, marks=LONG) for gpu in ("", "80", "90", "90x2", "100"))]
+)
+def test_many_kernels(gpu: str, usual: int, kernels: int, tmp_path: Path) -> None:
+    """A simulated GPU takes seconds per kernel."""
     gpus, share = ((gpu,), 8) if gpu else ((), 1)
-    if gpus and not kernels:
-        pytest.skip("a simulated GPU takes seconds per kernel: --kernels says how many")
-    count = max((kernels or KERNELS) // share, 1)
+    count = max((kernels or usual) // share, 1)
 
     @settings(max_examples=count, deadline=None, derandomize=not kernels, database=None, suppress_health_check=QUIET)
     @given(rng=st.randoms(use_true_random=False), deep=st.booleans())

@@ -5,7 +5,8 @@ get it, the others without the optimisations of LLVM's code generator, which wou
 runs with the sanitizer, which must find nothing and change nothing. A kernel that goes wrong is cut down and printed
 as a script.
 
-`pytest tests/fuzz -m slow -k many_shared -n 2` runs 20,000 kernels; `--kernels 100000` others and more of them.
+`make test` runs a tenth of 20,000 kernels, `make test-long` the others. `pytest tests/fuzz -m "slow or long"
+-k many_shared -n 2 --kernels 100000` runs other kernels and more of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from shared_memory_kernels import HEAD, Launch, SharedProgram
 from shared_memory_run import Way, cut_down, defined_program, disagreement, runnable, simpler_launches, way_of
 from shrink import smaller_while
 from watched_run import Undefined
+
+from long_runs import first_of
 
 KERNELS = 20_000
 BLOCKS = 100
@@ -41,7 +44,7 @@ def test_some_shared_memory(block: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(BLOCKS), ids=lambda block: f"from {FAST + block * KERNELS // BLOCKS}")
+@pytest.mark.parametrize("block", first_of(BLOCKS, 10))
 def test_many_shared_memory(
     block: int, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from avx512_emulation import can_run
 from every_float import LEVELS, largest_error, tiles
 
+from long_runs import LONG
 from tilewright.backends.llvm.machine import host_target
 
 # name: the largest error in ulp
@@ -36,19 +37,21 @@ def test_some_of_all_floats(name: str, level: str, lanes: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("every", [15, pytest.param(1, marks=LONG)])
 @pytest.mark.parametrize("name", BOUNDS)
-def test_all_floats(name: str) -> None:
-    """The way that this machine takes."""
+def test_all_floats(name: str, every: int) -> None:
+    """The way that this machine takes; `make test` takes one tile of 15, `make test-long` all."""
     level = next(level for level in reversed(LEVELS) if host_target(level).runs_here())
-    check(name, level, HOST.lanes(32), BOUNDS[name], tiles(name, far=FAR.get(name, 1)))
+    check(name, level, HOST.lanes(32), BOUNDS[name], tiles(name, every=every, far=FAR.get(name, 1)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("level", "lanes"), WAYS)
 @pytest.mark.parametrize("name", BOUNDS)
-def test_many_of_all_floats(name: str, level: str, lanes: int) -> None:
-    """One tile of 16: the ways that other machines take, and few lanes."""
-    check(name, level, lanes, BOUNDS[name], tiles(name, every=15, far=FAR.get(name, 1)))
+@pytest.mark.parametrize("every", [127, pytest.param(15, marks=LONG)])
+def test_many_of_all_floats(name: str, level: str, lanes: int, every: int) -> None:
+    """One tile of so many: the ways that other machines take, and few lanes."""
+    check(name, level, lanes, BOUNDS[name], tiles(name, every=every, far=FAR.get(name, 1)))
 
 
 def test_the_measure_sees_one_ulp() -> None:
