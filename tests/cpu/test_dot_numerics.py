@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 from dot_native import check, compile_dots, make_spec
 
+from long_runs import LONG
 from tilewright.backends.cpu.dot import DotSpec, Prefetch, operand_element_type, wants_bias
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.ir.types import Type, bf16, f32, f64, i8, i16, i32, i64
@@ -71,7 +72,7 @@ def test_types_and_orders_on_this_host(types: str, a_transposed: bool, b_transpo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cpu", [None, "x86-64-v3"])
+@pytest.mark.parametrize("cpu", [None, pytest.param("x86-64-v3", marks=LONG)])
 @pytest.mark.parametrize("order", ["plain", "a", "b", "both"])
 @pytest.mark.parametrize("types", TYPES | PLAIN_INTEGERS)
 def test_all_extents(types: str, order: str, cpu: str | None) -> None:
