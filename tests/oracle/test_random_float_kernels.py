@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_random_kernels import QUIET, Writer, kernel_of
 
+from long_runs import LONG
+
 HEAD = """import tilewright as tw
 import tilewright.language as tl
 
@@ -145,7 +147,11 @@ def test_some_random_kernels(text: str, dtype: Any, n: int, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=QUIET)
-@given(text=programs(), dtype=st.sampled_from((np.float32, np.float16)), n=st.integers(0, 7))
-def test_many_random_kernels(text: str, dtype: Any, n: int, tmp_path: Path) -> None:
-    check(text, dtype, n, tmp_path)
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=LONG)])
+def test_many_random_kernels(count: int, tmp_path: Path) -> None:
+    @settings(max_examples=count, deadline=None, suppress_health_check=QUIET)
+    @given(text=programs(), dtype=st.sampled_from((np.float32, np.float16)), n=st.integers(0, 7))
+    def draw(text: str, dtype: Any, n: int) -> None:
+        check(text, dtype, n, tmp_path)
+
+    draw()

@@ -19,6 +19,8 @@ from agreement import agree, passes_agree
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from long_runs import LONG
+
 HEAD = """import tilewright as tw
 import tilewright.language as tl
 
@@ -201,7 +203,11 @@ def test_some_random_kernels(text: str, shape: tuple[int, int], n: int, tmp_path
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=QUIET)
-@given(text=programs(), shape=st.sampled_from(SHAPES), n=st.integers(0, 7))
-def test_many_random_kernels(text: str, shape: tuple[int, int], n: int, tmp_path: Path) -> None:
-    check(text, shape, n, tmp_path)
+@pytest.mark.parametrize("count", [80, pytest.param(400, marks=LONG)])
+def test_many_random_kernels(count: int, tmp_path: Path) -> None:
+    @settings(max_examples=count, deadline=None, suppress_health_check=QUIET)
+    @given(text=programs(), shape=st.sampled_from(SHAPES), n=st.integers(0, 7))
+    def draw(text: str, shape: tuple[int, int], n: int) -> None:
+        check(text, shape, n, tmp_path)
+
+    draw()
