@@ -14,8 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.tt_descriptors import DescriptorGather, RowAccess
+from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_reduce import Reduce, Scan
+from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Split, Trans
+from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FunctionType, TensorType, Type, i32
 from tilewright.layouts.blocked import Workers, default_blocked, fill
@@ -75,13 +82,13 @@ class Conversion:
                 for value in block.args:
                     value.type = self.default(value.type)
         kinds = [value.type for value in op.results]
-        if op.name == "tt.dot" or any(isinstance(kind, TensorType) and not kind.encoding for kind in kinds):
+        if isinstance(op, Dot) or any(isinstance(kind, TensorType) and not kind.encoding for kind in kinds):
             RULES.get(op.name, _typed)(op, self)
             for value, kind in zip(op.results, kinds, strict=True):
                 convert_result(value, self.default(kind))
-        elif op.name in INDEX_OPERANDS:
+        elif isinstance(op, RowAccess):
             _take_indices(op, self)
-        elif op.name == "tt.func":
+        elif isinstance(op, Func):
             _retype_function(op, self)
 
     def default(self, type: Type) -> Type:
@@ -110,11 +117,9 @@ def _blocked(value: Value) -> Blocked:
     return layout
 
 
-def _constant(op: Op, conversion: Conversion) -> None:
+def _constant(op: Constant, conversion: Conversion) -> None:
     _typed(op, conversion)
-    value = op.attributes["value"]
-    if isinstance(value, Number | Dense):
-        op.attributes = {**op.attributes, "value": value._replace(type=op.result.type)}
+    op.attributes = {**op.attributes, "value": op.value._replace(type=op.result.type)}
 
 
 def _give(op: Op, layout: Encoding) -> None:
@@ -122,46 +127,40 @@ def _give(op: Op, layout: Encoding) -> None:
         value.type = with_layout(value.type, layout)
 
 
-def _expand_dims(op: Op, conversion: Conversion) -> None:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "expand_dims has an axis"
-    layout = with_dim(_blocked(op.operands[0]), int(axis.value))
-    convert_operand(op, 0, Slice(int(axis.value), layout))
+def _expand_dims(op: ExpandDims, conversion: Conversion) -> None:
+    layout = with_dim(_blocked(op.source), op.axis)
+    convert_operand(op, 0, Slice(op.axis, layout))
     _give(op, layout)
 
 
-def _as_operand(op: Op, conversion: Conversion) -> None:
+def _as_operand(op: Broadcast | Scan, conversion: Conversion) -> None:
     """Broadcasts and scans keep the layout of what they are applied to."""
     for value, source in zip(op.results, op.operands, strict=False):
         value.type = with_layout(value.type, layout_of(source))
 
 
-def _reduce(op: Op, conversion: Conversion) -> None:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "a reduction has an axis"
-    for value, source in zip(op.results, op.operands, strict=True):
-        value.type = with_layout(value.type, Slice(int(axis.value), _blocked(source)))
+def _reduce(op: Reduce, conversion: Conversion) -> None:
+    for value, source in zip(op.results, op.sources, strict=True):
+        value.type = with_layout(value.type, Slice(op.axis, _blocked(source)))
 
 
-def _trans(op: Op, conversion: Conversion) -> None:
-    order = op.attributes["order"]
-    assert isinstance(order, DenseArray), "trans has an order"
-    _give(op, transposed(_blocked(op.operands[0]), order.values))
+def _trans(op: Trans, conversion: Conversion) -> None:
+    _give(op, transposed(_blocked(op.source), op.order))
 
 
-def _join(op: Op, conversion: Conversion) -> None:
-    _give(op, joined(_blocked(op.operands[0])))
+def _join(op: Join, conversion: Conversion) -> None:
+    _give(op, joined(_blocked(op.lhs)))
 
 
-def _split(op: Op, conversion: Conversion) -> None:
-    source = _blocked(op.operands[0])
+def _split(op: Split, conversion: Conversion) -> None:
+    source = _blocked(op.source)
     if not is_split_by_thread(source):
         source = joined(default_blocked(op.result.type.shape or (), conversion.workers))
         convert_operand(op, 0, source)
     _give(op, split(source))
 
 
-def _cat(op: Op, conversion: Conversion) -> None:
+def _cat(op: Cat, conversion: Conversion) -> None:
     """A thread of the result has place for all elements it has of the operands."""
     _typed(op, conversion)
     layout = _blocked(op.result)
@@ -174,7 +173,7 @@ def _cat(op: Op, conversion: Conversion) -> None:
     _give(op, Blocked(tuple(sizes), layout.threads_per_warp, layout.warps_per_cta, layout.order, layout.cga))
 
 
-def _dot(op: Op, conversion: Conversion) -> None:
+def _dot(op: Dot, conversion: Conversion) -> None:
     """The result is held in squares as large as there are elements for; the operands in the order it needs them in."""
     shape, workers = op.result.type.shape or (), conversion.workers
     assert len(shape) >= 2, "a dot is a matrix"
@@ -182,38 +181,32 @@ def _dot(op: Op, conversion: Conversion) -> None:
     side = 4 if share >= 16 else 2 if share >= 4 else 1
     sizes = (*(1,) * (len(shape) - 2), *(min(side, extent) for extent in shape[-2:]))
     layout = fill(shape, sizes, tuple(reversed(range(len(shape)))), workers)
-    for index in (0, 1):
-        if not isinstance(layout_of(op.operands[index]), DotOperand):
+    for index, factor in enumerate((op.a, op.b)):
+        if not isinstance(layout_of(factor), DotOperand):
             convert_operand(op, index, DotOperand(index, layout))
     convert_operand(op, 2, layout)
     _give(op, layout)
 
 
-INDEX_OPERANDS = {"tt.descriptor_gather": 1, "tt.descriptor_scatter": 1}
-"""Ops on descriptors that take a list of rows, and the operand that is it."""
-
-
-def _take_indices(op: Op, conversion: Conversion) -> None:
+def _take_indices(op: RowAccess, conversion: Conversion) -> None:
     """One instruction takes four rows, so a thread has four in a row, and all warps have all of them."""
     workers = conversion.workers
     cga = fill((1, workers.ctas), (1, 1), (1, 0), workers).cga
     parent = Blocked((1, 4), (workers.lanes, 1), (1, workers.warps), (1, 0), cga)
-    convert_operand(op, INDEX_OPERANDS[op.name], Slice(0, parent))
+    convert_operand(op, op.operands.index(op.rows), Slice(0, parent))
 
 
-def _gather_rows(op: Op, conversion: Conversion) -> None:
+def _gather_rows(op: DescriptorGather, conversion: Conversion) -> None:
     _take_indices(op, conversion)
     _typed(op, conversion)
 
 
-def _retype_function(op: Op, conversion: Conversion) -> None:
-    type = op.attributes["function_type"]
-    assert isinstance(type, FunctionType), "a function has a function type"
-    inputs, outputs = (tuple(map(conversion.default, kinds)) for kinds in (type.inputs, type.outputs))
-    op.attributes = {**op.attributes, "function_type": FunctionType(inputs, outputs)}
+def _retype_function(op: Func, conversion: Conversion) -> None:
+    inputs, outputs = (tuple(map(conversion.default, kinds)) for kinds in (op.type.inputs, op.type.outputs))
+    op.type = FunctionType(inputs, outputs)
 
 
-RULES: dict[str, Callable[[Op, Conversion], None]] = {
+RULES: dict[str, Callable[[Any, Conversion], None]] = {
     "arith.constant": _constant,
     "tt.broadcast": _as_operand,
     "tt.cat": _cat,

@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from math import prod
 
 from tilewright.analysis.value_flow import flows_into
-from tilewright.ir.attributes import Number
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.dialects.ttg_memory import LocalLoad
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, IntType, TensorType
 from tilewright.layouts.encodings import Distributed
@@ -51,7 +56,7 @@ def conversion_cost(value: Value, layout: Distributed) -> int:
     return PER_CONVERTED_BYTE * byte_count(value, least_elements=LEAST_ELEMENTS, least_bits=LEAST_BITS)
 
 
-def is_worthwhile(conversion: Op, found: ConversionSlice, *, new_cost: int = 0) -> bool:
+def is_worthwhile(conversion: ConvertLayout, found: ConversionSlice, *, new_cost: int = 0) -> bool:
     """Whether computing the slice `found` in its layouts costs no more than `conversion`.
 
     Args:
@@ -70,12 +75,12 @@ def is_worthwhile(conversion: Op, found: ConversionSlice, *, new_cost: int = 0) 
         total += cost
     layout = tile_layout(conversion.results[0])
     assert layout is not None, "conversions give tiles"
-    return conversion_cost(conversion.operands[0], layout) >= total
+    return conversion_cost(conversion.source, layout) >= total
 
 
 def _cost(op: Op, found: ConversionSlice, *, stays: bool) -> int | None:
     """What the copy of `op` costs; None if it must not be copied."""
-    if op.name == "arith.constant":
+    if isinstance(op, Constant):
         return 0
     if op.name.startswith(("arith.", "math.")):
         each = SLOWNESS if op.name in SLOW else 1
@@ -84,9 +89,9 @@ def _cost(op: Op, found: ConversionSlice, *, stays: bool) -> int | None:
         return sum(each * byte_count(value) * factor for value, factor in factors)
     if not stays:
         return 0
-    if op.name in ("tt.load", "ttg.local_load"):
+    if isinstance(op, (Load, LocalLoad)):
         return sum(PER_LOADED_BYTE * byte_count(value) for value in op.results)
-    return _reduction_cost(op) if op.name == "tt.reduce" else 0
+    return _reduction_cost(op) if isinstance(op, Reduce) else 0
 
 
 def _growth(value: Value, layout: Distributed | None) -> int:
@@ -97,13 +102,11 @@ def _growth(value: Value, layout: Distributed | None) -> int:
     return max(1, unique_elements_per_thread(layout, shape) // unique_elements_per_thread(before, shape))
 
 
-def _reduction_cost(op: Op) -> int | None:
-    x, axis = op.operands[0], op.attributes["axis"]
+def _reduction_cost(op: Reduce) -> int | None:
+    x, along = op.sources[0], op.axis
     layout, shape = tile_layout(x), x.type.shape
     assert layout is not None, "a reduction takes tiles with layouts"
     assert shape is not None, "a reduction takes tiles"
-    assert isinstance(axis, Number), "a reduction has an axis"
-    along = int(axis.value)
     # Two sums of the same numbers in different orders would differ.
     rounds = isinstance(x.type.scalar, FloatType) and shape[along] > 2
     if rounds and any(inner.name in ("arith.addf", "arith.mulf") for inner in op.walk()):
@@ -144,12 +147,12 @@ def _sources(value: Value) -> Iterator[Value]:
     op = owner if isinstance(owner, Op) else owner.region.op if owner.region is not None else None
     if op is None:
         return
-    if op.name == "scf.for":
+    if isinstance(op, For):
         position = value.index if isinstance(owner, Op) else value.index - 1
         if position >= 0:
-            yield op.operands[position + 3]
-            yield op.regions[0].block.terminator.operands[position]
-    elif op.name == "scf.if":
+            yield op.inits[position]
+            yield op.yielded[position]
+    elif isinstance(op, If):
         for region in op.regions:
             yield region.block.terminator.operands[value.index]
     else:

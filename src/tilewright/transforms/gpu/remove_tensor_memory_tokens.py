@@ -10,22 +10,24 @@ Loops go on carrying the same token from before them, until canonicalization see
 from __future__ import annotations
 
 from tilewright.dialects.assembly import RESULT_SEGMENTS
+from tilewright.dialects.builtin import Poison
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value
 from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import async_token, i32
 from tilewright.transforms.functions import functions_of
 
-ACCESSES = frozenset(
-    ("ttng.tmem_alloc", "ttng.tmem_load", "ttng.tmem_store", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
-)
+ACCESSES = (TmemAlloc, TmemLoad, TmemStore, TensorCoreProduct)
 
 
 def remove_tensor_memory_tokens(module: Op) -> bool:
     """Take the tokens from the accesses to tensor memory in `module`; whether there were some."""
     found = False
     for function in functions_of(module):
-        for op in [op for op in function.walk() if op.name in ACCESSES]:
+        for op in [op for op in function.walk() if isinstance(op, ACCESSES)]:
             found |= _without_token_operands(op)
             found |= _without_token_results(op, function)
     return found
@@ -44,7 +46,7 @@ def _without_token_operands(op: Op) -> bool:
     return True
 
 
-def _without_token_results(op: Op, function: Op) -> bool:
+def _without_token_results(op: Op, function: Func) -> bool:
     kept = [result for result in op.results if result.type is not async_token]
     if len(kept) == len(op.results):
         return False
@@ -62,12 +64,12 @@ def _without_token_results(op: Op, function: Op) -> bool:
     return True
 
 
-def _any_token(function: Op) -> Value:
+def _any_token(function: Func) -> Value:
     """A token that stands for none, at the beginning of a function."""
-    entry = function.regions[0].blocks[0]
+    entry = function.body
     first = entry.first
-    if first is not None and first.name == "ub.poison" and first.results[0].type is async_token:
-        return first.results[0]
+    if isinstance(first, Poison) and first.result.type is async_token:
+        return first.result
     token = Op.create("ub.poison", (), (async_token,), {}, location=function.location)
     entry.insert(token, first)
-    return token.results[0]
+    return token.result

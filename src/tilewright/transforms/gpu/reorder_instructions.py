@@ -9,14 +9,19 @@ of a dot's operands in shared memory the first is loaded first
 from __future__ import annotations
 
 from tilewright.analysis.live_ranges import ancestor_in
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.tt_shape import Splat, Trans
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalDealloc, LocalLoad, MemDescTrans
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import DotOperand
 from tilewright.transforms.gpu.relayout import layout_of
 
-TRANSPOSITIONS = frozenset({"tt.trans", "ttg.memdesc_trans"})
-SPREAD = frozenset({"arith.constant", "tt.splat"})
+SPREAD = (Constant, Splat)
 """What makes a tile of one number: a buffer early would only be in use for longer."""
 
 
@@ -40,24 +45,24 @@ def _place(op: Op, behind: Op) -> bool:
 
 
 def _sink_conversion(op: Op) -> bool:
-    if op.name != "ttg.convert_layout":
+    if not isinstance(op, ConvertLayout):
         return False
-    users = {ancestor_in(user, op.block) for user in op.results[0].uses}
+    users = {ancestor_in(user, op.block) for user in op.result.uses}
     last, following = None, op.next
     while following is not None and following not in users:
-        if following.name == "ttg.local_dealloc":
+        if isinstance(following, LocalDealloc):
             last = following
         following = following.next
     return last is not None and _place(op, last)
 
 
 def _sink_into_loop(op: Op) -> bool:
-    if not _fills_registers(op) or len(op.results[0].uses) != 1:
+    if not _fills_registers(op) or len(op.result.uses) != 1:
         return False
-    (user, count), *_ = op.results[0].uses.items()
+    (user, count), *_ = op.result.uses.items()
     if count != 1 or _loop_around(user) is _loop_around(op):
         return False
-    if op.name == "ttg.local_load" and not _keeps_its_contents(op.operands[0]):
+    if isinstance(op, LocalLoad) and not _keeps_its_contents(op.buffer):
         return False
     assert user.block is not None, "an op of a function is in a block"
     op.unlink()
@@ -67,49 +72,49 @@ def _sink_into_loop(op: Op) -> bool:
 
 def _fills_registers(op: Op) -> bool:
     """Whether the result of `op` needs more registers than its operand."""
-    if op.name == "ttg.local_load":
+    if isinstance(op, LocalLoad):
         return True
-    return op.name == "ttg.convert_layout" and isinstance(layout_of(op.results[0]), DotOperand)
+    return isinstance(op, ConvertLayout) and isinstance(layout_of(op.result), DotOperand)
 
 
 def _keeps_its_contents(buffer: Value) -> bool:
     """Whether `buffer`, as far as its name tells, holds the same from when it is made to the end of the program."""
     type = buffer.type
-    given_back = any(user.name == "ttg.local_dealloc" for user in buffer.uses)
+    given_back = any(isinstance(user, LocalDealloc) for user in buffer.uses)
     return isinstance(type, MemDescType) and not type.mutable and not given_back
 
 
 def _loop_around(op: Op) -> Op | None:
     around = op.parent
-    while around is not None and around.name != "scf.for":
+    while around is not None and not isinstance(around, For):
         around = around.parent
     return around
 
 
 def _fill_at_once(op: Op) -> bool:
-    if op.name != "ttg.local_alloc" or not op.operands:
+    if not isinstance(op, LocalAlloc) or op.source is None:
         return False
-    source = op.operands[0].op
-    if source is None or source.name in SPREAD:
+    source = op.source.op
+    if source is None or isinstance(source, SPREAD):
         return False
-    if source.block is not op.block and not _keeps_its_contents(op.results[0]):
+    if source.block is not op.block and not _keeps_its_contents(op.result):
         return False  # each round of a loop needs a fresh one
     return _place(op, source)
 
 
 def _transpose_at_once(op: Op) -> bool:
-    source = op.operands[0].op if op.name in TRANSPOSITIONS else None
+    source = op.source.op if isinstance(op, (Trans, MemDescTrans)) else None
     return source is not None and _place(op, source)
 
 
 def _first_operand_first(op: Op) -> bool:
-    if op.name != "ttg.local_load" or len(op.results[0].uses) != 1:
+    if not isinstance(op, LocalLoad) or len(op.result.uses) != 1:
         return False
-    layout, (dot, count) = layout_of(op.results[0]), next(iter(op.results[0].uses.items()))
-    if not isinstance(layout, DotOperand) or layout.op_index != 1 or dot.name != "tt.dot" or count != 1:
+    layout, (dot, count) = layout_of(op.result), next(iter(op.result.uses.items()))
+    if not isinstance(layout, DotOperand) or layout.op_index != 1 or not isinstance(dot, Dot) or count != 1:
         return False
-    first = dot.operands[0].op
-    if first is None or first.name != "ttg.local_load" or not _only_reads_between(op, first):
+    first = defining(dot.a, LocalLoad)
+    if first is None or not _only_reads_between(op, first):
         return False
     return _place(op, first)
 
