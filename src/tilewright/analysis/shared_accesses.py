@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tilewright.dialects.ttg_async import AsyncWait
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_program import ScopedBarrier
+from tilewright.dialects.ttng_barriers import BarrierExpect, InitBarrier, InvalBarrier
+from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal, AsyncTmaGather, AsyncTmaStoreWait
 from tilewright.dialects.ttng_products import MatrixProduct
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect
@@ -26,10 +29,10 @@ class Access(NamedTuple):
     is_write: bool
 
 
-TMA_LOADS = frozenset({"ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"})
-BARRIER_OPS = frozenset({"ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect"})
+TMA_LOADS = (AsyncTmaCopyGlobalToLocal, AsyncTmaGather)
+BARRIER_OPS = (InitBarrier, InvalBarrier, BarrierExpect)
 """One thread executes them, so they follow each other without help."""
-WAITS = frozenset({"ttg.async_wait", "ttng.async_tma_store_wait"})
+WAITS = (AsyncWait, AsyncTmaStoreWait)
 """After them data is there for the thread that waited, but perhaps not yet for the others."""
 
 

@@ -219,6 +219,11 @@ class For(Loop):
         return self.body.args[0]
 
     @property
+    def bounds(self) -> tuple[Value, Value, Value]:
+        """Where the induction variable starts, where it ends, and its step."""
+        return self.low, self.high, self.step
+
+    @property
     def carried(self) -> list[Value]:
         """The block arguments that a step gets from the step before."""
         return self.body.args[1:]

@@ -9,7 +9,7 @@ Ops of a block form a doubly linked list (`block.first`, `op.next`), so insertin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
 from tilewright.ir.declare import ANY, OPS, OpDefinition
@@ -187,11 +187,11 @@ class Op:
         for region in self.regions:
             yield from region.walk()
 
-    def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Op:
+    def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
         """A copy whose operands go through `mapping`; the mapping learns the copied results and arguments."""
         mapping = {} if mapping is None else mapping
         blocks = {} if blocks is None else blocks
-        copy = Op(
+        copy = self.__class__(
             self.definition,
             [mapping.get(v, v) for v in self.operands],
             [r.type for r in self.results],
@@ -309,6 +309,12 @@ def defining(value: Value, kind: type[OpT]) -> OpT | None:
     """The op that computes `value` if it is of this class."""
     owner = value.owner
     return owner if isinstance(owner, kind) else None
+
+
+def typed(op: Op, kind: type[OpT]) -> OpT:
+    """`op`, which is of this class, as those who made it by the name of its kind know."""
+    assert isinstance(op, kind), f"{op.name} is no {kind.__name__}"
+    return op
 
 
 def tile_type(value: Value) -> TensorType:

@@ -51,7 +51,7 @@ class Operand(Field):
 
 
 class OptionalOperand(Field):
-    """The operand at a place, or None where there are fewer."""
+    """The operand at a place, or None where there are fewer; it may be set."""
 
     operands = (0, 1)
 
@@ -60,6 +60,9 @@ class OptionalOperand(Field):
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Value | None:
         return op.operands[self.index] if self.index < len(op.operands) else None
+
+    def __set__(self, op: Op, value: Value) -> None:
+        op.set_operands([*op.operands[: self.index], value, *op.operands[self.index + 1 :]])
 
 
 class Operands(Field):

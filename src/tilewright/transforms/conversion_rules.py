@@ -78,7 +78,7 @@ def _of_cat(op: ConvertLayout, inner: Cat, rewriter: Rewriter) -> bool:
 
 def _of_reshape(op: ConvertLayout, inner: Reshape, rewriter: Rewriter) -> bool:
     wanted = tile_layout(op.results[0])
-    if wanted is None or not can_reorder(inner) or moves_data(inner, wanted):
+    if wanted is None or not can_reorder(inner) or moves_data(inner.source, inner.result, wanted):
         return False
     if any(map(is_dot_operand, (*op.operands, *op.results))):  # registers of such a tile are packed
         return False
@@ -129,9 +129,7 @@ def reshape_of_conversion(op: Reshape, rewriter: Rewriter) -> bool:
         return False
     if not _is_trivial(conversion):
         result = tile_layout(op.results[0])
-        unconverted = Op.create("tt.reshape", conversion.operands, (op.result.type,), dict(op.attributes))
-        moves = result is None or moves_data(unconverted, result)
-        unconverted.erase()
+        moves = result is None or moves_data(conversion.source, op.result, result)
         if moves or not op.allow_reorder:
             return False
     return _take_unconverted(op, conversion, rewriter)

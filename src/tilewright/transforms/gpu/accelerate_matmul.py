@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.dialects.traits import Product
+from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, bf16, f16, i8, i32
 from tilewright.layouts.encodings import DotOperand, NvidiaMma
@@ -43,30 +45,30 @@ from tilewright.transforms.gpu.slices import forward_slice
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.workers import capability_of, warps_of
 
-DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"})
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 """Numbers of the input precisions in attributes of `ttng` ops."""
-UNSCALED_DOTS = frozenset({"tt.dot", "tt.dot_scaled"})
+UNPLACED_DOTS = (Dot, DotScaled)
+"""Products that no instruction was chosen for."""
 
 
 def accelerate_matmul(module: Op, options: MatmulOptions = NEWEST) -> bool:
     """Choose a matrix instruction for every dot of `module` for which its device has one."""
     capability = capability_of(module)
-    for op in [op for op in module.walk() if op.name == "tt.dot_scaled"]:
-        dot = scaled_dot(op)
+    for scaled in [op for op in module.walk() if isinstance(op, DotScaled)]:
+        dot = scaled_dot(scaled)
         if dot.scales[0] is None and dot.scales[1] is not None:
             turn_around(dot)
-    dots = [op for op in module.walk() if op.name in UNSCALED_DOTS]
+    dots = [op for op in module.walk() if isinstance(op, UNPLACED_DOTS)]
     for op in reversed(dots):  # of dots that feed each other the last decides
-        if not isinstance(layout_of(op.results[0]), NvidiaMma):
+        if not isinstance(layout_of(op.result), NvidiaMma):
             _accelerate(op, capability, options)
-    for op in [op for op in module.walk() if op.name == "tt.dot"]:
-        _widen_operands(op, capability)
+    for unscaled in [op for op in module.walk() if isinstance(op, Dot)]:
+        _widen_operands(unscaled, capability)
     return bool(dots)
 
 
-def _accelerate(op: Op, capability: int, options: MatmulOptions) -> None:
-    if op.name == "tt.dot_scaled":
+def _accelerate(op: Dot | DotScaled, capability: int, options: MatmulOptions) -> None:
+    if isinstance(op, DotScaled):
         dot = scaled_dot(op)
         if tcgen05.fits_scaled(dot, capability):
             tcgen05.to_scaled_tcgen05(dot, options)
@@ -87,31 +89,29 @@ def _accelerate(op: Op, capability: int, options: MatmulOptions) -> None:
 # wgmma
 
 
-def _to_wgmma(dot: Op) -> None:
-    shape, element = result_per_cta(dot), dot.operands[0].type.scalar
+def _to_wgmma(dot: Dot) -> None:
+    shape, element = result_per_cta(dot), dot.a.type.scalar
     warps = warps_of(dot)
     instruction = instruction_shape(3, shape, element, warps)
-    chained = any(op.name in DOTS for op in forward_slice(dot.results[0]))
+    chained = any(isinstance(op, Product) for op in forward_slice(dot.result))
     # Rows that the next dot needs stay in one warp.
     split = (warps, 1) if chained else grouped_warps(shape, warps)
-    mma = NvidiaMma(3, 0, split, instruction, cga_layout(layout_of(dot.results[0])))
+    mma = NvidiaMma(3, 0, split, instruction, cga_layout(layout_of(dot.result)))
     any_order = _reads_any_order(element)
-    a, b, c = dot.operands
+    a, b = dot.a, dot.b
     ops = TileOps(dot)
-    sum = ops.converted(c, mma)  # before a factor is in registers
+    sum = ops.converted(dot.accumulator, mma)  # before a factor is in registers
     if comes_from_load(a):
         first = in_shared_memory(a, 0, any_order=any_order)
     else:
         first = ops.converted(a, DotOperand(0, mma, max(32 // element.bits, 1)))
     second = in_shared_memory(b, 1, any_order=any_order)
-    precision = dot.attributes.get("inputPrecision", Keyword("ieee"))
-    assert isinstance(precision, Keyword), "an input precision is a keyword"
     attributes: dict[str, Attribute] = {
-        "inputPrecision": Number(PRECISIONS.index(precision.name), i32),
-        "maxNumImpreciseAcc": dot.attributes.get("maxNumImpreciseAcc", Number(0, i32)),
+        "inputPrecision": Number(PRECISIONS.index(dot.input_precision), i32),
+        "maxNumImpreciseAcc": Number(dot.max_imprecise_sums, i32),
         "isAsync": False,
     }
-    type = with_layout(dot.results[0].type, mma)
+    type = with_layout(dot.result.type, mma)
     ops.finish("ttng.warp_group_dot", (first, second, sum), type, attributes)
 
 
@@ -123,10 +123,10 @@ def _reads_any_order(element: Type) -> bool:
 # Factors that no instruction takes
 
 
-def _widen_operands(dot: Op, capability: int) -> None:
+def _widen_operands(dot: Dot, capability: int) -> None:
     """Operands that the instruction cannot read are widened: fp8 to fp16, others to the type of the result."""
-    a, result = dot.operands[0].type.scalar, dot.results[0].type.scalar
-    if isinstance(layout_of(dot.results[0]), NvidiaMma):
+    a, result = dot.a.type.scalar, dot.result.type.scalar
+    if isinstance(layout_of(dot.result), NvidiaMma):
         native = capability == 89 or capability // 10 == 12
         if a not in FP8 or native:
             return
@@ -136,7 +136,7 @@ def _widen_operands(dot: Op, capability: int) -> None:
     else:
         wide = result
     ops = TileOps(dot)
-    for index, value in list(enumerate(dot.operands[:2])):
+    for index, value in enumerate((dot.a, dot.b)):
         element = value.type.scalar
         name = "tt.fp_to_fp" if element in ALL_FP8 else "arith.extsi" if element is i8 else "arith.extf"
         dot.set_operand(index, ops.cast(name, value, wide))
@@ -145,10 +145,10 @@ def _widen_operands(dot: Op, capability: int) -> None:
 # What is slow
 
 
-def forced_orders(module: Op) -> Iterator[tuple[Op, str]]:
+def forced_orders(module: Op) -> Iterator[tuple[Dot | DotScaled, str]]:
     """Dots whose factors must be transposed in registers on their way to shared memory."""
     capability = capability_of(module)
-    for op in [op for op in module.walk() if op.name in UNSCALED_DOTS]:
+    for op in [op for op in module.walk() if isinstance(op, UNPLACED_DOTS)]:
         for index in _turned_factors(op, capability):
             yield (
                 op,
@@ -157,15 +157,15 @@ def forced_orders(module: Op) -> Iterator[tuple[Op, str]]:
             )
 
 
-def _turned_factors(op: Op, capability: int) -> Iterator[int]:
-    if isinstance(layout_of(op.results[0]), NvidiaMma):
+def _turned_factors(op: Dot | DotScaled, capability: int) -> Iterator[int]:
+    if isinstance(layout_of(op.result), NvidiaMma):
         return
-    if op.name == "tt.dot" and version_for(op, capability) == 3:
-        any_order = _reads_any_order(op.operands[0].type.scalar)
-        for index in (0, 1):
-            if (index or comes_from_load(op.operands[0])) and is_turned(op.operands[index], index, any_order=any_order):
+    if isinstance(op, Dot) and version_for(op, capability) == 3:
+        any_order = _reads_any_order(op.a.type.scalar)
+        for index, factor in enumerate((op.a, op.b)):
+            if (index or comes_from_load(op.a)) and is_turned(factor, index, any_order=any_order):
                 yield index
-    elif op.name == "tt.dot_scaled" and tcgen05.fits_scaled(scaled_dot(op), capability):
+    elif isinstance(op, DotScaled) and tcgen05.fits_scaled(scaled_dot(op), capability):
         dot = scaled_dot(op)
         for index in (0, 1):
             wanted = {"any_order": dot.kinds[index] != "e2m1", "outer_first": not dot.along_k[index]}

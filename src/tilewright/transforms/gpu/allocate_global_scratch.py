@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.dialects.tt_function import callee_of
+from tilewright.dialects.tt_function import Call
+from tilewright.dialects.ttg_program import GlobalScratchAlloc
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import i32
@@ -52,11 +53,11 @@ def _place(function: Op, functions: Mapping[str, Op]) -> None:
 
 def _need(op: Op, functions: Mapping[str, Op]) -> tuple[int, int]:
     """The bytes that an op takes, and what their address is a multiple of."""
-    if op.name == "ttg.global_scratch_alloc":
-        return _number(op.attributes["nbytes"]), _number(op.attributes["alignment"])
-    if op.name != "tt.call":
+    if isinstance(op, GlobalScratchAlloc):
+        return op.size, op.alignment
+    if not isinstance(op, Call):
         return 0, 1
-    callee = functions[callee_of(op)]
+    callee = functions[op.callee]
     _place(callee, functions)
     return _number(callee.attributes[SIZE]), _number(callee.attributes[ALIGNMENT])
 

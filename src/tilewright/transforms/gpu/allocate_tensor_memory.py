@@ -16,10 +16,12 @@ from tilewright.analysis.buffer_aliases import CARRIERS
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import Request, place
 from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_memory import MemDescView
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemSubslice
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
-from tilewright.ir.types import MemDescType, i32
+from tilewright.ir.core import Op, buffer_type
+from tilewright.ir.types import i32
 from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
 from tilewright.layouts.tensor_memory import allocated
 from tilewright.support.device_errors import OutOfResources
@@ -40,11 +42,11 @@ def allocate_tensor_memory(module: Op) -> bool:
     Raises:
         OutOfResources: there is not enough tensor memory.
     """
-    allocations = [op for op in module.walk() if op.name == "ttng.tmem_alloc"]
+    allocations = [op for op in module.walk() if isinstance(op, TmemAlloc)]
     if not allocations:
         return False
     needed = 0
-    for function in [op for op in module.walk() if op.name == "tt.func"]:
+    for function in [op for op in module.walk() if isinstance(op, Func)]:
         needed = max(needed, _allocate(function))
     if needed > MOST:
         raise OutOfResources(needed, MOST, "tensor memory")
@@ -58,22 +60,21 @@ def allocate_tensor_memory(module: Op) -> bool:
 
 def _allocate(function: Op) -> int:
     """Place the buffers of one function; the columns that it needs."""
-    allocations = [op for op in function.walk() if op.name == "ttng.tmem_alloc"]
+    allocations = [op for op in function.walk() if isinstance(op, TmemAlloc)]
     lives = _lives(function, allocations)
     sizes = [_columns(op) for op in allocations]
     requests = [Request(size, ALIGNMENT, lives[op]) for op, size in zip(allocations, sizes, strict=True)]
     offsets = place(requests)
     for op, offset in zip(allocations, offsets, strict=True):
-        op.attributes["tensor_memory_col_offset"] = Number(offset, i32)
-        op.attributes["tensor_memory_row_offset"] = Number(0, i32)
+        op.attributes.update(tensor_memory_col_offset=Number(offset, i32), tensor_memory_row_offset=Number(0, i32))
     return max((offset + size for offset, size in zip(offsets, sizes, strict=True)), default=0)
 
 
-def _lives(function: Op, allocations: list[Op]) -> dict[Op, Interval]:
+def _lives(function: Op, allocations: list[TmemAlloc]) -> dict[TmemAlloc, Interval]:
     """When each buffer is in use, under any of its names."""
     behind = propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
     ranges = LiveRanges(function)
-    lives: dict[Op, Interval] = {}
+    lives: dict[TmemAlloc, Interval] = {}
     for value, owners in behind.items():
         live = ranges.of(value)
         for owner in owners:
@@ -82,15 +83,14 @@ def _lives(function: Op, allocations: list[Op]) -> dict[Op, Interval]:
 
 
 def _carried(op: Op) -> Iterator[Edge]:
-    if isinstance(op, MemDescView) or op.name == "ttng.tmem_subslice":
-        yield op.operands[0], op.results[0]
+    if isinstance(op, (MemDescView, TmemSubslice)):
+        yield op.source, op.result
     elif isinstance(op, CARRIERS):
         yield from flow_edges(op)
 
 
-def _columns(op: Op) -> int:
-    type = op.results[0].type
-    assert isinstance(type, MemDescType), "an allocation is a buffer"
+def _columns(op: TmemAlloc) -> int:
+    type = buffer_type(op.results[0])
     layout = encoding(type.encoding)
     assert isinstance(layout, TensorMemory | TensorMemoryScales), "a buffer in tensor memory"
     _, columns = allocated(layout, type.shape, type.element.bits)

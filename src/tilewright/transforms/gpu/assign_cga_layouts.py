@@ -12,6 +12,9 @@ Blocks that have rows of the result need all columns of the right factor, and th
 
 from __future__ import annotations
 
+from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 from tilewright.layouts.encodings import Blocked, DotOperand
@@ -32,16 +35,15 @@ def assign_cga_layouts(module: Op) -> bool:
         whether a load changed.
     """
     changed = False
-    for dot in [op for op in module.walk() if op.name == "tt.dot"]:
+    for dot in [op for op in module.walk() if isinstance(op, Dot)]:
         if num_ctas(layout_of(dot.result)) > 1:
-            for index in range(2):
-                changed |= _assign(dot, index)
+            for index, value in enumerate((dot.a, dot.b)):
+                changed |= _assign(dot, index, value)
     return changed
 
 
-def _assign(dot: Op, index: int) -> bool:
-    factor = layout_of(dot.operands[index])
-    load = _load_behind(dot.operands[index])
+def _assign(dot: Dot, index: int, value: Value) -> bool:
+    factor, load = layout_of(value), _load_behind(value)
     if load is None or not isinstance(factor, DotOperand):
         return False
     layout, wanted = layout_of(load.result), cga_layout(factor)
@@ -52,15 +54,15 @@ def _assign(dot: Op, index: int) -> bool:
     return True
 
 
-def _load_behind(value: Value) -> Op | None:
+def _load_behind(value: Value) -> Load | None:
     """The load that gives a factor, if nothing but conversions is between them, and nobody else uses it."""
     op = value.op
-    while op is not None and op.name == "ttg.convert_layout" and has_one_use(op.result):
-        op = op.operands[0].op
-    return op if op is not None and op.name == "tt.load" and has_one_use(op.result) else None
+    while isinstance(op, ConvertLayout) and has_one_use(op.result):
+        op = op.source.op
+    return op if isinstance(op, Load) and has_one_use(op.result) else None
 
 
-def _move(load: Op, layout: Blocked, cga: Bases) -> None:
+def _move(load: Load, layout: Blocked, cga: Bases) -> None:
     """Give a load another way to share its tile; its users are not changed."""
     new = Blocked(layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order, cga)
     for index, value in enumerate(load.operands):

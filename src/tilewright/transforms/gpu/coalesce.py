@@ -15,9 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
+from typing import TypeGuard
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.traits import PointerAccess
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite, RowAccess
+from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, PointerType, TensorType, f64
 from tilewright.layouts.blocked import Workers, fill_cta
@@ -27,13 +31,6 @@ from tilewright.layouts.walk import shape_of_block
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, layout_of_type, with_layout
 from tilewright.transforms.gpu.workers import capability_of, target_of, workers_of
 
-ACCESSES = frozenset(("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "ttg.async_copy_global_to_local"))
-"""Ops whose first operand is the address."""
-DESCRIPTOR_LOADS = frozenset(("tt.descriptor_load", "tt.descriptor_gather"))
-DESCRIPTOR_STORES = frozenset(("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"))
-"""Ops whose last operand is a tile to write through a descriptor."""
-INDEX_OPERANDS = {"tt.descriptor_gather": 1, "tt.descriptor_scatter": 1}
-"""Operands that have a layout of their own."""
 WIDEST_ACCESS = 128
 """In bits."""
 
@@ -53,15 +50,16 @@ def coalesce(module: Op) -> bool:
     return bool(chosen)
 
 
-def is_tile_access(op: Op) -> bool:
+def is_tile_access(op: Op) -> TypeGuard[PointerAccess]:
     """Whether `op` accesses memory through a tile of pointers."""
-    return op.name in ACCESSES and op.operands[0].type.shape is not None
+    return isinstance(op, PointerAccess) and op.pointer.type.shape is not None
 
 
 def relayout(op: Op, layout: Blocked) -> None:
     """Let `op` take and give tiles with `layout`; others see no difference."""
+    own = op.rows if isinstance(op, RowAccess) else None
     for index, value in enumerate(op.operands):
-        if isinstance(value.type, TensorType) and INDEX_OPERANDS.get(op.name) != index:
+        if isinstance(value.type, TensorType) and value is not own:  # rows have a layout of their own
             convert_operand(op, index, layout)
     for value in op.results:
         if isinstance(value.type, TensorType):
@@ -88,14 +86,14 @@ class Accesses:
     def __init__(self, facts: Mapping[Value, AxisInfo], module: Op) -> None:
         self.facts = facts
         self.module = module
-        self._alike: dict[tuple[object, ...], list[Op]] = {}
+        self._alike: dict[tuple[object, ...], list[PointerAccess]] = {}
         for op in module.walk():
             if is_tile_access(op):
                 self._alike.setdefault(self._kind(op), []).append(op)
 
-    def layout(self, op: Op) -> Blocked:
+    def layout(self, op: PointerAccess) -> Blocked:
         """The layout for the access `op`."""
-        pointer = op.operands[0]
+        pointer = op.pointer
         shape, cga = pointer.type.shape, cga_layout(layout_of(pointer))
         assert shape is not None, "a tile of pointers"
         order, workers = order_of(self.facts[pointer]), workers_of(op)
@@ -103,60 +101,58 @@ class Accesses:
         own = self.elements_per_thread(op, extents)
         count = max([own, *(self.elements_per_thread(other, extents) for other in self._partners(op))])
         count = min(count, max(1, prod(extents) // (workers.warps * workers.lanes)))
-        if op.name != "tt.load":
+        if not isinstance(op, Load):
             count = min(count, own)
         sizes = tuple(count if axis == order[0] else 1 for axis in range(len(shape)))
         return fill_cta(shape, sizes, order, workers, cga)
 
-    def elements_per_thread(self, op: Op, extents: tuple[int, ...]) -> int:
+    def elements_per_thread(self, op: PointerAccess, extents: tuple[int, ...]) -> int:
         """How many elements along the fastest axis one instruction of `op` can access."""
-        axis = order_of(self.facts[op.operands[0]])[0]
+        axis = order_of(self.facts[op.pointer])[0]
         return min(self.aligned_elements(op, axis), extents[axis], self._most(op, element_bits(op)))
 
-    def aligned_elements(self, op: Op, axis: int) -> int:
+    def aligned_elements(self, op: PointerAccess, axis: int) -> int:
         """How many neighbours along `axis` start where an access of all of them may start."""
-        info = self.facts[op.operands[0]]
+        info = self.facts[op.pointer]
         aligned = max(1, info.divisibility[axis] // max(1, element_bits(op) // 8))
         return min(aligned, info.contiguity[axis])
 
-    def _most(self, op: Op, bits: int) -> int:
+    def _most(self, op: PointerAccess, bits: int) -> int:
         limit = WIDEST_ACCESS // bits
         atomic = atomic_elements(op, self.module)
         return limit if atomic is None else min(limit, atomic)
 
-    def _kind(self, op: Op) -> tuple[object, ...]:
-        pointer = op.operands[0]
-        return pointer.type.shape, order_of(self.facts[pointer])
+    def _kind(self, op: PointerAccess) -> tuple[object, ...]:
+        return op.pointer.type.shape, order_of(self.facts[op.pointer])
 
-    def _partners(self, op: Op) -> list[Op]:
+    def _partners(self, op: PointerAccess) -> list[PointerAccess]:
         """Accesses of the same shape and order that what `op` computes with flows into, or comes from."""
         alike = self._alike[self._kind(op)]
-        if len(alike) == 1 or op.operands[0].op is None:
+        if len(alike) == 1 or op.pointer.op is None:
             return []
         connected = connected_ops(op)
         return [other for other in alike if other in connected and other is not op]
 
 
-def element_bits(op: Op) -> int:
+def element_bits(op: PointerAccess) -> int:
     """The width of what the pointers of the access `op` point to."""
-    pointer = op.operands[0].type.scalar
+    pointer = op.pointer.type.scalar
     assert isinstance(pointer, PointerType), "an access takes pointers"
     return pointer.pointee.bits
 
 
-def atomic_elements(op: Op, module: Op) -> int | None:
+def atomic_elements(op: PointerAccess, module: Op) -> int | None:
     """How many elements an atomic instruction updates at most; None: as many as a store writes."""
-    if op.name == "tt.atomic_cas":
+    if isinstance(op, AtomicCas):
         return 1
-    if op.name != "tt.atomic_rmw":
+    if not isinstance(op, AtomicRmw):
         return None
-    element, kind = op.operands[1].type.scalar, op.attributes["atomic_rmw_op"]
-    assert isinstance(kind, Keyword), "an atomic op says what it does"
+    element = op.value.type.scalar
     if not isinstance(element, FloatType) or element is f64:
         return 1
     if target_of(module).startswith("hip:"):
         return max(1, 32 // element.bits)
-    if kind.name != "fadd" or capability_of(module) not in range(1, 90):
+    if op.operation != "fadd" or capability_of(module) not in range(1, 90):
         return None
     return {"f32": 1, "bf16": 1, "f16": 2}.get(element.text)
 
@@ -192,10 +188,10 @@ def _neighbours(op: Op) -> Iterator[Op]:
 def descriptor_tile(op: Op) -> TensorType | None:
     """The tile that `op` reads or writes through a descriptor."""
     type = None
-    if op.name in DESCRIPTOR_LOADS:
+    if isinstance(op, DescriptorRead):
         type = op.result.type
-    elif op.name in DESCRIPTOR_STORES:
-        type = op.operands[-1].type
+    elif isinstance(op, DescriptorWrite):
+        type = op.value.type
     return type if isinstance(type, TensorType) else None
 
 

@@ -13,10 +13,10 @@ that suits memory best: nobody sees it.
 from __future__ import annotations
 
 from tilewright.analysis.axis_info import analyze_axis_info
+from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
-from tilewright.ir.operands import operand
-from tilewright.ir.types import MemDescType, TensorType, i32
+from tilewright.ir.core import Op, buffer_type, tile_type
+from tilewright.ir.types import TensorType, i32
 from tilewright.layouts.blocked import fill_cta
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Blocked, Encoding, SwizzledShared, encoding
@@ -32,7 +32,7 @@ SMALLEST_CHEAP_ELEMENT = 32
 
 def coalesce_async_copy(module: Op) -> bool:
     """Choose layouts for the asynchronous copies of `module`."""
-    copies = [op for op in module.walk() if op.name == "ttg.async_copy_global_to_local"]
+    copies = [op for op in module.walk() if isinstance(op, AsyncCopyGlobalToLocal)]
     if not copies:
         return False
     accesses = Accesses(analyze_axis_info(module), module)
@@ -40,18 +40,16 @@ def coalesce_async_copy(module: Op) -> bool:
     widths = {op: _contiguity(op, layout, accesses) for op, layout in chosen.items()}
     changed = False
     for op, layout in chosen.items():
-        if layout is not layout_of(op.operands[0]):
+        if layout is not layout_of(op.pointer):
             _relayout(op, layout, widths[op])
             changed = True
     return changed
 
 
-def _layout(copy: Op, accesses: Accesses) -> Encoding:
-    tile, buffer = copy.operands[0].type, copy.operands[1].type
-    assert isinstance(tile, TensorType), "a tile of pointers is copied"
-    assert isinstance(buffer, MemDescType), "a copy goes to a buffer"
+def _layout(copy: AsyncCopyGlobalToLocal, accesses: Accesses) -> Encoding:
+    tile, buffer = tile_type(copy.pointer), buffer_type(copy.buffer)
     workers = workers_of(copy)
-    layout = layout_of(copy.operands[0])
+    layout = layout_of(copy.pointer)
     if tile.numel < workers.warps * workers.lanes and buffer.element.bits >= SMALLEST_CHEAP_ELEMENT:
         layout = accesses.layout(copy)
     memory = encoding(buffer.encoding)
@@ -66,9 +64,9 @@ def _layout(copy: Op, accesses: Accesses) -> Encoding:
     return fill_cta(tile.shape, sizes, layout.order, workers, layout.cga)
 
 
-def _contiguity(copy: Op, layout: Encoding, accesses: Accesses) -> int:
+def _contiguity(copy: AsyncCopyGlobalToLocal, layout: Encoding, accesses: Accesses) -> int:
     """How many elements one instruction of the copy may take, as far as pointers and mask are known."""
-    pointer, mask = copy.operands[0], operand(copy, "mask")
+    pointer, mask = copy.pointer, copy.mask
     if not isinstance(layout, Blocked):
         return 1
     shape = pointer.type.shape or ()
@@ -77,7 +75,7 @@ def _contiguity(copy: Op, layout: Encoding, accesses: Accesses) -> int:
     return count if mask is None else min(count, accesses.facts[mask].constancy[axis])
 
 
-def _relayout(copy: Op, layout: Encoding, contiguity: int) -> None:
+def _relayout(copy: AsyncCopyGlobalToLocal, layout: Encoding, contiguity: int) -> None:
     for index, value in enumerate(copy.operands):
         if isinstance(value.type, TensorType):
             convert_operand(copy, index, layout)

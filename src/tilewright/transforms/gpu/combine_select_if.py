@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.arith import Select
+from tilewright.dialects.scf import If
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType
@@ -23,11 +25,11 @@ from tilewright.ir.types import TensorType
 
 def combine_select_if(module: Op) -> bool:
     """Let every `scf.if` yield what selects with its condition choose, where those stand in front of it."""
-    selects = [op for op in module.walk() if op.name == "arith.select"]
+    selects = [op for op in module.walk() if isinstance(op, Select)]
     changed = False
     for select in selects:
         changed |= _use_choice_of_arm(select)
-    combined: dict[Op, list[Op]] = {}
+    combined: dict[If, list[Select]] = {}
     for select in selects:
         branch = _branch_for(select)
         if branch is not None:
@@ -37,30 +39,30 @@ def combine_select_if(module: Op) -> bool:
     return changed or bool(combined)
 
 
-def _use_choice_of_arm(select: Op) -> bool:
+def _use_choice_of_arm(select: Select) -> bool:
     """In the arms of `scf.if %c`, `select %c, %a, %b` is %a or %b."""
-    condition, *choices = select.operands
+    condition, choices = select.condition, (select.chosen, select.other)
     changed = False
     for user in list(select.result.uses):
-        choice = next((choices[arm] for branch, arm in _arms_around(user) if branch.operands[0] is condition), None)
+        choice = next((choices[arm] for branch, arm in _arms_around(user) if branch.condition is condition), None)
         if choice is not None:
             user.set_operands([choice if value is select.result else value for value in user.operands])
             changed = True
     return changed
 
 
-def _arms_around(op: Op) -> list[tuple[Op, int]]:
+def _arms_around(op: Op) -> list[tuple[If, int]]:
     """The `scf.if` ops around `op`, each with the number of the arm that `op` is in."""
     found = []
     region = op.block.region if op.block is not None else None
     while region is not None and (parent := region.op) is not None:
-        if parent.name == "scf.if":
-            found.append((parent, 0 if region is parent.regions[0] else 1))
+        if isinstance(parent, If):
+            found.append((parent, 0 if region is parent.then else 1))
         region = parent.block.region if parent.block is not None else None
     return found
 
 
-def _branch_for(select: Op) -> Op | None:
+def _branch_for(select: Select) -> If | None:
     """The first `scf.if` with the condition of `select` that stands between it and all of its users."""
     if not isinstance(select.result.type, TensorType) or not select.result.uses:
         return None
@@ -69,18 +71,18 @@ def _branch_for(select: Op) -> Op | None:
     while op is not None:
         if op in users:
             return None
-        if op.name == "scf.if" and op.operands[0] is select.operands[0]:
+        if isinstance(op, If) and op.condition is select.condition:
             return op
         op = op.next
     return None
 
 
-def _yield_choices(branch: Op, selects: Sequence[Op]) -> None:
+def _yield_choices(branch: If, selects: Sequence[Select]) -> None:
     for arm, region in enumerate(branch.regions):
         if not region.blocks:
             region.add(Block()).append(Op(OPS["scf.yield"], location=branch.location))
         terminator = region.block.terminator
-        terminator.set_operands([*terminator.operands, *(select.operands[1 + arm] for select in selects)])
+        terminator.set_operands([*terminator.operands, *(select.other if arm else select.chosen for select in selects)])
     for select in selects:
         value = Value(select.result.type, branch, len(branch.results), select.result.name)
         value.location = select.result.location

@@ -9,20 +9,26 @@ What stands between the new place and the old one is computed in the new layout.
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import Product
+from tilewright.dialects.tt_elementwise import FpToFp
+from tilewright.dialects.tt_shape import Broadcast
+from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.layouts.encodings import Distributed, DotOperand
 from tilewright.transforms.gpu.conversion_slices import ConversionSlice, Use, trace
 from tilewright.transforms.gpu.layout_propagation import converted_behind
-from tilewright.transforms.gpu.layout_transfer import DOTS, MATRIX, VIEWS, layout_of_operands, tile_layout
+from tilewright.transforms.gpu.layout_transfer import MATRIX, VIEWS, layout_of_operands, tile_layout
 from tilewright.transforms.gpu.relayout import with_layout
 from tilewright.transforms.gpu.rematerialization import Rematerialization, wanted_layout
 from tilewright.transforms.gpu.rematerialization_cost import conversion_cost, is_worthwhile
+from tilewright.transforms.gpu.shared_operands import LOADS
 
 GROWING = frozenset({"arith.extsi", "arith.extui", "arith.extf", "tt.broadcast", "tt.expand_dims"})
 """Ops whose result is larger than the operand, or at least not smaller."""
-LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
-STAYING = VIEWS | {"tt.broadcast", "ttg.fp4_to_fp", "ttg.convert_layout"}
+STAYING = (*VIEWS, Broadcast, Fp4ToFp, ConvertLayout)
 """Ops that move nothing between threads, besides elementwise ones."""
 
 
@@ -35,7 +41,7 @@ def hoist_conversions(function: Op) -> None:
 # --- above ops that make tiles larger -----------------------------------------------------------------------------
 
 
-def hoist_above_growth(work: Rematerialization, conversion: Op) -> bool:
+def hoist_above_growth(work: Rematerialization, conversion: ConvertLayout) -> bool:
     """Convert what a broadcast or a widening takes, if there is just one on the way."""
     layout = wanted_layout(conversion)
     if isinstance(layout, DotOperand):
@@ -63,8 +69,8 @@ def hoist_above_growth(work: Rematerialization, conversion: Op) -> bool:
 
 def makes_larger(op: Op) -> bool:
     """Whether the result of `op` has more bytes than its operand, or as many."""
-    if op.name == "tt.fp_to_fp":
-        return op.operands[0].type.bits < op.result.type.bits
+    if isinstance(op, FpToFp):
+        return op.operand.type.bits < op.result.type.bits
     return op.name in GROWING
 
 
@@ -104,10 +110,10 @@ def _convert_before(place: Op, value: Value, layout: Distributed, conversion: Op
 
 def is_branch(op: Op) -> bool:
     """Whether `op` is an `scf.if`."""
-    return op.name == "scf.if"
+    return isinstance(op, If)
 
 
-def hoist_into_branch(work: Rematerialization, conversion: Op) -> bool:
+def hoist_into_branch(work: Rematerialization, conversion: ConvertLayout) -> bool:
     """Convert in one arm of an `scf.if` in a loop, if the other arm can compute its value in the layout wanted."""
     found = work.slice((conversion, 0), wanted_layout(conversion), stop=is_branch)
     if found is None:
@@ -117,7 +123,7 @@ def hoist_into_branch(work: Rematerialization, conversion: Op) -> bool:
     values = list(found.values)
     for value in values:  # grows
         branch = value.op
-        if branch is None or branch.name != "scf.if":
+        if not isinstance(branch, If):
             continue
         grown = _into_arms(work, found, value, edges)
         if grown is None:
@@ -148,7 +154,7 @@ def _into_arms(
         else:
             grown = whole
     # In a loop an arm runs less often than the loop does.
-    in_loop = branch.parent is not None and branch.parent.name == "scf.for"
+    in_loop = isinstance(branch.parent, For)
     if len(failed) == 2 or (failed and not in_loop):
         return None
     edges += [(value, use) for use in failed]
@@ -157,7 +163,7 @@ def _into_arms(
 
 def _convert_at(
     work: Rematerialization,
-    conversion: Op,
+    conversion: ConvertLayout,
     found: ConversionSlice,
     edges: list[tuple[Value, Use]],
     ends: list[Value],
@@ -176,7 +182,7 @@ def _convert_at(
 # --- to loads that feed matrix products ---------------------------------------------------------------------------
 
 
-def hoist_to_loads(work: Rematerialization, conversion: Op) -> bool:
+def hoist_to_loads(work: Rematerialization, conversion: ConvertLayout) -> bool:
     """Convert what is loaded instead of what a matrix product takes, through ops that move nothing."""
     if not _feeds_product(conversion):
         return False
@@ -186,9 +192,9 @@ def hoist_to_loads(work: Rematerialization, conversion: Op) -> bool:
     loaded: list[Value] = []
     for value in found.values:
         op = value.op
-        if op is None or not (op.name in LOADS or op.name == "arith.constant" or not _moves(op)):
+        if op is None or not (isinstance(op, (*LOADS, Constant)) or not _moves(op)):
             return False
-        if op.name in LOADS:
+        if isinstance(op, LOADS):
             loaded.append(value)
     if len(loaded) == len(found.values):
         return False
@@ -201,18 +207,18 @@ def hoist_to_loads(work: Rematerialization, conversion: Op) -> bool:
 
 
 def _moves(op: Op) -> bool:
-    return op.name not in STAYING and not (op.definition.elementwise and is_pure(op))
+    return not isinstance(op, STAYING) and not (op.definition.elementwise and is_pure(op))
 
 
-def _feeds_product(conversion: Op) -> bool:
+def _feeds_product(conversion: ConvertLayout) -> bool:
     """Whether a matrix product on registers stands behind `conversion` on every way."""
     parent = conversion.parent
     assert parent is not None, "a conversion is in a function"
-    return any(_takes_registers(op) and _comes_after(op, conversion) for op in parent.walk() if op.name in DOTS)
+    return any(_takes_registers(op) and _comes_after(op, conversion) for op in parent.walk() if isinstance(op, Product))
 
 
-def _takes_registers(dot: Op) -> bool:
-    layout = tile_layout(dot.operands[0])
+def _takes_registers(dot: Product) -> bool:
+    layout = tile_layout(dot.a)
     return isinstance(layout, DotOperand) and isinstance(layout.parent, MATRIX)
 
 

@@ -14,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from tilewright.dialects.scf import Condition, For, If, While
+from tilewright.dialects.traits import Atomic, Product
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.tt_shape import Cat, Gather, Reshape
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dominance import dominates
 from tilewright.ir.effects import writes_memory
 from tilewright.layouts.encodings import Distributed
 from tilewright.transforms.gpu.layout_transfer import (
-    DOTS,
     can_give,
     has_chosen_layout,
     is_expensive_access,
@@ -33,8 +37,8 @@ Use: TypeAlias = "tuple[Op, int]"
 Stop: TypeAlias = "Callable[[Op], bool]"
 Copies: TypeAlias = "Mapping[tuple[Value, Distributed], Value]"
 """Values that are the same as others, in another layout."""
-NEVER_RECOMPUTED = DOTS | {"tt.atomic_rmw", "tt.atomic_cas", "scf.while", "scf.condition"}
-OPAQUE = frozenset({"scf.for", "scf.while", "ttg.warp_specialize"})
+NEVER_RECOMPUTED = (Product, Atomic, While, Condition)
+OPAQUE = (For, While, WarpSpecialize)
 """Ops whose results are not traced."""
 
 
@@ -90,7 +94,7 @@ def trace(use: Use, layout: Distributed, found: ConversionSlice, copies: Copies,
         if current is None:
             continue
         op = value.op
-        if (op is not None and op.name in OPAQUE) or not found.demand(value, layout):
+        if isinstance(op, OPAQUE) or not found.demand(value, layout):
             return False
         if current is layout:
             continue
@@ -128,7 +132,7 @@ def _needed(
     op = value.op
     if op is None:
         return _needed_round_loop(value, layout)
-    if op.name == "scf.if":
+    if isinstance(op, If):
         if stop(op):
             return []
         return [((region.block.terminator, value.index), layout) for region in op.regions]
@@ -149,7 +153,7 @@ def _needed_round_loop(argument: Value, layout: Distributed) -> list[tuple[Use, 
     block = argument.owner
     assert not isinstance(block, Op), "an argument of a block"
     loop = block.region.op if block.region is not None else None
-    if loop is None or loop.name != "scf.for":
+    if not isinstance(loop, For):
         return None
     return [((loop, argument.index + 2), layout), ((block.terminator, argument.index - 1), layout)]
 
@@ -159,19 +163,19 @@ def _needed_operands(op: Op, layout: Distributed, stop: Stop) -> list[tuple[Use,
         return [((op, 0), layout)]
     if can_give(op, layout) or stop(op):
         return []
-    if op.name == "tt.cat":
+    if isinstance(op, Cat):
         return None
     # The rows that a gather takes may have any layout; its indices and its result share one.
-    positions = [1] if op.name == "tt.gather" else range(len(op.operands))
+    positions = [1] if isinstance(op, Gather) else range(len(op.operands))
     needed = layout_of_operands(op, layout) if positions else layout
     return None if needed is None else [((op, position), needed) for position in positions]
 
 
 def can_recompute(op: Op) -> bool:
     """Whether `op` may be computed a second time in another layout."""
-    if op.name in ("tt.load", "tt.store"):
+    if isinstance(op, (Load, Store)):
         return not is_expensive_access(op)
-    if op.name in ("tt.gather", "tt.reshape"):
+    if isinstance(op, (Gather, Reshape)):
         return not has_chosen_layout(op)
     # A branch gets more results in place; everything else is computed twice, so nobody must see that.
-    return op.name not in NEVER_RECOMPUTED and (op.name == "scf.if" or not writes_memory(op))
+    return not isinstance(op, NEVER_RECOMPUTED) and (isinstance(op, If) or not writes_memory(op))

@@ -12,10 +12,11 @@ it, in whatever round about way.
 from __future__ import annotations
 
 from tilewright.analysis.value_flow import flows_into
+from tilewright.dialects.scf import Condition, For, If, While, Yield
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
 
-FORWARDING = frozenset({"scf.for", "scf.while", "scf.if", "scf.yield", "scf.condition"})
+FORWARDING = (For, While, If, Yield, Condition)
 
 
 def cut_dead_carried(function: Op) -> None:
@@ -23,10 +24,9 @@ def cut_dead_carried(function: Op) -> None:
     ops = list(function.walk())
     needed = needed_values(ops)
     for op in ops:
-        if op.name in ("scf.for", "scf.while"):
-            arguments = op.regions[0].block.args[1:] if op.name == "scf.for" else op.regions[0].block.args
-            starts = op.operands[3:] if op.name == "scf.for" else op.operands
-            for argument, start in zip(arguments, starts, strict=True):
+        if isinstance(op, (For, While)):
+            arguments = op.carried if isinstance(op, For) else op.before.args
+            for argument, start in zip(arguments, op.inits, strict=True):
                 if argument not in needed:
                     argument.replace_by(start)
 
@@ -36,7 +36,7 @@ def needed_values(ops: list[Op]) -> set[Value]:
     sources: dict[Value, list[Value]] = {}
     waiting: list[Value] = []
     for op in ops:
-        if op.name in FORWARDING:
+        if isinstance(op, FORWARDING):
             for index, value in enumerate(op.operands):
                 targets = flows_into(op, index)
                 if not targets:  # bounds and conditions
@@ -53,6 +53,6 @@ def needed_values(ops: list[Op]) -> set[Value]:
         found.add(value)
         owner = value.owner
         waiting += sources.get(value, ())
-        if isinstance(owner, Op) and owner.name not in FORWARDING:
+        if isinstance(owner, Op) and not isinstance(owner, FORWARDING):
             waiting += owner.operands
     return found

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from math import nan
 
+from tilewright.dialects.tt_dot import Dot
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value, typed
 from tilewright.ir.types import FLOATS, FloatType, TensorType, Type, bf16, f16, f32, i1, i16, i32, with_element
 from tilewright.layouts.blocked import default_blocked
 from tilewright.layouts.encodings import DotOperand, Slice
@@ -34,17 +35,17 @@ EXPONENTS = {bf16: (bf16, i16, 7), f16: (f32, i32, 23)}
 """Per type to compute in: one with all powers of two that a scale may be, the integer as wide, and its mantissa."""
 
 
-def decompose_scaled(dot: ScaledDot) -> Op:
+def decompose_scaled(dot: ScaledDot) -> Dot:
     """Replace a `tt.dot_scaled` by a `tt.dot`, which is returned."""
     op = dot.op
     ops = TileOps(op)
     element = f16 if "fp16" in dot.kinds else bf16
     a, b = (
-        ops.converted(_scaled(ops, dot, index, element), DotOperand(index, distributed_of(op.results[0])))
+        ops.converted(_scaled(ops, dot, index, element), DotOperand(index, distributed_of(op.result)))
         for index in (0, 1)
     )
     attributes: dict[str, Attribute] = {"inputPrecision": Keyword("ieee"), "maxNumImpreciseAcc": Number(0, i32)}
-    return ops.finish("tt.dot", (a, b, op.operands[2]), op.results[0].type, attributes)
+    return typed(ops.finish("tt.dot", (a, b, op.accumulator), op.result.type, attributes), Dot)
 
 
 def _scaled(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Value:

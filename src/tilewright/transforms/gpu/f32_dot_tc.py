@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.dialects.tt_dot import Dot
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import Type, bf16, f32, i1, i32, with_element
@@ -40,15 +41,14 @@ class F32DotOptions:
 def f32_dot_tc(module: Op, options: F32DotOptions = F32DotOptions()) -> bool:
     """Split every product of f32 in `module` whose precision says so."""
     changed = False
-    for dot in [op for op in module.walk() if op.name == "tt.dot"]:
-        precision = dot.attributes.get("inputPrecision")
-        name = precision.name if isinstance(precision, Keyword) else ""
-        if any(value.type.scalar is not f32 for value in dot.operands[:2]):
+    for dot in [op for op in module.walk() if isinstance(op, Dot)]:
+        precision = dot.input_precision
+        if dot.a.type.scalar is not f32 or dot.b.type.scalar is not f32:
             continue
-        if name in BF16_PRODUCTS:
-            _split_bf16(Splitter(dot), BF16_PRODUCTS[name])
+        if precision in BF16_PRODUCTS:
+            _split_bf16(Splitter(dot), BF16_PRODUCTS[precision])
             changed = True
-        elif name == "tf32x3" and options.emu_tf32:
+        elif precision == "tf32x3" and options.emu_tf32:
             _split_tf32(Splitter(dot))
             changed = True
     return changed
@@ -57,7 +57,7 @@ def f32_dot_tc(module: Op, options: F32DotOptions = F32DotOptions()) -> bool:
 class Splitter:
     """Makes ops in front of a dot."""
 
-    def __init__(self, dot: Op) -> None:
+    def __init__(self, dot: Dot) -> None:
         self.dot = dot
 
     def emit(
@@ -74,15 +74,14 @@ class Splitter:
 
     def zeros(self) -> Value:
         """A tile of zeros like the result."""
-        type = self.dot.results[0].type
+        type = self.dot.result.type
         return self.emit("arith.constant", (), type, {"value": Number(0.0, type)})
 
     def product(self, a: Value, b: Value, c: Value, precision: str) -> Value:
         """c + a b."""
-        kept = self.dot.attributes.get("maxNumImpreciseAcc", Number(0, i32))
         attributes: dict[str, Attribute] = {
             "inputPrecision": Keyword(precision),
-            "maxNumImpreciseAcc": kept if precision == "tf32" else Number(0, i32),
+            "maxNumImpreciseAcc": Number(self.dot.max_imprecise_sums if precision == "tf32" else 0, i32),
         }
         return self.emit("tt.dot", (a, b, c), c.type, attributes)
 
@@ -93,14 +92,14 @@ class Splitter:
 
     def finish(self, product: Value) -> None:
         """The dot is `product` plus its accumulator."""
-        total = self.emit("arith.addf", (product, self.dot.operands[2]), product.type)
-        total.name = self.dot.results[0].name
+        total = self.emit("arith.addf", (product, self.dot.accumulator), product.type)
+        total.name = self.dot.result.name
         self.dot.replace([total])
 
 
 def _split_bf16(splitter: Splitter, small: Sequence[tuple[int, int]]) -> None:
     count = 1 + max(max(pair) for pair in small)
-    a, b = (_parts(splitter, value, count) for value in splitter.dot.operands[:2])
+    a, b = (_parts(splitter, value, count) for value in (splitter.dot.a, splitter.dot.b))
     total = splitter.zeros()
     for i, j in small:
         total = splitter.product(a[i], b[j], total, "ieee")
@@ -117,7 +116,7 @@ def _parts(splitter: Splitter, value: Value, count: int) -> list[Value]:
 
 
 def _split_tf32(splitter: Splitter) -> None:
-    (a_high, a_low), (b_high, b_low) = (_high_and_low(splitter, value) for value in splitter.dot.operands[:2])
+    (a_high, a_low), (b_high, b_low) = (_high_and_low(splitter, value) for value in (splitter.dot.a, splitter.dot.b))
     small = splitter.product(a_low, b_high, splitter.zeros(), "tf32")
     small = splitter.product(a_high, b_low, small, "tf32")
     splitter.finish(splitter.product(a_high, b_high, splitter.without_nans(small), "tf32"))

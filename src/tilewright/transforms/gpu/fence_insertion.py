@@ -13,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.dialects.ttg_memory import MemDescView
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import Loop
+from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore, MemDescView
+from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
+from tilewright.dialects.ttng_barriers import FenceAsyncShared
+from tilewright.dialects.ttng_products import MatrixProduct
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import OPS
 from tilewright.ir.types import MemDescType
 
-DOTS = frozenset(("ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"))
-FENCE = "ttng.fence_async_shared"
-STORES = frozenset(("ttg.local_store", "ttg.async_copy_global_to_local"))
+STORES = (LocalStore, AsyncCopyGlobalToLocal)
 """How threads write to a buffer that was allocated before; also what `cp.async` copies counts as theirs."""
-LOOPS = ("scf.for", "scf.while")
 FIRST_CAPABILITY = 90
 
 
@@ -42,8 +44,8 @@ def fence_insertion(module: Op, options: FenceOptions | None = None) -> bool:
     if (options or FenceOptions()).compute_capability < FIRST_CAPABILITY:
         return False
     changed = False
-    for dot in [op for op in module.walk() if op.name in DOTS]:
-        writers = {op for value in dot.operands[:2] for op in _writers(value)}
+    for dot in [op for op in module.walk() if isinstance(op, MatrixProduct)]:
+        writers = {op for value in (dot.a, dot.b) for op in _writers(value)}
         if writers:
             changed |= _fence(_place(dot, writers))
     return changed
@@ -58,7 +60,7 @@ def _place(dot: Op, writers: set[Op]) -> Op:
         around.append(outer)
         outer = outer.parent
     for op in around:
-        if op.name in LOOPS:
+        if isinstance(op, Loop):
             if any(_is_in(writer, op) for writer in writers):
                 break
             place = op
@@ -67,10 +69,11 @@ def _place(dot: Op, writers: set[Op]) -> Op:
 
 def _fence(place: Op) -> bool:
     previous = place.previous
-    if previous is not None and previous.name == FENCE and previous.attributes.get("bCluster") is False:
+    if isinstance(previous, FenceAsyncShared) and not previous.cluster:
         return False
     assert place.block is not None, f"{place.name} is in no block"
-    place.block.insert(Op(OPS[FENCE], attributes={"bCluster": False}, location=place.location), place)
+    fence = Op.create("ttng.fence_async_shared", attributes={"bCluster": False}, location=place.location)
+    place.block.insert(fence, place)
     return True
 
 
@@ -94,8 +97,8 @@ def _writers(buffer: Value) -> Iterator[Op]:
             continue
         seen.add(value)
         op = value.owner
-        if isinstance(op, Op) and op.name == "ttg.local_alloc":
-            if op.operands:
+        if isinstance(op, LocalAlloc):
+            if op.source is not None:
                 yield op
             yield from _stores(value)
         else:
@@ -108,7 +111,7 @@ def _writers(buffer: Value) -> Iterator[Op]:
 
 def _stores(buffer: Value) -> Iterator[Op]:
     for user in buffer.uses:
-        if user.name in STORES:
+        if isinstance(user, STORES):
             yield user
         elif isinstance(user, MemDescView):
             yield from _stores(user.result)
@@ -124,15 +127,15 @@ def _sources(value: Value) -> Sequence[Value] | None:
     """The buffers that `value` may be, or be a part of; None: it may be any."""
     op = value.owner
     if isinstance(op, Op):
-        if op.name == "scf.for":
-            return op.operands[3 + value.index], op.regions[0].block.terminator.operands[value.index]
-        if op.name == "scf.if":
+        if isinstance(op, For):
+            return op.inits[value.index], op.yielded[value.index]
+        if isinstance(op, If):
             return [region.block.terminator.operands[value.index] for region in op.regions]
         return None if op.regions else op.operands
     owner = _owner_of(op)
-    if owner.name == "scf.for":
-        return owner.operands[2 + value.index], owner.regions[0].block.terminator.operands[value.index - 1]
-    if owner.name == "ttg.warp_specialize.partitions":
+    if isinstance(owner, For):
+        return owner.inits[value.index - 1], owner.yielded[value.index - 1]
+    if isinstance(owner, WarpSpecializePartitions):
         holder = owner.parent
         captured = owner.operands or (holder.operands if holder is not None else ())
         return captured[value.index : value.index + 1]

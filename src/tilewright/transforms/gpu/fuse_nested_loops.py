@@ -18,7 +18,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.analysis.live_ranges import ancestor_in
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.arith import CompareIntegers
+from tilewright.dialects.builtin import Assume
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import Product
+from tilewright.dialects.tt_function import Func
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
@@ -28,13 +32,11 @@ from tilewright.transforms.gpu.loop_fusion import Fusion, Inner, Place
 from tilewright.transforms.licm import hoist_out_of
 from tilewright.transforms.matching import is_inside
 
-DOTS = frozenset(("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"))
-
 
 class Nest(NamedTuple):
     """A loop and the loops directly inside."""
 
-    loop: Op
+    loop: For
     children: list[Nest]
 
 
@@ -43,16 +45,16 @@ def fuse_nested_loops(module: Op) -> bool:
     nests = [(nest, function) for function in functions_of(module) for nest in _nests(function)]
     nests = [(nest, function) for nest, function in nests if _is_marked(nest)]
     for nest, function in nests:
-        pool = ConstantPool(function.regions[0].block)
+        pool = ConstantPool(function.body)
         runs = _prepare(nest, pool) if "ttg.always-fuse" not in nest.loop.attributes else False
         if runs is not None:
             _flatten(nest, pool, runs=runs)
     return bool(nests)
 
 
-def _nests(function: Op) -> list[Nest]:
+def _nests(function: Func) -> list[Nest]:
     found: list[Nest] = []
-    for block in function.regions[0].blocks:
+    for block in function.region.blocks:
         _collect(block, found, found)
     return found
 
@@ -60,9 +62,9 @@ def _nests(function: Op) -> list[Nest]:
 def _collect(block: Block, siblings: list[Nest], found: list[Nest]) -> None:
     """Add the loops of `block` to `siblings`; loops inside of branches start nests of their own."""
     for op in block:
-        if op.name == "scf.for":
+        if isinstance(op, For):
             siblings.append(Nest(op, []))
-            _collect(op.regions[0].block, siblings[-1].children, found)
+            _collect(op.body, siblings[-1].children, found)
         else:
             for region in op.regions:
                 for inner in region.blocks:
@@ -75,7 +77,7 @@ def _is_marked(nest: Nest) -> bool:
     return "tt.flatten" in nest.loop.attributes and len(nest.children) == 1 and not nest.children[0].children
 
 
-def _flatten(nest: Nest, pool: ConstantPool, *, runs: bool) -> Op:
+def _flatten(nest: Nest, pool: ConstantPool, *, runs: bool) -> For:
     """Fuse all levels of `nest`, innermost first; returns the loop that is left."""
     inners = []
     for child in nest.children:
@@ -89,22 +91,22 @@ def _flatten(nest: Nest, pool: ConstantPool, *, runs: bool) -> Op:
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
-def _inner_loop(outer: Op, loop: Op, *, runs: bool) -> Inner | None:
+def _inner_loop(outer: For, loop: For, *, runs: bool) -> Inner | None:
     """`loop` as part of a fusion with `outer`; None if its bounds depend on more than the outer counter.
 
     What computes fixed bounds moves in front of `outer`.
     """
-    bounds = _needed(outer, loop.operands[:3], ())
+    bounds = _needed(outer, loop.bounds, ())
     if bounds is not None:
         _move_in_front(bounds, outer)
         return Inner(loop, runs=runs)
-    bounds = _needed(outer, loop.operands[:3], outer.regions[0].block.args[:1])
+    bounds = _needed(outer, loop.bounds, [outer.induction_variable])
     return None if bounds is None else Inner(loop, bounds, varies=True, runs=runs)
 
 
-def _needed(outer: Op, values: Sequence[Value], known: Sequence[Value]) -> list[Op] | None:
+def _needed(outer: For, values: Sequence[Value], known: Sequence[Value]) -> list[Op] | None:
     """The ops in the body of `outer` that compute `values` from `known` and what is outside; None if more is needed."""
-    body = outer.regions[0].block
+    body = outer.body
     needed: set[Op] = set()
     waiting = list(values)
     while waiting:
@@ -141,7 +143,7 @@ def _prepare(nest: Nest, pool: ConstantPool) -> bool | None:
     _sink(outer, inner)
     if _is_assumed_to_run(inner):
         return True
-    bounds = _needed(outer, inner.operands[:3], ())
+    bounds = _needed(outer, inner.bounds, ())
     if bounds is None:
         return None
     _move_in_front(bounds, outer)
@@ -149,14 +151,15 @@ def _prepare(nest: Nest, pool: ConstantPool) -> bool | None:
     return True
 
 
-def _sink(outer: Op, inner: Op) -> None:
+def _sink(outer: For, inner: For) -> None:
     """What is computed in front of `inner` and used behind it only is computed behind it."""
-    body = outer.regions[0].block
+    body = outer.body
     op, place = inner.previous, inner.next
     while op is not None:
         before = op.previous
         users = {ancestor_in(user, body) for result in op.results for user in result.uses}
-        if op.results and is_pure(op) and op.name not in DOTS and all(_is_behind(user, inner) for user in users):
+        can_wait = op.results and is_pure(op) and not isinstance(op, Product)
+        if can_wait and all(_is_behind(user, inner) for user in users):
             op.unlink()
             body.insert(op, place)
             place = op
@@ -170,32 +173,27 @@ def _is_behind(op: Op | None, loop: Op) -> bool:
     return later is not None
 
 
-def _is_assumed_to_run(loop: Op) -> bool:
+def _is_assumed_to_run(loop: For) -> bool:
     """Whether the program says `llvm.intr.assume` of high > low."""
-    low, high, _ = loop.operands[:3]
+    low, high = loop.low, loop.high
     for compare in high.uses:
-        predicate = compare.attributes.get("predicate") if compare.name == "arith.cmpi" else None
-        if not isinstance(predicate, Keyword) or not any(u.name == "llvm.intr.assume" for u in compare.result.uses):
+        if not isinstance(compare, CompareIntegers) or not any(isinstance(u, Assume) for u in compare.result.uses):
             continue
-        wanted = {"sgt": [high, low], "slt": [low, high]}.get(predicate.name)
+        wanted = {"sgt": [high, low], "slt": [low, high]}.get(compare.predicate)
         if wanted is not None and all(a is b for a, b in zip(compare.operands, wanted, strict=True)):
             return True
     return False
 
 
-def _split_off_empty(outer: Op, inner: Op, pool: ConstantPool) -> None:
+def _split_off_empty(outer: For, inner: For, pool: ConstantPool) -> None:
     """scf.if the inner loop is empty { the nest without it } else { the nest }."""
     assert outer.block is not None, "a loop is in a block"
     place = Place(outer.block, outer, pool, outer.location)
-    length = place.trip_count(*inner.operands[:3])
+    length = place.trip_count(*inner.bounds)
     none = place.compare("sle", length, place.number(0, length.type))
-    mapping: dict[Value, Value] = {}
-    copy = outer.clone(mapping)
-    copied = mapping[inner.regions[0].block.args[0]].owner
-    assert isinstance(copied, Block), "the counter of a loop is an argument"
-    assert copied.region is not None, "a block of a loop is in a region"
-    assert copied.region.op is not None, "the region belongs to the loop"
-    copied.region.op.replace(copied.region.op.operands[3:])
+    copy = outer.clone()
+    empty = next(op for op in copy.body if isinstance(op, For))
+    empty.replace(empty.inits)
     copy.attributes.pop("tt.warp_specialize", None)
     blocks = Block(), Block()
     branch = place.op("scf.if", (none,), [v.type for v in outer.results], None, [Region([block]) for block in blocks])

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.ir.core import Op, Value, defining_op
-from tilewright.transforms.gpu.mma_lowering import PRODUCTS
+from tilewright.dialects.scf import For
+from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
+from tilewright.ir.core import Op, Value, defining
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.matching import has_one_use
 
 
 def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
-    loops = [op for op in module.walk() if op.name == "scf.for"]
-    found = [sum for loop in loops for argument in loop.regions[0].block.args[1:] if (sum := _sum_of(loop, argument))]
+    loops = [op for op in module.walk() if isinstance(op, For)]
+    found = [sum for loop in loops for argument in loop.carried if (sum := _sum_of(loop, argument))]
     for sum in found:
         _hoist(sum)
     return bool(found)
@@ -31,40 +33,41 @@ def hoist_tensor_memory(module: Op) -> bool:
 class _Sum(NamedTuple):
     """A sum that `loop` carries as `argument`: each step puts it into memory and takes it out again."""
 
-    loop: Op
+    loop: For
     argument: Value
-    alloc: Op
-    load: Op
+    alloc: TmemAlloc
+    load: TmemLoad
 
 
-def _sum_of(loop: Op, argument: Value) -> _Sum | None:
+def _sum_of(loop: For, argument: Value) -> _Sum | None:
     """The sum that `argument` is, if only products of the loop's body add to it."""
-    block = loop.regions[0].block
     users = list(argument.uses)
-    if len(users) != 1 or users[0].name != "ttng.tmem_alloc" or users[0].block is not block:
+    alloc = users[0] if len(users) == 1 else None
+    if not isinstance(alloc, TmemAlloc) or alloc.block is not loop.body:
         return None
-    alloc, result = users[0], block.terminator.operands[argument.index - 1]
-    load = defining_op(result, "ttng.tmem_load")
+    result = loop.yielded[argument.index - 1]
+    load = defining(result, TmemLoad)
     if load is None or len(alloc.results) != 2 or len(load.results) != 2 or not has_one_use(result):
         return None
     memory = alloc.results[0]
     others = [user for user in memory.uses if user is not load]
-    adds = all(user.name in PRODUCTS and user.block is block for user in others)
-    is_whole = load.operands[0] is memory and load.block is block and not list(load.results[1].uses)
-    return _Sum(loop, argument, alloc, load) if adds and is_whole and len(load.operands) == 2 else None
+    adds = all(isinstance(user, TensorCoreProduct) and user.block is loop.body for user in others)
+    is_whole = load.buffer is memory and load.block is loop.body and not list(load.results[1].uses)
+    return _Sum(loop, argument, alloc, load) if adds and is_whole and load.token is not None else None
 
 
 def _hoist(sum: _Sum) -> None:
     loop, argument, alloc, load = sum
-    block, number = loop.regions[0].block, argument.index - 1
+    block, number = loop.body, argument.index - 1
     types = [result.type for result in alloc.results]
-    memory, token = TileOps(loop).op("ttng.tmem_alloc", (loop.operands[3 + number],), types, alloc.attributes).results
+    memory, token = TileOps(loop).op("ttng.tmem_alloc", (loop.inits[number],), types, alloc.attributes).results
     loop.set_operands([*loop.operands, token])
     loop.results.append(Value(token.type, loop, len(loop.results)))
     alloc.replace([memory, block.add_argument(token.type)])
     yielded = list(block.terminator.operands)
     yielded[number] = argument  # of which canonicalization finds that nobody needs it
-    block.terminator.set_operands([*yielded, load.operands[1]])
+    assert load.token is not None, "the load waits for a product"
+    block.terminator.set_operands([*yielded, load.token])
     assert loop.next is not None, "a loop is no terminator"
     after = TileOps(loop.next).op(
         "ttng.tmem_load", (memory, loop.results[-1]), [result.type for result in load.results], load.attributes

@@ -16,10 +16,19 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from tilewright.analysis.value_flow import flows_into
+from tilewright.dialects.scf import Condition, For, If, While, Yield
+from tilewright.dialects.traits import Atomic, PointerAccess, Product
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_program import Assert
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.dialects.tt_shape import Gather, Reshape
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.ttng_products import WarpGroupDotWait
+from tilewright.dialects.ttng_tensor_memory import TmemLoad
 from tilewright.ir.core import Op, Region, Value
 from tilewright.layouts.encodings import Blocked, Distributed
 from tilewright.transforms.gpu.layout_transfer import (
-    DOTS,
     MATRIX,
     VIEWS,
     can_give,
@@ -33,15 +42,8 @@ from tilewright.transforms.gpu.layout_transfer import (
 from tilewright.transforms.gpu.relayout import with_layout
 
 Candidates = dict[Value, dict[Distributed, None]]
-ACCESSES = frozenset({"tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
-ANCHORS = DOTS | {
-    "tt.atomic_rmw",
-    "tt.atomic_cas",
-    "tt.descriptor_load",
-    "tt.descriptor_gather",
-    "ttng.tmem_load",
-}
-SPREADING = VIEWS | {"tt.reduce", "ttg.convert_layout"}
+ANCHORS = (Product, Atomic, DescriptorRead, TmemLoad)
+SPREADING = (*VIEWS, Reduce, ConvertLayout)
 """Ops that layouts go through, besides those that keep them."""
 
 
@@ -58,15 +60,15 @@ def propagate_layouts(function: Op) -> None:
 
 def is_anchor(op: Op) -> bool:
     """Whether the layout that `op` has was chosen with care."""
-    match op.name:
-        case "tt.load":
+    match op:
+        case Load():
             return is_expensive_access(op)
-        case "tt.gather":
+        case Gather():
             return has_chosen_layout(op)
-        case "tt.reshape":
+        case Reshape():
             # Its result can have any layout, so none gets there; what comes after it needs one to start from.
-            return bool(op.attributes.get("allow_reorder"))
-    return op.name in ANCHORS
+            return op.allow_reorder
+    return isinstance(op, ANCHORS)
 
 
 def anchors(function: Op) -> Candidates:
@@ -113,7 +115,7 @@ def _add(candidates: Candidates, target: Value, user: Op, layouts: list[Distribu
     known = candidates.get(target)
     before = 0 if known is None else len(known)
     for layout in layouts:
-        found = layout if user.name == "ttg.convert_layout" else layout_of_results(user, layout)
+        found = layout if isinstance(user, ConvertLayout) else layout_of_results(user, layout)
         if found is not None:
             known = candidates.setdefault(target, {})
             known[found] = None
@@ -122,20 +124,20 @@ def _add(candidates: Candidates, target: Value, user: Op, layouts: list[Distribu
 
 def _reached(user: Op, index: int) -> list[Value]:
     """The values whose layout follows from that of operand `index` of `user`."""
-    match user.name:
-        case "scf.for" | "scf.while" | "scf.yield" | "scf.condition":
+    match user:
+        case For() | While() | Yield() | Condition():
             return flows_into(user, index)
-        case "ttng.warp_group_dot_wait":
+        case WarpGroupDotWait():
             return [user.results[index]]
-        case "tt.gather":
+        case Gather():
             return user.results if index == 1 and not has_chosen_layout(user) else []
-    return user.results if keeps_layout(user) or user.name in SPREADING else []
+    return user.results if keeps_layout(user) or isinstance(user, SPREADING) else []
 
 
 def _preferred(value: Value, layouts: Mapping[Distributed, None]) -> Distributed:
     """Of several layouts that of matrix instructions, but blocked ones for memory accesses."""
     op = value.op
-    wanted = Blocked if op is not None and op.name in ACCESSES else MATRIX
+    wanted = Blocked if isinstance(op, PointerAccess) else MATRIX
     return next((layout for layout in layouts if isinstance(layout, wanted)), next(iter(layouts)))
 
 
@@ -165,24 +167,24 @@ class _Rewriting:
     def _visit(self, op: Op) -> None:
         if any(value in self.chosen and tile_layout(value) is not self.chosen[value] for value in op.results):
             self._change(op)
-        elif op.name == "scf.yield":
+        elif isinstance(op, Yield):
             self._give(op, 0, _wanted_from_yield(op))
-        elif op.name == "scf.condition" and op.parent is not None:
+        elif isinstance(op, Condition) and op.parent is not None:
             self._give(op, 1, op.parent.results)
-        elif op.name == "tt.reduce" and op.result.type.shape is None:
-            self._take_new(op, op.operands)
-        elif op.name == "tt.assert":
-            self._take_new(op, op.operands[:1])
+        elif isinstance(op, Reduce) and op.result.type.shape is None:
+            self._take_new(op, op.sources)
+        elif isinstance(op, Assert):
+            self._take_new(op, [op.condition])
         else:
             self._take_old(op)
 
     def _change(self, op: Op) -> None:
         """Give the results of `op` their new layouts."""
-        if op.name == "scf.for":
+        if isinstance(op, For):
             self._change_for(op)
-        elif op.name == "scf.while":
+        elif isinstance(op, While):
             self._change_while(op)
-        elif op.name == "scf.if":
+        elif isinstance(op, If):
             self._set_all(op.results)
         else:
             layout = self.chosen[op.result]
@@ -191,23 +193,21 @@ class _Rewriting:
             else:
                 self._change_computation(op, layout)
 
-    def _change_for(self, op: Op) -> None:
-        arguments = op.regions[0].block.args[1:]
-        for i, (argument, result) in enumerate(zip(arguments, op.results, strict=True)):
+    def _change_for(self, op: For) -> None:
+        for i, (init, argument, result) in enumerate(zip(op.inits, op.carried, op.results, strict=True)):
             layout = self.chosen.get(result)
             if layout is not None:
-                op.set_operand(i + 3, self._as(op.operands[i + 3], layout))
+                op.set_operand(i + 3, self._as(init, layout))
                 self._set(argument, layout)
                 self._set(result, layout)
 
-    def _change_while(self, op: Op) -> None:
-        before, after = (region.block for region in op.regions)
-        for i, argument in enumerate(before.args):
+    def _change_while(self, op: While) -> None:
+        for i, argument in enumerate(op.before.args):
             layout = self.chosen.get(argument)
             if layout is not None:
                 op.set_operand(i, self._as(op.operands[i], layout))
                 self._set(argument, layout)
-        for argument, result in zip(after.args, op.results, strict=True):
+        for argument, result in zip(op.after.args, op.results, strict=True):
             layout = self.chosen.get(result)
             if layout is not None:
                 self._set(argument, layout)
@@ -263,10 +263,10 @@ class _Rewriting:
         return converted_behind(value, layout)
 
 
-def _wanted_from_yield(op: Op) -> list[Value]:
+def _wanted_from_yield(op: Yield) -> list[Value]:
     parent = op.parent
     assert parent is not None, "a yield is in a region"
-    return parent.regions[0].block.args if parent.name == "scf.while" else parent.results
+    return parent.before.args if isinstance(parent, While) else parent.results
 
 
 def converted_behind(value: Value, layout: Distributed) -> Value:

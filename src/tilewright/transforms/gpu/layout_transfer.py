@@ -11,8 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
-from tilewright.ir.attributes import DenseArray, Number
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import Condition, For, While, Yield
+from tilewright.dialects.traits import Atomic, PointerAccess
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_reduce import MapElementwise, Reduce, Scan
+from tilewright.dialects.tt_shape import (
+    Broadcast,
+    Cat,
+    ExpandDims,
+    Gather,
+    Histogram,
+    Join,
+    Reshape,
+    Splat,
+    Split,
+    Trans,
+)
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
+from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
+from tilewright.dialects.ttng_products import WarpGroupDotWait
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 from tilewright.layouts import inference
@@ -32,26 +53,15 @@ from tilewright.layouts.movement import reorders_registers
 from tilewright.layouts.queries import is_expensive_view, is_legal_cat
 from tilewright.transforms.gpu.workers import workers_of
 
-SAME_LAYOUT = frozenset({"tt.splat", "tt.broadcast", "tt.scan", "tt.map_elementwise", "tt.atomic_rmw", "tt.atomic_cas"})
+SAME_LAYOUT = (Splat, Broadcast, Scan, MapElementwise, Atomic)
 """Ops whose operands and results share one layout, besides elementwise ones."""
-PASSING = SAME_LAYOUT | {"tt.load", "tt.store", "scf.while", "scf.yield", "scf.condition", "ttng.warp_group_dot_wait"}
+PASSING = (*SAME_LAYOUT, Load, Store, While, Yield, Condition, WarpGroupDotWait)
 """Ops that take and give tiles in one layout."""
-VIEWS = frozenset({"tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split"})
+FORWARDED = (*PASSING, For)
+"""Ops whose results have the layout that their operands have."""
+VIEWS = (ExpandDims, Reshape, Trans, Join, Split)
 """Ops after which each thread has the same elements, under other names."""
-DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"})
-"""Matrix products."""
-FREE_RESULTS = frozenset(
-    {
-        "ttg.convert_layout",
-        "arith.constant",
-        "tt.make_range",
-        "tt.splat",
-        "tt.histogram",
-        "ttg.local_alloc",
-        "ttg.local_load",
-        "ttg.local_store",
-    }
-)
+FREE_RESULTS = (ConvertLayout, Constant, MakeRange, Splat, Histogram, LocalAlloc, LocalLoad, LocalStore)
 """Ops that can give their result in any layout, whatever the operands have."""
 MATRIX = (NvidiaMma, AmdMfma, AmdWmma)
 """Layouts of results of matrix instructions."""
@@ -69,7 +79,7 @@ def tile_layout(value: Value) -> Distributed | None:
 
 def keeps_layout(op: Op) -> bool:
     """Whether operands and results of `op` share one layout."""
-    return op.definition.elementwise or op.name in SAME_LAYOUT
+    return op.definition.elementwise or isinstance(op, SAME_LAYOUT)
 
 
 # --- forwards -----------------------------------------------------------------------------------------------------
@@ -77,15 +87,15 @@ def keeps_layout(op: Op) -> bool:
 
 def layout_of_results(op: Op, layout: Distributed) -> Distributed | None:
     """The layout of the results of `op` if its operands have `layout`; None if it cannot have operands like that."""
-    if op.name == "tt.scan" and not isinstance(layout, Blocked):
+    if isinstance(op, Scan) and not isinstance(layout, Blocked):
         return None
-    if op.definition.elementwise or op.name in PASSING or op.name == "scf.for":
+    if op.definition.elementwise or isinstance(op, FORWARDED):
         return layout
     rule = _FORWARDS.get(op.name)
     return None if rule is None else _inferred(rule, op, layout)
 
 
-def _inferred(rule: Callable[[Op, Distributed], Encoding | None], op: Op, layout: Distributed) -> Distributed | None:
+def _inferred(rule: Callable[[Any, Distributed], Encoding | None], op: Op, layout: Distributed) -> Distributed | None:
     try:
         found = rule(op, layout)
     except LayoutError:
@@ -99,59 +109,57 @@ def _shape(value: Value) -> tuple[int, ...]:
     return value.type.shape
 
 
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), f"{op.name} has an axis"
-    return int(axis.value)
+def _reduced(op: Reduce, layout: Distributed) -> Encoding | None:
+    return inference.reduced(layout, op.axis) if layout.rank > 1 else None
 
 
-def _order(op: Op) -> tuple[int, ...]:
-    order = op.attributes["order"]
-    assert isinstance(order, DenseArray), f"{op.name} has an order"
-    return order.values
+def _parent(op: Reduce | ExpandDims, layout: Distributed) -> Encoding | None:
+    return layout.parent if isinstance(layout, Slice) and layout.dim == op.axis else None
 
 
-def _reduced(op: Op, layout: Distributed) -> Encoding | None:
-    return inference.reduced(layout, _axis(op)) if layout.rank > 1 else None
+def _sliced(op: ExpandDims, layout: Distributed) -> Encoding | None:
+    return inference.reduced(layout, op.axis)
 
 
-def _parent(op: Op, layout: Distributed) -> Encoding | None:
-    return layout.parent if isinstance(layout, Slice) and layout.dim == _axis(op) else None
+def _joined(op: Join, layout: Distributed) -> Encoding | None:
+    return inference.joined(layout, _shape(op.lhs))
 
 
-def _sliced(op: Op, layout: Distributed) -> Encoding | None:
-    return inference.reduced(layout, _axis(op))
+def _split(op: Split, layout: Distributed) -> Encoding | None:
+    return inference.split(layout, _shape(op.source))
 
 
-def _transposed(op: Op, layout: Distributed) -> Encoding | None:
-    return inference.transposed(layout, _shape(op.operands[0]), _order(op))
+def _transposed(op: Trans, layout: Distributed) -> Encoding | None:
+    return inference.transposed(layout, _shape(op.source), op.order)
 
 
-def _turned_back(op: Op, layout: Distributed) -> Encoding | None:
-    return inference.transposed(layout, _shape(op.results[0]), inference.inverse(_order(op)))
+def _turned_back(op: Trans, layout: Distributed) -> Encoding | None:
+    return inference.transposed(layout, _shape(op.result), inference.inverse(op.order))
 
 
-def _reshaped(op: Op, layout: Distributed) -> Encoding | None:
-    x, result = op.operands[0], op.results[0]
-    wish = tile_layout(result) if op.attributes.get("allow_reorder") else None
-    return inference.reshaped(layout, _shape(x), _shape(result), wish=wish)
+def _reshaped(op: Reshape, layout: Distributed) -> Encoding | None:
+    wish = tile_layout(op.result) if op.allow_reorder else None
+    return inference.reshaped(layout, _shape(op.source), _shape(op.result), wish=wish)
 
 
-def _shaped_back(op: Op, layout: Distributed) -> Encoding | None:
-    x, result = op.operands[0], op.results[0]
-    wish = tile_layout(x) if op.attributes.get("allow_reorder") else None
-    return inference.reshaped(layout, _shape(result), _shape(x), wish=wish)
+def _shaped_back(op: Reshape, layout: Distributed) -> Encoding | None:
+    wish = tile_layout(op.source) if op.allow_reorder else None
+    return inference.reshaped(layout, _shape(op.result), _shape(op.source), wish=wish)
 
 
-_FORWARDS: dict[str, Callable[[Op, Distributed], Encoding | None]] = {
+def _unpacked(op: Fp4ToFp, layout: Distributed) -> Encoding | None:
+    return inference.unpacked_fp4(layout, _shape(op.source), op.axis)
+
+
+_FORWARDS: dict[str, Callable[[Any, Distributed], Encoding | None]] = {
     "tt.reduce": _reduced,
     "tt.expand_dims": _parent,
-    "tt.join": lambda op, layout: inference.joined(layout, _shape(op.operands[0])),
-    "tt.split": lambda op, layout: inference.split(layout, _shape(op.operands[0])),
+    "tt.join": _joined,
+    "tt.split": _split,
     "tt.trans": _transposed,
     "tt.reshape": _reshaped,
     "tt.gather": lambda op, layout: layout,
-    "ttg.fp4_to_fp": lambda op, layout: inference.unpacked_fp4(layout, _shape(op.operands[0]), _axis(op)),
+    "ttg.fp4_to_fp": _unpacked,
 }
 
 # --- backwards ----------------------------------------------------------------------------------------------------
@@ -159,23 +167,23 @@ _FORWARDS: dict[str, Callable[[Op, Distributed], Encoding | None]] = {
 
 def layout_of_operands(op: Op, layout: Distributed) -> Distributed | None:
     """The layout that operands of `op` need so that its results have `layout`; None if there is none."""
-    if op.name == "tt.scan" and not isinstance(layout, Blocked):
+    if isinstance(op, Scan) and not isinstance(layout, Blocked):
         return None
-    if op.definition.elementwise or op.name in PASSING:
+    if op.definition.elementwise or isinstance(op, PASSING):
         return layout
     rule = _BACKWARDS.get(op.name)
     return None if rule is None else _inferred(rule, op, layout)
 
 
-_BACKWARDS: dict[str, Callable[[Op, Distributed], Encoding | None]] = {
+_BACKWARDS: dict[str, Callable[[Any, Distributed], Encoding | None]] = {
     "tt.reduce": _parent,
     "tt.expand_dims": _sliced,
-    "tt.join": lambda op, layout: inference.split(layout, _shape(op.results[0])),
-    "tt.split": lambda op, layout: inference.joined(layout, _shape(op.results[0])),
+    "tt.join": lambda op, layout: inference.split(layout, _shape(op.result)),
+    "tt.split": lambda op, layout: inference.joined(layout, _shape(op.result)),
     "tt.trans": _turned_back,
     "tt.reshape": _shaped_back,
     "tt.gather": lambda op, layout: layout,
-    "ttg.fp4_to_fp": lambda op, layout: inference.packed_fp4(layout, _shape(op.results[0]), _axis(op)),
+    "ttg.fp4_to_fp": lambda op, layout: inference.packed_fp4(layout, _shape(op.result), op.axis),
 }
 
 # --- ops that choose ----------------------------------------------------------------------------------------------
@@ -183,45 +191,42 @@ _BACKWARDS: dict[str, Callable[[Op, Distributed], Encoding | None]] = {
 
 def can_give(op: Op, layout: Distributed) -> bool:
     """Whether `op` can give its result in `layout` and take the operands that it has."""
-    if op.name == "tt.cat":
+    if isinstance(op, Cat):
         return _legal_cat(op, layout)
-    if op.name == "ttg.convert_layout":
-        return not isinstance(layout, NvidiaMma) or tile_layout(op.operands[0]) is layout
-    if op.name == "tt.reshape":
-        return can_reorder(op) and not moves_data(op, layout)
-    return op.name in FREE_RESULTS
+    if isinstance(op, ConvertLayout):
+        return not isinstance(layout, NvidiaMma) or tile_layout(op.source) is layout
+    if isinstance(op, Reshape):
+        return can_reorder(op) and not moves_data(op.source, op.result, layout)
+    return isinstance(op, FREE_RESULTS)
 
 
-def can_reorder(reshape: Op) -> bool:
-    """Whether a `tt.reshape` may give its elements in any order."""
-    return bool(reshape.attributes.get("allow_reorder")) and not has_chosen_layout(reshape)
+def can_reorder(reshape: Reshape) -> bool:
+    """Whether `reshape` may give its elements in any order."""
+    return reshape.allow_reorder and not has_chosen_layout(reshape)
 
 
-def has_chosen_layout(op: Op) -> bool:
-    """Whether a pass chose the layouts of a `tt.reshape` or `tt.gather` so that little has to move."""
+def has_chosen_layout(op: Reshape | Gather) -> bool:
+    """Whether a pass chose the layouts of `op` so that little has to move."""
     return op.attributes.get("efficient_layout", False) is not False
 
 
-def moves_data(reshape: Op, layout: Distributed) -> bool:
-    """Whether a `tt.reshape` to `layout` would have to move elements between threads."""
-    x, result = reshape.operands[0], reshape.results[0]
+def moves_data(x: Value, result: Value, layout: Distributed) -> bool:
+    """Whether a reshape of `x` to the shape of `result`, in `layout`, would have to move elements between threads."""
     source = tile_layout(x)
     assert source is not None, "both sides of a reshape have layouts"
     return is_expensive_view(source, _shape(x), layout, _shape(result))
 
 
-def _legal_cat(op: Op, layout: Distributed) -> bool:
-    x = op.operands[0]
+def _legal_cat(op: Cat, layout: Distributed) -> bool:
+    x = op.lhs
     source = tile_layout(x)
     assert source is not None, "all tiles around a cat have layouts"
-    return is_legal_cat(source, _shape(x), layout, _shape(op.results[0]))
+    return is_legal_cat(source, _shape(x), layout, _shape(op.result))
 
 
-def is_free(conversion: Op) -> bool:
-    """Whether `conversion` only renames the registers of each thread."""
-    return conversion.name == "ttg.convert_layout" and free_between(
-        conversion.operands[0], tile_layout(conversion.results[0])
-    )
+def is_free(op: Op) -> bool:
+    """Whether `op` is a conversion that only renames the registers of each thread."""
+    return isinstance(op, ConvertLayout) and free_between(op.source, tile_layout(op.result))
 
 
 def free_between(value: Value, layout: Distributed | None) -> bool:
@@ -230,9 +235,9 @@ def free_between(value: Value, layout: Distributed | None) -> bool:
     return source is not None and layout is not None and reorders_registers(source, layout, _shape(value))
 
 
-def is_expensive_access(op: Op) -> bool:
+def is_expensive_access(op: PointerAccess) -> bool:
     """Whether a load or store reads or writes so much that its layout matters: at least one element per thread."""
-    pointer = op.operands[0].type
+    pointer = op.pointer.type
     if not isinstance(pointer, TensorType) or (count := prod(pointer.shape)) == 1:
         return False
     workers = workers_of(op)

@@ -22,9 +22,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.scf import For, If
 from tilewright.ir.attributes import Attribute, Keyword, Location, Number
 from tilewright.ir.builder import ConstantPool
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, typed
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import FloatType, IndexType, IntType, Type, i1, i32
 from tilewright.transforms.matching import is_inside
@@ -40,7 +41,7 @@ class Inner(NamedTuple):
         runs: it is known to run at least one step.
     """
 
-    loop: Op
+    loop: For
     bounds: Sequence[Op] = ()
     varies: bool = False
     runs: bool = False
@@ -99,12 +100,12 @@ class Place:
             return self.pool.value(0, type)
         return self.op("ub.poison", (), (type,)).result
 
-    def branch(self, condition: Value, arm: Block, otherwise: Sequence[Value]) -> Op:
+    def branch(self, condition: Value, arm: Block, otherwise: Sequence[Value]) -> If:
         """`scf.if condition {arm} else {yield otherwise}`; the arm has its terminator."""
         regions = [Region([arm]), Region()]
         if otherwise:
             self.at(regions[1].add(Block())).op("scf.yield", otherwise)
-        return self.op("scf.if", (condition,), [value.type for value in otherwise], None, regions)
+        return typed(self.op("scf.if", (condition,), [value.type for value in otherwise], None, regions), If)
 
 
 class Part(NamedTuple):
@@ -160,16 +161,17 @@ class Fusion:
         pool: the constants of the function.
     """
 
-    def __init__(self, outer: Op, inners: Sequence[Inner], pool: ConstantPool) -> None:
+    def __init__(self, outer: For, inners: Sequence[Inner], pool: ConstantPool) -> None:
         assert outer.block is not None, "a loop is in a block"
         self.outer, self.inners, self.pool = outer, inners, pool
-        self.low, self.high, self.step, *self.initial = outer.operands
+        self.low, self.high, self.step = outer.bounds
+        self.initial = outer.inits
         self.varies = any(inner.varies for inner in inners)
-        counters = [loop.regions[0].block.args[0] for loop in (outer, *(inner.loop for inner in inners))]
+        counters = [loop.induction_variable for loop in (outer, *(inner.loop for inner in inners))]
         self.type = IntType(max(counter.type.bits for counter in counters))
-        self.body = outer.regions[0].block
+        self.body = outer.body
         self.parts = _parts(self.body, [inner.loop for inner in inners])
-        self.fixed = [[not is_inside(init, outer) for init in inner.loop.operands[3:]] for inner in inners]
+        self.fixed = [[not is_inside(init, outer) for init in inner.loop.inits] for inner in inners]
         """Per inner loop which values it starts with come from outside: they are reset at the end, not at the start."""
         self.front = Place(outer.block, outer, pool, outer.location)
         self.fused = Block()
@@ -187,7 +189,7 @@ class Fusion:
     def one(self) -> Value:
         return self.front.number(1, self.type)
 
-    def run(self) -> Op:
+    def run(self) -> For:
         """Build the fused loop in the place of the outer one.
 
         Returns:
@@ -198,7 +200,7 @@ class Fusion:
         for value in (self.zero, *inits):
             self.fused.add_argument(value.type)
         arguments = self.fused.args[1:]
-        for old, new in zip(self.body.args[1:], self._slice(arguments, "outer"), strict=True):
+        for old, new in zip(self.outer.carried, self._slice(arguments, "outer"), strict=True):
             old.replace_by(new)
         yielded = self._body(arguments)
         self.at.op("scf.yield", yielded)
@@ -210,7 +212,7 @@ class Fusion:
         for inner in self.inners:
             inner.loop.erase()
         self.outer.erase()
-        return loop
+        return typed(loop, For)
 
     # What goes round
 
@@ -240,9 +242,9 @@ class Fusion:
         inits = [self.zero, previous, *self.initial]
         if self.varies:
             inits += [*self.lengths, self.whole]
-        inits += [front.anything(inner.loop.regions[0].block.args[0].type) for inner in self.inners]
+        inits += [front.anything(inner.loop.induction_variable.type) for inner in self.inners]
         for inner, fixed in zip(self.inners, self.fixed, strict=True):
-            starts = zip(inner.loop.operands[3:], fixed, strict=True)
+            starts = zip(inner.loop.inits, fixed, strict=True)
             inits += [init if is_fixed else front.anything(init.type) for init, is_fixed in starts]
         return inits + [front.anything(value.type) for part in self.parts[:-1] for value in part.outputs]
 
@@ -263,7 +265,7 @@ class Fusion:
         if self.varies and len(self.inners) > 1:  # then `whole` may be negative
             steps = front.compute("arith.maxsi", steps, front.number(0, steps.type))
         for inner in self.inners:
-            known = self.zero if inner.varies else front.cast(front.trip_count(*inner.loop.operands[:3]), self.type)
+            known = self.zero if inner.varies else front.cast(front.trip_count(*inner.loop.bounds), self.type)
             self.lengths.append(known)
         fixed = [length for inner, length in zip(self.inners, self.lengths, strict=True) if not inner.varies]
         self.whole = self._sum(front, fixed, len(self.inners) - 1)
@@ -285,24 +287,25 @@ class Fusion:
 
     def _varying_total(self, total: Value) -> Value:
         """`total`, and the steps of the loops whose lengths vary, summed up in a loop."""
-        block = Block([self.body.args[0].type, self.type])
+        block = Block([self.outer.induction_variable.type, self.type])
         at = self.front.at(block)
-        lengths = self._varying_lengths(at, block.args[0])
+        counter, so_far = block.args
+        lengths = self._varying_lengths(at, counter)
         known = [length for length in lengths if length is not None]
-        at.op("scf.yield", [self._sum(at, known, 0, block.args[1])])
+        at.op("scf.yield", [self._sum(at, known, 0, so_far)])
         operands = [self.low, self.high, self.step, total]
         return self.front.op("scf.for", operands, (self.type,), None, [Region([block])]).result
 
     def _varying_lengths(self, at: Place, counter: Value) -> list[Value | None]:
         """The lengths that vary, in the step of the outer loop with `counter`."""
-        mapping = {self.body.args[0]: counter}
+        mapping = {self.outer.induction_variable: counter}
         found: list[Value | None] = []
         for inner in self.inners:
             if not inner.varies:
                 found.append(None)
                 continue
             _copied(inner.bounds, at, mapping)
-            low, high, step = (mapping.get(value, value) for value in inner.loop.operands[:3])
+            low, high, step = (mapping.get(value, value) for value in inner.loop.bounds)
             found.append(at.cast(at.trip_count(low, high, step), self.type))
         return found
 
@@ -329,7 +332,7 @@ class Fusion:
             outputs += begun.results[1 : 1 + len(names)]
         ended = self._end(ticks, arguments, results)
         after = self.at.compute("arith.addi", ticks, self.one)
-        again = self.at.op("arith.select", (ended.operands[0], self.zero, after), (self.type,)).result
+        again = self.at.op("arith.select", (ended.condition, self.zero, after), (self.type,)).result
         resets = iter(ended.results[len(self.initial) :])
         inner_values = [
             next(resets) if is_fixed else value
@@ -341,7 +344,7 @@ class Fusion:
 
     def _begin(
         self, k: int, condition: Value, last: Sequence[Value], names: Sequence[Value], arguments: Sequence[Value]
-    ) -> Op:
+    ) -> If:
         """`scf.if`: what stands in front of inner loop k, and its start; the first also advances the outer loop.
 
         Results: the inner counter, outputs, what the loop starts with; of the first the outer counter and lengths.
@@ -352,14 +355,14 @@ class Fusion:
         for op in part.ops:
             op.unlink()
             arm.append(op)
-        starts = _unless(loop.operands[3:], self.fixed[k])
-        at.op("scf.yield", [loop.operands[0], *part.outputs, *starts, *advanced])
+        starts = _unless(loop.inits, self.fixed[k])
+        at.op("scf.yield", [loop.low, *part.outputs, *starts, *advanced])
         otherwise = [self._slice(arguments, "counters")[k], *names, *_unless(last, self.fixed[k]), *waiting]
         branch = self.at.branch(condition, arm, otherwise)
         first = 1 + len(names) + len(starts)
         if advanced:
-            _replace_outside(self.body.args[0], branch.results[first], branch)
-            self.body.args[0].replace_by(advanced[0])
+            _replace_outside(self.outer.induction_variable, branch.results[first], branch)
+            self.outer.induction_variable.replace_by(advanced[0])
             *self.lengths, self.whole = branch.results[first + 1 :] or (*self.lengths, self.whole)
         for old, new in zip(part.outputs, branch.results[1:], strict=False):
             _replace_outside(old, new, branch)
@@ -379,15 +382,14 @@ class Fusion:
 
     def _enter(self, k: int, counter: Value, starts: Sequence[Value], last: Sequence[Value]) -> None:
         """Let the body of inner loop k use what it starts with in the first step and what goes round in others."""
-        block = self.inners[k].loop.regions[0].block
-        fresh = iter(starts)
-        block.args[0].replace_by(counter)
-        for argument, old, is_fixed in zip(block.args[1:], last, self.fixed[k], strict=True):
+        loop, fresh = self.inners[k].loop, iter(starts)
+        loop.induction_variable.replace_by(counter)
+        for argument, old, is_fixed in zip(loop.carried, last, self.fixed[k], strict=True):
             argument.replace_by(old if is_fixed else next(fresh))
 
     def _step(
         self, inner: Inner, ticks: Value, start: Value, length: Value, counter: Value, last: Sequence[Value]
-    ) -> Op:
+    ) -> If:
         """`scf.if`: one step of an inner loop, if it is its turn. Results: the inner counter, those of the loop."""
         condition = self.at.number(1, i1)
         if not inner.runs:
@@ -395,17 +397,17 @@ class Fusion:
             begun, before_end = self.at.compare("sge", ticks, start), self.at.compare("slt", ticks, end)
             condition = self.at.compute("arith.andi", begun, before_end)
         arm = Block()
-        for op in inner.loop.regions[0].block:
+        for op in inner.loop.body:
             op.unlink()
             arm.append(op)
-        after = self.at.at(arm, arm.terminator).compute("arith.addi", counter, inner.loop.operands[2])
+        after = self.at.at(arm, arm.terminator).compute("arith.addi", counter, inner.loop.step)
         arm.terminator.set_operands([after, *arm.terminator.operands])
         branch = self.at.branch(condition, arm, [counter, *last])
         for old, new in zip(inner.loop.results, branch.results[1:], strict=True):
             old.replace_by(new)
         return branch
 
-    def _end(self, ticks: Value, arguments: Sequence[Value], results: Sequence[Sequence[Value]]) -> Op:
+    def _end(self, ticks: Value, arguments: Sequence[Value], results: Sequence[Sequence[Value]]) -> If:
         """`scf.if`: what stands behind the last inner loop. Results: of the outer loop, then what is reset."""
         condition = self.at.compare("eq", ticks, self.at.compute("arith.subi", self.whole, self.one))
         arm = Block()
@@ -416,7 +418,7 @@ class Fusion:
         others: list[Value] = []
         for inner, values, fixed in zip(self.inners, results, self.fixed, strict=True):
             varies = [not is_fixed for is_fixed in fixed]
-            resets += _unless(inner.loop.operands[3:], varies)
+            resets += _unless(inner.loop.inits, varies)
             others += _unless(values, varies)
         self.at.at(arm).op("scf.yield", [*self.body.terminator.operands, *resets])
         return self.at.branch(condition, arm, [*self._slice(arguments, "outer"), *others])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.ir.attributes import Keyword, Number
-from tilewright.ir.core import Op
+from tilewright.dialects.traits import Product
+from tilewright.dialects.tt_dot import Dot
+from tilewright.ir.core import tile_type
 from tilewright.ir.types import FLOATS, TensorType, Type, bf16, f16, f32, f64, i8, i32
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.transforms.gpu.relayout import layout_of
@@ -39,10 +40,9 @@ def tile_of(type: Type) -> TensorType:
     return type
 
 
-def result_per_cta(dot: Op) -> Shape:
+def result_per_cta(dot: Product) -> Shape:
     """The extents of one CTA's part of the result of `dot`."""
-    result = dot.results[0]
-    return shape_per_cta(layout_of(result), tile_of(result.type).shape)
+    return shape_per_cta(layout_of(dot.result), tile_type(dot.result).shape)
 
 
 def versions_on(capability: int) -> tuple[int, ...]:
@@ -56,22 +56,22 @@ def versions_on(capability: int) -> tuple[int, ...]:
     return (5, 2) if capability < 120 else (2,)
 
 
-def version_for(dot: Op, capability: int) -> int:
-    """The version of the matrix instruction for a `tt.dot`; 0: there is none."""
-    if f64 in (dot.operands[0].type.scalar, dot.results[0].type.scalar) and capability not in (80, 90):
+def version_for(dot: Dot, capability: int) -> int:
+    """The version of the matrix instruction for `dot`; 0: there is none."""
+    a, b, result = dot.a.type.scalar, dot.b.type.scalar, dot.result.type.scalar
+    if f64 in (a, result) and capability not in (80, 90):
         return 0
-    a, b = (value.type.scalar for value in dot.operands[:2])
     versions = versions_on(capability)
-    if capability < AMPERE and (a, b, dot.results[0].type.scalar) not in ON_TURING:
+    if capability < AMPERE and (a, b, result) not in ON_TURING:
         return 0
     if capability == 103 and a is b is i8:
         versions = (2,)
     return next((version for version in versions if _computes(version, dot)), 0)
 
 
-def _computes(version: int, dot: Op) -> bool:
-    a, b = (value.type.scalar for value in dot.operands[:2])
-    if a is b is f32 and dot.attributes.get("inputPrecision") != Keyword("tf32"):
+def _computes(version: int, dot: Dot) -> bool:
+    a, b = dot.a.type.scalar, dot.b.type.scalar
+    if a is b is f32 and dot.input_precision != "tf32":
         return False
     if version == 5 and not _fits_tcgen05(dot):
         return False
@@ -82,25 +82,23 @@ def _computes(version: int, dot: Op) -> bool:
     return all(type in ALL_FP8 or type in (f16, bf16, f32, f64, i8) for type in (a, b))
 
 
-def _takes_a_row(dot: Op) -> bool:
+def _takes_a_row(dot: Dot) -> bool:
     """Whether K is long enough for one instruction."""
-    a = tile_of(dot.operands[0].type)
+    a = tile_type(dot.a)
     return a.shape[-1] * a.element.bits >= ROW_BITS
 
 
-def _fits_wgmma(dot: Op) -> bool:
-    a, result, shape = dot.operands[0].type.scalar, dot.results[0].type.scalar, result_per_cta(dot)
+def _fits_wgmma(dot: Dot) -> bool:
+    a, result, shape = dot.a.type.scalar, dot.result.type.scalar, result_per_cta(dot)
     if len(shape) != 2 or shape[0] % 64 or shape[1] % 8 or warps_of(dot) % 4 or not _takes_a_row(dot):
         return False
-    imprecise = dot.attributes.get("maxNumImpreciseAcc")
-    allowed = int(imprecise.value) if isinstance(imprecise, Number) else 0
-    if a in FP8 and result is f32 and allowed < MOST_IMPRECISE:
+    if a in FP8 and result is f32 and dot.max_imprecise_sums < MOST_IMPRECISE:
         return False
     return a in FP8 or a in (i8, f16, bf16, f32)
 
 
-def _fits_tcgen05(dot: Op) -> bool:
-    a, b, result = (type.scalar for type in (dot.operands[0].type, dot.operands[1].type, dot.results[0].type))
+def _fits_tcgen05(dot: Dot) -> bool:
+    a, b, result = (value.type.scalar for value in (dot.a, dot.b, dot.result))
     shape = result_per_cta(dot)
     integers = [type for type in (a, b, result) if type.text.startswith("i")]
     if integers and not (a is b is i8 and result is i32):

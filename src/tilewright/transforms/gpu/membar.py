@@ -20,11 +20,15 @@ from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.shared_memory import Allocation, Buffer, ScratchSize, allocate
-from tilewright.dialects.tt_function import called_function
-from tilewright.dialects.ttg_memory import MemDescView
-from tilewright.ir.attributes import DenseArray, Keyword
-from tilewright.ir.core import Block, Op, Value, defining_op
-from tilewright.ir.types import MemDescType, TensorType, Type
+from tilewright.dialects.scf import Condition, For, If, While, Yield
+from tilewright.dialects.tt_function import Call, Return, called_function
+from tilewright.dialects.ttg_memory import LocalAlloc, MemDescIndex, MemDescSubslice, MemDescView
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
+from tilewright.dialects.ttng_barriers import WaitBarrier
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Block, Op, Value, buffer_type, tile_type, typed
+from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.linear_layout import LinearLayout
@@ -127,9 +131,9 @@ def _conflict(before: Pending, after: Pending) -> bool:
 
 def _in_order(before: Op, after: Op) -> bool:
     """Whether the hardware orders the two without a barrier."""
-    if before.name in BARRIER_OPS and after.name in BARRIER_OPS:
+    if isinstance(before, BARRIER_OPS) and isinstance(after, BARRIER_OPS):
         return True
-    return before.name in TMA_LOADS and after.name == "ttng.wait_barrier"  # the wait is for the load
+    return isinstance(before, TMA_LOADS) and isinstance(after, WaitBarrier)  # the wait is for the load
 
 
 class Calls(NamedTuple):
@@ -196,7 +200,7 @@ class _Membar:
                 entry.setdefault(following, State()).join(state)
                 waiting.append(following)
         for (block, start), state in leaving.items():
-            if _end_of(block, start).name == "tt.return":
+            if isinstance(_end_of(block, start), Return):
                 pending.join(state)
         return self.inserted
 
@@ -214,7 +218,7 @@ class _Membar:
     def _visit(self, op: Op, state: State) -> None:
         if synchronizes(op):
             state.settle()
-        if op.name in WAITS and not synchronizes(op.next):
+        if isinstance(op, WAITS) and not synchronizes(op.next):
             self._barrier(op, before=op.next)
             state.settle()
             return
@@ -235,7 +239,7 @@ class _Membar:
 
     def _accesses(self, op: Op) -> Calls:
         """What `op` accesses while it runs, and what of it may be pending behind it; may be one and the same."""
-        callee = called_function(op) if op.name == "tt.call" else None
+        callee = called_function(op) if isinstance(op, Call) else None
         if callee is not None and callee in self.calls:
             at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
             now, left = (state.moved(at) for state in self.calls[callee])
@@ -256,49 +260,43 @@ class _Membar:
 
 def stays_in_warp(op: Op) -> bool:
     """Whether `op` is a conversion between layouts that moves elements between the lanes of a warp only."""
-    if op.name != "ttg.convert_layout":
+    if not isinstance(op, ConvertLayout):
         return False
-    source, result = (_linear(value.type) for value in (op.operands[0], op.results[0]))
+    source, result = _linear(op.source), _linear(op.result)
     moved = result.invert_and_compose(source)
     # A warp that has copies of another's elements reads what that one wrote.
     copies = source.free_masks()["warp"] or result.free_masks()["warp"]
     return moved.is_trivial_over(("block",)) and moved.is_trivial_over(("warp",)) and not copies
 
 
-def _linear(type: Type) -> LinearLayout:
-    assert isinstance(type, TensorType), "a conversion is between tiles"
+def _linear(value: Value) -> LinearLayout:
+    type = tile_type(value)
     assert type.encoding is not None, "a conversion is between tiles with layouts"
     return to_linear_layout(encoding(type.encoding), type.shape)
 
 
 def _slice(value: Value, buffer: Buffer) -> Slice:
-    type = value.type
-    assert isinstance(type, MemDescType), "an access is to a memory descriptor"
-    op = value.op
+    type, op = buffer_type(value), value.op
     offsets: tuple[int, ...] = ()
-    if op is not None and op.name == "ttg.memdesc_subslice":
-        source, given = op.operands[0].type, op.attributes.get("offsets")
-        # A part of a part has offsets that count from the first part.
-        if isinstance(given, DenseArray) and type.alloc_shape == source.shape:
-            offsets = given.values
+    # A part of a part has offsets that count from the first part.
+    if isinstance(op, MemDescSubslice) and type.alloc_shape == op.source.type.shape:
+        offsets = op.offsets
     return Slice(buffer.span, type, offsets, _stage(value))
 
 
 def _stage(value: Value) -> tuple[MemDescType, int] | None:
     """The stage of a buffer that `value` is a view of, if its number is a constant."""
     op = value.op
-    while op is not None and isinstance(op, MemDescView):
-        source = op.operands[0]
-        if op.name == "ttg.memdesc_index" and defining_op(source, "ttg.local_alloc") is not None:
-            number = integer_of(op.operands[1])
-            assert isinstance(source.type, MemDescType), "a view is of a buffer"
-            return None if number is None else (source.type, number)
-        op = source.op
+    while isinstance(op, MemDescView):
+        if isinstance(op, MemDescIndex) and isinstance(op.source.op, LocalAlloc):
+            number = integer_of(op.index)
+            return None if number is None else (buffer_type(op.source), number)
+        op = op.source.op
     return None
 
 
 def _ends(op: Op) -> bool:
-    return op.definition.terminator or op.name in ("scf.for", "scf.if", "scf.while", "ttg.warp_specialize")
+    return op.definition.terminator or isinstance(op, (For, If, While, WarpSpecialize))
 
 
 def _end_of(block: Block, start: Op | None) -> Op:
@@ -317,26 +315,27 @@ def _following(op: Op) -> Iterator[Place]:
     parent, block = op.parent, op.block
     assert parent is not None, "an op of a function has a parent"
     assert block is not None, "an op of a function has a parent"
-    match op.name:
-        case "scf.for":
-            yield op.regions[0].block, None
+    match op:
+        case For():
+            yield op.body, None
             yield block, op
-        case "scf.if":
-            yield from ((region.block, None) for region in op.regions if region.blocks)
-            if len(op.regions) < 2 or not op.regions[1].blocks:
+        case If():
+            yield from ((region.block, None) for region in op.arms)
+            if not op.otherwise.blocks:
                 yield block, op
-        case "scf.while" | "ttg.warp_specialize" | "ttg.warp_specialize.partitions":
-            regions = op.regions[:1] if op.name == "scf.while" else op.regions
-            yield from ((region.block, None) for region in regions)
-        case "scf.condition":
-            yield parent.regions[1].block, None
+        case While():
+            yield op.before, None
+        case WarpSpecialize() | WarpSpecializePartitions():
+            yield from ((region.block, None) for region in op.regions)
+        case Condition():
+            yield typed(parent, While).after, None
             yield from _after(parent)
-        case "scf.yield" if parent.name == "scf.while":
-            yield parent.regions[0].block, None
-        case "scf.yield" if parent.name == "scf.for":
+        case Yield() if isinstance(parent, While):
+            yield parent.before, None
+        case Yield() if isinstance(parent, For):
             yield block, None
             yield from _after(parent)
-        case "scf.yield" | "ttg.warp_yield":
+        case Yield() | WarpYield():
             yield from _after(parent)
 
 

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.dialects.ttng_products import TensorCoreCommit, TensorCoreProduct, TensorCoreProductScaled
 from tilewright.ir.attributes import UNIT, DenseArray, Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
-from tilewright.ir.operands import SEGMENTS, operand, operand_groups
+from tilewright.ir.operands import SEGMENTS, set_operand_groups
 from tilewright.ir.types import MemDescType, i1, i32, i64
 from tilewright.layouts.encodings import SwizzledShared, TensorMemoryScales, encoding
 from tilewright.layouts.queries import cga_layout
@@ -31,40 +32,29 @@ from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.workers import workers_of
 from tilewright.transforms.matching import constant_of
 
-PRODUCTS = frozenset({"ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"})
-READ = ("a", "b", "a_scale", "b_scale")
-
 
 def mma_lowering(module: Op) -> bool:
     """Bring the products in tensor memory of `module` into their final form."""
-    products = [op for op in module.walk() if op.name in PRODUCTS]
+    products = [op for op in module.walk() if isinstance(op, TensorCoreProduct)]
     for op in products:
-        if "is_async" not in op.attributes:
+        if not op.is_async:
             _wait_for(op)
-        if op.name == "ttng.tc_gen5_mma_scaled":
+        if isinstance(op, TensorCoreProductScaled):
             _copy_scales(op)
         _merge_commits(op)
     return bool(products)
 
 
-def _predicate(product: Op) -> Value:
-    return operand_groups(product)["pred"][0]
-
-
-def _add_barrier(product: Op, barrier: Value, predicate: Value) -> None:
+def _add_barrier(product: TensorCoreProduct, barrier: Value, predicate: Value) -> None:
     """`product` tells `barrier` when it is done, if `predicate` holds."""
-    groups = operand_groups(product)
-    groups["barriers"] = [*groups["barriers"], barrier]
-    groups["barrier_preds"] = [*groups["barrier_preds"], predicate]
-    product.set_operands([value for group in groups.values() for value in group])
-    sizes = DenseArray(i32, tuple(map(len, groups.values())))
-    product.attributes = {**product.attributes, SEGMENTS: sizes}
+    barriers, predicates = [*product.barriers, barrier], [*product.barrier_predicates, predicate]
+    set_operand_groups(product, {"barriers": barriers, "barrier_preds": predicates})
 
 
 # Products that are waited for
 
 
-def _wait_for(product: Op) -> None:
+def _wait_for(product: TensorCoreProduct) -> None:
     """The program goes on when the product is done."""
     ops = TileOps(product)
     blocks = workers_of(product).ctas
@@ -78,23 +68,21 @@ def _wait_for(product: Op) -> None:
     last = Op(OPS["ttng.inval_barrier"], (barrier,), location=product.location)
     product.block.insert(last, product.next)
     sizes = {SEGMENTS: DenseArray(i32, (1, 1, 1, 0))}  # no further buffers that must live so long
-    TileOps(last).op("ttng.wait_barrier", (barrier, ops.literal(0, i32), _predicate(product)), (), {**sizes})
+    TileOps(last).op("ttng.wait_barrier", (barrier, ops.literal(0, i32), product.predicate), (), {**sizes})
 
 
 # Scales
 
 
-def _copy_scales(product: Op) -> None:
+def _copy_scales(product: TensorCoreProductScaled) -> None:
     """Tensor memory gets scales that are in shared memory."""
     ops = TileOps(product)
-    for name, axis in (("a_scale", 0), ("b_scale", 1)):
-        groups = operand_groups(product)
-        (scale,), (sum,) = groups[name], groups["d"]
-        type = scale.type
-        assert isinstance(type, MemDescType), "scales are in a buffer"
+    for axis in (0, 1):  # both may be one value
+        scale = product.b_scale if axis else product.a_scale
+        type = buffer_type(scale)
         if type.space == TENSOR_MEMORY or type.shape != type.alloc_shape:
             continue
-        rows = (sum.type.shape or ())[axis]
+        rows = (product.accumulator.type.shape or ())[axis]
         layout = TensorMemoryScales(cga_layout(encoding(type.encoding)))
         wanted = MemDescType((rows, type.numel // rows), type.element, layout.text, TENSOR_MEMORY, True)
         memory = ops.emit("ttng.tmem_alloc", (), wanted)
@@ -105,10 +93,10 @@ def _copy_scales(product: Op) -> None:
 # Commits
 
 
-def _merge_commits(product: Op) -> None:
+def _merge_commits(product: TensorCoreProduct) -> None:
     """Barriers that are told right behind the product are told by it."""
     for commit in list(_commits_behind(product)):
-        barrier, predicate = operand_groups(commit)["barrier"][0], operand(commit, "pred")
+        barrier, predicate = commit.barrier, commit.predicate
         needed = [barrier] if predicate is None else [barrier, predicate]
         late = _computed_behind(product, needed)
         if late is None:
@@ -121,15 +109,15 @@ def _merge_commits(product: Op) -> None:
         commit.erase()
 
 
-def _commits_behind(product: Op) -> Iterator[Op]:
+def _commits_behind(product: TensorCoreProduct) -> Iterator[TensorCoreCommit]:
     """Commits for this product: nothing but pure ops is between it and them."""
-    mine = _predicate(product)
+    mine = product.predicate
     always = bool(constant_of(mine))
-    buffers = _read_buffers(product) if "multicast" in product.attributes else []
+    buffers = _read_buffers(product) if product.multicast else []
     op = product.next
     while op is not None:
-        if op.name == "ttng.tc_gen5_commit":
-            if (not always and operand(op, "pred") is not mine) or operand_groups(op)["descs"] != buffers:
+        if isinstance(op, TensorCoreCommit):
+            if (not always and op.predicate is not mine) or op.buffers != buffers:
                 return
             yield op
         elif not is_pure(op):
@@ -137,10 +125,11 @@ def _commits_behind(product: Op) -> Iterator[Op]:
         op = op.next
 
 
-def _read_buffers(product: Op) -> list[Value]:
+def _read_buffers(product: TensorCoreProduct) -> list[Value]:
     """The buffers in shared memory that `product` reads."""
-    groups = operand_groups(product)
-    values = [value for name in READ for value in groups.get(name, ())]
+    values = [product.a, product.b]
+    if isinstance(product, TensorCoreProductScaled):
+        values += [product.a_scale, product.b_scale]
     return [value for value in values if isinstance(value.type, MemDescType) and value.type.space != TENSOR_MEMORY]
 
 

@@ -6,8 +6,11 @@ to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the
 
 from __future__ import annotations
 
+from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Reshape, Split, Trans
+from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
 from tilewright.ir.attributes import Attribute
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import f64
 from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
@@ -29,18 +32,16 @@ from tilewright.transforms.gpu.slices import backward_slice, connected_ops
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.workers import warps_of, workers_of
 
-VIEWS = frozenset(
-    {"tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.cat", "tt.broadcast", "ttg.convert_layout"}
-)
-ORIGINS = LOADS | VIEWS | {"ttg.fp4_to_fp"}
+VIEWS = (ExpandDims, Reshape, Trans, Join, Split, Cat, Broadcast, ConvertLayout)
+ORIGINS = (*LOADS, *VIEWS, Fp4ToFp)
 WORD = 32
 FP8_KINDS = frozenset({"e4m3", "e5m2"})
 
 
-def to_mma(dot: Op, capability: int, options: MatmulOptions = NEWEST) -> None:
+def to_mma(dot: Dot, capability: int, options: MatmulOptions = NEWEST) -> None:
     """Give a `tt.dot` the layouts of the instruction."""
     mma = _layout(dot, capability, options)
-    bits = min(loaded_bits(value) for value in dot.operands[:2])
+    bits = min(loaded_bits(dot.a), loaded_bits(dot.b))
     _multiply(dot, mma, bits, [], dict(dot.attributes))
 
 
@@ -71,33 +72,35 @@ def to_scaled_mma(dot: ScaledDot, capability: int) -> None:
     _multiply(op, mma, bits, scales, dict(op.attributes))
 
 
-def _layout(dot: Op, capability: int, options: MatmulOptions) -> NvidiaMma:
-    shape, element = result_per_cta(dot), dot.operands[0].type.scalar
+def _layout(dot: Dot | DotScaled, capability: int, options: MatmulOptions) -> NvidiaMma:
+    shape, element = result_per_cta(dot), dot.a.type.scalar
     instruction = instruction_shape(2, shape, element, warps_of(dot))
     if element is f64:
         instruction = (*instruction[:-2], options.f64_rows, instruction[-1])
-    cga = cga_layout(layout_of(dot.results[0]))
+    cga = cga_layout(layout_of(dot.result))
     return NvidiaMma(2, int(capability == 75), _warps(dot, shape), instruction, cga)
 
 
-def _multiply(dot: Op, mma: NvidiaMma, bits: int, scales: list[Value], attributes: dict[str, Attribute]) -> None:
+def _multiply(
+    dot: Dot | DotScaled, mma: NvidiaMma, bits: int, scales: list[Value], attributes: dict[str, Attribute]
+) -> None:
     """`dot` with the result in `mma`; from memory its factors come `bits` wide."""
     ops = TileOps(dot)
     width = max(WORD // bits, 1)
-    c = ops.converted(dot.operands[2], mma)  # before the factors are in registers
-    a, b = (ops.converted(value, DotOperand(index, mma, width)) for index, value in enumerate(dot.operands[:2]))
-    ops.finish(dot.name, (a, b, c, *scales), with_layout(dot.results[0].type, mma), attributes)
+    c = ops.converted(dot.accumulator, mma)  # before the factors are in registers
+    a, b = (ops.converted(value, DotOperand(index, mma, width)) for index, value in enumerate((dot.a, dot.b)))
+    ops.finish(dot.name, (a, b, c, *scales), with_layout(dot.result.type, mma), attributes)
 
 
-def _warps(dot: Op, shape: Shape) -> Shape:
+def _warps(dot: Dot | DotScaled, shape: Shape) -> Shape:
     """Warps over the result; all along one axis when dots feed each other, so that rows stay in one warp."""
     warps = warps_of(dot)
     if len(shape) == 3:
         return balanced_warps(shape, warps)
     chained = False
-    for op in connected_ops(dot, lambda op: op.name != "tt.trans" and op.block is dot.block):
-        if op.name in ("tt.dot", "tt.dot_scaled") and op is not dot:
-            layout = layout_of(op.results[0])
+    for op in connected_ops(dot, lambda op: not isinstance(op, Trans) and op.block is dot.block):
+        if isinstance(op, (Dot, DotScaled)) and op is not dot:
+            layout = layout_of(op.result)
             if layout.rank != len(shape):
                 continue
             if isinstance(layout, NvidiaMma):
@@ -110,10 +113,9 @@ def _warps(dot: Op, shape: Shape) -> Shape:
 
 def loaded_bits(value: Value) -> int:
     """The width with which the elements of an operand come from memory: so wide are the groups its threads have."""
-    slice_ = backward_slice(value, lambda op: op.name in ORIGINS or (op.definition.elementwise and is_pure(op)))
-    names = {op.name for op in slice_}
-    if "ttg.fp4_to_fp" in names:
+    slice_ = backward_slice(value, lambda op: isinstance(op, ORIGINS) or (op.definition.elementwise and is_pure(op)))
+    if any(isinstance(op, Fp4ToFp) for op in slice_):
         return 4
-    bits = [op.results[0].type.bits for op in slice_ if op.name in LOADS and op.results[0].type.shape is not None]
+    bits = [op.result.type.bits for op in slice_ if isinstance(op, LOADS) and op.result.type.shape is not None]
     least = min([value.type.bits, *bits])
-    return least // 2 if "tt.join" in names else least  # each part of a pair has half the group
+    return least // 2 if any(isinstance(op, Join) for op in slice_) else least  # each part of a pair has half the group

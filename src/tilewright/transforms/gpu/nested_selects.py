@@ -13,8 +13,9 @@ stay as they are: fewer conditions have to be computed.
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Select
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.types import TensorType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.transforms.gpu.relayout import layout_of
@@ -26,7 +27,7 @@ LARGE = 128
 
 def nested_selects(module: Op) -> None:
     """Rewrite a module of TTGIR as above, in place."""
-    for op in [op for op in module.walk() if op.name == "arith.select"]:
+    for op in [op for op in module.walk() if isinstance(op, Select)]:
         if _is_large(op.result):
             _merge(op)
 
@@ -37,28 +38,27 @@ def _is_large(value: Value) -> bool:
     return to_linear_layout(layout_of(value), value.type.shape).in_size("register") >= LARGE
 
 
-def _merge(outer: Op) -> None:
-    condition, chosen, kept = outer.operands
-    inner = defining_op(chosen, "arith.select")
-    if inner is None or inner.block is not outer.block or not has_one_use(chosen):
+def _merge(outer: Select) -> None:
+    condition, kept = outer.condition, outer.other
+    inner = defining(outer.chosen, Select)
+    if inner is None or inner.block is not outer.block or not has_one_use(inner.result):
         return
-    inner_condition, first, second = inner.operands
-    if inner_condition.type is not condition.type:
+    if inner.condition.type is not condition.type:
         return
-    if kept is second:
-        both, other = _condition(outer, "arith.andi", (condition, inner_condition)), first
-    elif kept is first:
-        both, other = _condition(outer, "arith.cmpi", (inner_condition, condition)), second
+    if kept is inner.other:
+        both, other = _condition(outer, "arith.andi", condition, inner.condition), inner.chosen
+    elif kept is inner.chosen:
+        both, other = _condition(outer, "arith.cmpi", inner.condition, condition), inner.other
     else:
         return
     outer.set_operands((both, other, kept))
     inner.erase()
 
 
-def _condition(before: Op, name: str, operands: tuple[Value, Value]) -> Value:
+def _condition(before: Op, name: str, lhs: Value, rhs: Value) -> Value:
     """What both conditions say together, in front of an op."""
     attributes: dict[str, Attribute] = {"predicate": Keyword("ult")} if name == "arith.cmpi" else {}
-    op = Op.create(name, operands, (operands[0].type,), attributes, location=before.location)
+    op = Op.create(name, (lhs, rhs), (lhs.type,), attributes, location=before.location)
     assert before.block is not None, "an op of a function is in a block"
     before.block.insert(op, before)
     return op.result

@@ -16,8 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite
+from tilewright.dialects.tt_function import Call, Func, Return
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore
+from tilewright.dialects.ttng_descriptors import ReinterpretTensorDescriptor
 from tilewright.ir.attributes import Opaque
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import FunctionType, MemDescType, TensorDescType, TensorType, Type
 from tilewright.layouts.encodings import Encoding, NvmmaShared, SharedLinear, encoding
 from tilewright.layouts.keys import Bases
@@ -27,9 +32,7 @@ from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.relayout import layout_of_type
 from tilewright.transforms.gpu.workers import workers_of
 
-LOADS = frozenset(("tt.descriptor_load", "tt.descriptor_gather"))
-STORES = frozenset(("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter"))
-BOUNDARIES = frozenset(("tt.call", "tt.return", "ttng.reinterpret_tensor_descriptor"))
+BOUNDARIES = (Call, Return, ReinterpretTensorDescriptor)
 """Ops whose descriptors another function knows too."""
 
 
@@ -72,7 +75,7 @@ def optimize_descriptor_encoding(module: Op) -> bool:
 class _Function:
     """The descriptors of one function, in classes of those that may be the same."""
 
-    def __init__(self, function: Op) -> None:
+    def __init__(self, function: Func) -> None:
         self.function = function
         self._parents: dict[Value, Value] = {}
 
@@ -105,22 +108,20 @@ class _Function:
     def _wish(self, value: Value) -> Wish:
         rank = len(_block(value).shape)
         owner = value.owner
-        wish = Wish(default=isinstance(owner, Op) and owner.name in BOUNDARIES)
-        if owner is self.function.regions[0].block and not is_public(self.function):
+        wish = Wish(default=isinstance(owner, BOUNDARIES))
+        if owner is self.function.body and not is_public(self.function):
             wish = Wish(default=True)
         for user in value.uses:
-            if user.name in BOUNDARIES:
+            if isinstance(user, BOUNDARIES):
                 wish = Wish(default=True)
-            elif user.name in LOADS or user.name in STORES:
+            elif isinstance(user, (DescriptorRead, DescriptorWrite)):
                 wish = wish.joined(_wish_of_access(user, rank), rank)
         return wish
 
     def _retype(self, ctas: int) -> None:
-        type = self.function.attributes["function_type"]
-        assert isinstance(type, FunctionType), "a function has a function type"
-        inputs = tuple(value.type for value in self.function.regions[0].block.args)
-        outputs = tuple(_result_type(kind, ctas) for kind in type.outputs)
-        self.function.attributes = {**self.function.attributes, "function_type": FunctionType(inputs, outputs)}
+        inputs = tuple(value.type for value in self.function.body.args)
+        outputs = tuple(_result_type(kind, ctas) for kind in self.function.type.outputs)
+        self.function.type = FunctionType(inputs, outputs)
 
 
 def _values(function: Op) -> Iterator[Value]:
@@ -139,14 +140,12 @@ def _block(value: Value) -> TensorType:
 def _tied(op: Op) -> Iterator[tuple[Value, ...]]:
     """Descriptors that `op` may make one of each other, in groups."""
     groups: Iterable[tuple[Value, ...]] = ()
-    if op.name == "scf.for":
-        body = op.regions[0].block
-        groups = zip(op.operands[3:], body.args[1:], body.terminator.operands, op.results, strict=True)
-    elif op.name == "scf.while":
-        before, after = (region.block for region in op.regions)
-        yield from _descriptors(zip(before.terminator.operands[1:], after.args, op.results, strict=True))
-        groups = zip(op.operands, before.args, after.terminator.operands, strict=True)
-    elif op.name == "scf.if" and op.results:
+    if isinstance(op, For):
+        groups = zip(op.inits, op.carried, op.yielded, op.results, strict=True)
+    elif isinstance(op, While):
+        yield from _descriptors(zip(op.condition.values, op.after.args, op.results, strict=True))
+        groups = zip(op.inits, op.before.args, op.yielded, strict=True)
+    elif isinstance(op, If) and op.results:
         yields = (region.block.terminator.operands for region in op.regions)
         groups = zip(op.results, *yields, strict=True)
     yield from _descriptors(groups)
@@ -159,15 +158,14 @@ def _descriptors(groups: Iterable[tuple[Value, ...]]) -> Iterator[tuple[Value, .
 # --- what an access wants -----------------------------------------------------------------------------------------
 
 
-def _wish_of_access(op: Op, rank: int) -> Wish:
-    tile = op.result.type if op.name in LOADS else op.operands[-1].type
-    assert isinstance(tile, TensorType), "a descriptor reads and writes tiles"
-    layout = _layout_of_copies(op) if op.name in LOADS else None
+def _wish_of_access(op: DescriptorRead | DescriptorWrite, rank: int) -> Wish:
+    tile = tile_type(op.result if isinstance(op, DescriptorRead) else op.value)
+    layout = _layout_of_copies(op) if isinstance(op, DescriptorRead) else None
     cga = cga_layout(layout or layout_of_type(tile))
     return Wish(layout, cga, (*(1,) * (rank - len(tile.shape)), *tile.shape))
 
 
-def _layout_of_copies(load: Op) -> NvmmaShared | None:
+def _layout_of_copies(load: DescriptorRead) -> NvmmaShared | None:
     """The layout of the first buffer that a loaded tile is put in and that a descriptor can have."""
     wanted = load.attributes.get("tt.desired_encoding")
     tile = load.result.type
@@ -176,8 +174,8 @@ def _layout_of_copies(load: Op) -> NvmmaShared | None:
         if found is not None:
             return found
     for user in reversed(list(load.result.uses)):
-        buffer = user.result.type if user.name == "ttg.local_alloc" else None
-        buffer = user.operands[1].type if user.name == "ttg.local_store" else buffer
+        buffer = user.result.type if isinstance(user, LocalAlloc) else None
+        buffer = user.buffer.type if isinstance(user, LocalStore) else buffer
         if isinstance(buffer, MemDescType):
             found = compatible(encoding(buffer.encoding), buffer)
             if found is not None:

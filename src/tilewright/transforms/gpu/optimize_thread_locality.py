@@ -18,8 +18,13 @@ from __future__ import annotations
 
 from math import inf, prod
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For, Yield
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.dialects.tt_shape import Gather, Reshape
 from tilewright.ir.attributes import UNIT, Attribute, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, defining, tile_type
 from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.blocked import fill
 from tilewright.layouts.encodings import Blocked, Slice
@@ -32,7 +37,6 @@ from tilewright.layouts.queries import (
     thread_order,
     warp_order,
 )
-from tilewright.transforms.gpu.matrix_instructions import tile_of
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, distributed_of, with_layout
 from tilewright.transforms.gpu.workers import workers_of
 
@@ -51,13 +55,13 @@ def optimize_thread_locality(module: Op) -> bool:
     """Change the layouts of reshapes and gathers, and the reductions in loops, of `module`."""
     changed = False
     for op in list(module.walk()):
-        if op.name == "tt.reshape":
+        if isinstance(op, Reshape):
             changed |= _reshape_for_reduction(op)
-        elif op.name == "tt.gather" and "efficient_layout" not in op.attributes:
+        elif isinstance(op, Gather) and "efficient_layout" not in op.attributes:
             changed |= _gather_in_warps(op)
-    for op in [op for op in module.walk() if op.name == "tt.reduce"]:
-        if _is_reduced_in_loop(op):
-            _reduce_behind_loop(op)
+    for reduction in [op for op in module.walk() if isinstance(op, Reduce)]:
+        if _is_reduced_in_loop(reduction):
+            _reduce_behind_loop(reduction)
             changed = True
     return changed
 
@@ -65,24 +69,24 @@ def optimize_thread_locality(module: Op) -> bool:
 # Reshapes
 
 
-def _reshape_for_reduction(op: Op) -> bool:
+def _reshape_for_reduction(op: Reshape) -> bool:
     if "allow_reorder" not in op.attributes:
         return False
-    axes = {_axis(user) for user in op.results[0].uses if user.name == "tt.reduce"}
+    axes = {user.axis for user in op.result.uses if isinstance(user, Reduce)}
     if len(axes) != 1:
         return False
-    axis, type = axes.pop(), tile_of(op.results[0].type)
-    layout = distributed_of(op.results[0])
+    axis, type = axes.pop(), tile_type(op.result)
+    layout = distributed_of(op.result)
     if isinstance(layout, Blocked) and _is_in_thread(layout, axis):
         return False
     last = (*(dim for dim in order(layout, type.shape) if dim != axis), axis)
     new = fill(type.shape, (1,) * len(type.shape), last, workers_of(op))
-    source = distributed_of(op.operands[0])
-    if new is layout or is_expensive_view(source, tile_of(op.operands[0].type).shape, new, type.shape):
+    source = distributed_of(op.source)
+    if new is layout or is_expensive_view(source, tile_type(op.source).shape, new, type.shape):
         return False
-    op.results[0].type = with_layout(type, new)
+    op.result.type = with_layout(type, new)
     op.attributes = {**op.attributes, "efficient_layout": True}
-    convert_result(op.results[0], type)
+    convert_result(op.result, type)
     return True
 
 
@@ -91,20 +95,14 @@ def _is_in_thread(layout: Blocked, axis: int) -> bool:
     return layout.threads_per_warp[axis] == layout.warps_per_cta[axis] == ctas_per_cga(layout)[axis] == 1
 
 
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    return int(axis.value)
-
-
 # Gathers
 
 
-def _gather_in_warps(op: Op) -> bool:
-    shape, axis = tile_of(op.operands[0].type).shape, _axis(op)
+def _gather_in_warps(op: Gather) -> bool:
+    shape, axis = tile_type(op.source).shape, op.axis
     if len(shape) == 1:
         return False
-    source, workers = distributed_of(op.operands[0]), workers_of(op)
+    source, workers = distributed_of(op.source), workers_of(op)
     others = [dim for dim in thread_order(source, shape) if dim != axis]
     lanes, left = [1] * len(shape), workers.lanes
     for dim in (axis, *others):
@@ -120,51 +118,45 @@ def _gather_in_warps(op: Op) -> bool:
     lanes[axis] *= left
     warps[axis] *= free
     layout = Blocked(tuple(sizes), tuple(lanes), tuple(warps), (axis, *others), cga_layout(source))
-    result = op.results[0].type
+    result = op.result.type
     convert_operand(op, 0, layout)
     convert_operand(op, 1, layout)
-    op.results[0].type = with_layout(result, layout)
+    op.result.type = with_layout(result, layout)
     op.attributes = {**op.attributes, "efficient_layout": UNIT}
-    convert_result(op.results[0], result)
+    convert_result(op.result, result)
     return True
 
 
 # Reductions in loops
 
 
-def _is_reduced_in_loop(op: Op) -> bool:
+def _is_reduced_in_loop(op: Reduce) -> bool:
     """Whether `op` reduces a loaded tile along its last axis, and a loop adds up the results from a constant on."""
     combine = _combiner(op)
-    if combine is None or combine.name not in NEUTRAL or any(_loads(value) is None for value in op.operands):
+    if combine is None or combine.name not in NEUTRAL or any(defining(value, Load) is None for value in op.sources):
         return False
-    layout, shape = distributed_of(op.operands[0]), tile_of(op.operands[0].type).shape
-    if not isinstance(layout, Blocked) or len(shape) < 2 or _axis(op) != len(shape) - 1:
+    layout, shape = distributed_of(op.sources[0]), tile_type(op.sources[0]).shape
+    if not isinstance(layout, Blocked) or len(shape) < 2 or op.axis != len(shape) - 1:
         return False
     if elements_per_thread(layout, shape)[-1] == 1 or len(op.results) != 1:
         return False
-    update = _only_user(op.results[0])
-    end = _only_user(update.results[0]) if update is not None and len(update.results) == 1 else None
-    if update is None or end is None or end.name != "scf.yield" or end.parent is not op.parent:
+    update = _only_user(op.result)
+    end = _only_user(update.result) if update is not None and len(update.results) == 1 else None
+    if update is None or not isinstance(end, Yield) or end.parent is not op.parent:
         return False
     loop = op.parent
     # Largest elements of rows that are added up, say, are no sum or maximum of what threads have.
-    if loop is None or loop.name != "scf.for" or update.name != combine.name:
+    if not isinstance(loop, For) or update.name != combine.name:
         return False
-    place = end.operands.index(update.results[0])
-    start, result = loop.operands[3 + place], loop.results[place]
-    carried = loop.regions[0].block.args[1 + place]
-    constant = start.op is not None and start.op.name == "arith.constant"
-    return constant and _only_user(carried) is update and len(result.uses) == 1
+    place = end.values.index(update.result)
+    constant = isinstance(loop.inits[place].op, Constant)
+    return constant and _only_user(loop.carried[place]) is update and len(loop.results[place].uses) == 1
 
 
-def _combiner(op: Op) -> Op | None:
+def _combiner(op: Reduce) -> Op | None:
     """The one op that a reduction combines with."""
-    ops = [inner for inner in op.regions[0].block if not inner.definition.terminator]
+    ops = [inner for inner in op.combine if not inner.definition.terminator]
     return ops[0] if len(ops) == 1 else None
-
-
-def _loads(value: Value) -> Op | None:
-    return value.op if value.op is not None and value.op.name == "tt.load" else None
 
 
 def _only_user(value: Value) -> Op | None:
@@ -174,30 +166,30 @@ def _only_user(value: Value) -> Op | None:
     return user if count == 1 else None
 
 
-def _reduce_behind_loop(op: Op) -> None:
-    loop, update = op.parent, _only_user(op.results[0])
-    assert loop is not None, "the reduction is in a loop"
+def _reduce_behind_loop(op: Reduce) -> None:
+    loop, update = op.parent, _only_user(op.result)
+    assert isinstance(loop, For), "the reduction is in a loop"
     assert update is not None, "one op adds its result up"
-    block = loop.regions[0].block
-    place = block.terminator.operands.index(update.results[0])
-    start, result = loop.operands[3 + place], loop.results[place]
+    block = loop.body
+    place = loop.yielded.index(update.result)
+    start, result = loop.inits[place], loop.results[place]
     parts, partial = _thread_parts(op)
     part = _carry(loop, _constant_of(op, start, partial), partial)
     within = _reduction(op, parts, partial)
-    added = block.insert(update.clone({op.results[0]: within.result, block.args[1 + place]: part}), within.next)
-    added.results[0].type = partial
+    added = block.insert(update.clone({op.result: within.result, loop.carried[place]: part}), within.next)
+    added.result.type = partial
     end = block.terminator
-    operands = [block.args[1 + place] if i == place else value for i, value in enumerate(end.operands)]
+    operands = [loop.carried[place] if i == place else value for i, value in enumerate(end.operands)]
     end.set_operands([*operands, added.result])
     _finish(op, loop, update, place, start, result)
     update.erase()
     op.erase()
 
 
-def _thread_parts(op: Op) -> tuple[TensorType, TensorType]:
+def _thread_parts(op: Reduce) -> tuple[TensorType, TensorType]:
     """The operand's type with what a thread has along the last axis as one more axis, and the type of its reduction."""
-    type = tile_of(op.operands[0].type)
-    layout = distributed_of(op.operands[0])
+    type = tile_type(op.sources[0])
+    layout = distributed_of(op.sources[0])
     assert isinstance(layout, Blocked), "the layout was checked"
     count, rank = elements_per_thread(layout, type.shape)[-1], len(type.shape)
     wide = Blocked(
@@ -212,7 +204,7 @@ def _thread_parts(op: Op) -> tuple[TensorType, TensorType]:
     return TensorType(shape, type.element, wide.text), TensorType(shape[:-1], type.element, Slice(rank, wide).text)
 
 
-def _constant_of(op: Op, start: Value, type: TensorType) -> Value:
+def _constant_of(op: Reduce, start: Value, type: TensorType) -> Value:
     """A tile of what changes nothing, behind the constant `start`."""
     combine, constant = _combiner(op), start.op
     assert combine is not None, "the combiner was checked"
@@ -223,41 +215,40 @@ def _constant_of(op: Op, start: Value, type: TensorType) -> Value:
     return constant.block.insert(new, constant.next).result
 
 
-def _carry(loop: Op, start: Value, type: Type) -> Value:
+def _carry(loop: For, start: Value, type: Type) -> Value:
     """One more value that `loop` carries; its argument."""
     loop.set_operands([*loop.operands, start])
     loop.results.append(Value(type, loop, len(loop.results)))
-    return loop.regions[0].block.add_argument(type)
+    return loop.body.add_argument(type)
 
 
-def _reduction(op: Op, parts: TensorType, result: Type) -> Op:
+def _reduction(op: Reduce, parts: TensorType, result: Type) -> Op:
     """The reduction `op` of its operands in the shape `parts`, right behind it."""
     assert op.block is not None, "an op of a function is in a block"
     after, views = op.next, []
-    for value in op.operands:
+    for value in op.sources:
         words: dict[str, Attribute] = {"allow_reorder": True, "efficient_layout": True}
         view = Op.create("tt.reshape", (value,), (parts,), words, location=op.location)
         views.append(op.block.insert(view, after).result)
     new = op.clone()
     new.set_operands(views)
     new.attributes = {**new.attributes, "axis": Number(len(parts.shape) - 1, i32)}
-    new.results[0].type = result
+    new.result.type = result
     return op.block.insert(new, after)
 
 
-def _finish(op: Op, loop: Op, update: Op, place: int, start: Value, result: Value) -> None:
+def _finish(op: Reduce, loop: For, update: Op, place: int, start: Value, result: Value) -> None:
     """Behind the loop: the threads' parts are reduced, and the constant that the loop started with is added."""
     assert loop.block is not None, "a loop is in a block"
     (user, _), *_ = result.uses.items()
     rest = op.clone()
     rest.set_operands([loop.results[-1]])
     parent = distributed_of(loop.results[-1])
-    axis = _axis(op)
-    shape = tile_of(loop.results[-1].type).shape
-    rest.results[0].type = TensorType(shape[:axis] + shape[axis + 1 :], result.type.scalar, Slice(axis, parent).text)
+    axis = op.axis
+    shape = tile_type(loop.results[-1]).shape
+    rest.result.type = TensorType(shape[:axis] + shape[axis + 1 :], result.type.scalar, Slice(axis, parent).text)
     back = Op.create("ttg.convert_layout", rest.results, (result.type,), location=op.location)
-    carried = loop.regions[0].block.args[1 + place]
-    total = update.clone({op.results[0]: back.result, carried: start})
+    total = update.clone({op.result: back.result, loop.carried[place]: start})
     following = loop.next
     for new in (rest, back, total):
         loop.block.insert(new, following)

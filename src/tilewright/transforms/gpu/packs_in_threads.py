@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import Number
+from tilewright.dialects.tt_reduce import MapElementwise
 from tilewright.ir.core import Op
 from tilewright.layouts.blocked import fill
 from tilewright.layouts.conversion import to_linear_layout
@@ -17,25 +17,23 @@ from tilewright.transforms.gpu.workers import workers_of
 
 def packs_in_threads(module: Op) -> None:
     """Rewrite a module of TTGIR as above, in place."""
-    for op in [op for op in module.walk() if op.name == "tt.map_elementwise"]:
-        pack = op.attributes["pack"]
-        assert isinstance(pack, Number), "a pack is a number"
-        if not _holds_packs(op, int(pack.value)):
-            _hand_out_packs(op, int(pack.value))
+    for op in [op for op in module.walk() if isinstance(op, MapElementwise)]:
+        if not _holds_packs(op):
+            _hand_out_packs(op)
 
 
-def _holds_packs(op: Op, pack: int) -> bool:
+def _holds_packs(op: MapElementwise) -> bool:
     """Do the first registers of each thread number the elements of a pack?"""
-    tile, bits = op.operands[0], pack.bit_length() - 1
+    tile, bits = op.sources[0], op.pack.bit_length() - 1
     registers = to_linear_layout(layout_of(tile), tile.type.shape or ()).columns["register"]
     return tuple(registers[:bits]) == tuple(1 << bit for bit in range(bits))
 
 
-def _hand_out_packs(op: Op, pack: int) -> None:
-    shape = op.operands[0].type.shape
+def _hand_out_packs(op: MapElementwise) -> None:
+    shape = op.sources[0].type.shape
     assert shape is not None, "scalars have a pack of 1"
     rank = len(shape)
-    layout = fill(shape, (*(1,) * (rank - 1), pack), tuple(reversed(range(rank))), workers_of(op))
+    layout = fill(shape, (*(1,) * (rank - 1), op.pack), tuple(reversed(range(rank))), workers_of(op))
     for index in range(len(op.operands)):
         convert_operand(op, index, layout)
     for result in op.results:

@@ -17,23 +17,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.shared_accesses import shared_accesses
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.ttg_async import AsyncWait
+from tilewright.dialects.ttg_memory import LocalLoad, MemDescIndex
+from tilewright.dialects.ttng_descriptors import DescriptorCopy
 from tilewright.ir.attributes import Attribute, DenseArray
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.operands import operand
+from tilewright.ir.core import Block, Op, Value, buffer_type, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type, i32
 from tilewright.layouts.encodings import AmdMfma, DotOperand, Encoding, NvidiaMma, encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.gpu.relayout import layout_of
 
-TMA = frozenset(
-    {
-        *("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather", "ttng.async_tma_scatter"),
-        *("ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce"),
-    }
-)
 ROW_BITS = 256
 """What one instruction takes of a row of an operand whose layout does not say."""
-REPEATED = frozenset({"ttg.async_wait", "ttg.memdesc_index", "arith.constant"})
+REPEATED = (AsyncWait, MemDescIndex, Constant)
 """Ops beside element-wise ones that may be done once more, for the step before."""
 
 
@@ -52,14 +51,14 @@ class Operand:
     index: int
     buffer: Value
     token: Value | None
-    load: Op
+    load: LocalLoad
     chain: tuple[Op, ...]
 
 
 def prefetch(module: Op) -> bool:
     """Rewrite the loops of `module` with one dot whose operands come from shared memory."""
     changed = False
-    for loop in [op for op in module.walk() if op.name == "scf.for"]:
+    for loop in [op for op in module.walk() if isinstance(op, For)]:
         prefetcher = _prefetcher_for(loop)
         if prefetcher is not None:
             prefetcher.run()
@@ -67,16 +66,16 @@ def prefetch(module: Op) -> bool:
     return changed
 
 
-def _prefetcher_for(loop: Op) -> Prefetcher | None:
-    body = loop.regions[0].block
-    dots = [op for op in body if op.name == "tt.dot"]
-    if len(dots) != 1 or any(op.name in TMA for op in body) or not _is_sliced(layout_of(dots[0].results[0])):
+def _prefetcher_for(loop: For) -> Prefetcher | None:
+    dots = [op for op in loop.body if isinstance(op, Dot)]
+    if len(dots) != 1 or any(isinstance(op, DescriptorCopy) for op in loop.body):
         return None
     dot = dots[0]
-    a, b = (_operand(dot, index) for index in (0, 1))
-    layout, type = layout_of(dot.operands[0]), dot.operands[0].type
+    if not _is_sliced(layout_of(dot.result)):
+        return None
+    a, b = (_operand(value, index) for index, value in enumerate((dot.a, dot.b)))
+    layout, type = layout_of(dot.a), tile_type(dot.a)
     assert isinstance(layout, DotOperand), "the operand of a matrix instruction has its layout"
-    assert isinstance(type, TensorType), "an operand is a tile"
     width = 8 * layout.k_width or ROW_BITS // type.bits
     if a is None or b is None or type.shape[-1] < width:
         return None
@@ -95,26 +94,23 @@ def _is_sliced(layout: Encoding) -> bool:
     return isinstance(layout, AmdMfma) or (isinstance(layout, NvidiaMma) and layout.version_major == 2)
 
 
-def _operand(dot: Op, index: int) -> Operand | None:
+def _operand(value: Value, index: int) -> Operand | None:
     chain: list[Op] = []
-    value = dot.operands[index]
     while (op := value.op) is not None and sum(op.results[0].uses.values()) == 1:
-        if op.name == "ttg.local_load":
-            if not isinstance(layout_of(op.results[0]), DotOperand):
+        if isinstance(op, LocalLoad):
+            if not isinstance(layout_of(op.result), DotOperand):
                 return None
-            return Operand(index, op.operands[0], operand(op, "token"), op, tuple(reversed(chain)))
+            return Operand(index, op.buffer, op.token, op, tuple(reversed(chain)))
         if len(op.operands) != 1:
             return None
         chain.append(op)
-        value = op.operands[0]
+        (value,) = op.operands
     return None
 
 
 def _is_shared_by_blocks(buffer: Value) -> bool:
     """Whether several blocks have the same part of it."""
-    type = buffer.type
-    assert isinstance(type, MemDescType), "a buffer"
-    return any(not any(row) for row in cga_layout(encoding(type.encoding)))
+    return any(not any(row) for row in cga_layout(encoding(buffer_type(buffer).encoding)))
 
 
 def _is_written(buffer: Value) -> bool:
@@ -123,17 +119,17 @@ def _is_written(buffer: Value) -> bool:
     return any(access.is_write and access.value is buffer for access in accesses)
 
 
-def _position(loop: Op, value: Value) -> int | None:
+def _position(loop: For, value: Value) -> int | None:
     """Which of the values that `loop` carries `value` is."""
-    return value.index - 1 if value.owner is loop.regions[0].block and value.index else None
+    return value.index - 1 if value.owner is loop.body and value.index else None
 
 
-def _can_be_repeated(loop: Op, value: Value) -> bool:
+def _can_be_repeated(loop: For, value: Value) -> bool:
     """Whether what computes `value` in `loop` may be computed for another step as well."""
     op = value.op
-    if op is None or op.block is not loop.regions[0].block:
+    if op is None or op.block is not loop.body:
         return True
-    if op.regions or not (op.definition.elementwise or op.name in REPEATED):
+    if op.regions or not (op.definition.elementwise or isinstance(op, REPEATED)):
         return False
     return all(_can_be_repeated(loop, used) for used in op.operands)
 
@@ -159,10 +155,10 @@ class Prefetcher:
         width: how much of K one step takes.
     """
 
-    def __init__(self, loop: Op, dot: Op, parts: tuple[Operand, Operand], width: int) -> None:
+    def __init__(self, loop: For, dot: Dot, parts: tuple[Operand, Operand], width: int) -> None:
         self.loop, self.dot, self.parts, self.width = loop, dot, parts, width
-        self.body = loop.regions[0].block
-        self.yielded = list(self.body.terminator.operands)
+        self.body = loop.body
+        self.yielded = list(loop.yielded)
 
     def run(self) -> None:
         """Rewrite the loop."""
@@ -184,7 +180,7 @@ class Prefetcher:
 
     def _at_start(self, part: Operand, place: Place, known: dict[Value, Value]) -> Operand:
         """`part` as the first step of the loop finds it."""
-        initial = dict(zip(self.body.args, (self.loop.operands[0], *self.loop.operands[3:]), strict=True))
+        initial = dict(zip(self.body.args, (self.loop.low, *self.loop.inits), strict=True))
         token = self._repeated(part.token, place, initial, known) if part.token is not None else None
         buffer = self._repeated(part.buffer, place, initial, known)
         return replace(part, buffer=buffer, token=token)
@@ -226,9 +222,7 @@ class Prefetcher:
 
     def _slice(self, part: Operand, offset: int, place: Place) -> Value:
         """A step's width of an operand from column or row `offset` on, through the element-wise ops of its chain."""
-        type, loaded = part.buffer.type, part.load.results[0].type
-        assert isinstance(type, MemDescType), "a buffer"
-        assert isinstance(loaded, TensorType), "a tile is loaded"
+        type = buffer_type(part.buffer)
         axis = len(type.shape) - 1 - part.index
         shape = (*type.shape[:axis], self.width, *type.shape[axis + 1 :])
         offsets = tuple(offset if dim == axis else 0 for dim in range(len(shape)))
@@ -236,24 +230,23 @@ class Prefetcher:
         where = part.load.location
         attributes: dict[str, Attribute] = {"offsets": DenseArray(i32, offsets)}
         slice_ = place.put(Op.create("ttg.memdesc_subslice", (part.buffer,), (view,), attributes, location=where))
-        parent = layout_of(self.dot.results[0])
+        parent = layout_of(self.dot.result)
         assert isinstance(parent, NvidiaMma | AmdMfma), "a matrix instruction"
         layout = DotOperand(part.index, parent, self.width // 8)
         operands = [slice_.result, *([part.token] if part.token is not None else [])]
         result: Type = TensorType(shape, type.element, layout.text)
         value = place.put(Op.create("ttg.local_load", operands, (result,), location=where)).result
         for op in part.chain:
-            copy = place.put(op.clone({op.operands[0]: value}))
-            copy.results[0].type = TensorType(shape, copy.results[0].type.scalar, layout.text)
+            (taken,) = op.operands
+            copy = place.put(op.clone({taken: value}))
+            copy.result.type = TensorType(shape, copy.result.type.scalar, layout.text)
             value = copy.result
         return value
 
     def _split_dot(self, heads: list[Value], parts: list[Operand]) -> Op:
         """The dot in steps, of which the first takes what is loaded already; the last of them."""
         place = Place(self.body, self.dot)
-        type = self.dot.operands[0].type
-        assert isinstance(type, TensorType), "an operand is a tile"
-        accumulator = self.dot.operands[2]
+        type, accumulator = tile_type(self.dot.a), self.dot.accumulator
         step, operands = self.dot, heads
         for offset in range(self.width, type.shape[-1] + self.width, self.width):
             # What the next step takes is loaded while this one computes, and no earlier: it needs registers.
@@ -283,9 +276,9 @@ class Prefetcher:
         return Place(self.body, last)
 
     def _load_next_heads(self, place: Place) -> None:
-        counter, step = self.body.args[0], self.loop.operands[2]
+        counter, step = self.loop.induction_variable, self.loop.step
         end = self.body.terminator
-        arguments: dict[Value, Value] = dict(zip(self.body.args[1:], end.operands, strict=False))
+        arguments: dict[Value, Value] = dict(zip(self.loop.carried, end.operands, strict=False))
         if any(self._needs(value, counter) for part in self.parts for value in (part.buffer, part.token) if value):
             added = Op.create("arith.addi", (counter, step), (counter.type,), location=self.loop.location)
             arguments[counter] = place.put(added).result
@@ -314,6 +307,6 @@ class Prefetcher:
 def _erase_dead(body: Block) -> None:
     """Erase loads of whole operands, and what computed them from there, that nobody uses any more."""
     for op in reversed(list(body)):
-        removable = op.name == "ttg.local_load" or op.definition.elementwise
+        removable = isinstance(op, LocalLoad) or op.definition.elementwise
         if removable and op.results and not any(result.uses for result in op.results):
             op.erase()

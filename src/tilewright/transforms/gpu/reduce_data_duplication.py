@@ -10,8 +10,9 @@ In a dot's operand the same element lies in several threads. A conversion would 
 
 from __future__ import annotations
 
-from tilewright.ir.core import Op
-from tilewright.ir.types import MemDescType, TensorType
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.ir.core import Op, tile_type
+from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import DotOperand
 from tilewright.layouts.movement import needs_shared_memory
 from tilewright.layouts.queries import cga_layout, memory_order
@@ -21,14 +22,12 @@ from tilewright.transforms.gpu.relayout import distributed_of
 
 def reduce_data_duplication(module: Op) -> bool:
     """Replace the conversions to operands of dots in `module` that need shared memory."""
-    conversions = [op for op in module.walk() if op.name == "ttg.convert_layout"]
+    conversions = [op for op in module.walk() if isinstance(op, ConvertLayout)]
     return sum(map(_through_buffer, conversions)) > 0
 
 
-def _through_buffer(op: Op) -> bool:
-    result, source = distributed_of(op.results[0]), distributed_of(op.operands[0])
-    type = op.operands[0].type
-    assert isinstance(type, TensorType), "a conversion is between tiles"
+def _through_buffer(op: ConvertLayout) -> bool:
+    result, source, type = distributed_of(op.result), distributed_of(op.source), tile_type(op.source)
     if not isinstance(result, DotOperand) or not needs_shared_memory(source, result, type.shape):
         return False
     order = memory_order(source, type.shape)
@@ -37,7 +36,7 @@ def _through_buffer(op: Op) -> bool:
     buffer = Op.create(
         "ttg.local_alloc", op.operands, (MemDescType(type.shape, type.element, shared.text),), location=op.location
     )
-    load = Op.create("ttg.local_load", buffer.results, (op.results[0].type,), location=op.location)
+    load = Op.create("ttg.local_load", buffer.results, (op.result.type,), location=op.location)
     op.block.insert(buffer, op)
     op.block.insert(load, op)
     op.replace(load.results)

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import For, If, Yield
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dominance import dominates
 from tilewright.ir.types import TensorType
@@ -27,12 +30,12 @@ def rematerialize(function: Op) -> bool:
     return Rematerialization(function).for_each_conversion(replace_conversion)
 
 
-def replace_conversion(work: Rematerialization, conversion: Op) -> bool:
+def replace_conversion(work: Rematerialization, conversion: ConvertLayout) -> bool:
     """Compute what `conversion` converts in the layout wanted, if that is possible and costs no more."""
     layout = wanted_layout(conversion)
     if isinstance(layout, DotOperand):
         return False
-    copy = work.copies.get((conversion.operands[0], layout))
+    copy = work.copies.get((conversion.source, layout))
     if copy is not None and dominates(copy, conversion):
         conversion.replace((copy,))
         return True
@@ -43,9 +46,9 @@ def replace_conversion(work: Rematerialization, conversion: Op) -> bool:
     return True
 
 
-def wanted_layout(conversion: Op) -> Distributed:
+def wanted_layout(conversion: ConvertLayout) -> Distributed:
     """The layout that `conversion` gives."""
-    layout = tile_layout(conversion.results[0])
+    layout = tile_layout(conversion.result)
     assert layout is not None, "conversions give tiles"
     return layout
 
@@ -61,14 +64,14 @@ class Rematerialization:
         self.function = function
         self.copies: dict[tuple[Value, Distributed], Value] = {}
 
-    def for_each_conversion(self, rule: Callable[[Rematerialization, Op], bool]) -> bool:
+    def for_each_conversion(self, rule: Callable[[Rematerialization, ConvertLayout], bool]) -> bool:
         """Apply `rule`, which says whether it removed the conversion, to each; the others' results are known copies."""
         changed = False
-        for conversion in [op for op in self.function.walk() if op.name == "ttg.convert_layout"]:
+        for conversion in [op for op in self.function.walk() if isinstance(op, ConvertLayout)]:
             if rule(self, conversion):
                 changed = True
             else:
-                self.copies[conversion.operands[0], wanted_layout(conversion)] = conversion.result
+                self.copies[conversion.source, wanted_layout(conversion)] = conversion.result
         return changed
 
     def slice(
@@ -91,7 +94,7 @@ class Rematerialization:
         ops = (value.op for value in found.values)
         return found if all(op is None or can_recompute(op) for op in ops) else None
 
-    def rewrite(self, found: ConversionSlice, conversion: Op, mapping: dict[Value, Value]) -> None:
+    def rewrite(self, found: ConversionSlice, conversion: ConvertLayout, mapping: dict[Value, Value]) -> None:
         """Compute the slice `found` in its layouts, and let the users of `conversion` take that.
 
         Args:
@@ -101,7 +104,7 @@ class Rematerialization:
         """
         made = _Remaking(self, found, mapping)
         made.remake()
-        conversion.replace((mapping[conversion.operands[0]],))
+        conversion.replace((mapping[conversion.source],))
 
 
 class _Remaking:
@@ -139,7 +142,7 @@ class _Remaking:
                 self._note_yield(owner.terminator, value.index - 1, found)
                 continue
             found.add(owner)
-            if owner.name == "scf.if":
+            if isinstance(owner, If):
                 for region in owner.regions:
                     self._note_yield(region.block.terminator, value.index, found)
         return found
@@ -149,35 +152,34 @@ class _Remaking:
         found.add(terminator)
 
     def _remake(self, op: Op) -> None:
-        match op.name:
-            case "scf.for":
+        match op:
+            case For():
                 self._extend_loop(op)
-            case "scf.if":
+            case If():
                 for result in list(op.results):
                     if result in self.fresh:
                         self._learn(result, _add_result(op, self._type(result)))
-            case "scf.yield":
+            case Yield():
                 more = [self._now(op.operands[index]) for index in sorted(self.yielded[op])]
                 op.set_operands([*op.operands, *more])
-            case "arith.constant":
+            case Constant():
                 self._convert_constant(op)
             case _:
                 self._clone(op)
 
-    def _extend_loop(self, loop: Op) -> None:
-        block = loop.regions[0].block
-        for argument in block.args[1:]:
+    def _extend_loop(self, loop: For) -> None:
+        for argument in loop.carried:
             if argument in self.fresh:
                 result = loop.results[argument.index - 1]
-                start = self._now(loop.operands[argument.index + 2])
+                start = self._now(loop.inits[argument.index - 1])
                 type = self._type(argument)
                 loop.set_operands([*loop.operands, start])
                 new_result = _add_result(loop, type)
                 self.mapping[result] = new_result
                 self.work.copies[result, self.found.layouts[argument]] = new_result
-                self._learn(argument, block.add_argument(type))
+                self._learn(argument, loop.body.add_argument(type))
 
-    def _convert_constant(self, op: Op) -> None:
+    def _convert_constant(self, op: Constant) -> None:
         """Folded later, if it is one number; else the conversion is of something small."""
         assert op.block is not None, "an op of a function is in a block"
         same = op.block.insert(op.clone(), op)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.dialects.tt_dot import DotScaled
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.transforms.gpu.matrix_instructions import tile_of
 from tilewright.transforms.gpu.tile_ops import TileOps
 
@@ -33,7 +34,7 @@ class ScaledDot(NamedTuple):
         fast: NaNs among the scales do not count.
     """
 
-    op: Op
+    op: DotScaled
     factors: tuple[Value, Value]
     scales: tuple[Value | None, Value | None]
     kinds: tuple[str, str]
@@ -51,17 +52,10 @@ class ScaledDot(NamedTuple):
         return extent // tile_of(scale.type).shape[-1]
 
 
-def scaled_dot(op: Op) -> ScaledDot:
+def scaled_dot(op: DotScaled) -> ScaledDot:
     """The parts of a `tt.dot_scaled`."""
-    a, b, _, *rest = op.operands
-    present = op.attributes["has_scales"]
-    assert isinstance(present, tuple), "has_scales is a pair of flags"
-    left, right = (rest.pop(0) if scaled else None for scaled in present)
-    first, second = (op.attributes[name] for name in ("a_elem_type", "b_elem_type"))
-    assert isinstance(first, Keyword), "element types are keywords"
-    assert isinstance(second, Keyword), "element types are keywords"
-    along = op.attributes.get(PACKED[0], True) is True, op.attributes.get(PACKED[1], True) is True
-    return ScaledDot(op, (a, b), (left, right), (first.name, second.name), along, op.attributes.get("fastMath") is True)
+    scales, kinds = (op.a_scale, op.b_scale), (op.a_type, op.b_type)
+    return ScaledDot(op, (op.a, op.b), scales, kinds, (op.lhs_k_pack, op.rhs_k_pack), op.fast_math)
 
 
 def turn_around(dot: ScaledDot) -> None:
@@ -69,7 +63,7 @@ def turn_around(dot: ScaledDot) -> None:
     op = dot.op
     ops = TileOps(op)
     left, right, start = (
-        ops.transposed(value, ROWS_AND_COLUMNS) for value in (dot.factors[1], dot.factors[0], op.operands[2])
+        ops.transposed(value, ROWS_AND_COLUMNS) for value in (dot.factors[1], dot.factors[0], op.accumulator)
     )
     scales = [scale for scale in reversed(dot.scales) if scale is not None]
     kept = {name: value for name, value in op.attributes.items() if name not in PACKED}

@@ -8,6 +8,10 @@ the operand was loaded as counts, not what it was converted to.
 
 from __future__ import annotations
 
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_shape import Reshape, Trans
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared
@@ -16,22 +20,22 @@ from tilewright.layouts.shared_choice import nvmma_for
 from tilewright.transforms.gpu.matrix_instructions import tile_of
 from tilewright.transforms.gpu.relayout import distributed_of, layout_of
 
-LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
+LOADS = (Load, DescriptorRead)
 INNER_FIRST = ((1, 0), (0, 1))
 """The order of the dimensions of each factor in which what is summed over changes fastest."""
 
 
 def comes_from_load(value: Value) -> bool:
     """Whether an operand is read from memory as it is, conversions and transpositions aside."""
-    while (op := value.op) is not None and op.name in ("ttg.convert_layout", "tt.trans"):
-        value = op.operands[0]
-    return value.op is None or value.op.name in LOADS
+    while isinstance(op := value.op, (ConvertLayout, Trans)):
+        value = op.source
+    return op is None or isinstance(op, LOADS)
 
 
 def before_conversions(value: Value) -> Value:
     """What `value` was before its layout was changed."""
-    while (op := value.op) is not None and op.name == "ttg.convert_layout":
-        value = op.operands[0]
+    while isinstance(op := value.op, ConvertLayout):
+        value = op.source
     return value
 
 
@@ -76,9 +80,9 @@ def with_stop_in_shared_memory(scale: Value) -> Value:
         the scale; what was given, if it does not come from a load through reshapes, transpositions and conversions.
     """
     loaded = scale
-    while (op := loaded.op) is not None and op.name in ("tt.reshape", "tt.trans", "ttg.convert_layout"):
-        loaded = op.operands[0]
-    if loaded.op is None or loaded.op.name not in LOADS:
+    while isinstance(op := loaded.op, (Reshape, Trans, ConvertLayout)):
+        loaded = op.source
+    if not isinstance(op, LOADS):
         return scale
     tile = tile_of(loaded.type)
     layout = NvmmaShared(0, False, tile.bits, False, len(tile.shape), cga_layout(layout_of(loaded)))

@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.ir.attributes import Attribute, DenseArray
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.operands import SEGMENTS
 from tilewright.ir.types import MemDescType, async_token, f32, i1, i32
 from tilewright.layouts.blocked_access import blocked_access, scales_access, second_half_for_second_group
@@ -44,11 +45,11 @@ WARP_GROUP = 4
 """So many warps together reach all rows."""
 
 
-def to_tcgen05(dot: Op, options: MatmulOptions = NEWEST) -> None:
+def to_tcgen05(dot: Dot, options: MatmulOptions = NEWEST) -> None:
     """Compute a `tt.dot`, which must be one that these instructions can, by `ttng.tc_gen5_mma`."""
-    element = dot.operands[0].type.scalar
+    element = dot.a.type.scalar
     any_order = element is not f32  # tf32 cannot be read column by column
-    factors = [in_shared_memory(dot.operands[index], index, any_order=any_order) for index in (0, 1)]
+    factors = [in_shared_memory(value, index, any_order=any_order) for index, value in enumerate((dot.a, dot.b))]
     rows, columns, _ = instruction_shape(5, result_per_cta(dot), element, warps_of(dot))
     ops = TileOps(dot)
     _multiply(ops, dot, factors, _start(ops, dot, (rows, columns), options))
@@ -59,7 +60,7 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     if not 100 <= capability < 120 or None in dot.scales or warps_of(dot.op) not in (4, 8):
         return False
     rows, columns = result_per_cta(dot.op)[-2:]
-    return len(tile_of(dot.op.results[0].type).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
+    return len(tile_of(dot.op.result.type).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
 
 
 def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
@@ -81,9 +82,9 @@ def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
     _multiply(ops, op, [*factors, *scales], sum, attributes)
 
 
-def _scale_in_tensor_memory(ops: TileOps, dot: Op, scale: Value, options: MatmulOptions) -> Value:
+def _scale_in_tensor_memory(ops: TileOps, dot: DotScaled, scale: Value, options: MatmulOptions) -> Value:
     tile = tile_of(scale.type)
-    result = layout_of(dot.results[0])
+    result = layout_of(dot.result)
     layout: Encoding
     if options.blocked_sums:
         rows, columns = cta_split(result)
@@ -98,7 +99,11 @@ def _scale_in_tensor_memory(ops: TileOps, dot: Op, scale: Value, options: Matmul
 
 
 def _access(
-    memory: TensorMemory | TensorMemoryScales, shape: tuple[int, ...], bits: int, dot: Op, options: MatmulOptions
+    memory: TensorMemory | TensorMemoryScales,
+    shape: tuple[int, ...],
+    bits: int,
+    dot: Dot | DotScaled,
+    options: MatmulOptions,
 ) -> Encoding:
     """The layout in which a tile goes to tensor memory and comes from it."""
     kinds = (Access.ROWS_16_256, Access.ROWS_32) if options.sixteen_rows else (Access.ROWS_32,)
@@ -116,12 +121,12 @@ class _Sum(NamedTuple):
     layout: Encoding
 
 
-def _start(ops: TileOps, dot: Op, block: tuple[int, int], options: MatmulOptions) -> _Sum:
+def _start(ops: TileOps, dot: Dot | DotScaled, block: tuple[int, int], options: MatmulOptions) -> _Sum:
     """What `dot` adds to, in tensor memory; one instruction computes `block` of it."""
-    result = tile_of(dot.results[0].type)
-    cga = cga_layout(layout_of(dot.results[0]))
+    result = tile_of(dot.result.type)
+    cga = cga_layout(layout_of(dot.result))
     if options.blocked_sums:
-        rows, columns = cta_split(layout_of(dot.results[0]))
+        rows, columns = cta_split(layout_of(dot.result))
         parts = TensorMemory(*block, unpacked=True, split_m=rows, split_n=columns)
     else:
         parts = TensorMemory(*block, WORD // result.bits, cga=cga)
@@ -131,14 +136,18 @@ def _start(ops: TileOps, dot: Op, block: tuple[int, int], options: MatmulOptions
         layout = _access(parts, result.shape, result.bits, dot, options)
         if options.blocked_sums and isinstance(layout, Linear) and warps_of(dot) > WARP_GROUP:
             layout = second_half_for_second_group(layout)
-    start = ops.converted(dot.operands[2], layout)
+    start = ops.converted(dot.accumulator, layout)
     type = MemDescType(result.shape, result.element, parts.text, TENSOR_MEMORY, True)
     memory, token = ops.op("ttng.tmem_alloc", (start,), (type, async_token)).results
     return _Sum(memory, token, layout)
 
 
 def _multiply(
-    ops: TileOps, dot: Op, operands: Sequence[Value], sum: _Sum, attributes: dict[str, Attribute] | None = None
+    ops: TileOps,
+    dot: Dot | DotScaled,
+    operands: Sequence[Value],
+    sum: _Sum,
+    attributes: dict[str, Attribute] | None = None,
 ) -> None:
     """Replace `dot` by a product of `operands`: two factors, and scales if there are any."""
     name = "ttng.tc_gen5_mma_scaled" if len(operands) > FACTORS else "ttng.tc_gen5_mma"
@@ -146,7 +155,5 @@ def _multiply(
     given = (*operands[:FACTORS], sum.memory, sum.token, *operands[FACTORS:], true, true)
     segments = {SEGMENTS: DenseArray(i32, (*(1 for _ in given), 0, 0))}  # no barriers
     product = ops.emit(name, given, async_token, {**(attributes or {}), **segments})
-    loaded = ops.op(
-        "ttng.tmem_load", (sum.memory, product), (with_layout(dot.results[0].type, sum.layout), async_token)
-    )
+    loaded = ops.op("ttng.tmem_load", (sum.memory, product), (with_layout(dot.result.type, sum.layout), async_token))
     ops.replace(loaded.results[0])

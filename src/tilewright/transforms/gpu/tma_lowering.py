@@ -17,11 +17,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
-from tilewright.dialects.ttg_memory import MemDescView
+from tilewright.dialects.tt_descriptors import (
+    BlockWrite,
+    DescriptorGather,
+    DescriptorLoad,
+    DescriptorRead,
+    DescriptorReduce,
+    DescriptorScatter,
+    DescriptorWrite,
+    MakeTensorDescriptor,
+)
+from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
+from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
+from tilewright.dialects.ttng_products import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.builder import ConstantPool
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, buffer_type, tile_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.operands import segment_attribute
 from tilewright.ir.types import IntType, MemDescType, PointerType, TensorDescType, TensorType, Type, i1, i8, i32, i64
@@ -46,11 +59,11 @@ def tma_lowering(module: Op) -> bool:
     """Lower all ops on descriptors of `module`."""
     changed = False
     for function in functions_of(module):
-        pool = ConstantPool(function.regions[0].block)
+        pool = ConstantPool(function.body)
         for op in list(function.walk()):
             lower = LOWERINGS.get(op.name)
             if lower is not None:
-                lower(Lowering(op, pool))
+                lower(op, Lowering(op, pool))
                 changed = True
     return changed
 
@@ -82,9 +95,9 @@ class Lowering:
         made = Op(definition, operands, types, {**(attributes or {}), **counted}, location=self.op.location)
         return self.op.block.insert(made, self.op)
 
-    def buffer(self, tile: TensorType, source: Value | None = None) -> Value:
-        """A buffer for a tile of the op's descriptor; with `source` one that holds it and stays as it is."""
-        layout = buffer_layout(self.op.operands[0].type, tile)
+    def buffer(self, descriptor: Value, tile: TensorType, source: Value | None = None) -> Value:
+        """A buffer for a tile of a descriptor; with `source` one that holds it and stays as it is."""
+        layout = buffer_layout(descriptor.type, tile)
         type = MemDescType(tile.shape, tile.element, layout.text, mutable=source is None)
         return self.emit("ttg.local_alloc", [[] if source is None else [source]], (type,)).result
 
@@ -112,53 +125,48 @@ def buffer_layout(descriptor: Type, tile: TensorType) -> Encoding:
 # --- loads --------------------------------------------------------------------------------------------------------
 
 
-def _load(at: Lowering) -> None:
-    op = at.op
-
+def _load(op: DescriptorLoad, at: Lowering) -> None:
     def copy(barrier: Value, buffer: Value, always: Value) -> None:
-        groups = [op.operands[:1], op.operands[1:], [], [barrier], [buffer], [always]]
+        groups = [[op.descriptor], op.indices, [], [barrier], [buffer], [always]]
         at.emit("ttng.async_tma_copy_global_to_local", groups)
 
-    _through_barrier(at, copy)
+    _through_barrier(op, at, copy)
 
 
-def _gather(at: Lowering) -> None:
-    descriptor, rows, column = at.op.operands
-    rows = wide_rows(at, rows)
+def _gather(op: DescriptorGather, at: Lowering) -> None:
+    rows = wide_rows(at, op.rows)
 
     def copy(barrier: Value, buffer: Value, always: Value) -> None:
-        at.emit("ttng.async_tma_gather", [[descriptor], [rows], [column], [barrier], [buffer], [always]])
+        at.emit("ttng.async_tma_gather", [[op.descriptor], [rows], [op.column], [barrier], [buffer], [always]])
 
-    _through_barrier(at, copy)
+    _through_barrier(op, at, copy)
 
 
 def wide_rows(at: Lowering, rows: Value) -> Value:
     """Row numbers as i32."""
-    tile = rows.type
-    if tile.scalar is i32:
+    if rows.type.scalar is i32:
         return rows
-    assert isinstance(tile, TensorType), "rows are given by a tile"
+    tile = tile_type(rows)
     return at.emit("arith.extsi", [[rows]], (TensorType(tile.shape, i32, tile.encoding),)).result
 
 
-def _through_barrier(at: Lowering, copy: Callable[[Value, Value, Value], None]) -> None:
+def _through_barrier(op: DescriptorRead, at: Lowering, copy: Callable[[Value, Value, Value], None]) -> None:
     """Start a copy, wait until all its bytes have arrived, and let the users of the result read the buffer."""
-    tile = at.op.result.type
-    assert isinstance(tile, TensorType), "a descriptor gives tiles"
-    buffer = at.buffer(tile)
-    ctas = workers_of(at.op).ctas
+    tile = tile_type(op.result)
+    buffer = at.buffer(op.descriptor, tile)
+    ctas = workers_of(op).ctas
     bases = tuple((1 << bit,) for bit in range(ctas.bit_length() - 1))
     line = SwizzledShared(1, 1, 1, (0,), bases)
     barrier = at.emit("ttg.local_alloc", [[]], (MemDescType((ctas,), i64, line.text, mutable=True),)).result
     at.emit("ttng.init_barrier", [[barrier]], (), {"count": Number(1, i32)})
-    extents = shape_per_cta(buffer_layout(at.op.operands[0].type, tile), tile.shape)
+    extents = shape_per_cta(buffer_layout(op.descriptor.type, tile), tile.shape)
     size = prod(extents) * tile.bits // 8
     always = at.number(1, i1)
     at.emit("ttng.barrier_expect", [[barrier], [always]], (), {"size": Number(size, i32)})
     copy(barrier, buffer, always)
     at.emit("ttng.wait_barrier", [[barrier], [at.number(0)], [], []])
     at.emit("ttng.inval_barrier", [[barrier]])
-    read_from(at.op, buffer)
+    read_from(op, buffer)
 
 
 def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value | None = None) -> Op | None:
@@ -174,7 +182,7 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
         the `ttg.local_load`, if there is one.
     """
     read = None
-    copies = [user for user in load.result.uses if user.name == "ttg.local_alloc" and _is_alike(user, buffer)]
+    copies = [user for user in load.result.uses if isinstance(user, LocalAlloc) and _is_alike(user, buffer)]
     for copy in copies:
         if len(copies) == 1 or not _is_mutable(copy.result):
             copy.replace([buffer])
@@ -191,7 +199,7 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
     return read
 
 
-def _is_alike(alloc: Op, buffer: Value) -> bool:
+def _is_alike(alloc: LocalAlloc, buffer: Value) -> bool:
     own, other = alloc.result.type, buffer.type
     return isinstance(own, MemDescType) and isinstance(other, MemDescType) and own.encoding == other.encoding
 
@@ -202,8 +210,7 @@ def _is_mutable(buffer: Value) -> bool:
 
 def _retype_views(buffer: Value) -> None:
     """What is derived from a buffer may be written if the buffer may."""
-    assert isinstance(buffer.type, MemDescType), "a buffer"
-    mutable = buffer.type.mutable
+    mutable = buffer_type(buffer).mutable
     for value in [value for user in buffer.uses for value in _derived(user, buffer)]:
         type = value.type
         if isinstance(type, MemDescType) and type.mutable is not mutable:
@@ -216,9 +223,9 @@ def _derived(user: Op, buffer: Value) -> Sequence[Value]:
     places = [index for index, value in enumerate(user.operands) if value is buffer]
     if isinstance(user, MemDescView):
         return user.results
-    if user.name == "ttng.warp_group_dot_wait":
+    if isinstance(user, WarpGroupDotWait):
         return [user.results[index] for index in places]
-    if user.name == "ttg.warp_specialize.partitions":
+    if isinstance(user, WarpSpecializePartitions):
         return [region.block.args[index] for region in user.regions for index in places]
     return ()
 
@@ -226,74 +233,72 @@ def _derived(user: Op, buffer: Value) -> Sequence[Value]:
 # --- stores -------------------------------------------------------------------------------------------------------
 
 
-def _store(at: Lowering) -> None:
-    descriptor, *place, _ = at.op.operands
-    _through_buffer(at, "ttng.async_tma_copy_local_to_global", [[descriptor], place])
+def _store(op: BlockWrite, at: Lowering) -> None:
+    _through_buffer(op, at, "ttng.async_tma_copy_local_to_global", [op.indices])
 
 
-def _reduce(at: Lowering) -> None:
-    descriptor, *place, _ = at.op.operands
-    _through_buffer(at, "ttng.async_tma_reduce", [[descriptor], place], {"kind": at.op.attributes["kind"]})
+def _reduce(op: DescriptorReduce, at: Lowering) -> None:
+    _through_buffer(op, at, "ttng.async_tma_reduce", [op.indices], {"kind": Keyword(op.operation)})
 
 
-def _scatter(at: Lowering) -> None:
-    descriptor, rows, column, _ = at.op.operands
-    _through_buffer(at, "ttng.async_tma_scatter", [[descriptor], [wide_rows(at, rows)], [column]])
+def _scatter(op: DescriptorScatter, at: Lowering) -> None:
+    _through_buffer(op, at, "ttng.async_tma_scatter", [[wide_rows(at, op.rows)], [op.column]])
 
 
 def _through_buffer(
-    at: Lowering, name: str, groups: Sequence[Sequence[Value]], attributes: dict[str, Attribute] | None = None
+    op: DescriptorWrite,
+    at: Lowering,
+    name: str,
+    place: Sequence[Sequence[Value]],
+    attributes: dict[str, Attribute] | None = None,
 ) -> None:
-    source = at.op.operands[-1]
-    assert isinstance(source.type, TensorType), "a tile is stored"
-    buffer = at.buffer(source.type, source)
+    buffer = at.buffer(op.descriptor, tile_type(op.value), op.value)
     at.emit("ttng.fence_async_shared", [], (), {"bCluster": False})
-    at.emit(name, [*groups, [buffer]], (), attributes)
+    at.emit(name, [[op.descriptor], *place, [buffer]], (), attributes)
     at.emit("ttng.async_tma_store_wait", [], (), {"pendings": Number(0, i32)})
-    at.op.erase()
+    op.erase()
 
 
 # --- descriptors --------------------------------------------------------------------------------------------------
 
 
-def _make(at: Lowering) -> None:
-    op, type = at.op, at.op.result.type
-    assert isinstance(type, TensorDescType), "a descriptor is made"
+def _make(op: MakeTensorDescriptor, at: Lowering) -> None:
     sizes: dict[str, Attribute] = {"alignment": Number(DESCRIPTOR_BYTES, i32), "nbytes": Number(DESCRIPTOR_BYTES, i32)}
     memory = at.emit("ttg.global_scratch_alloc", [], (PointerType(i8),), sizes).result
-    write_descriptor(at, memory, type)
+    write_descriptor(at, op, memory)
     at.emit("ttng.tensormap_fenceproxy_acquire", [[memory]])
-    op.replace(at.emit("ttng.reinterpret_tensor_descriptor", [[memory]], (type,)).results)
+    op.replace(at.emit("ttng.reinterpret_tensor_descriptor", [[memory]], (op.result.type,)).results)
 
 
-def write_descriptor(at: Lowering, memory: Value, type: TensorDescType) -> None:
-    """Write what `at.op` describes to memory, fastest dimension first, strides in bytes."""
+def write_descriptor(at: Lowering, op: MakeTensorDescriptor, memory: Value) -> None:
+    """Write what `op` describes to memory, fastest dimension first, strides in bytes."""
+    type = op.result.type
+    assert isinstance(type, TensorDescType), "a descriptor is made"
     block = type.block
     assert block.encoding, f"{type} has no layout"
     layout = encoding(block.encoding)
     rank = len(block.shape)
-    base, extents, strides = at.op.operands[0], at.op.operands[1 : 1 + rank], at.op.operands[1 + rank : -1]
     padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
     box = [at.number(size) for size in reversed(box_of(layout, block.shape))]
-    sizes = list(reversed(extents))
+    sizes = list(reversed(op.shape))
     if padded:
         sizes[0] = at.emit("arith.muli", [[sizes[0], at.number(2)]], (i32,)).result
-    steps = [_bytes(at, stride, block.bits // 8) for stride in reversed(strides)]
+    steps = [_bytes(at, stride, block.bits // 8) for stride in reversed(op.strides[:-1])]
     ones = [at.number(1)] * rank
     attributes: dict[str, Attribute] = {
         "elem_type": Number(PADDED_FP4 if padded else element_type(block.element), i32),
-        "fill_mode": Number(FILL_WITH_NAN if _pads_with_nan(at.op) else 0, i32),
+        "fill_mode": Number(FILL_WITH_NAN if _pads_with_nan(op) else 0, i32),
         "interleave_layout": Number(0, i32),
         "swizzle_mode": Number(SWIZZLE_MODES[getattr(layout, "swizzling_byte_width", 0)], i32),
     }
-    at.emit("ttng.tensormap_create", [[memory], [base], box, sizes, steps, ones], (), attributes)
+    at.emit("ttng.tensormap_create", [[memory], [op.base], box, sizes, steps, ones], (), attributes)
 
 
 def _bytes(at: Lowering, stride: Value, size: int) -> Value:
     return stride if size == 1 else at.emit("arith.muli", [[stride, at.number(size, i64)]], (i64,)).result
 
 
-def _pads_with_nan(op: Op) -> bool:
+def _pads_with_nan(op: MakeTensorDescriptor) -> bool:
     padding = op.attributes.get("padding")
     return padding == Keyword("pad_nan") or (isinstance(padding, Number) and padding.value == 2)
 
@@ -322,7 +327,7 @@ def element_type(element: Type) -> int:
     return ELEMENT_TYPES[element.text]
 
 
-LOWERINGS: dict[str, Callable[[Lowering], None]] = {
+LOWERINGS: dict[str, Callable[[Any, Lowering], None]] = {
     "tt.descriptor_gather": _gather,
     "tt.descriptor_load": _load,
     "tt.descriptor_reduce": _reduce,

@@ -11,11 +11,12 @@ not divide, and gathers that find everything in their own block, stay as they ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tilewright.analysis.gather_distance import distance_of, step_of
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.dialects.tt_reduce import Scan
+from tilewright.dialects.tt_shape import Gather, Histogram
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.layouts.blocked import fill_cta
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding
@@ -33,9 +34,9 @@ def whole_in_blocks(module: Op) -> None:
             _RULES[op.name](op)
 
 
-def _scan(op: Op) -> None:
-    first = op.operands[0]
-    if _linear(first).is_zero(BLOCK, (f"dim{_axis(op)}",)):
+def _scan(op: Scan) -> None:
+    first = op.sources[0]
+    if _linear(first).is_zero(BLOCK, (f"dim{op.axis}",)):
         return
     whole = _whole(op, first)
     for index in range(len(op.operands)):
@@ -46,44 +47,33 @@ def _scan(op: Op) -> None:
         convert_result(result, wanted)
 
 
-def _gather(op: Op) -> None:
-    source, indices = map(_linear, op.operands)
-    axis, distance = _axis(op), distance_of(op)
+def _gather(op: Gather) -> None:
+    source, indices = _linear(op.source), _linear(op.indices)
+    axis, distance = op.axis, distance_of(op)
     if distance is not None and not step_of(source, axis, distance)["block"]:
         return
     others = [name for name in source.out_names if name != f"dim{axis}"]
     is_own = source.sublayout(BLOCK, others) == indices.sublayout(BLOCK, others)
     if distance is not None or not is_own or not source.is_zero(BLOCK, (f"dim{axis}",)):
-        convert_operand(op, 0, _whole(op, op.operands[0]))
+        convert_operand(op, 0, _whole(op, op.source))
 
 
-def _histogram(op: Op) -> None:
+def _histogram(op: Histogram) -> None:
     """Each block counts everything, and keeps the bins that are its own."""
-    whole = _whole(op, op.operands[0])
+    whole = _whole(op, op.source)
     for index in range(len(op.operands)):
         convert_operand(op, index, whole)
 
 
 def _whole(op: Op, tile: Value) -> Encoding:
     """A layout in which each block has all elements."""
-    workers, shape = workers_of(op), _shape(tile)
+    workers, shape = workers_of(op), tile_type(tile).shape
     rank, copies = len(shape), workers.ctas.bit_length() - 1
     return fill_cta(shape, (1,) * rank, tuple(reversed(range(rank))), workers, ((0,) * rank,) * copies)
 
 
 def _linear(tile: Value) -> LinearLayout:
-    return to_linear_layout(layout_of(tile), _shape(tile))
+    return to_linear_layout(layout_of(tile), tile_type(tile).shape)
 
 
-def _shape(tile: Value) -> tuple[int, ...]:
-    assert isinstance(tile.type, TensorType), "a tile"
-    return tile.type.shape
-
-
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    return int(axis.value)
-
-
-_RULES: Mapping[str, Callable[[Op], None]] = {"tt.gather": _gather, "tt.histogram": _histogram, "tt.scan": _scan}
+_RULES: Mapping[str, Callable[[Any], None]] = {"tt.gather": _gather, "tt.histogram": _histogram, "tt.scan": _scan}

@@ -16,21 +16,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import Loop, Product
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttng_tensor_memory import TmemStore
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, encoding
 from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import contiguous_per_thread, order
-from tilewright.transforms.gpu.accelerate_matmul import DOTS
 from tilewright.transforms.gpu.pipelining.shared_users import has_compatible_users
 from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.shared_operands import LOADS
 
 LATENCY = "tt.latency"
 NUM_STAGES = "tt.num_stages"
-DESCRIPTOR_LOADS = frozenset({"tt.descriptor_load", "tt.descriptor_gather"})
-LOADS = DESCRIPTOR_LOADS | {"tt.load"}
 SMALLEST_COPY = 32
 """In bits: an asynchronous copy moves 4, 8 or 16 bytes."""
 
@@ -48,12 +52,12 @@ class StageOptions:
 
 def assign_latencies(module: Op, options: StageOptions = StageOptions()) -> bool:
     """Give the ops of `module` that should run ahead of their users their latency."""
-    loops = [op for op in module.walk() if op.name == "scf.for" and can_be_pipelined(op)]
+    loops = [op for op in module.walk() if isinstance(op, For) and can_be_pipelined(op)]
     loops = [loop for loop in loops if stages_of(loop, options.num_stages) > 1]
     facts = analyze_axis_info(module) if loops else {}
     changed = False
     for loop in loops:
-        if any(LATENCY in op.attributes for op in loop.regions[0].block):
+        if any(LATENCY in op.attributes for op in loop.body):
             continue  # somebody knows better
         stages = stages_of(loop, options.num_stages)
         levels = LoadLevels(loop, facts, without_dots=NUM_STAGES in loop.attributes).found(stages)
@@ -70,12 +74,11 @@ def stages_of(loop: Op, default: int) -> int:
     return int(own.value) if isinstance(own, Number) else default
 
 
-def can_be_pipelined(loop: Op) -> bool:
+def can_be_pipelined(loop: For) -> bool:
     """Whether no value is carried over several iterations, and no loop is inside."""
-    body = loop.regions[0].block
-    if any(op.name in ("scf.for", "scf.while") for op in body):
+    if any(isinstance(op, Loop) for op in loop.body):
         return False
-    return all(value.op is not None for value in body.terminator.operands)
+    return all(value.op is not None for value in loop.yielded)
 
 
 class LoadLevels:
@@ -87,7 +90,7 @@ class LoadLevels:
         without_dots: loads that feed no dot count, too.
     """
 
-    def __init__(self, loop: Op, facts: Mapping[Value, AxisInfo], *, without_dots: bool) -> None:
+    def __init__(self, loop: For, facts: Mapping[Value, AxisInfo], *, without_dots: bool) -> None:
         self.loop, self.facts = loop, facts
         self.without_dots = without_dots
         self._levels: dict[Op, int] = {}
@@ -96,14 +99,14 @@ class LoadLevels:
 
     def found(self, stages: int) -> dict[Op, int]:
         """The loads with their levels, as far as there are enough stages for them."""
-        body = [op for op in self.loop.regions[0].block if not op.definition.terminator]
+        body = [op for op in self.loop.body if not op.definition.terminator]
         for op in body:
-            if op.name in DOTS or op.name == "ttng.tmem_store":
+            if isinstance(op, (Product, TmemStore)):
                 self._seen = set()
                 self._visit(op, 0)
         if self.without_dots:
             for op in body:
-                if op.name not in LOADS:
+                if not isinstance(op, LOADS):
                     self._visit(op, 0)
         return {load: level for load, level in self._levels.items() if level < stages - 1}
 
@@ -111,7 +114,7 @@ class LoadLevels:
         if op in self._seen or op in self._excluded:
             return
         self._seen.add(op)
-        if op.name in LOADS:
+        if isinstance(op, LOADS):
             if not self._is_worth_a_buffer(op):
                 return
             if self._levels.setdefault(op, level) != level:
@@ -120,29 +123,29 @@ class LoadLevels:
                 self._excluded.add(op)
                 return
             level += 1
-        accumulator = op.operands[2] if op.name in DOTS else None
+        accumulator = op.accumulator if isinstance(op, Product) else None
         for value in _operands(op):
             if value.op is not None and value.op.block is op.block and value is not accumulator:
                 self._visit(value.op, level)
 
-    def _is_worth_a_buffer(self, load: Op) -> bool:
-        if load.name in DESCRIPTOR_LOADS:
+    def _is_worth_a_buffer(self, load: Load | DescriptorRead) -> bool:
+        if isinstance(load, DescriptorRead):
             return True
         if elements_at_once(load, self.facts) * load.result.type.bits < SMALLEST_COPY:
             return False
-        result = load.results[0]
+        result = load.result
         if not has_compatible_users(result):
             return False
-        layouts = {user.results[0].type for user in result.uses if user.name == "ttg.local_alloc"}
+        layouts = {user.results[0].type for user in result.uses if isinstance(user, LocalAlloc)}
         encodings = {type.encoding for type in layouts if isinstance(type, MemDescType)}
         if len(encodings) > 1:
             return False
         return not encodings or _bits_into(result, encoding(encodings.pop())) >= SMALLEST_COPY
 
 
-def elements_at_once(load: Op, facts: Mapping[Value, AxisInfo]) -> int:
+def elements_at_once(load: Load, facts: Mapping[Value, AxisInfo]) -> int:
     """How many neighbours one instruction of a thread can load."""
-    pointer = load.operands[0]
+    pointer = load.pointer
     if not isinstance(pointer.type, TensorType):
         return 1
     layout, shape = distributed_of(pointer), pointer.type.shape
@@ -150,15 +153,14 @@ def elements_at_once(load: Op, facts: Mapping[Value, AxisInfo]) -> int:
     info = facts[pointer]
     aligned = max(1, info.divisibility[axis] // max(1, load.result.type.bits // 8))
     count = min(aligned, info.contiguity[axis], contiguous_per_thread(layout, shape)[axis])
-    if len(load.operands) > 1:
-        count = min(count, max(1, facts[load.operands[1]].constancy[axis]))
+    if load.mask is not None:
+        count = min(count, max(1, facts[load.mask].constancy[axis]))
     return count
 
 
 def _bits_into(value: Value, layout: Encoding) -> int:
     """How many bits of the tile `value` one thread writes to neighbouring places of a buffer."""
-    type = value.type
-    assert isinstance(type, TensorType), "a tile is copied"
+    type = tile_type(value)
     registers, memory = to_linear_layout(distributed_of(value), type.shape), to_linear_layout(layout, type.shape)
     return vector_of(registers, memory, type.bits).width * type.bits
 

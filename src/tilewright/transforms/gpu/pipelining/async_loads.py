@@ -10,22 +10,26 @@ from dataclasses import dataclass
 
 from tilewright.analysis.axis_info import AxisInfo
 from tilewright.analysis.live_ranges import ancestor_in
-from tilewright.dialects.ttg_memory import MemDescView
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import MemDescType, TensorDescType, TensorType
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
+from tilewright.dialects.ttng_barriers import WaitBarrier
+from tilewright.dialects.ttng_products import WarpGroupDot
+from tilewright.ir.core import Op, Value, buffer_type, tile_type
+from tilewright.ir.types import TensorDescType, TensorType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, SwizzledShared, encoding
 from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import cga_layout, order
 from tilewright.transforms.gpu.pipelining.assign_latencies import (
-    DESCRIPTOR_LOADS,
-    LOADS,
     SMALLEST_COPY,
     elements_at_once,
 )
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
 from tilewright.transforms.gpu.pipelining.shared_users import IncompatibleUsersError, shared_layout_for
 from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tma_lowering import buffer_layout
 from tilewright.transforms.gpu.workers import workers_of
 from tilewright.transforms.matching import has_one_use, is_zero
@@ -42,18 +46,17 @@ class AsyncLoad:
         contiguity: how many neighbours one instruction may copy.
     """
 
-    load: Op
+    load: Load | DescriptorRead
     buffers: int
     layout: Encoding
     contiguity: int = 1
 
 
-def async_loads(loop: Op, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> list[AsyncLoad]:
+def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> list[AsyncLoad]:
     """The loads of `loop` that run ahead of their users and can be copied asynchronously."""
     found = []
     for op in body_of(loop):
-        distance = stages_ahead(op, loop, schedule) if op.name in LOADS else 0
-        if distance > 0:
+        if isinstance(op, LOADS) and (distance := stages_ahead(op, loop, schedule)) > 0:
             load = _async_load(op, distance, facts)
             if load is not None:
                 load.buffers += _is_read_by_next_step(op)
@@ -61,11 +64,10 @@ def async_loads(loop: Op, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -
     return found
 
 
-def _async_load(op: Op, buffers: int, facts: Mapping[Value, AxisInfo]) -> AsyncLoad | None:
+def _async_load(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, AxisInfo]) -> AsyncLoad | None:
     type = op.result.type
-    if op.name in DESCRIPTOR_LOADS:
-        assert isinstance(type, TensorType), "a descriptor gives tiles"
-        return AsyncLoad(op, buffers, buffer_layout(op.operands[0].type, type))
+    if isinstance(op, DescriptorRead):
+        return AsyncLoad(op, buffers, buffer_layout(op.descriptor.type, tile_type(op.result)))
     if not isinstance(type, TensorType):
         line = SwizzledShared(1, 1, 1, (0,), cga_line(op))
         return AsyncLoad(op, buffers, line) if type.bits >= SMALLEST_COPY else None
@@ -81,12 +83,11 @@ def cga_line(op: Op) -> tuple[tuple[int, ...], ...]:
     return tuple((1 << bit,) for bit in range(workers_of(op).ctas.bit_length() - 1))
 
 
-def _layout(load: Op) -> Encoding:
+def _layout(load: Load) -> Encoding:
     """What the users of the tile would like: a buffer's own layout, that of a dot's operand, or any."""
-    layouts = [user.result.type for user in load.result.uses if user.name == "ttg.local_alloc"]
-    for type in reversed(layouts):
-        assert isinstance(type, MemDescType), "a buffer is allocated"
-        return encoding(type.encoding)
+    buffers = [user.result for user in load.result.uses if isinstance(user, LocalAlloc)]
+    if buffers:
+        return encoding(buffer_type(buffers[-1]).encoding)
     try:
         found = shared_layout_for(load.result)
     except IncompatibleUsersError:
@@ -99,11 +100,11 @@ def _layout(load: Op) -> Encoding:
 # --- users --------------------------------------------------------------------------------------------------------
 
 
-def stages_ahead(op: Op, loop: Op, schedule: Schedule) -> int:
+def stages_ahead(op: Op, loop: For, schedule: Schedule) -> int:
     """How many steps pass between `op` and the first that uses its result."""
     users = dict.fromkeys(users_in(op, loop))
     for user in list(users):
-        if user.name == "ttg.local_alloc":  # it will not be there any more
+        if isinstance(user, LocalAlloc):  # it will not be there any more
             users.update(dict.fromkeys(users_in(user, loop)))
     own = schedule.slots[op]
     distances, waits = [], []
@@ -111,21 +112,21 @@ def stages_ahead(op: Op, loop: Op, schedule: Schedule) -> int:
         slot = schedule.slots[user]
         # A user that comes later in the step reads after the next copy began.
         distances.append(slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster))
-        if user.name == "ttng.wait_barrier":
+        if isinstance(user, WaitBarrier):
             waits.append(slot.stage - own.stage)
     return max(min(distances, default=0), *waits, 0)
 
 
-def users_in(op: Op, loop: Op) -> Iterator[Op]:
+def users_in(op: Op, loop: For) -> Iterator[Op]:
     """The ops of the body of `loop` that use results of `op`, also in the next step; of views their users."""
-    body = loop.regions[0].block
+    body = loop.body
     waiting, seen = list(op.results), set(op.results)
     while waiting:
         value = waiting.pop()
         for user in value.uses:
             further: list[Value] = []
             if user is body.last:
-                further = [body.args[i + 1] for i, handed in enumerate(user.operands) if handed is value]
+                further = [loop.carried[i] for i, handed in enumerate(user.operands) if handed is value]
             elif isinstance(user, MemDescView):
                 further = list(user.results)
             else:
@@ -136,29 +137,27 @@ def users_in(op: Op, loop: Op) -> Iterator[Op]:
             seen.update(further)
 
 
-def must_be_in_registers(load: Op) -> bool:
+def must_be_in_registers(load: Load | DescriptorRead) -> bool:
     """Whether the users of `load` want more than a buffer that is as it was copied."""
-    if load.name == "tt.load" and len(load.operands) > 2 and not is_zero(load.operands[2]):
+    if isinstance(load, Load) and load.other is not None and not is_zero(load.other):
         return True
     if not has_one_use(load.result):
         return True
     (user,) = load.result.uses
-    if user.name != "ttg.local_alloc":
+    if not isinstance(user, LocalAlloc):
         return True
-    type, own = user.result.type, load.result.type
-    descriptor = load.operands[0].type
+    own, descriptor = load.result.type, load.descriptor.type if isinstance(load, DescriptorRead) else None
     if not isinstance(descriptor, TensorDescType) or not isinstance(own, TensorType):
         return False
-    assert isinstance(type, MemDescType), "a buffer is allocated"
-    return buffer_layout(descriptor, own) is not encoding(type.encoding)
+    return buffer_layout(descriptor, own) is not encoding(buffer_type(user.result).encoding)
 
 
-def _is_read_by_next_step(load: Op) -> bool:
+def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
     """Whether a product that runs on reads the tile: it may still do so when the next step begins."""
     if must_be_in_registers(load):
         return False
     (alloc,) = load.result.uses
-    return any(user.name == "ttng.warp_group_dot" for user in _readers(alloc.result))
+    return any(isinstance(user, WarpGroupDot) for user in _readers(alloc.result))
 
 
 def _readers(buffer: Value) -> Iterator[Op]:

@@ -14,36 +14,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
+from tilewright.dialects.ttng_products import WarpGroupDot
 from tilewright.ir.attributes import Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import PointerType, TensorDescType, i8, i32
+from tilewright.ir.types import PointerType, i8, i32
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
 from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
 from tilewright.transforms.gpu.tma_lowering import DESCRIPTOR_BYTES, Lowering, write_descriptor
 
-MAKE = "tt.make_tensor_descriptor"
 
-
-def lower_descriptors(loop: Op, schedule: Schedule) -> None:
+def lower_descriptors(loop: For, schedule: Schedule) -> None:
     """Give each descriptor that `loop` makes a ring of places."""
-    makers = _makers(loop.regions[0].block)
+    makers = _makers(loop.body)
     if not makers:
         return
     # A product that runs on is one stage longer than the schedule says.
-    runs_on = any(op.name == "ttng.warp_group_dot" for op in body_of(loop))
+    runs_on = any(isinstance(op, WarpGroupDot) for op in body_of(loop))
     count = max(1, schedule.stages - 1 + runs_on)
     for maker in makers:
         _Ring(loop, schedule, maker, count).lower()
 
 
-def _makers(block: Block) -> list[Op]:
+def _makers(block: Block) -> list[MakeTensorDescriptor]:
     """The ops of `block`, and of branches in it, that make a descriptor."""
     found = []
     for op in block:
-        if op.name == MAKE:
+        if isinstance(op, MakeTensorDescriptor):
             found.append(op)
-        elif op.name == "scf.if":
+        elif isinstance(op, If):
             found += [maker for region in op.regions for inner in region.blocks for maker in _makers(inner)]
     return found
 
@@ -58,14 +59,13 @@ class _Ring:
         count: how many places there are.
     """
 
-    def __init__(self, loop: Op, schedule: Schedule, maker: Op, count: int) -> None:
+    def __init__(self, loop: For, schedule: Schedule, maker: MakeTensorDescriptor, count: int) -> None:
         self.loop, self.schedule, self.maker, self.count = loop, schedule, maker, count
 
     def lower(self) -> None:
         """Replace the maker."""
         maker, slot = self.maker, self.schedule.slots.get(self.maker)
         type = maker.result.type
-        assert isinstance(type, TensorDescType), "a descriptor is made"
         sizes = {"alignment": DESCRIPTOR_BYTES, "nbytes": self.count * DESCRIPTOR_BYTES}
         front = Writer(self.loop)
         attributes = {name: Number(size, i32) for name, size in sizes.items()}
@@ -77,7 +77,7 @@ class _Ring:
         offset = at.compute("arith.muli", counter, bytes)
         place = at.op("tt.addptr", [[memory], [offset]], (memory.type,)).result
         last = maker.previous
-        write_descriptor(Lowering(maker, ConstantPool(_entry_of(maker))), place, type)
+        write_descriptor(Lowering(maker, ConstantPool(_entry_of(maker))), maker, place)
         self._schedule_since(last)
         at.op("ttng.tensormap_fenceproxy_acquire", [[place]])
         descriptor = at.op("ttng.reinterpret_tensor_descriptor", [[place]], (type,)).result
@@ -96,7 +96,7 @@ class _Ring:
     def _carried_out(self, old: Value, new: Value) -> Value:
         """`new` as the body of the loop sees it, `old` where the branch of the maker is not taken."""
         block = self.maker.block
-        while block is not None and block is not self.loop.regions[0].block:
+        while block is not None and block is not self.loop.body:
             branch = block.region.op if block.region is not None else None
             assert branch is not None, "a branch of the loop"
             new = _with_result(branch, block, new, old)

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tilewright.dialects.scf import For
 from tilewright.ir.attributes import Attribute, Number
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, typed
 from tilewright.ir.types import IndexType, i1, i32
 from tilewright.transforms.gpu.pipelining.predicates import can_be_predicated, needs_predicate, resolve_masks, wrap
 from tilewright.transforms.gpu.pipelining.schedule import (
@@ -38,7 +39,7 @@ KEEP_PREDICATES = "__test_keep_predicate_stage"
 
 def expand_loops(module: Op) -> None:
     """Expand all scheduled loops of `module`, and forget the schedules."""
-    for loop in loops_of(module):
+    for loop in loops_of(module, For):
         schedule = Schedule.read(loop)
         plan = Plan.of(loop, schedule) if schedule is not None else None
         if plan is not None:
@@ -70,12 +71,12 @@ class Plan(NamedTuple):
         last: the last stage.
     """
 
-    loop: Op
+    loop: For
     stages: Mapping[Op, int]
     last: int
 
     @classmethod
-    def of(cls, loop: Op, schedule: Schedule) -> Plan | None:
+    def of(cls, loop: For, schedule: Schedule) -> Plan | None:
         """The plan for `loop`; None if that cannot be done."""
         stages = {op: slot.stage for op, slot in schedule.in_order(loop)}
         plan = cls(loop, stages, max(stages.values(), default=0))
@@ -87,13 +88,13 @@ class Plan(NamedTuple):
 
     def source(self, value: Value) -> tuple[Op | None, int]:
         """The op of the loop that computes `value`, and how many steps before; None: nobody in the loop."""
-        body, distance, seen = self.loop.regions[0].block, 0, set()
+        distance, seen = 0, set()
         while value.op is None:
-            if value.owner is not body or value.index == 0 or value in seen:
+            if value.owner is not self.loop.body or value.index == 0 or value in seen:
                 return None, 0
             seen.add(value)
             distance += 1
-            value = body.terminator.operands[value.index - 1]
+            value = self.loop.yielded[value.index - 1]
         return (value.op, distance) if value.op in self.stages else (None, 0)
 
     def crossings(self) -> dict[Value, Crossing]:
@@ -126,8 +127,8 @@ class Expansion:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.loop, self.stages, self.last = plan.loop, plan.stages, plan.last
-        self.body = self.loop.regions[0].block
-        self.yielded = list(self.body.terminator.operands)
+        self.body = self.loop.body
+        self.yielded = list(self.loop.yielded)
         self.ahead: dict[Value, dict[int, Value]] = {}
         """Per value of the loop what it is in its first steps, as far as the prologue computes that."""
 
@@ -137,25 +138,25 @@ class Expansion:
         crossings = self.plan.crossings()
         initial, places = self._initial(crossings)
         old = self.loop
-        body = Block([old.operands[0].type, *(value.type for value in initial)])
+        body = Block([old.low.type, *(value.type for value in initial)])
         for argument, before in zip(body.args, self.body.args, strict=False):
             argument.name = before.name
         types = [value.type for value in initial]
-        operands = [*old.operands[:3], *initial]
+        operands = [*old.bounds, *initial]
         new = Writer(old).op("scf.for", [operands], types, dict(old.attributes), [Region([body])])
         body.append(Op.create("scf.yield", location=old.location))
-        Kernel(self, new, crossings, places).fill()
+        Kernel(self, typed(new, For), crossings, places).fill()
         old.replace(new.results[: len(old.results)])
 
     # The prologue
 
     def _prologue(self) -> None:
         """The first steps, as far as the last stage does not take part in them."""
-        low, high, step = self.loop.operands[:3]
+        low, high, step = self.loop.bounds
         writer = Writer(self.loop)
-        counter, arguments = self.body.args[0], self.body.args[1:]
+        counter = self.loop.induction_variable
         self.ahead[counter] = {}
-        for argument, initial, handed_on in zip(arguments, self.loop.operands[3:], self.yielded, strict=True):
+        for argument, initial, handed_on in zip(self.loop.carried, self.loop.inits, self.yielded, strict=True):
             self.ahead[argument] = {0: initial}
             if not is_inside(handed_on, self.loop):
                 self.ahead[argument].update(dict.fromkeys(range(1, self.last), handed_on))
@@ -193,15 +194,15 @@ class Expansion:
 
     def _runs_long_enough(self) -> bool:
         """Whether the loop is known to run a step for every stage that is ahead."""
-        low, high, step = (integer_of(value) for value in self.loop.operands[:3])
-        if not isinstance(self.body.args[0].type, IndexType) or low is None or high is None or not step:
+        low, high, step = (integer_of(value) for value in self.loop.bounds)
+        if not isinstance(self.loop.induction_variable.type, IndexType) or low is None or high is None or not step:
             return False
         return -((low - high) // step) >= self.last
 
     def _initial(self, crossings: Mapping[Value, Crossing]) -> tuple[list[Value], dict[tuple[Value, int], int]]:
         """What the new loop starts with; and per value and age the position of what it carries."""
         initial = []
-        for argument, handed_on, value in zip(self.body.args[1:], self.yielded, self.loop.operands[3:], strict=True):
+        for argument, handed_on, value in zip(self.loop.carried, self.yielded, self.loop.inits, strict=True):
             stage = self.stages.get(handed_on.op) if handed_on.op is not None else None
             initial.append(value if stage is None else self.ahead[argument][self.last - stage])
         places: dict[tuple[Value, int], int] = {}
@@ -225,14 +226,14 @@ class Kernel:
     def __init__(
         self,
         expansion: Expansion,
-        loop: Op,
+        loop: For,
         crossings: Mapping[Value, Crossing],
         places: Mapping[tuple[Value, int], int],
     ) -> None:
         self.expansion, self.loop, self.crossings, self.places = expansion, loop, crossings, places
         self.stages, self.last = expansion.stages, expansion.last
-        self.old, self.body = expansion.body, loop.regions[0].block
-        self.args = self.body.args[1:]
+        self.old, self.body = expansion.body, loop.body
+        self.args = loop.carried
         self.writer = Writer(self.body.terminator)
         self.values: dict[Value, Value] = dict(zip(self.old.args, self.body.args, strict=False))
         self.predicates: list[Value | None] = [self._predicate(stage) for stage in range(self.last)]
@@ -256,8 +257,7 @@ class Kernel:
 
     def _predicate(self, stage: int) -> Value:
         """Whether `stage` has a step to work for."""
-        _, high, step = self.loop.operands[:3]
-        counter = self.body.args[0]
+        high, step, counter = self.loop.high, self.loop.step, self.loop.induction_variable
         if KEEP_PREDICATES in self.loop.attributes:
             numbers: dict[str, Attribute] = {"maxStage": Number(self.last, i32), "stage": Number(stage, i32)}
             return self.writer.op("ttg.predicate_stage", [[counter], [high], [step]], (i1,), numbers).result
@@ -266,8 +266,8 @@ class Kernel:
 
     def _seen_by(self, value: Value, stage: int) -> Value:
         """What `value` of the old loop is for an op of `stage`."""
-        if value is self.old.args[0]:
-            return _steps_after(self.writer, self.body.args[0], self.loop.operands[2], self.last - stage)
+        if value is self.expansion.loop.induction_variable:
+            return _steps_after(self.writer, self.loop.induction_variable, self.loop.step, self.last - stage)
         source = value
         if value.owner is self.old:
             source = self.expansion.yielded[value.index - 1]

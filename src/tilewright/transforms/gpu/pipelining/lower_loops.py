@@ -22,13 +22,15 @@ from math import prod
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_descriptors import DescriptorGather, DescriptorLoad, DescriptorRead
+from tilewright.dialects.tt_memory import Load
 from tilewright.ir.attributes import Attribute, Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32, i64
+from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32, i64, with_element
 from tilewright.layouts.blocked import default_blocked
 from tilewright.layouts.encodings import SwizzledShared
 from tilewright.layouts.queries import shape_per_cta
-from tilewright.transforms.gpu.pipelining.assign_latencies import DESCRIPTOR_LOADS
 from tilewright.transforms.gpu.pipelining.async_loads import (
     AsyncLoad,
     async_loads,
@@ -47,7 +49,7 @@ from tilewright.transforms.matching import is_zero
 
 def lower_loops(module: Op) -> bool:
     """Let the loads of the scheduled loops of `module` run asynchronously."""
-    loops = [loop for loop in loops_of(module) if LAST_STAGE in loop.attributes]
+    loops = [loop for loop in loops_of(module, For) if LAST_STAGE in loop.attributes]
     facts = analyze_axis_info(module) if loops else {}
     for loop in loops:
         schedule = Schedule.read(loop)
@@ -73,36 +75,36 @@ class Ring:
     phase: Value | None
 
 
-def lower_loads(loop: Op, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> None:
+def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> None:
     """Lower the loads of one loop."""
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return
     for load in loads:
-        if not isinstance(load.load.result.type, TensorType):
+        if isinstance(load.load, Load) and not isinstance(load.load.result.type, TensorType):
             _make_tile(load.load, loop, schedule)
     memory = {load.load: _allocate(load, loop) for load in loads}
     rings = _rings(loop, loads)
     barriers = _create_barriers(loop, loads, rings, schedule)
     for load in loads:
         ring = rings[load.buffers]
-        if load.load.name in DESCRIPTOR_LOADS:
-            _copy_by_descriptor(load, memory[load.load], ring, *barriers[load.load], loop, schedule)
+        if isinstance(load.load, DescriptorRead):
+            _copy_by_descriptor(load.load, memory[load.load], ring, *barriers[load.load], loop, schedule)
         else:
-            _copy(load, memory[load.load], ring, loop, schedule)
+            _copy(load.load, load.contiguity, memory[load.load], ring, loop, schedule)
     schedule.insert_all_needed(loop)
     if any(load not in barriers for load in memory):
         Writer.behind(loop).op("ttg.async_wait", [[]], TOKEN, {"num": Number(0, i32)})
 
 
-def first_user(ops: Sequence[Op], loop: Op, schedule: Schedule) -> Slot:
+def first_user(ops: Sequence[Op], loop: For, schedule: Schedule) -> Slot:
     """The slot of the first user of `ops` in the unrolled loop."""
     first = schedule.first(user for op in ops for user in users_in(op, loop))
     assert first is not None, "what runs ahead has users"
     return schedule.slots[first]
 
 
-def _make_tile(load: Op, loop: Op, schedule: Schedule) -> None:
+def _make_tile(load: Load, loop: For, schedule: Schedule) -> None:
     """Load a tile of one element instead of a number."""
     type, slot = load.result.type, schedule.slots[load]
     layout = default_blocked((1,), workers_of(load)).text
@@ -118,10 +120,9 @@ def _make_tile(load: Op, loop: Op, schedule: Schedule) -> None:
     back.set_operands([load.result])
 
 
-def _allocate(load: AsyncLoad, loop: Op) -> Value:
+def _allocate(load: AsyncLoad, loop: For) -> Value:
     """A ring of buffers, in front of the loop."""
-    type = load.load.result.type
-    assert isinstance(type, TensorType), "a tile is loaded"
+    type = tile_type(load.load.result)
     ring = MemDescType((load.buffers, *type.shape), type.element, load.layout.text, mutable=True)
     writer = Writer(loop)
     writer.location = load.load.location
@@ -130,10 +131,10 @@ def _allocate(load: AsyncLoad, loop: Op) -> Value:
     return buffers
 
 
-def _rings(loop: Op, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
+def _rings(loop: For, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
     """Counters for each number of buffers, carried by the loop."""
     sizes = dict.fromkeys(load.buffers for load in loads)
-    with_barriers = {load.buffers for load in loads if load.load.name in DESCRIPTOR_LOADS}
+    with_barriers = {load.buffers for load in loads if isinstance(load.load, DescriptorRead)}
     front = Writer(loop)
     minus_one, zero, one = (front.number(value, i32) for value in (-1, 0, 1))
     rings: dict[int, Ring] = {}
@@ -141,7 +142,7 @@ def _rings(loop: Op, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
         insert, extract = carry(loop, minus_one), carry(loop, minus_one)
         phase = carry(loop, zero) if size in with_barriers else None
         rings[size] = Ring(insert, extract, phase)
-    first = loop.regions[0].block.first
+    first = loop.body.first
     assert first is not None, "a loop has a terminator"
     counts = {size: Writer(first).number(size, i32) for size in sizes}
     for size, ring in reversed(rings.items()):
@@ -167,23 +168,22 @@ OPTIONS = ("cache", "evict", "isVolatile")
 """What a copy does as the load would have done it."""
 
 
-def _copy(load: AsyncLoad, buffers: Value, ring: Ring, loop: Op, schedule: Schedule) -> None:
-    op, pointer = load.load, load.load.operands[0]
-    masks, others = op.operands[1:2], op.operands[2:]
+def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, schedule: Schedule) -> None:
+    masks, others = ([] if value is None else [value] for value in (op.mask, op.other))
     user = first_user([op], loop, schedule)
     at = Writer(op, schedule, schedule.slots.pop(op))
     options = {name: op.attributes[name] for name in OPTIONS if name in op.attributes}
-    attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(load.contiguity, i32), **options}
+    attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(contiguity, i32), **options}
     view = at.view(buffers, ring.insert)
-    copy = at.op("ttg.async_copy_global_to_local", [[pointer], [view], masks, others], TOKEN, attributes)
+    copy = at.op("ttg.async_copy_global_to_local", [[op.pointer], [view], masks, others], TOKEN, attributes)
     group = at.op("ttg.async_commit_group", [copy.results], TOKEN)
     at.slot = user
     wait = at.op("ttg.async_wait", [group.results], TOKEN, {"num": Number(0, i32)})
     tile = at.view(buffers, ring.extract)
-    if others and not is_zero(others[0]):
+    if op.mask is not None and op.other is not None and not is_zero(op.other):
         # The copy writes zeros where the mask is false.
         read = at.op("ttg.local_load", [[tile], wait.results], (op.result.type,)).result
-        op.replace([at.compute("arith.select", masks[0], read, others[0])])
+        op.replace([at.compute("arith.select", op.mask, read, op.other)])
         return
     _schedule(read_from(op, tile, token=wait.result), user, schedule)
 
@@ -197,7 +197,7 @@ def _schedule(op: Op | None, slot: Slot, schedule: Schedule) -> None:
 
 
 def _create_barriers(
-    loop: Op, loads: Sequence[AsyncLoad], rings: Mapping[int, Ring], schedule: Schedule
+    loop: For, loads: Sequence[AsyncLoad], rings: Mapping[int, Ring], schedule: Schedule
 ) -> dict[Op, tuple[Value, Op]]:
     """Per load by descriptor the barrier that counts its bytes, and the op that waits for it."""
     found: dict[Op, tuple[Value, Op]] = {}
@@ -218,15 +218,14 @@ def _create_barriers(
     return found
 
 
-def _bytes(load: Op) -> int:
-    type = load.result.type
-    assert isinstance(type, TensorType), "a descriptor gives tiles"
+def _bytes(load: Load | DescriptorRead) -> int:
+    type = tile_type(load.result)
     return prod(shape_per_cta(distributed_of(load.result), type.shape)) * type.bits // 8
 
 
 def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLoad]]:
     """Loads by descriptor that one barrier can count: alike, and nothing between them uses one."""
-    waiting = {load.load: load for load in loads if load.load.name in DESCRIPTOR_LOADS}
+    waiting: dict[Op, AsyncLoad] = {load.load: load for load in loads if isinstance(load.load, DescriptorRead)}
     groups = []
     grouped: set[Op] = set()
     for first in waiting.values():
@@ -244,13 +243,13 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
                 if schedule.slots[op] == schedule.slots[first.load]:
                     group.append(load)
                     grouped.add(op)
-                    users |= _users(op)
+                    users |= _users(load.load)
             op = op.next
         groups.append(group)
     return groups
 
 
-def _users(load: Op) -> set[Op | None]:
+def _users(load: Load | DescriptorRead) -> set[Op | None]:
     """What uses the tile of `load` in its block; a buffer that only takes it does not count, but its users do."""
     block = load.block
     assert block is not None, "a load is in a loop"
@@ -261,7 +260,7 @@ def _users(load: Op) -> set[Op | None]:
     return {ancestor_in(user, block) for user in load.result.uses}
 
 
-def _allocate_barriers(loop: Op, count: int) -> Value:
+def _allocate_barriers(loop: For, count: int) -> Value:
     """Barriers that are ready in front of the loop and given up behind it."""
     ctas = workers_of(loop).ctas
     line = SwizzledShared(1, 1, 1, (0,), cga_line(loop))
@@ -277,23 +276,20 @@ def _allocate_barriers(loop: Op, count: int) -> Value:
 
 
 def _copy_by_descriptor(
-    load: AsyncLoad, buffers: Value, ring: Ring, barrier: Value, wait: Op, loop: Op, schedule: Schedule
+    op: DescriptorRead, buffers: Value, ring: Ring, barrier: Value, wait: Op, loop: For, schedule: Schedule
 ) -> None:
-    op = load.load
     user = first_user([op], loop, schedule)
     at = Writer(op, schedule, schedule.slots.pop(op))
     view = at.view(buffers, ring.insert)
     always = at.number(1, i1)
-    descriptor, *place = op.operands
-    if op.name == "tt.descriptor_load":
-        groups = [[descriptor], place, [], [barrier], [view], [always]]
+    if isinstance(op, DescriptorLoad):
+        groups = [[op.descriptor], op.indices, [], [barrier], [view], [always]]
         at.op("ttng.async_tma_copy_global_to_local", groups)
-    else:
-        rows, column = place
+    elif isinstance(op, DescriptorGather):
+        rows = op.rows
         if rows.type.scalar is not i32:
-            assert isinstance(rows.type, TensorType), "rows are given by a tile"
-            rows = at.op("arith.extsi", [[rows]], (TensorType(rows.type.shape, i32, rows.type.encoding),)).result
-        at.op("ttng.async_tma_gather", [[descriptor], [rows], [column], [barrier], [view], [always]])
+            rows = at.op("arith.extsi", [[rows]], (with_element(rows.type, i32),)).result
+        at.op("ttng.async_tma_gather", [[op.descriptor], [rows], [op.column], [barrier], [view], [always]])
     behind = Writer.behind(wait, schedule, user)
     tile = behind.view(buffers, ring.extract)
     _schedule(read_from(op, tile, before=behind.before), user, schedule)

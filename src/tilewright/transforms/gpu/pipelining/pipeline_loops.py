@@ -9,6 +9,8 @@ scf.for … {                              copies of the first two tiles
 
 from __future__ import annotations
 
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import Loop
 from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.expand_loops import expand_loops
@@ -16,7 +18,7 @@ from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.predicates import simplify_arithmetic
 from tilewright.transforms.gpu.pipelining.product_waits import launch_products
 from tilewright.transforms.gpu.pipelining.schedule import loops_of
-from tilewright.transforms.gpu.pipelining.tma_stores import LOOPS, pipeline_stores
+from tilewright.transforms.gpu.pipelining.tma_stores import pipeline_stores
 from tilewright.transforms.gpu.pipelining.waits import update_waits
 
 DEFAULT = StageOptions()
@@ -26,11 +28,11 @@ def pipeline_loops(module: Op, options: StageOptions = DEFAULT) -> None:
     """Pipeline the loops of `module` as their schedules say."""
     lower_loops(module)  # loads become copies that run on
     expand_loops(module)  # stages of several steps run in one
-    for loop in loops_of(module):
+    for loop in loops_of(module, For):
         if stages_of(loop, options.num_stages) >= 1:
             launch_products(loop)  # products run on, too
     update_waits(module)  # copies of later steps need not have arrived
     simplify_arithmetic(module)
-    for loop in loops_of(module, LOOPS):
-        if stages_of(loop, options.num_stages) > 1:
-            pipeline_stores(loop)  # and stores by descriptor
+    for any_loop in loops_of(module, Loop):
+        if stages_of(any_loop, options.num_stages) > 1:
+            pipeline_stores(any_loop)  # and stores by descriptor

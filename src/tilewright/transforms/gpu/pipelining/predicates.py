@@ -13,6 +13,16 @@ still close their group, so that waits can count.
 
 from __future__ import annotations
 
+from tilewright.dialects.builtin import Assume
+from tilewright.dialects.scf import If
+from tilewright.dialects.traits import PointerAccess
+from tilewright.dialects.tt_atomics import AtomicRmw
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.ttg_async import AsyncCommitGroup, AsyncWait
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalGather, LocalLoad, LocalStore
+from tilewright.dialects.ttg_program import Mask
+from tilewright.dialects.ttng_barriers import FenceAsyncShared
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
@@ -24,14 +34,12 @@ from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.gpu.pipelining.writer import Writer
 
-MASKED = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
-"""Accesses through pointers, and which operand is their mask."""
-HARMLESS = frozenset(
-    (
-        *("llvm.intr.assume", "ttng.fence_async_shared", "ttg.async_commit_group", "ttg.async_wait"),
-        *("ttg.local_load", "ttg.local_gather", "ttg.local_store", "ttg.local_alloc"),
-        *("ttng.tmem_alloc", "ttng.tmem_load"),
-    )
+MASKED = (Load, Store, AtomicRmw)
+"""Accesses that may get a mask."""
+HARMLESS = (
+    *(Assume, FenceAsyncShared, AsyncCommitGroup, AsyncWait),
+    *(LocalLoad, LocalGather, LocalStore, LocalAlloc),
+    *(TmemAlloc, TmemLoad),
 )
 """Ops that may run in every step: nobody sees what they do."""
 RULES: dict[str, tuple[Rule, ...]] = {name: tuple(rules) for name, rules in arith_rules.RULES.items()}
@@ -39,12 +47,12 @@ RULES: dict[str, tuple[Rule, ...]] = {name: tuple(rules) for name, rules in arit
 
 def needs_predicate(op: Op) -> bool:
     """Whether `op` must not run in a step that the original loop did not have; ops that nobody declared always may."""
-    return not is_pure(op) and op.name not in HARMLESS and op.name in OPS
+    return not is_pure(op) and not isinstance(op, HARMLESS) and op.name in OPS
 
 
 def can_be_predicated(op: Op) -> bool:
     """Whether `op` can be told not to run."""
-    if not needs_predicate(op) or op.name == "scf.if" or op.name in MASKED:
+    if not needs_predicate(op) or isinstance(op, (If, *MASKED)):
         return True
     return bool({"mask?", "pred", "pred?"} & set(op.definition.operand_names))
 
@@ -66,10 +74,9 @@ def wrap(op: Op, predicate: Value) -> Op:
 def resolve_masks(module: Op) -> None:
     """Let the ops in `ttg.mask` stand alone, with a predicate of their own."""
     simplify_arithmetic(module)
-    for mask in [op for op in module.walk() if op.name == "ttg.mask"]:
-        (predicate,) = mask.operands
-        body = mask.regions[0].block
-        for op in body:
+    for mask in [op for op in module.walk() if isinstance(op, Mask)]:
+        predicate = mask.condition
+        for op in mask.body:
             if op.definition.terminator:
                 mask.replace(op.operands)
                 break
@@ -88,21 +95,15 @@ def _predicate(op: Op, predicate: Value) -> None:
     """Let `op` run only if `predicate` is true, too."""
     if not needs_predicate(op):
         return
-    if op.name == "scf.if":
-        op.set_operand(0, Writer(op).compute("arith.andi", predicate, op.operands[0]))
-    elif op.name in MASKED:
-        _mask(op, MASKED[op.name], predicate)
+    if isinstance(op, If):
+        op.condition = Writer(op).compute("arith.andi", predicate, op.condition)
+    elif isinstance(op, MASKED):
+        op.mask = _both(op, op.pointer, predicate, op.mask)
     else:
         name = "mask" if "mask?" in op.definition.operand_names else "pred"
         old = operand(op, name)
-        like = op.operands[0] if name == "mask" else predicate
+        like = op.pointer if isinstance(op, PointerAccess) else predicate
         set_operand_groups(op, {name: [_both(op, like, predicate, old)]})
-
-
-def _mask(op: Op, index: int, predicate: Value) -> None:
-    old = op.operands[index] if len(op.operands) > index else None
-    mask = _both(op, op.operands[0], predicate, old)
-    op.set_operands([*op.operands[:index], mask, *op.operands[index + 1 :]])
 
 
 def _both(op: Op, like: Value, predicate: Value, old: Value | None) -> Value:

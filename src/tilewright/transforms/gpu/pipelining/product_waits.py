@@ -14,8 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.scf import For, If, Yield
+from tilewright.dialects.tt_shape import Reshape, Trans
+from tilewright.dialects.ttg_memory import MemDescIndex, MemDescReshape, MemDescSubslice, MemDescTrans
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, tile_type, typed
 from tilewright.ir.types import MemDescType, TensorType, f32, i32
 from tilewright.layouts.encodings import Distributed, NvidiaMma, encoding
 from tilewright.layouts.movement import Movement, movement
@@ -25,16 +30,14 @@ from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.gpu.relayout import distributed_of
 from tilewright.transforms.matching import is_inside
 
-PRODUCT = "ttng.warp_group_dot"
-WAIT = "ttng.warp_group_dot_wait"
-BUFFER_VIEWS = frozenset(("ttg.convert_layout", "ttg.memdesc_trans", "ttg.memdesc_reshape", "ttg.memdesc_subslice"))
+BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
 """What may stand between a buffer of a ring and a product."""
 
 
-def launch_products(loop: Op) -> None:
+def launch_products(loop: For) -> None:
     """Let the products in the body of `loop` run on as far as they may."""
-    running: dict[Op, int] = {}
-    for product in [op for op in body_of(loop) if op.name == PRODUCT]:
+    running: dict[WarpGroupDot, int] = {}
+    for product in [op for op in body_of(loop) if isinstance(op, WarpGroupDot)]:
         product.attributes = {**product.attributes, "isAsync": True}
         carried = _carried_by(product, loop)
         if carried is None:
@@ -52,15 +55,14 @@ def launch_products(loop: Op) -> None:
 # --- which may run on ---------------------------------------------------------------------------------------------
 
 
-def _carried_by(product: Op, loop: Op) -> int | None:
+def _carried_by(product: WarpGroupDot, loop: For) -> int | None:
     """The number of the loop's value that is the result of `product`, if that may run on; None: it may not."""
-    left, right, accumulator = product.operands[:3]
-    if not _is_kept(left, loop) or not _is_kept(right, loop) or accumulator.type.scalar is not f32:
+    if not _is_kept(product.a, loop) or not _is_kept(product.b, loop) or product.accumulator.type.scalar is not f32:
         return None
     carried = _yielded_as(product, loop)
     if carried is None:
         return None
-    argument = loop.regions[0].block.args[carried + 1]
+    argument = loop.carried[carried]
     if all(_only_accumulates(user, argument) for user in argument.uses):
         return carried
     for wait in _full_waits(loop)[:1]:
@@ -70,7 +72,7 @@ def _carried_by(product: Op, loop: Op) -> int | None:
     return None
 
 
-def _is_kept(operand: Value, loop: Op) -> bool:
+def _is_kept(operand: Value, loop: For) -> bool:
     """Whether the next step leaves the memory of `operand` alone: it is a part of a ring, or from outside."""
     if isinstance(operand.type, TensorType):
         return True
@@ -78,20 +80,20 @@ def _is_kept(operand: Value, loop: Op) -> bool:
     while is_inside(operand, loop):
         op = operand.op
         if op is not None:
-            if op.name not in BUFFER_VIEWS:
-                return op.name == "ttg.memdesc_index"
-            operand = op.operands[0]
+            if not isinstance(op, BUFFER_VIEWS):
+                return isinstance(op, MemDescIndex)
+            operand = op.source
         elif operand in seen or operand.index == 0:
             return True  # handed round, from outside
         else:
             seen.add(operand)
-            operand = loop.regions[0].block.terminator.operands[operand.index - 1]
+            operand = loop.yielded[operand.index - 1]
     return True
 
 
-def _yielded_as(product: Op, loop: Op) -> int | None:
+def _yielded_as(product: WarpGroupDot, loop: For) -> int | None:
     """Which value that steps hand on is the result of `product`; None if somebody else in the loop needs it, too."""
-    body, found = loop.regions[0].block, None
+    body, found = loop.body, None
     waiting = list(_uses(product.result))
     while waiting:
         user, index = waiting.pop()
@@ -104,7 +106,7 @@ def _yielded_as(product: Op, loop: Op) -> int | None:
                 return None
             continue
         branch = user.parent
-        if branch is None or branch.name != "scf.if":
+        if not isinstance(branch, If):
             return None
         if user.definition.terminator:
             waiting += _uses(branch.results[index])
@@ -120,18 +122,17 @@ def _uses(value: Value) -> Iterator[tuple[Op, int]]:
 
 def _is_free(op: Op) -> bool:
     """Whether `op` only names registers anew."""
-    if op.name in ("tt.reshape", "tt.trans"):
+    if isinstance(op, (Reshape, Trans)):
         return True
-    if op.name != "ttg.convert_layout":
+    if not isinstance(op, ConvertLayout):
         return False
-    source, result = distributed_of(op.operands[0]), distributed_of(op.result)
-    assert isinstance(op.result.type, TensorType), "tiles are converted"
-    return movement(source, result, op.result.type.shape) is Movement.NOTHING
+    source, result = distributed_of(op.source), distributed_of(op.result)
+    return movement(source, result, tile_type(op.result).shape) is Movement.NOTHING
 
 
 def _only_accumulates(user: Op, value: Value) -> bool:
     """Whether `user` is a product that adds to `value`, or leads to such products only."""
-    if user.name == PRODUCT:
+    if isinstance(user, WarpGroupDot):
         return all(operand is not value for index, operand in enumerate(user.operands) if index != 2)
     return _is_free(user) and all(_only_accumulates(other, user.result) for other in user.result.uses)
 
@@ -139,9 +140,9 @@ def _only_accumulates(user: Op, value: Value) -> bool:
 # --- waits --------------------------------------------------------------------------------------------------------
 
 
-def _full_waits(loop: Op) -> list[Op]:
+def _full_waits(loop: For) -> list[WarpGroupDotWait]:
     """The waits of the body of `loop` that wait for everything."""
-    return [op for op in body_of(loop) if op.name == WAIT and op.attributes["pendings"] == Number(0, i32)]
+    return [op for op in body_of(loop) if isinstance(op, WarpGroupDotWait) and op.pendings == 0]
 
 
 def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
@@ -150,12 +151,13 @@ def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
 
 
 def _wait(writer: Writer, values: Sequence[Value], pendings: int) -> None:
-    _thread(writer.op(WAIT, [[]], (), {"pendings": Number(pendings, i32)}), values)
+    wait = writer.op("ttng.warp_group_dot_wait", [[]], (), {"pendings": Number(pendings, i32)})
+    _thread(typed(wait, WarpGroupDotWait), values)
 
 
-def _thread(wait: Op, values: Sequence[Value]) -> None:
+def _thread(wait: WarpGroupDotWait, values: Sequence[Value]) -> None:
     """Let the users of `values` behind `wait` use what it gives, and keep the buffers that it waits for alive."""
-    products: dict[Op, None] = {}
+    products: dict[WarpGroupDot, None] = {}
     for value in values:
         _collect_products(value.op, wait.block, products, set())
     buffers = [value for product in products for value in product.operands if isinstance(value.type, MemDescType)]
@@ -170,19 +172,19 @@ def _thread(wait: Op, values: Sequence[Value]) -> None:
                 user.set_operands([result if operand is value else operand for operand in user.operands])
 
 
-def _collect_products(op: Op | None, block: Block | None, found: dict[Op, None], seen: set[Op]) -> None:
+def _collect_products(op: Op | None, block: Block | None, found: dict[WarpGroupDot, None], seen: set[Op]) -> None:
     """The products in `block` that `op` depends on."""
     if op is None or op in seen:
         return
     seen.add(op)
-    if op.name == PRODUCT:
+    if isinstance(op, WarpGroupDot):
         found[op] = None
     elif op.block is block:
         for value in op.operands:
             _collect_products(value.op, block, found, seen)
 
 
-def _is_behind(op: Op, wait: Op) -> bool:
+def _is_behind(op: Op, wait: WarpGroupDotWait) -> bool:
     """Whether `op`, or what it is in, follows `wait`."""
     assert wait.block is not None, "a wait is in a block"
     ancestor = ancestor_in(op, wait.block)
@@ -192,7 +194,7 @@ def _is_behind(op: Op, wait: Op) -> bool:
     return later is not None
 
 
-def _wait_in_loop(loop: Op, running: Sequence[Op]) -> None:
+def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
     """Wait for the products of the step before."""
     if _full_waits(loop):
         return  # never more than the products behind that wait run
@@ -205,25 +207,25 @@ def _wait_in_loop(loop: Op, running: Sequence[Op]) -> None:
         _wait_behind(running[-1], [product.result for product in running], len(running))
 
 
-def _wait_in_front_of_users(product: Op) -> None:
+def _wait_in_front_of_users(product: WarpGroupDot) -> None:
     """Wait in every block in front of the first op that uses the result other than by adding to it."""
     users: dict[Block, list[Op]] = {}
     for user, index in _uses(product.result):
-        accumulates = user.name == PRODUCT and index == 2
-        if user.block is not None and user.name != "scf.yield" and not accumulates:
+        accumulates = isinstance(user, WarpGroupDot) and index == 2
+        if user.block is not None and not isinstance(user, Yield) and not accumulates:
             users.setdefault(user.block, []).append(user)
     for block, others in users.items():
         first = next(op for op in block if op in others)
         _wait(Writer(first), [product.result], 0)
 
 
-def _overwrites_registers(product: Op, loop: Op) -> bool:
+def _overwrites_registers(product: WarpGroupDot, loop: For) -> bool:
     """Whether the next step writes the registers of the left operand: it must not while the product runs."""
-    left = product.operands[0]
+    left = product.a
     if not isinstance(left.type, TensorType) or not is_inside(left, loop):
         return False
-    if left.op is not None and left.op.name == "ttg.convert_layout":
-        return not isinstance(_layout(left.op.operands[0]), NvidiaMma)
+    if isinstance(left.op, ConvertLayout):
+        return not isinstance(_layout(left.op.source), NvidiaMma)
     return True
 
 

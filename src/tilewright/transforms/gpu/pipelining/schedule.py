@@ -9,13 +9,16 @@ the one that stage 0 works for. The clusters run one after another, and the ops 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import Loop
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i32
 
+AnyLoop = TypeVar("AnyLoop", bound=Loop)
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"
 LAST_STAGE = "tt.scheduled_max_stage"
@@ -49,7 +52,7 @@ class Schedule:
     # Text
 
     @classmethod
-    def read(cls, loop: Op) -> Schedule | None:
+    def read(cls, loop: For) -> Schedule | None:
         """The schedule in the attributes of an `scf.for`; None if it has none."""
         last = _number(loop, LAST_STAGE)
         if last is None:
@@ -64,7 +67,7 @@ class Schedule:
                 schedule.insert(op, Slot(stage, schedule.clusters[cluster - first]))
         return schedule
 
-    def write(self, loop: Op) -> None:
+    def write(self, loop: For) -> None:
         """Put the schedule into the attributes of `loop` and its ops."""
         numbers = {cluster: number for number, cluster in enumerate(self.clusters)}
         for op in body_of(loop):
@@ -128,7 +131,7 @@ class Schedule:
             if source is not None and source.block is op.block and self.insert_earlier(source, slot):
                 self.insert_needed(source, slot, around=around)
 
-    def insert_all_needed(self, loop: Op) -> None:
+    def insert_all_needed(self, loop: For) -> None:
         """Let what each op of the schedule needs run no later than the op."""
         ops = list(self.in_order(loop))
         for stage in range(self.stages):
@@ -136,7 +139,7 @@ class Schedule:
                 if slot.stage == stage:
                     self.insert_needed(op, slot)
 
-    def in_order(self, loop: Op) -> Iterator[tuple[Op, Slot]]:
+    def in_order(self, loop: For) -> Iterator[tuple[Op, Slot]]:
         """The ops of `loop` that have a slot, in the order in which they run in one step."""
         groups: dict[Cluster, list[tuple[Op, Slot]]] = {cluster: [] for cluster in self.clusters}
         for op in body_of(loop):
@@ -159,22 +162,22 @@ class Schedule:
         return next(op for op in block if op in tied)
 
 
-def loops_of(op: Op, kinds: Container[str] = ("scf.for",)) -> list[Op]:
-    """The loops in `op` of these kinds, inner ones before those around them."""
-    found: list[Op] = []
+def loops_of(op: Op, kind: type[AnyLoop]) -> list[AnyLoop]:
+    """The loops in `op` of this class, inner ones before those around them."""
+    found: list[AnyLoop] = []
     for region in op.regions:
         for block in region.blocks:
             for inner in block:
                 if inner.regions:
-                    found += loops_of(inner, kinds)
-                if inner.name in kinds:
+                    found += loops_of(inner, kind)
+                if isinstance(inner, kind):
                     found.append(inner)
     return found
 
 
-def body_of(loop: Op) -> Iterator[Op]:
+def body_of(loop: For) -> Iterator[Op]:
     """The ops of a loop's body but for the terminator."""
-    return (op for op in loop.regions[0].block if not op.definition.terminator)
+    return (op for op in loop.body if not op.definition.terminator)
 
 
 def values_used(op: Op) -> Iterator[Value]:
@@ -183,18 +186,17 @@ def values_used(op: Op) -> Iterator[Value]:
         yield from inner.operands
 
 
-def carried_from(value: Value, loop: Op) -> Value | None:
+def carried_from(value: Value, loop: For) -> Value | None:
     """What `value`, if it is an argument of the body of `loop` that steps hand on, is in the next step."""
-    block = loop.regions[0].block
-    if value.owner is not block or value.index == 0:
+    if value.owner is not loop.body or value.index == 0:
         return None
-    return block.terminator.operands[value.index - 1]
+    return loop.yielded[value.index - 1]
 
 
 def _through_steps(value: Value, op: Op) -> Value:
     """`value`, or what the steps before computed it from if they hand it on."""
     loop = op.parent
-    assert loop is not None, "ops of a schedule are in a loop"
+    assert isinstance(loop, For), "ops of a schedule are in a loop"
     seen: set[Value] = set()
     while value not in seen and (before := carried_from(value, loop)) is not None:
         seen.add(value)

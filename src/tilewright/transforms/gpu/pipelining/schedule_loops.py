@@ -13,6 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.builtin import Barrier
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_program import Assert, Print
+from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
+from tilewright.dialects.ttg_memory import LocalLoad, LocalStore
+from tilewright.dialects.ttg_program import ScopedBarrier
+from tilewright.dialects.ttng_barriers import ArriveBarrier, WaitBarrier
+from tilewright.dialects.ttng_descriptors import DescriptorCopy
+from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import LATENCY, can_be_pipelined
@@ -28,16 +40,11 @@ from tilewright.transforms.gpu.pipelining.schedule import (
 )
 from tilewright.transforms.gpu.slices import forward_slice
 
-BARRIERS = frozenset(("ttg.barrier", "gpu.barrier", "tt.assert", "tt.print"))
+BARRIERS = (ScopedBarrier, Barrier, Assert, Print)
 """What must not move to another step."""
-ASYNCHRONOUS = frozenset(
-    (
-        *("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.local_store", "ttg.local_load"),
-        *("ttng.tmem_load", "ttng.tmem_store", "ttg.async_copy_global_to_local", "ttng.wait_barrier"),
-        *("ttng.arrive_barrier", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"),
-        *("ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global", "ttng.async_tma_gather"),
-        *("ttng.async_tma_scatter", "ttng.async_tma_reduce"),
-    )
+ASYNCHRONOUS = (
+    *(Load, DescriptorRead, LocalStore, LocalLoad, TmemLoad, TmemStore),
+    *(AsyncCopyGlobalToLocal, DescriptorCopy, WaitBarrier, ArriveBarrier, TensorCoreProduct),
 )
 """Ops for whose sake a part of a loop that several groups of warps share keeps its stages."""
 
@@ -46,7 +53,7 @@ def schedule_loops(module: Op) -> bool:
     """Give the ops of the loops of `module` stages and clusters, as their latencies demand."""
     latencies = _taken_latencies(module)
     changed = bool(latencies)
-    for loop in loops_of(module):
+    for loop in loops_of(module, For):
         schedule = _initial(loop, latencies)
         if schedule is not None and schedule.slots:
             _complete(loop, schedule)
@@ -66,7 +73,7 @@ def _taken_latencies(module: Op) -> dict[Op, int]:
     return found
 
 
-def _complete(loop: Op, schedule: Schedule) -> None:
+def _complete(loop: For, schedule: Schedule) -> None:
     """Find slots for the ops of `loop` that have none."""
     start = _schedule_branches(loop, schedule)
     schedule.insert_all_needed(loop)
@@ -77,8 +84,8 @@ def _complete(loop: Op, schedule: Schedule) -> None:
 # --- the ops with latencies, and what follows them ----------------------------------------------------------------
 
 
-def _initial(loop: Op, latencies: Mapping[Op, int]) -> Schedule | None:
-    if not can_be_pipelined(loop) or any(op.name in BARRIERS for op in loop.walk()):
+def _initial(loop: For, latencies: Mapping[Op, int]) -> Schedule | None:
+    if not can_be_pipelined(loop) or any(isinstance(op, BARRIERS) for op in loop.walk()):
         return None
     if any(op in latencies for op in body_of(loop)):
         return _by_latency(loop, latencies)
@@ -87,7 +94,7 @@ def _initial(loop: Op, latencies: Mapping[Op, int]) -> Schedule | None:
     return None
 
 
-def _by_latency(loop: Op, latencies: Mapping[Op, int]) -> Schedule:
+def _by_latency(loop: For, latencies: Mapping[Op, int]) -> Schedule:
     """Slots for all ops that something with a latency leads to."""
     distances = _distances(loop, latencies)
     longest = max(0, *distances.values())
@@ -100,7 +107,7 @@ def _by_latency(loop: Op, latencies: Mapping[Op, int]) -> Schedule:
     # Branches that nothing in the schedule waits for do not hold up the rest.
     end = schedule.last_cluster()
     for op, stage in stages.items():
-        if op.name == "scf.if" and op not in latencies and not _leads_to(op, stages):
+        if isinstance(op, If) and op not in latencies and not _leads_to(op, stages):
             schedule.insert(op, Slot(stage, end))
     return schedule
 
@@ -109,9 +116,9 @@ def _leads_to(op: Op, scheduled: Mapping[Op, int]) -> bool:
     return any(user in scheduled for result in op.results for user in forward_slice(result))
 
 
-def _distances(loop: Op, latencies: Mapping[Op, int]) -> dict[Op, int]:
+def _distances(loop: For, latencies: Mapping[Op, int]) -> dict[Op, int]:
     """Per op that is reached from one with a latency: the longest way to the end of the loop's body."""
-    body = loop.regions[0].block
+    body = loop.body
     reached: dict[Op, None] = {}
     users: dict[Op, list[Op]] = {}
     for op in body_of(loop):
@@ -126,11 +133,11 @@ def _distances(loop: Op, latencies: Mapping[Op, int]) -> dict[Op, int]:
     return found
 
 
-def _partial(loop: Op) -> Schedule | None:
+def _partial(loop: For) -> Schedule | None:
     """The old schedule of a loop of which other groups of warps run the rest, without stages that nothing needs."""
     schedule = Schedule.read(loop)
     assert schedule is not None, "the loop has a schedule"
-    stages = {slot.stage for op, slot in schedule.slots.items() if op.name in ASYNCHRONOUS}
+    stages = {slot.stage for op, slot in schedule.slots.items() if isinstance(op, ASYNCHRONOUS)}
     if len(stages) > 1:
         return _shrunk(schedule)
     flat = Schedule(1)
@@ -152,7 +159,7 @@ def _shrunk(schedule: Schedule) -> Schedule:
 # --- the others ---------------------------------------------------------------------------------------------------
 
 
-def _schedule_branches(loop: Op, schedule: Schedule) -> Cluster:
+def _schedule_branches(loop: For, schedule: Schedule) -> Cluster:
     """Branches that scheduled ops need come first, the others last; returns the first cluster after the former."""
     needed: dict[Op, int] = {}
     ops = list(schedule.in_order(loop))
@@ -169,7 +176,7 @@ def _schedule_branches(loop: Op, schedule: Schedule) -> Cluster:
             schedule.insert_new(branch, Slot(stage, front))
     end = schedule.last_cluster()
     for op in body_of(loop):
-        if op.name == "scf.if" and op not in needed:
+        if isinstance(op, If) and op not in needed:
             schedule.insert_new(op, Slot(schedule.stages - 1, end))
     return start
 
@@ -184,12 +191,12 @@ def _branches_behind(op: Op, seen: set[Op]) -> list[Op]:
             if source is not None and source not in seen:
                 seen.add(source)
                 waiting.append(source)
-                if source.name == "scf.if":
+                if isinstance(source, If):
                     found.append(source)
     return found
 
 
-def _schedule_carried(loop: Op, schedule: Schedule) -> None:
+def _schedule_carried(loop: For, schedule: Schedule) -> None:
     """What scheduled ops need of the step before: loads join them, other ops come one stage later, just in front."""
     in_front: dict[Cluster, Cluster] = {}
     for op in body_of(loop):
@@ -201,7 +208,7 @@ def _schedule_carried(loop: Op, schedule: Schedule) -> None:
             source = carried.op if carried is not None else None
             if source is None or source in schedule.slots:
                 continue
-            if source.name == "tt.load":
+            if isinstance(source, Load):
                 place = slot
             else:
                 if slot.cluster not in in_front:
@@ -212,7 +219,7 @@ def _schedule_carried(loop: Op, schedule: Schedule) -> None:
                 schedule.insert_needed(source, place, around=True)
 
 
-def _schedule_rest(loop: Op, schedule: Schedule, start: Cluster) -> None:
+def _schedule_rest(loop: For, schedule: Schedule, start: Cluster) -> None:
     """What is left belongs to the last stage, in `start` or as late as what it uses."""
     last = schedule.stages - 1
     clusters = {op: start for op in body_of(loop) if op not in schedule.slots}

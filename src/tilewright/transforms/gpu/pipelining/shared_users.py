@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from tilewright.dialects.ttg_memory import LocalLoad
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import MemDescType, TensorType
 from tilewright.layouts.conversion import to_linear_layout
@@ -57,7 +59,7 @@ def _wanted(value: Value, user: Op) -> SwizzledShared | None:
         if not isinstance(layout, SwizzledShared) or shared_layout_for(result) is None:
             return None
         return layout
-    if user.name not in ("ttg.local_load", "ttg.convert_layout") or not isinstance(result.type, TensorType):
+    if not isinstance(user, (LocalLoad, ConvertLayout)) or not isinstance(result.type, TensorType):
         return None
     operand = encoding(result.type.encoding or "")
     type = value.type

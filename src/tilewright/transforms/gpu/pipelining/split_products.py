@@ -10,8 +10,9 @@ While the second half runs, the registers of the first may be written again.
 
 from __future__ import annotations
 
+from tilewright.dialects.ttng_products import WarpGroupDot
 from tilewright.ir.attributes import Attribute, DenseArray, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value, buffer_type, tile_type, typed
 from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.encodings import Distributed, Encoding, NvidiaMma
 from tilewright.layouts.inference import reshaped, split, transposed
@@ -23,24 +24,24 @@ EXACT = 1 << 30
 """As a number of imprecise additions: all of them."""
 
 
-def split_product(product: Op) -> list[Op]:
+def split_product(product: WarpGroupDot) -> list[WarpGroupDot]:
     """The products that `product` was divided into; itself where there is nothing to divide."""
-    left, right, accumulator = product.operands[:3]
+    left, right, accumulator = product.a, product.b, product.accumulator
     layout = layout_of(product.result)
     assert isinstance(layout, NvidiaMma), "a product of warp groups has the layout of its instruction"
     if not isinstance(left.type, TensorType) or left.type.shape[-1] <= layout.instr_shape[2]:
         return [product]
     writer, size = Writer(product), left.type.shape[-1] // PARTS
-    imprecise = product.attributes.get("maxNumImpreciseAcc")
-    budget = int(imprecise.value) if isinstance(imprecise, Number) else 0
-    flags, parts = product.operands[3:], []
+    budget, flag = product.max_imprecise_sums, product.uses_accumulator
+    flags, parts = [] if flag is None else [flag], []
     for columns, rows in zip(_halves(writer, left), _rows(writer, right, size), strict=True):
         taken = min(budget, size)
         budget -= taken
         count = Number(EXACT if taken == size else taken, i32)
         attributes = {**product.attributes, "maxNumImpreciseAcc": count}
         operands = [[columns], [rows], [accumulator], flags]
-        parts.append(writer.op(product.name, operands, [product.result.type], attributes))
+        part = writer.op(product.name, operands, [product.result.type], attributes)
+        parts.append(typed(part, WarpGroupDot))
         accumulator, flags = parts[-1].result, []
     product.replace([accumulator])
     return parts
@@ -48,8 +49,7 @@ def split_product(product: Op) -> list[Op]:
 
 def _halves(writer: Writer, tile: Value) -> tuple[Value, Value]:
     """The left and the right half of `tile`, with its layout."""
-    type = tile.type
-    assert isinstance(type, TensorType), "the operand is in registers"
+    type = tile_type(tile)
     *rows, columns = type.shape
     rank = len(type.shape)
     shape = (*rows, PARTS, columns // PARTS)
@@ -70,8 +70,7 @@ def _halves(writer: Writer, tile: Value) -> tuple[Value, Value]:
 
 def _rows(writer: Writer, buffer: Value, size: int) -> list[Value]:
     """Parts of `buffer` with `size` rows each."""
-    type = buffer.type
-    assert isinstance(type, MemDescType), "the operand is in shared memory"
+    type = buffer_type(buffer)
     *outer, _, columns = type.shape
     part = MemDescType((*outer, size, columns), type.element, type.encoding, type.space, False, type.alloc_shape)
     starts = [(*(0 for _ in outer), index * size, 0) for index in range(PARTS)]

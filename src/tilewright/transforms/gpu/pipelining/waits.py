@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import ControlFlow
+from tilewright.dialects.ttg_async import AsyncCommitGroup, AsyncWait
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import i32
 from tilewright.transforms.gpu.pipelining.writer import Writer
 
-COMMIT = "ttg.async_commit_group"
-WAIT = "ttg.async_wait"
-BRANCHES = frozenset(("scf.for", "scf.if", "scf.while", "scf.execute_region", "ttg.warp_specialize"))
-
 
 def update_waits(module: Op) -> None:
     """Let every wait of `module` wait no longer than it must."""
-    waits = [op for op in module.walk() if op.name == WAIT]
+    waits = [op for op in module.walk() if isinstance(op, AsyncWait)]
     for wait in waits:
         wait.attributes = {**wait.attributes, "num": Number(_groups_behind(wait), i32)}
     for wait in waits:
@@ -32,9 +32,9 @@ def update_waits(module: Op) -> None:
             _merge(wait)
 
 
-def _groups_behind(wait: Op) -> int:
+def _groups_behind(wait: AsyncWait) -> int:
     """How many groups are closed between those that `wait` waits for and `wait`, at least."""
-    return min((_Ways().fewest(token, _in_block_of(token, wait), 0) for token in wait.operands), default=0)
+    return min((_Ways().fewest(token, _in_block_of(token, wait), 0) for token in wait.tokens), default=0)
 
 
 def _in_block_of(value: Value, op: Op) -> Op:
@@ -62,13 +62,13 @@ class _Ways:
             self._best = total if self._best is None else min(self._best, total)
             return self._best
         loop = owner.region.op if owner.region is not None else None
-        if loop is None or loop.name != "scf.for":
+        if not isinstance(loop, For):
             return 0
         count += _commits(owner.first, op)
         if self._best is not None and count >= self._best:
             return self._best
-        outside = self.fewest(loop.operands[2 + token.index], loop, count)
-        around = self.fewest(owner.terminator.operands[token.index - 1], owner.terminator, count)
+        outside = self.fewest(loop.inits[token.index - 1], loop, count)
+        around = self.fewest(loop.yielded[token.index - 1], owner.terminator, count)
         return min(outside, around)
 
 
@@ -76,27 +76,32 @@ def _commits(first: Op | None, end: Op) -> int:
     """How many groups are closed from `first` up to `end`; those in branches do not count."""
     count = 0
     while first is not None and first is not end:
-        count += first.name == COMMIT
+        count += isinstance(first, AsyncCommitGroup)
         first = first.next
     return count
 
 
-def _merge(wait: Op) -> None:
+def _merge(wait: AsyncWait) -> None:
     """Let `wait` do for the waits behind it, too."""
     group = [wait, *_following(wait)]
     if len(group) == 1:
         return
-    numbers = [op.attributes["num"] for op in group]
-    least = min(number.value for number in numbers if isinstance(number, Number))
-    tokens = [token for op in group for token in op.operands]
-    merged = Writer(wait).op(WAIT, [tokens], [wait.result.type], {"num": Number(least, i32)})
+    least = min(op.pending for op in group)
+    tokens = [token for op in group for token in op.tokens]
+    merged = Writer(wait).op("ttg.async_wait", [tokens], [wait.result.type], {"num": Number(least, i32)})
     for op in group:
         op.replace(merged.results)
 
 
-def _following(wait: Op) -> Iterator[Op]:
+def _following(wait: AsyncWait) -> Iterator[AsyncWait]:
     op = wait.next
-    while op is not None and op.name != COMMIT and op.name not in BRANCHES:
-        if op.name == WAIT:
+    while op is not None and not _may_close_groups(op):
+        if isinstance(op, AsyncWait):
             yield op
         op = op.next
+
+
+def _may_close_groups(op: Op) -> bool:
+    """Whether `op` closes a group, or something in it may."""
+    branches = isinstance(op, (ControlFlow, WarpSpecialize)) or op.name == "scf.execute_region"
+    return isinstance(op, AsyncCommitGroup) or branches

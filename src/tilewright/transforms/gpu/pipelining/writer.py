@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.dialects.scf import For
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, buffer_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.operands import segment_attribute
 from tilewright.ir.types import MemDescType, Type, i1
@@ -69,8 +70,7 @@ class Writer:
 
     def view(self, buffers: Value, index: Value) -> Value:
         """One of several buffers."""
-        type = buffers.type
-        assert isinstance(type, MemDescType), "buffers"
+        type = buffer_type(buffers)
         view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, type.mutable)
         return self.op("ttg.memdesc_index", [[buffers], [index]], (view,)).result
 
@@ -81,9 +81,9 @@ class Writer:
         return self.compute("arith.select", wraps, zero, more), wraps
 
 
-def carry(loop: Op, initial: Value) -> Value:
+def carry(loop: For, initial: Value) -> Value:
     """Let `loop` carry one more value, as it is until `hand_on` says otherwise; returns the argument."""
-    block = loop.regions[0].block
+    block = loop.body
     argument = block.add_argument(initial.type)
     loop.set_operands([*loop.operands, initial])
     loop.results.append(Value(initial.type, loop, len(loop.results)))
@@ -91,6 +91,6 @@ def carry(loop: Op, initial: Value) -> Value:
     return argument
 
 
-def hand_on(loop: Op, argument: Value, value: Value) -> None:
+def hand_on(loop: For, argument: Value, value: Value) -> None:
     """Let the next step of `loop` see `value` as `argument`."""
-    loop.regions[0].block.terminator.set_operand(argument.index - 1, value)
+    loop.body.terminator.set_operand(argument.index - 1, value)
