@@ -35,6 +35,8 @@ COMMUTATIVE = frozenset(
 ASSOCIATIVE = frozenset(("addi", "muli", "andi", "ori", "xori"))
 """Ops whose result does not depend on which two of several operands come first."""
 
+EXTENSIONS = frozenset(("arith.extsi", "arith.extui", "arith.extf"))
+"""Conversions to a wider type."""
 _INTEGER = (IntType, IndexType)
 CONVERSIONS = {
     "extsi": conversion_rule(IntType, IntType, "<"),

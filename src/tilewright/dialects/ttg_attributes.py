@@ -35,6 +35,13 @@ _WITHOUT_ALIAS = ("#ttg.slice", "#ttg.dot_op")
 SHARED_MEMORY = "#ttg.shared_memory"
 TENSOR_MEMORY = "#ttng.tensor_memory"
 
+OFFSET = "allocation.offset"
+"""Of an op: where its shared memory is, in bytes."""
+SHARED_BYTES = "ttg.shared"
+"""Of a module: how much shared memory a program needs."""
+TENSOR_MEMORY_COLUMNS = "ttg.tensor_memory_size"
+"""Of a module: how many columns of tensor memory a program gets."""
+
 
 def _spelling(text: str) -> str:
     try:

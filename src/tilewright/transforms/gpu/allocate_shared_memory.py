@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.dialects.ttg_attributes import OFFSET, SHARED_BYTES
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import i32
@@ -26,8 +27,8 @@ def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> 
     for allocation in allocations.values():
         for buffer in allocation.buffers:
             offsets: tuple[Attribute, ...] = tuple(Number(other.offset, i32) for other in allocation.of(buffer.owner))
-            buffer.owner.attributes["allocation.offset"] = offsets if len(offsets) > 1 else offsets[0]
+            buffer.owner.attributes[OFFSET] = offsets if len(offsets) > 1 else offsets[0]
     # What a function needs includes what those that it calls need.
     needs = max((allocation.size for allocation in allocations.values()), default=0)
-    module.attributes["ttg.shared"] = Number(needs, i32)
+    module.attributes[SHARED_BYTES] = Number(needs, i32)
     return True

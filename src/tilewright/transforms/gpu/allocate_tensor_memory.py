@@ -17,6 +17,7 @@ from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import Request, place
 from tilewright.analysis.value_flow import Edge, flow_edges, propagate
 from tilewright.dialects.tt_function import Func
+from tilewright.dialects.ttg_attributes import SHARED_BYTES, TENSOR_MEMORY_COLUMNS
 from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemSubslice
 from tilewright.ir.attributes import Number
@@ -51,10 +52,10 @@ def allocate_tensor_memory(module: Op) -> bool:
     if needed > MOST:
         raise OutOfResources(needed, MOST, "tensor memory")
     dealt_out = max(FEWEST, 1 << (needed - 1).bit_length())
-    module.attributes["ttg.tensor_memory_size"] = Number(dealt_out, i32)
-    shared = module.attributes.get("ttg.shared")
+    module.attributes[TENSOR_MEMORY_COLUMNS] = Number(dealt_out, i32)
+    shared = module.attributes.get(SHARED_BYTES)
     used = int(shared.value) if isinstance(shared, Number) else 0
-    module.attributes["ttg.shared"] = Number(max(used, ADDRESS_BYTES), i32)
+    module.attributes[SHARED_BYTES] = Number(max(used, ADDRESS_BYTES), i32)
     return True
 
 

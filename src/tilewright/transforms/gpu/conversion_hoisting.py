@@ -9,11 +9,11 @@ What stands between the new place and the old one is computed in the new layout.
 
 from __future__ import annotations
 
-from tilewright.dialects.arith import Constant
+from tilewright.dialects.arith import EXTENSIONS, Constant
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Product
 from tilewright.dialects.tt_elementwise import FpToFp
-from tilewright.dialects.tt_shape import Broadcast
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
@@ -26,8 +26,6 @@ from tilewright.transforms.gpu.rematerialization import Rematerialization, wante
 from tilewright.transforms.gpu.rematerialization_cost import conversion_cost, is_worthwhile
 from tilewright.transforms.gpu.shared_operands import LOADS
 
-GROWING = frozenset({"arith.extsi", "arith.extui", "arith.extf", "tt.broadcast", "tt.expand_dims"})
-"""Ops whose result is larger than the operand, or at least not smaller."""
 STAYING = (*VIEWS, Broadcast, Fp4ToFp, ConvertLayout)
 """Ops that move nothing between threads, besides elementwise ones."""
 
@@ -54,10 +52,11 @@ def hoist_above_growth(work: Rematerialization, conversion: ConvertLayout) -> bo
     needed = layout_of_operands(op, found.layouts[op.result])
     if needed is None:
         return False
-    if not is_worthwhile(conversion, found, new_cost=conversion_cost(op.operands[0], needed)):
+    (source,) = op.operands
+    if not is_worthwhile(conversion, found, new_cost=conversion_cost(source, needed)):
         return False
     new = op.clone()
-    converted = _convert_before(op, op.operands[0], needed, conversion)
+    converted = _convert_before(op, source, needed, conversion)
     assert op.block is not None, "an op of a function is in a block"
     op.block.insert(new, op)
     new.set_operand(0, converted)
@@ -71,7 +70,7 @@ def makes_larger(op: Op) -> bool:
     """Whether the result of `op` has more bytes than its operand, or as many."""
     if isinstance(op, FpToFp):
         return op.operand.type.bits < op.result.type.bits
-    return op.name in GROWING
+    return isinstance(op, (Broadcast, ExpandDims)) or op.name in EXTENSIONS
 
 
 def _only_growth(work: Rematerialization, found: ConversionSlice) -> tuple[ConversionSlice, Op] | None:

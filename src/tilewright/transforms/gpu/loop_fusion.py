@@ -71,9 +71,9 @@ class Place:
         """Another place."""
         return Place(block, before, self.pool, self.location)
 
-    def compute(self, name: str, *operands: Value) -> Value:
+    def compute(self, name: str, first: Value, *others: Value) -> Value:
         """The result of arithmetic on operands of one type."""
-        return self.op(name, operands, (operands[0].type,)).result
+        return self.op(name, (first, *others), (first.type,)).result
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
         return self.op("arith.cmpi", (a, b), (i1,), {"predicate": Keyword(predicate)}).result
@@ -199,7 +199,7 @@ class Fusion:
         inits = self._inits()
         for value in (self.zero, *inits):
             self.fused.add_argument(value.type)
-        arguments = self.fused.args[1:]
+        _, *arguments = self.fused.args
         for old, new in zip(self.outer.carried, self._slice(arguments, "outer"), strict=True):
             old.replace_by(new)
         yielded = self._body(arguments)

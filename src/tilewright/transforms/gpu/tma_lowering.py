@@ -272,10 +272,8 @@ def _make(op: MakeTensorDescriptor, at: Lowering) -> None:
 
 def write_descriptor(at: Lowering, op: MakeTensorDescriptor, memory: Value) -> None:
     """Write what `op` describes to memory, fastest dimension first, strides in bytes."""
-    type = op.result.type
-    assert isinstance(type, TensorDescType), "a descriptor is made"
-    block = type.block
-    assert block.encoding, f"{type} has no layout"
+    block = op.tile
+    assert block.encoding, f"{op.result.type} has no layout"
     layout = encoding(block.encoding)
     rank = len(block.shape)
     padded = isinstance(layout, NvmmaShared) and layout.fp4_padded

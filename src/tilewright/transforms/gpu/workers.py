@@ -5,7 +5,8 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import DenseArray, Number
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.layouts.blocked import Workers
 
@@ -26,12 +27,9 @@ def warps_of(op: Op) -> int:
     """How many warps execute `op`: those of its partition, or all."""
     inner, parent = op, op.parent
     while parent is not None:
-        if parent.name == "ttg.warp_specialize.partitions":
-            holder = parent.parent
-            counts = holder.attributes.get("partitionNumWarps") if holder is not None else None
+        if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
             index = next(i for i, region in enumerate(parent.regions) if region is _region_of(inner))
-            if isinstance(counts, DenseArray):
-                return counts.values[index]
+            return parent.parent.partition_warps[index]
         own = parent.attributes.get("ttg.num-warps")
         if isinstance(own, Number):
             return int(own.value)

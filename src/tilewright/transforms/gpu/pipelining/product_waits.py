@@ -22,7 +22,7 @@ from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value, tile_type, typed
 from tilewright.ir.types import MemDescType, TensorType, f32, i32
-from tilewright.layouts.encodings import Distributed, NvidiaMma, encoding
+from tilewright.layouts.encodings import NvidiaMma
 from tilewright.layouts.movement import Movement, movement
 from tilewright.transforms.gpu.pipelining.schedule import body_of
 from tilewright.transforms.gpu.pipelining.split_products import split_product
@@ -225,11 +225,5 @@ def _overwrites_registers(product: WarpGroupDot, loop: For) -> bool:
     if not isinstance(left.type, TensorType) or not is_inside(left, loop):
         return False
     if isinstance(left.op, ConvertLayout):
-        return not isinstance(_layout(left.op.source), NvidiaMma)
+        return not isinstance(distributed_of(left.op.source), NvidiaMma)
     return True
-
-
-def _layout(value: Value) -> Distributed:
-    layout = encoding(getattr(value.type, "encoding", "") or "")
-    assert isinstance(layout, Distributed), "a tile in registers"
-    return layout
