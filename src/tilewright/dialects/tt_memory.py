@@ -302,6 +302,7 @@ class Load(PointerAccess):
     mask, other = OptionalOperand(1), OptionalOperand(2)
     boundary_check = Integers("boundaryCheck")
     padding = Word("padding", "")
+    cache, evict = Word("cache", ""), Word("evict", "")
     is_volatile = Flag("isVolatile")
 
 
@@ -312,6 +313,7 @@ class Store(PointerAccess, WritesMemory):
     value = Operand(1)
     mask = OptionalOperand(2)
     boundary_check = Integers("boundaryCheck")
+    cache, evict = Word("cache", ""), Word("evict", "")
 
 
 class MakeTensorPtr(Op):

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.spelling import bits_of, element_of
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, keyword
+from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.rules import Rule, shared_rule
+from tilewright.dialects.arith import Binary, CompareFloats
+from tilewright.dialects.tt_elementwise import Clampf
 from tilewright.ir.core import Op
 
 NATIVE = ("bfloat", "double", "float", "half")
@@ -49,11 +51,11 @@ def _extreme(name: str) -> Rule:
     return rule
 
 
-def _compare(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-    element = lowerer.element(op.operands[0].type)
+def _compare(lowerer: Lowerer, op: CompareFloats, operands: Sequence[str]) -> str:
+    element = lowerer.element(op.lhs.type)
     if element not in NATIVE:
         return shared_rule(lowerer, op, operands)
-    return lowerer.w.emit(f"fcmp {keyword(op, 'predicate')} {element} {', '.join(operands)}")
+    return lowerer.w.emit(f"fcmp {op.predicate} {element} {', '.join(operands)}")
 
 
 def _divide(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
@@ -65,11 +67,11 @@ def _divide(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     return lowerer.w.emit(f"fdiv {element} {', '.join(operands)}")
 
 
-def _clamp(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+def _clamp(lowerer: Lowerer, op: Clampf, operands: Sequence[str]) -> str:
     element = lowerer.element(op.result.type)
     if element not in NATIVE:
         return shared_rule(lowerer, op, operands)
-    keep_nan = keyword(op, "propagateNan") == "all"
+    keep_nan = op.propagate_nan == "all"
     low, high = ("llvm.maximum", "llvm.minimum") if keep_nan else ("llvm.maxnum", "llvm.minnum")
     x, least, most = operands
     return lowerer.w.intrinsic(high, element, lowerer.w.intrinsic(low, element, x, least), most)
@@ -90,26 +92,28 @@ def _quotient(*, signed: bool) -> Rule:
 def _remainder(*, signed: bool) -> Rule:
     """a mod b, by a - (a / b) * b where the quotient is asked for, too."""
 
-    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    def rule(lowerer: Lowerer, op: Binary, operands: Sequence[str]) -> str:
         if _has_rule(op, operands):
             return shared_rule(lowerer, op, operands)
         if not _is_divided_too(op):
             return _unchecked(lowerer, op, operands, "rem", signed=signed)
         w, element = lowerer.w, element_of(op.result.type)
+        dividend, divisor = operands
         quotient = _unchecked(lowerer, op, operands, "div", signed=signed)
-        return w.emit(f"sub {element} {operands[0]}, {w.emit(f'mul {element} {quotient}, {operands[1]}')}")
+        return w.emit(f"sub {element} {dividend}, {w.emit(f'mul {element} {quotient}, {divisor}')}")
 
     return rule
 
 
 def _has_rule(op: Op, operands: Sequence[str]) -> bool:
     """Constant divisors: LLVM divides by multiplications."""
-    return operands[1].lstrip("-").isdigit() or op.result.type.scalar.bits == 1
+    _, divisor = operands
+    return divisor.lstrip("-").isdigit() or op.result.type.scalar.bits == 1
 
 
-def _is_divided_too(op: Op) -> bool:
+def _is_divided_too(op: Binary) -> bool:
     name = op.name.replace("rem", "div")
-    return any(user.name == name and user.operands == op.operands for user in op.operands[0].uses)
+    return any(user.name == name and user.operands == op.operands for user in op.lhs.uses)
 
 
 def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], name: str, *, signed: bool) -> str:
@@ -117,8 +121,9 @@ def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], name: str, *, 
     w, element = lowerer.w, element_of(op.result.type)
     sign = "s" if signed else "u"
     if element == "i64":  # LLVM divides 32 bits where both numbers are small
-        divisor = w.emit(f"select i1 {w.emit(f'icmp eq i64 {operands[1]}, 0')}, i64 1, i64 {operands[1]}")
-        return w.emit(f"{sign}{name} i64 {operands[0]}, {divisor}")
+        dividend, divisor = operands
+        not_zero = w.emit(f"select i1 {w.emit(f'icmp eq i64 {divisor}, 0')}, i64 1, i64 {divisor}")
+        return w.emit(f"{sign}{name} i64 {dividend}, {not_zero}")
     given = [("i32", w.convert(f"{'s' if signed else 'z'}ext", value, element, "i32")) for value in operands]
     found = lowerer.computed("i32", f"{name}.{sign}32 $0, $1, $2;", "=r,r,r", given)
     return w.convert("trunc", found, "i32", element)
@@ -135,8 +140,8 @@ def _multiply_high(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
 
 
 def _absolute(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-    element = element_of(op.result.type)
-    return lowerer.w.call(element, f"llvm.abs.{element}", [(element, operands[0]), ("i1", "false")])
+    element, (x,) = element_of(op.result.type), operands
+    return lowerer.w.call(element, f"llvm.abs.{element}", [(element, x), ("i1", "false")])
 
 
 def _select(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:

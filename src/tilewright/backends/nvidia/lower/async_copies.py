@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, has_other_copies, memdesc
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, has_other_copies
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import access_bits, only_once, vector_of
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, address, offset
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
+from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal, AsyncWait
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
@@ -25,28 +24,27 @@ LEAST, MOST = 4, 16
 """Bytes of one copy."""
 
 
-def _copy(lowerer: Lowerer, op: Op) -> None:
-    groups = operand_groups(op)
-    (pointers,), (buffer,), masks = groups["src"], groups["result"], groups.get("mask", ())
-    plan, size = _plan(lowerer, op, pointers, buffer, masks[0] if masks else None)
-    where = lowerer.buffer(buffer).bytes(memdesc(buffer))
-    sources = lowerer.registers(pointers)
-    conditions = lowerer.registers(masks[0]) if masks else None
-    once = only_once(lowerer, pointers.type, per_block=True)  # each block copies what it has in its memory
+def _copy(lowerer: Lowerer, op: AsyncCopyGlobalToLocal) -> None:
+    mask = op.mask
+    plan, size = _plan(lowerer, op, mask)
+    where = lowerer.buffer(op.buffer).bytes(buffer_type(op.buffer))
+    sources = lowerer.registers(op.pointer)
+    conditions = lowerer.registers(mask) if mask is not None else None
+    once = only_once(lowerer, op.pointer.type, per_block=True)  # each block copies what it has in its memory
     for move in plan.moves:
         pointer, added = address(lowerer, plan, move.start, where)
         wanted = conditions[move.registers[0]] if conditions is not None else None
         _emit(lowerer, (pointer, added), sources[move.registers[0]], size, wanted, once)
 
 
-def _plan(lowerer: Lowerer, op: Op, pointers: Value, buffer: Value, mask: Value | None) -> tuple[Plan, int]:
+def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> tuple[Plan, int]:
     """How the tile is copied, and how many bytes at once."""
+    pointers, type = op.pointer, buffer_type(op.buffer)
     bits = access_bits(pointers.type)
-    hint = op.attributes.get("contiguity")
-    known = max(vector_of(lowerer, pointers, mask), int(hint.value) if isinstance(hint, Number) else 1)
-    offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(memdesc(buffer)))
+    known = max(vector_of(lowerer, pointers, mask), op.contiguity)
+    offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(type))
     plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MOST * BYTE // bits), in_order=True)
-    if plan.block is not None or has_other_copies(lowerer, pointers, memdesc(buffer)):
+    if plan.block is not None or has_other_copies(lowerer, pointers, type):
         raise located(
             NotSupported("an asynchronous copy to another block", "launch the kernel with num_ctas=1"),
             span_of(op.location),
@@ -82,10 +80,8 @@ def _commit(lowerer: Lowerer, op: Op) -> None:
     lowerer.w.call_void("llvm.nvvm.cp.async.commit.group", [])
 
 
-def _wait(lowerer: Lowerer, op: Op) -> None:
-    number = op.attributes["num"]
-    assert isinstance(number, Number), "so many groups may still be under way"
-    lowerer.w.call_void("llvm.nvvm.cp.async.wait.group", [("i32", str(int(number.value)))])
+def _wait(lowerer: Lowerer, op: AsyncWait) -> None:
+    lowerer.w.call_void("llvm.nvvm.cp.async.wait.group", [("i32", str(op.pending))])
 
 
 LOWERINGS: dict[str, Lowering] = {

@@ -21,7 +21,7 @@ from tilewright.backends.nvidia.lower.lowerer import (
     SHARED_POINTER,
     Lowerer,
     Lowering,
-    keyword,
+    layout_of,
     struct,
 )
 from tilewright.backends.nvidia.lower.memory import (
@@ -34,11 +34,13 @@ from tilewright.backends.nvidia.lower.memory import (
 )
 from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier
 from tilewright.backends.nvidia.lower.words import Words, as_integer, from_integer
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.traits import Atomic
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value, defining
 from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import encoding
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.queries import shape_per_cta
 
@@ -68,13 +70,12 @@ class Form(NamedTuple):
     vector: int
 
 
-def _form(lowerer: Lowerer, op: Op, mask: Value | None) -> Form:
-    pointers, element = op.operands[0], lowerer.element(op.operands[1].type)
-    bits = access_bits(pointers.type)
+def _form(lowerer: Lowerer, op: Atomic, element: str, mask: Value | None) -> Form:
+    pointers, bits = op.pointer, access_bits(op.pointer.type)
     if not isinstance(pointers.type, TensorType):
         return Form([[0]], [0], Words(bits, 1, 1), 1)
     most = 1
-    if op.name == "tt.atomic_rmw" and keyword(op, "atomic_rmw_op") == "fadd":
+    if isinstance(op, AtomicRmw) and op.operation == "fadd":
         if lowerer.target.capability >= VECTORS_SINCE and element in ("bfloat", "float", PAIRED):
             most = vector_of(lowerer, pointers, mask)
         elif element == PAIRED:
@@ -87,16 +88,16 @@ def _form(lowerer: Lowerer, op: Op, mask: Value | None) -> Form:
     return Form(groups, same_as(layout), words, words.number)
 
 
-def _rmw_name(op: Op, element: str, form: Form) -> str:
+def _rmw_name(op: AtomicRmw, element: str, form: Form) -> str:
     """The instruction: `atom.global.gpu.acq_rel.add.noftz.f16x2`."""
-    operation = keyword(op, "atomic_rmw_op")
+    operation = op.operation
     bits = form.words.width // form.words.elements
     name, kind = operation.removeprefix("u"), f"{_KINDS[operation]}{bits}"
     if operation == "fadd":
         name, kind = "add.noftz" if bits == 16 else "add", _FLOAT_KINDS[element]
         kind += "x2" if form.words.elements == 2 else ""
     vector = f".v{form.vector}" if form.vector > 1 else ""
-    return f"atom.global.{keyword(op, 'scope')}.{keyword(op, 'sem')}.{name}{vector}.{kind}"
+    return f"atom.global.{op.scope}.{op.sem}.{name}{vector}.{kind}"
 
 
 def _atomic(
@@ -133,17 +134,16 @@ def _braced(names: Sequence[str]) -> str:
 # --- ops --------------------------------------------------------------------------------------------------------
 
 
-def _rmw(lowerer: Lowerer, op: Op) -> None:
-    mask = op.operands[2] if len(op.operands) > 2 else None
-    element, form = lowerer.element(op.operands[1].type), _form(lowerer, op, mask)
-    values = lowerer.registers(op.operands[1])
+def _rmw(lowerer: Lowerer, op: AtomicRmw) -> None:
+    mask, element = op.mask, lowerer.element(op.value.type)
+    form, values = _form(lowerer, op, element, mask), lowerer.registers(op.value)
     masks = lowerer.registers(mask) if mask is not None else None
     if _is_load(op):
-        name = f"ld.global.{keyword(op, 'sem')}.{keyword(op, 'scope')}.b{form.words.width}"
+        name = f"ld.global.{op.sem}.{op.scope}.b{form.words.width}"
     else:
         name = _rmw_name(op, element, form)
     by_swaps = element == "bfloat" and lowerer.target.capability < VECTORS_SINCE
-    once = only_once(lowerer, op.operands[0].type)
+    once = only_once(lowerer, op.pointer.type)
 
     def access(group: Sequence[int], address: str) -> list[str]:
         predicate = both(lowerer, once, masks[group[0]] if masks is not None else None)
@@ -157,11 +157,12 @@ def _rmw(lowerer: Lowerer, op: Op) -> None:
     _finish(lowerer, op, form, access, once)
 
 
-def _cas(lowerer: Lowerer, op: Op) -> None:
-    element, form = lowerer.element(op.operands[1].type), _form(lowerer, op, None)
-    expected, wanted = lowerer.registers(op.operands[1]), lowerer.registers(op.operands[2])
-    name = f"atom.global.{keyword(op, 'sem')}.{keyword(op, 'scope')}.cas.b{form.words.width}"
-    once = only_once(lowerer, op.operands[0].type)
+def _cas(lowerer: Lowerer, op: AtomicCas) -> None:
+    element = lowerer.element(op.compared.type)
+    form = _form(lowerer, op, element, None)
+    expected, wanted = lowerer.registers(op.compared), lowerer.registers(op.value)
+    name = f"atom.global.{op.sem}.{op.scope}.cas.b{form.words.width}"
+    once = only_once(lowerer, op.pointer.type)
 
     def access(group: Sequence[int], address: str) -> list[str]:
         values = [_packed(lowerer, form, element, [own[group[0]]]) for own in (expected, wanted)]
@@ -182,12 +183,12 @@ def _unpacked(lowerer: Lowerer, form: Form, element: str, words: Sequence[str]) 
     return form.words.unpack(lowerer.w, element, words)
 
 
-def _is_load(op: Op) -> bool:
+def _is_load(op: AtomicRmw) -> bool:
     """Adding 0 to a scalar is a load that sees what others have released."""
-    constant = op.operands[1].op
-    number = constant.attributes.get("value") if constant is not None and constant.definition.constant else None
-    is_sum = keyword(op, "atomic_rmw_op") in ("add", "fadd") and keyword(op, "sem") in ("acquire", "relaxed")
-    is_scalar = not isinstance(op.operands[0].type, TensorType)
+    constant = defining(op.value, Constant)
+    number = constant.value if constant is not None else None
+    is_sum = op.operation in ("add", "fadd") and op.sem in ("acquire", "relaxed")
+    is_scalar = not isinstance(op.pointer.type, TensorType)
     return is_sum and is_scalar and isinstance(number, Number) and number.value == 0 and number.type.bits >= 32
 
 
@@ -204,7 +205,7 @@ def _atomic_load(lowerer: Lowerer, name: str, words: Words, address: str, predic
     return [lowerer.assembly(words.type, text, constraints, operands)]
 
 
-def _by_swaps(lowerer: Lowerer, op: Op, address: str, value: str, predicate: str | None) -> str:
+def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate: str | None) -> str:
     """What was in memory; devices without atomic sums of bf16 compare and swap until nobody else was faster."""
     if predicate is None:
         return _swap_until_done(lowerer, op, address, value)
@@ -213,9 +214,9 @@ def _by_swaps(lowerer: Lowerer, op: Op, address: str, value: str, predicate: str
     return branch.join("bfloat", old, "0xR0000")
 
 
-def _swap_until_done(lowerer: Lowerer, op: Op, address: str, value: str) -> str:
+def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> str:
     """16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
-    w, scope = lowerer.w, keyword(op, "scope")
+    w, scope = lowerer.w, op.scope
     start = lowerer.assembly("i16", f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", "=h,l", [(GLOBAL_POINTER, address)])
     head, after = w.fresh_label("swap"), w.fresh_label("swapped")
     before = w.leave_to(head)
@@ -223,7 +224,7 @@ def _swap_until_done(lowerer: Lowerer, op: Op, address: str, value: str) -> str:
     phis, seen = w.open_section(), w.fresh("seen")
     old = w.emit(f"bitcast i16 {seen} to bfloat")
     total = as_integer(w, "bfloat", w.emit(f"fadd bfloat {old}, {value}"))
-    swap = f"atom.global.{scope}.{keyword(op, 'sem')}.cas.b16 $0, [ $1 ], $2, $3;"
+    swap = f"atom.global.{scope}.{op.sem}.cas.b16 $0, [ $1 ], $2, $3;"
     operands = [(GLOBAL_POINTER, address), ("i16", seen), ("i16", total)]
     found = lowerer.assembly("i16", swap, "=h,l,h,h", operands)
     done = w.emit(f"icmp eq i16 {found}, {seen}")
@@ -235,13 +236,13 @@ def _swap_until_done(lowerer: Lowerer, op: Op, address: str, value: str) -> str:
 
 def _finish(
     lowerer: Lowerer,
-    op: Op,
+    op: Atomic,
     form: Form,
     access: Callable[[Sequence[int], str], list[str]],
     once: str | None,
 ) -> None:
     """Do all accesses, and tell what was found to all threads that have the elements."""
-    addresses = lowerer.registers(op.operands[0])
+    addresses = lowerer.registers(op.pointer)
     found: dict[int, str] = {}
     for group in form.groups:
         found.update(zip(group, access(group, addresses[group[0]]), strict=True))
@@ -250,10 +251,10 @@ def _finish(
     lowerer.bind(op.result, [found[number] for number in form.same])
 
 
-def _told_to_all(lowerer: Lowerer, op: Op, found: dict[int, str], once: str) -> dict[int, str]:
+def _told_to_all(lowerer: Lowerer, op: Atomic, found: dict[int, str], once: str) -> dict[int, str]:
     """Through shared memory, where the elements of a block lie in row-major order."""
     w, element, scratch = lowerer.w, lowerer.element(op.result.type), lowerer.scratch(op)
-    integer = "i8" if element == "i1" else f"i{access_bits(op.operands[0].type)}"
+    integer = "i8" if element == "i1" else f"i{access_bits(op.pointer.type)}"
     size = int(integer[1:]) // 8
     place, owner = _places(op.result.type, size), _owner(lowerer, op.result.type)
     pointers = {}
@@ -280,9 +281,8 @@ def _places(type: Type, size: int) -> Place:
     """Where in the memory of its block each element is, in bytes."""
     if not isinstance(type, TensorType):
         return Place({})
-    assert type.encoding is not None, "tiles of TTGIR have layouts"
-    layout = to_linear_layout(encoding(type.encoding), type.shape)
-    shape = shape_per_cta(encoding(type.encoding), type.shape)
+    layout = to_linear_layout(layout_of(type), type.shape)
+    shape = shape_per_cta(layout_of(type), type.shape)
     own = LinearLayout({}, tuple(zip(layout.out_names, shape, strict=True)))
     columns = {name: layout.columns[name] for name in layout.ins if name != "block"}
     return Place({name: tuple(size * own.pack(layout.unpack(c)) for c in steps) for name, steps in columns.items()})

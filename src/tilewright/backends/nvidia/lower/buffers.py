@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import SCRATCH_OFFSET, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.shared_tiles import (
     BYTE,
     Bytes,
@@ -29,8 +29,16 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     store_tile,
     with_holes,
 )
-from tilewright.ir.attributes import DenseArray, Number
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.ttg_memory import (
+    LocalAlloc,
+    LocalLoad,
+    LocalStore,
+    MemDescIndex,
+    MemDescSubslice,
+    MemDescView,
+)
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
@@ -49,7 +57,7 @@ BYTE_MATRICES_SINCE = 100
 class Viewed(Protocol):
     """A buffer of any kind of memory, of which there are views."""
 
-    def viewed(self, lowerer: Lowerer, op: Op) -> Any:
+    def viewed(self, lowerer: Lowerer, op: MemDescView) -> Any:
         """The buffer that a view, such as `ttg.memdesc_index`, gives."""
 
 
@@ -73,22 +81,20 @@ class SharedBuffer:
         """The same kind of buffer, made of other values."""
         return SharedBuffer(values[0], values[1] if self.span else "0", self.span)
 
-    def viewed(self, lowerer: Lowerer, op: Op) -> SharedBuffer:
+    def viewed(self, lowerer: Lowerer, op: MemDescView) -> SharedBuffer:
         """The buffer that a view gives."""
-        source, result = op.operands[0].type, op.results[0].type
-        assert isinstance(source, MemDescType), "a view is of a buffer"
-        assert isinstance(result, MemDescType), "a view is a buffer"
-        match op.name:
-            case "ttg.memdesc_index":
-                return self._stage(lowerer, op, result)
-            case "ttg.memdesc_subslice":
-                return self._part(lowerer, op, source, result)
+        match op:
+            case MemDescIndex():
+                return self._stage(lowerer, op)
+            case MemDescSubslice():
+                return self._part(lowerer, op)
         return self
 
-    def _stage(self, lowerer: Lowerer, op: Op, result: MemDescType) -> SharedBuffer:
+    def _stage(self, lowerer: Lowerer, op: MemDescIndex) -> SharedBuffer:
         """One of several buffers that follow each other."""
+        result = buffer_type(op.result)
         size = prod(stored_shape(shared_layout(result), result.shape)) * byte_size(result)
-        index = lowerer.scalar(op.operands[1])
+        index = lowerer.scalar(op.index)
         if index.startswith("%"):
             distance, _ = with_holes(lowerer, lowerer.w.emit(f"mul i32 {index}, {size}"), 0, _holes(result))
         else:
@@ -96,12 +102,10 @@ class SharedBuffer:
             distance = str(added)
         return SharedBuffer(_sum(lowerer, self.base, distance), self.within, self.span)
 
-    def _part(self, lowerer: Lowerer, op: Op, source: MemDescType, result: MemDescType) -> SharedBuffer:
-        starts = op.attributes["offsets"]
-        assert isinstance(starts, DenseArray), "a part begins at a list of offsets"
-        places = buffer_layout(source).pseudo_invert()
-        names = dimension_names(len(starts.values))
-        (start, *_) = places.apply(**dict(zip(names, map(int, starts.values), strict=True)))
+    def _part(self, lowerer: Lowerer, op: MemDescSubslice) -> SharedBuffer:
+        offsets, result = op.offsets, buffer_type(op.result)
+        places = buffer_layout(buffer_type(op.source)).pseudo_invert()
+        (start, *_) = places.apply(**dict(zip(dimension_names(len(offsets)), offsets, strict=True)))
         bytes_from = start * byte_size(result)
         if self.within.startswith("%"):
             within = lowerer.w.emit(f"xor i32 {self.within}, {bytes_from}") if bytes_from else self.within
@@ -127,12 +131,6 @@ def _sum(lowerer: Lowerer, base: str, more: str) -> str:
 
 
 # Types
-
-
-def memdesc(value: Value) -> MemDescType:
-    """The type of a buffer."""
-    assert isinstance(value.type, MemDescType), "a buffer"
-    return value.type
 
 
 def shared_layout(type: MemDescType) -> Shared:
@@ -175,21 +173,21 @@ def _holes(type: MemDescType) -> tuple[tuple[int, int], ...]:
 # Ops
 
 
-def _alloc(lowerer: Lowerer, op: Op) -> None:
-    at = op.attributes["allocation.offset"]
-    if isinstance(shared_layout(memdesc(op.result)), PartitionedShared) or not isinstance(at, Number):
+def _alloc(lowerer: Lowerer, op: LocalAlloc) -> None:
+    at = op.attributes[SCRATCH_OFFSET]
+    if isinstance(shared_layout(buffer_type(op.result)), PartitionedShared) or not isinstance(at, Number):
         raise located(NotSupported("a buffer in several pieces", "only AMD's devices need them"), span_of(op.location))
     lowerer.bind_buffer(op.result, SharedBuffer(str(int(at.value))))
-    if op.operands:
-        _put(lowerer, op, op.operands[0], op.result)
+    if op.source is not None:
+        _put(lowerer, op, op.source, op.result)
 
 
-def _store(lowerer: Lowerer, op: Op) -> None:
-    _put(lowerer, op, *op.operands)
+def _store(lowerer: Lowerer, op: LocalStore) -> None:
+    _put(lowerer, op, op.value, op.buffer)
 
 
 def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
-    element, type = lowerer.element(tile.type), memdesc(buffer)
+    element, type = lowerer.element(tile.type), buffer_type(buffer)
     plan = buffer_plan(lowerer, tile, type, stored_units(lowerer.target.capability))
     if plan.block is not None or has_other_copies(lowerer, tile, type):
         raise located(
@@ -199,10 +197,10 @@ def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
 
 
-def _load(lowerer: Lowerer, op: Op) -> None:
-    type = memdesc(op.operands[0])
+def _load(lowerer: Lowerer, op: LocalLoad) -> None:
+    type = buffer_type(op.buffer)
     plan = buffer_plan(lowerer, op.result, type, loaded_units(lowerer.target.capability))
-    where = lowerer.buffer(op.operands[0]).bytes(type)
+    where = lowerer.buffer(op.buffer).bytes(type)
     if plan.block is not None:
         cluster_barrier(lowerer)  # the other blocks have written
     lowerer.bind(op.result, load_tile(lowerer, lowerer.element(op.result.type), plan, where))
@@ -244,8 +242,8 @@ def buffer_plan(lowerer: Lowerer, tile: Value, type: MemDescType, units: tuple[U
     return plan_of(offsets, bits, units=units, most=most and min(most, MOST_BITS // bits))
 
 
-def _view(lowerer: Lowerer, op: Op) -> None:
-    buffer: Viewed = lowerer.buffer(op.operands[0])
+def _view(lowerer: Lowerer, op: MemDescView) -> None:
+    buffer: Viewed = lowerer.buffer(op.source)
     lowerer.bind_buffer(op.result, buffer.viewed(lowerer, op))
 
 
@@ -255,7 +253,7 @@ def _nothing(lowerer: Lowerer, op: Op) -> None:
 
 def buffer_pointer(lowerer: Lowerer, value: Value) -> str:
     """The address of the first element of a buffer; for barriers, and for instructions that take whole buffers."""
-    type = memdesc(value)
+    type = buffer_type(value)
     plan = plan_of(LinearLayout({}, (("offset", 1),)), BYTE)
     return offset(lowerer, *address(lowerer, plan, 0, lowerer.buffer(value).bytes(type)))
 

@@ -17,15 +17,15 @@ from tilewright.backends.nvidia.lower.control import write_blocks
 from tilewright.backends.nvidia.lower.global_scratch import scratch_of
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
+    SCRATCH_OFFSET,
     SHARED_POINTER,
     Lowerer,
     Lowering,
     struct,
 )
-from tilewright.dialects.tt_function import callee_of, function_type
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.tt_function import Call, Return
+from tilewright.ir.core import Value
 from tilewright.ir.types import TensorDescType, TensorType, Type
-from tilewright.transforms.functions import symbol_name
 
 SCRATCH: tuple[Typed, ...] = ((GLOBAL_POINTER, "%global_scratch"), (GLOBAL_POINTER, "%profile_scratch"))
 """The parameters that every function has."""
@@ -38,15 +38,15 @@ DESCRIPTOR = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
     """Write the function that `lowerer` is for."""
     w, function = lowerer.w, lowerer.function
-    name = lowerer.module.functions[symbol_name(function)]
-    bound = [(value, _parameters(lowerer, value)) for value in function.regions[0].blocks[0].args]
+    name = lowerer.module.functions[function.symbol]
+    bound = [(value, _parameters(lowerer, value)) for value in function.body.args]
     own = [parameter for _, parameters in bound for parameter in parameters]
     parameters: Sequence[Typed]
     if lowerer.is_kernel:
         parameters, result = [*own, *SCRATCH], "void"
     else:
         parameters = [(SHARED_POINTER, "%shared"), *SCRATCH, *own]
-        result = struct(_types(lowerer, function_type(function).outputs))
+        result = struct(_types(lowerer, function.type.outputs))
         lowerer.shared_base = "%shared"
     with w.function(name, parameters, result=result, internal=not lowerer.is_kernel):
         if lowerer.is_kernel:
@@ -54,7 +54,7 @@ def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
         w.describe(function, name)
         for value, arguments in bound:
             lowerer.bind(value, [argument for _, argument in arguments])
-        write_blocks(lowerer, function.regions[0])
+        write_blocks(lowerer, function.region)
         if result == "void":
             w.start_block(EXIT)
             for write in lowerer.at_exit:
@@ -79,10 +79,10 @@ def _types(lowerer: Lowerer, types: Sequence[Type]) -> list[str]:
     return found
 
 
-def _call(lowerer: Lowerer, op: Op) -> None:
-    w, name = lowerer.w, lowerer.module.functions[callee_of(op)]
-    shared = lowerer.scratch(op) if "allocation.offset" in op.attributes else lowerer.shared(0)
-    given = [part for value in op.operands for part in lowerer.parts(value)]
+def _call(lowerer: Lowerer, op: Call) -> None:
+    w, name = lowerer.w, lowerer.module.functions[op.callee]
+    shared = lowerer.scratch(op) if SCRATCH_OFFSET in op.attributes else lowerer.shared(0)
+    given = [part for value in op.arguments for part in lowerer.parts(value)]
     scratch = [(GLOBAL_POINTER, scratch_of(lowerer, op)), *SCRATCH[1:]]
     arguments = [(SHARED_POINTER, shared), *scratch, *given]
     types = _types(lowerer, [result.type for result in op.results])
@@ -95,8 +95,8 @@ def _call(lowerer: Lowerer, op: Op) -> None:
         lowerer.bind(result, [next(parts) for _ in _types(lowerer, [result.type])])
 
 
-def _return(lowerer: Lowerer, op: Op) -> None:
-    parts = [part for value in op.operands for part in lowerer.parts(value)]
+def _return(lowerer: Lowerer, op: Return) -> None:
+    parts = [part for value in op.values for part in lowerer.parts(value)]
     if not parts:
         lowerer.w.do(f"br label %{EXIT}")
         return

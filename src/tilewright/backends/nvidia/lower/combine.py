@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.dialects.tt_reduce import Fold
 
 Row: TypeAlias = list[str]
 """One element of each operand."""
@@ -24,7 +23,7 @@ class Combination:
         elements: the LLVM types of a row.
     """
 
-    def __init__(self, lowerer: Lowerer, op: Op) -> None:
+    def __init__(self, lowerer: Lowerer, op: Fold) -> None:
         self.lowerer, self.op = lowerer, op
         self.elements = [lowerer.element(value.type) for value in op.operands]
 
@@ -59,10 +58,3 @@ class Combination:
             w.emit(f"select i1 {condition}, {element} {a}, {element} {b}") if a != b else a
             for element, a, b in zip(self.elements, if_true, if_false, strict=True)
         ]
-
-
-def axis_of(op: Op) -> int:
-    """The dimension along which an op works."""
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    return int(axis.value)

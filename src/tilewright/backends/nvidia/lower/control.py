@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
-from tilewright.dialects.cf import target_operands
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.dialects.cf import Branch, CondBranch, target_operands
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.traits import Loop
+from tilewright.ir.core import Block, Region, Value
 
 
 def write_blocks(lowerer: Lowerer, region: Region) -> None:
@@ -97,50 +99,49 @@ def _jump(lowerer: Lowerer, block: Block, values: Sequence[Value]) -> str:
     return join.label
 
 
-def _branch(lowerer: Lowerer, op: Op) -> None:
-    (values,) = target_operands(op)
-    lowerer.w.do(f"br label %{_jump(lowerer, op.successors[0], values)}")
+def _branch(lowerer: Lowerer, op: Branch) -> None:
+    (target,) = op.successors
+    lowerer.w.do(f"br label %{_jump(lowerer, target, op.values)}")
 
 
-def _conditional(lowerer: Lowerer, op: Op) -> None:
+def _conditional(lowerer: Lowerer, op: CondBranch) -> None:
     targets = zip(op.successors, target_operands(op), strict=True)
-    labels = [_jump(lowerer, block, values) for block, values in targets]
-    lowerer.w.do(f"br i1 {lowerer.scalar(op.operands[0])}, label %{labels[0]}, label %{labels[1]}")
+    first, second = (_jump(lowerer, block, values) for block, values in targets)
+    lowerer.w.do(f"br i1 {lowerer.scalar(op.condition)}, label %{first}, label %{second}")
 
 
-def _for(lowerer: Lowerer, op: Op) -> None:
+def _for(lowerer: Lowerer, op: For) -> None:
     w = lowerer.w
-    low, high, step, *inits = op.operands
-    body = op.regions[0].block
-    element = lowerer.element(low.type)
+    body, start = op.body, [op.low, *op.inits]
+    element = lowerer.element(op.low.type)
     head, inside, after = Join(lowerer, "loop"), w.fresh_label("body"), w.fresh_label("after")
-    head.bind(body.args, [low, *inits])
-    head.come([low, *inits], w.leave_to(head.label))
+    head.bind(body.args, start)
+    head.come(start, w.leave_to(head.label))
     head.begin()
-    index = lowerer.scalar(body.args[0])
-    again = w.emit(f"icmp slt {element} {index}, {lowerer.scalar(high)}")
+    index = lowerer.scalar(op.induction_variable)
+    again = w.emit(f"icmp slt {element} {index}, {lowerer.scalar(op.high)}")
     w.do(f"br i1 {again}, label %{inside}, label %{after}")
     w.start_block(inside)
     lowerer.block(body)
-    following = w.emit(f"add {element} {index}, {lowerer.scalar(step)}")
+    following = w.emit(f"add {element} {index}, {lowerer.scalar(op.step)}")
     back = w.leave_to(head.label, flags=_flags(lowerer, op))
-    head.come(body.terminator.operands, back, first=[(element, following)])
+    head.come(op.yielded, back, first=[(element, following)])
     head.finish()
     w.start_block(after)
-    for result, argument in zip(op.results, body.args[1:], strict=True):
+    for result, argument in zip(op.results, op.carried, strict=True):
         lowerer.alias(result, argument)
 
 
-def _flags(lowerer: Lowerer, loop: Op) -> str:
+def _flags(lowerer: Lowerer, loop: Loop) -> str:
     """Flags of the jump back of a loop."""
     return lowerer.w.stays_in_loop() if "tt.disable_licm" in loop.attributes else ""
 
 
-def _if(lowerer: Lowerer, op: Op) -> None:
+def _if(lowerer: Lowerer, op: If) -> None:
     w, join = lowerer.w, Join(lowerer, "join")
-    ways = [region.block for region in op.regions if region.blocks]
+    ways = [region.block for region in op.arms]
     labels = [w.fresh_label("way") for _ in ways]
-    condition, otherwise = lowerer.scalar(op.operands[0]), labels[1] if len(ways) > 1 else join.label
+    condition, otherwise = lowerer.scalar(op.condition), labels[1] if len(ways) > 1 else join.label
     w.do(f"br i1 {condition}, label %{labels[0]}, label %{otherwise}")
     for number, (label, way) in enumerate(zip(labels, ways, strict=True)):
         w.start_block(label)
@@ -153,21 +154,21 @@ def _if(lowerer: Lowerer, op: Op) -> None:
     join.finish()
 
 
-def _while(lowerer: Lowerer, op: Op) -> None:
+def _while(lowerer: Lowerer, op: While) -> None:
     w = lowerer.w
-    before, after = (region.block for region in op.regions)
+    before, after, end = op.before, op.after, op.condition
     head, inside, behind = Join(lowerer, "while"), w.fresh_label("do"), w.fresh_label("done")
-    head.bind(before.args, op.operands)
-    head.come(op.operands, w.leave_to(head.label))
+    head.bind(before.args, op.inits)
+    head.come(op.inits, w.leave_to(head.label))
     head.begin()
     lowerer.block(before)
-    condition, *passed = before.terminator.operands
-    w.do(f"br i1 {lowerer.scalar(condition)}, label %{inside}, label %{behind}")
+    passed = end.values
+    w.do(f"br i1 {lowerer.scalar(end.condition)}, label %{inside}, label %{behind}")
     w.start_block(inside)
     for argument, value in zip(after.args, passed, strict=True):
         lowerer.alias(argument, value)
     lowerer.block(after)
-    head.come(after.terminator.operands, w.leave_to(head.label, flags=_flags(lowerer, op)))
+    head.come(op.yielded, w.leave_to(head.label, flags=_flags(lowerer, op)))
     head.finish()
     w.start_block(behind)
     for result, value in zip(op.results, passed, strict=True):

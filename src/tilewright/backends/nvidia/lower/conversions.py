@@ -14,9 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tilewright.backends.llvm.spelling import bits_of, element_of
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, keyword
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
-from tilewright.ir.core import Op
+from tilewright.dialects.arith import FloatCast, Unary
+from tilewright.dialects.tt_elementwise import FpToFp
+from tilewright.dialects.tt_memory import PointerCast
 
 FP8_SINCE = 89
 """The first capability that converts 8-bit floats."""
@@ -24,7 +26,7 @@ BF16_SINCE = 80
 """The first capability that rounds to bf16."""
 BF16_FROM_INTEGERS = 90
 """The first capability that rounds integers to bf16; before it LLVM goes through f32."""
-PairRule: TypeAlias = Callable[[Lowerer, Op, tuple[str, str]], tuple[str, str]]
+PairRule: TypeAlias = Callable[[Lowerer, Unary, tuple[str, str]], tuple[str, str]]
 PTX_FP8 = {"f8E4M3FN": "e4m3x2", "f8E5M2": "e5m2x2"}
 _LLVM_FLOATS = ("bfloat", "double", "float", "half")
 _PTX_FLOATS = {"bfloat": ("bf16", "h"), "double": ("f64", "d"), "float": ("f32", "f"), "half": ("f16", "h")}
@@ -34,35 +36,41 @@ _AS_PASSED = {"bfloat": "i16", "half": "i16"}
 # --- floats to floats -------------------------------------------------------------------------------------------
 
 
-def _float_cast(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+def _float_cast(lowerer: Lowerer, op: FloatCast, operands: Sequence[str]) -> str:
     """Between formats that LLVM knows."""
-    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    source, target = _elements(lowerer, op)
+    (x,) = operands
     if source == target:
-        return operands[0] if source in _LLVM_FLOATS else shared_rule(lowerer, op, operands)
+        return x if source in _LLVM_FLOATS else shared_rule(lowerer, op, operands)
     if source not in _LLVM_FLOATS or target not in _LLVM_FLOATS:
         return shared_rule(lowerer, op, operands)
     if bits_of(target) > bits_of(source):
-        return lowerer.w.emit(f"fpext {source} {operands[0]} to {target}")
-    if keyword(op, "rounding") == "rtz":
+        return lowerer.w.emit(f"fpext {source} {x} to {target}")
+    if op.rounding == "rtz":
         return _toward_zero(lowerer, op, operands)
     if bits_of(target) == bits_of(source):
-        wide = lowerer.w.emit(f"fpext {source} {operands[0]} to float")
+        wide = lowerer.w.emit(f"fpext {source} {x} to float")
         return lowerer.w.emit(f"fptrunc float {wide} to {target}")
-    return lowerer.w.emit(f"fptrunc {source} {operands[0]} to {target}")
+    return lowerer.w.emit(f"fptrunc {source} {x} to {target}")
 
 
-def _toward_zero(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+def _elements(lowerer: Lowerer, op: Unary) -> tuple[str, str]:
+    """The LLVM types of an element before and after."""
+    return lowerer.element(op.operand.type), lowerer.element(op.result.type)
+
+
+def _toward_zero(lowerer: Lowerer, op: FloatCast, operands: Sequence[str]) -> str:
+    source, target = _elements(lowerer, op)
     if source != "float" or lowerer.target.capability < BF16_SINCE:
         return shared_rule(lowerer, op, operands)
-    kind, _ = _PTX_FLOATS[target]
-    bits = lowerer.computed("i16", f"cvt.rz.{kind}.f32 $0, $1;", "=h,f", [("float", operands[0])])
+    (kind, _), (x,) = _PTX_FLOATS[target], operands
+    bits = lowerer.computed("i16", f"cvt.rz.{kind}.f32 $0, $1;", "=h,f", [("float", x)])
     return lowerer.w.emit(f"bitcast i16 {bits} to {target}")
 
 
-def _fp_to_fp(lowerer: Lowerer, op: Op) -> None:
-    source, target = op.operands[0].type.scalar.text, op.result.type.scalar.text
-    nearest = keyword(op, "rounding") != "rtz"
+def _fp_to_fp(lowerer: Lowerer, op: FpToFp) -> None:
+    source, target = op.operand.type.scalar.text, op.result.type.scalar.text
+    nearest = op.rounding != "rtz"
     if lowerer.target.capability >= FP8_SINCE:
         if target in PTX_FP8 and source in ("bf16", "f16", "f32") and nearest:
             _in_pairs(lowerer, op, _to_fp8)
@@ -73,9 +81,9 @@ def _fp_to_fp(lowerer: Lowerer, op: Op) -> None:
     _truncate(lowerer, op)
 
 
-def _in_pairs(lowerer: Lowerer, op: Op, convert: PairRule) -> None:
+def _in_pairs(lowerer: Lowerer, op: Unary, convert: PairRule) -> None:
     """Convert two registers at a time."""
-    values = lowerer.registers(op.operands[0])
+    values = lowerer.registers(op.operand)
     unique = list(dict.fromkeys(values))
     known: dict[str, str] = {}
     for first in range(0, len(unique), 2):
@@ -84,8 +92,8 @@ def _in_pairs(lowerer: Lowerer, op: Op, convert: PairRule) -> None:
     lowerer.bind(op.result, [known[value] for value in values])
 
 
-def _to_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
-    w, source = lowerer.w, lowerer.element(op.operands[0].type)
+def _to_fp8(lowerer: Lowerer, op: Unary, pair: tuple[str, str]) -> tuple[str, str]:
+    w, source = lowerer.w, lowerer.element(op.operand.type)
     name = PTX_FP8[op.result.type.scalar.text]
     if source == "half":
         packed = _vector(lowerer, "half", pair)
@@ -97,10 +105,10 @@ def _to_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
     return w.extract("<2 x i8>", both, 0), w.extract("<2 x i8>", both, 1)
 
 
-def _from_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
+def _from_fp8(lowerer: Lowerer, op: Unary, pair: tuple[str, str]) -> tuple[str, str]:
     """Every 8-bit float is an f16."""
     w, target = lowerer.w, lowerer.element(op.result.type)
-    name = PTX_FP8[op.operands[0].type.scalar.text]
+    name = PTX_FP8[op.operand.type.scalar.text]
     codes = w.emit(f"bitcast <2 x i8> {_vector(lowerer, 'i8', pair)} to i16")
     halves = w.call("<2 x half>", f"llvm.nvvm.{name}.to.f16x2.rn", [("i16", codes)])
     low, high = (w.extract("<2 x half>", halves, index) for index in range(2))
@@ -110,17 +118,17 @@ def _from_fp8(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str
     return w.convert("fptrunc", low, "float", target), w.convert("fptrunc", high, "float", target)
 
 
-def _truncate(lowerer: Lowerer, op: Op) -> None:
+def _truncate(lowerer: Lowerer, op: FloatCast) -> None:
     """Two elements at a time where there is an instruction for that."""
-    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+    source, target = _elements(lowerer, op)
     halves = target == "half" or (target == "bfloat" and lowerer.target.capability >= BF16_SINCE)
-    if source == "float" and halves and len(lowerer.registers(op.operands[0])) > 1 and keyword(op, "rounding") != "rtz":
+    if source == "float" and halves and len(lowerer.registers(op.operand)) > 1 and op.rounding != "rtz":
         _in_pairs(lowerer, op, _to_halves)
     else:
         per_register(_float_cast)(lowerer, op)
 
 
-def _to_halves(lowerer: Lowerer, op: Op, pair: tuple[str, str]) -> tuple[str, str]:
+def _to_halves(lowerer: Lowerer, op: Unary, pair: tuple[str, str]) -> tuple[str, str]:
     w, target = lowerer.w, f"<2 x {lowerer.element(op.result.type)}>"
     both = w.emit(f"fptrunc <2 x float> {_vector(lowerer, 'float', pair)} to {target}")
     return w.extract(target, both, 0), w.extract(target, both, 1)
@@ -136,11 +144,11 @@ def _vector(lowerer: Lowerer, element: str, pair: tuple[str, str]) -> str:
 
 
 def _to_integer(*, signed: bool) -> Rule:
-    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        source, target = lowerer.element(op.operands[0].type), element_of(op.result.type)
+    def rule(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
+        source, target = lowerer.element(op.operand.type), element_of(op.result.type)
         if source not in _LLVM_FLOATS:
             return shared_rule(lowerer, op, operands)
-        value = operands[0]
+        (value,) = operands
         if source == "bfloat":
             source, value = "float", lowerer.w.emit(f"fpext bfloat {value} to float")
         return _rounded(lowerer, value, source, target, signed=signed)
@@ -162,12 +170,13 @@ def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: 
 
 
 def _from_integer(opcode: str) -> Rule:
-    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        source, target = element_of(op.operands[0].type), lowerer.element(op.result.type)
+    def rule(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
+        source, target = element_of(op.operand.type), lowerer.element(op.result.type)
         rounds_twice = target == "bfloat" and bits_of(source) > 16 and lowerer.target.capability < BF16_FROM_INTEGERS
         if target not in _LLVM_FLOATS or rounds_twice:
             return shared_rule(lowerer, op, operands)
-        return lowerer.w.emit(f"{opcode} {source} {operands[0]} to {target}")
+        (value,) = operands
+        return lowerer.w.emit(f"{opcode} {source} {value} to {target}")
 
     return rule
 
@@ -175,28 +184,29 @@ def _from_integer(opcode: str) -> Rule:
 # --- bits -------------------------------------------------------------------------------------------------------
 
 
-def _bitcast(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
+def _bitcast(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
+    source, target = _elements(lowerer, op)
+    (value,) = operands
     if {source, target} != {"half", "bfloat"}:
-        return lowerer.w.convert("bitcast", operands[0], source, target)
+        return lowerer.w.convert("bitcast", value, source, target)
     # out of LLVM's sight: a whole number as one of these formats, read as the other and compared with 0, ends it
-    bits = lowerer.w.convert("bitcast", operands[0], source, "i16")
+    bits = lowerer.w.convert("bitcast", value, source, "i16")
     moved = lowerer.computed("i16", "mov.b16 $0, $1;", "=h,h", [("i16", bits)])
     return lowerer.w.convert("bitcast", moved, "i16", target)
 
 
 def _pointer_cast(opcode: str) -> Rule:
-    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
-        return lowerer.w.convert(opcode, operands[0], source, target)
+    def rule(lowerer: Lowerer, op: PointerCast, operands: Sequence[str]) -> str:
+        (value,) = operands
+        return lowerer.w.convert(opcode, value, *_elements(lowerer, op))
 
     return rule
 
 
-def _unsigned_index(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-    source, target = lowerer.element(op.operands[0].type), lowerer.element(op.result.type)
-    opcode = "zext" if bits_of(source) < bits_of(target) else "trunc"
-    return lowerer.w.convert(opcode, operands[0], source, target)
+def _unsigned_index(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
+    source, target = _elements(lowerer, op)
+    opcode, (value,) = "zext" if bits_of(source) < bits_of(target) else "trunc", operands
+    return lowerer.w.convert(opcode, value, source, target)
 
 
 RULES: dict[str, Rule] = {

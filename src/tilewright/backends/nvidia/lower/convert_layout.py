@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.nvidia.lower.access_plan import WORD, Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of, scratch_offset
 from tilewright.backends.nvidia.lower.shared_tiles import Bytes, cluster_barrier, load_tile, memory_bits, store_tile
 from tilewright.backends.nvidia.lower.shuffle_plan import Parity, ShufflePlan, shuffle_plan
 from tilewright.backends.nvidia.lower.words import Words
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
-from tilewright.ir.types import TensorType
+from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.ir.core import Op, tile_type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.movement import Movement, movement
 from tilewright.layouts.swizzle import MATRIX, PLAIN, Buffer, Instruction, conversion_buffer
@@ -32,29 +31,20 @@ LAST_LANE = "31"
 HALVES = "<2 x i32>"
 
 
-def convert_layout(lowerer: Lowerer, op: Op) -> None:
+def convert_layout(lowerer: Lowerer, op: ConvertLayout) -> None:
     """Give the result's registers their values."""
-    source, result = _layout(op.operands[0].type), _layout(op.results[0].type)
-    type = op.results[0].type
-    assert isinstance(type, TensorType), "a conversion gives a tile"
-    values, element = lowerer.registers(op.operands[0]), lowerer.element(type)
+    type = tile_type(op.result)
+    source, result = layout_of(tile_type(op.source)), layout_of(type)
+    values, element = lowerer.registers(op.source), lowerer.element(type)
     match movement(source, result, type.shape):
         case Movement.NOTHING | Movement.REGISTERS:
-            found = renamed(values, lowerer.layout(op.operands[0]), lowerer.layout(op.results[0]))
+            found = renamed(values, lowerer.layout(op.source), lowerer.layout(op.result))
         case Movement.LANES:
-            plan = shuffle_plan(lowerer.layout(op.operands[0]), lowerer.layout(op.results[0]), memory_bits(element))
+            plan = shuffle_plan(lowerer.layout(op.source), lowerer.layout(op.result), memory_bits(element))
             found = Shuffles(lowerer, plan, element).of(values)
         case Movement.SHARED:
             found = _through_memory(lowerer, op, source, result)
-    lowerer.bind(op.results[0], found)
-
-
-def _layout(type: object) -> Distributed:
-    assert isinstance(type, TensorType), "a conversion is between tiles"
-    assert type.encoding is not None, "tiles of TTGIR have layouts"
-    layout = encoding(type.encoding)
-    assert isinstance(layout, Distributed), "tiles live in registers"
-    return layout
+    lowerer.bind(op.result, found)
 
 
 # Within threads
@@ -263,15 +253,12 @@ def _split(offsets: LinearLayout, reps: int) -> tuple[LinearLayout, list[tuple[i
     return offsets.with_columns(register=tuple(own[bit] for bit in kept)), parts
 
 
-def _through_memory(lowerer: Lowerer, op: Op, source: Distributed, result: Distributed) -> list[str]:
-    type = op.results[0].type
-    assert isinstance(type, TensorType), "a conversion gives a tile"
+def _through_memory(lowerer: Lowerer, op: ConvertLayout, source: Distributed, result: Distributed) -> list[str]:
+    type = tile_type(op.result)
     element = lowerer.element(type)
     plan = conversion_plan(source, result, type.shape, memory_bits(element), lowerer.target.capability)
-    at = op.attributes["allocation.offset"]
-    assert isinstance(at, Number), "a conversion has one piece of scratch memory"
-    where = Bytes(str(int(at.value)))
-    values = lowerer.registers(op.operands[0])
+    where = Bytes(str(scratch_offset(op)))
+    values = lowerer.registers(op.source)
     found: dict[int, str] = {}
     wait = _wait_for(lowerer, op, plan)
     for index, part in enumerate(plan.parts):

@@ -16,18 +16,14 @@ from collections.abc import Iterator
 
 from tilewright.analysis.scratch_memory import TENSORMAP, WARP
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.mbarriers import first_thread, number
+from tilewright.backends.nvidia.lower.mbarriers import first_thread
 from tilewright.backends.nvidia.lower.shared_tiles import offset
-from tilewright.ir.core import Op
-from tilewright.ir.operands import operand_group
+from tilewright.dialects.ttng_descriptors import (
+    ReinterpretTensorDescriptor,
+    TensormapCreate,
+    TensormapFenceproxyAcquire,
+)
 
-FIELDS = {
-    "elemtype": "elem_type",
-    "interleave_layout": "interleave_layout",
-    "swizzle_mode": "swizzle_mode",
-    "fill_mode": "fill_mode",
-}
-"""Per field of a map the attribute that says its value."""
 TO_MEMORY = (
     "@$0 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [ $1 ], [ $2 ], "
     f"{TENSORMAP};"
@@ -42,7 +38,7 @@ def _first_warp(lowerer: Lowerer) -> str:
     return lowerer.once(("warps", 1), lambda: lowerer.w.emit(f"icmp ult i32 {lowerer.thread()}, {WARP}"))
 
 
-def _create(lowerer: Lowerer, op: Op) -> None:
+def _create(lowerer: Lowerer, op: TensormapCreate) -> None:
     w, map = lowerer.w, lowerer.scratch(op)
     own = offset(lowerer, map, w.emit(f"shl i32 {lowerer.thread()}, 2"))
     lowerer.assembly(
@@ -58,33 +54,43 @@ def _create(lowerer: Lowerer, op: Op) -> None:
             lowerer.assembly("void", f"@$0 {kind} [ $1 ], {place}$2;", f"b,r,{letter}", [*operands, (type, value)])
         else:
             lowerer.assembly("void", f"@$0 {kind} [ $1 ], {place}{value};", "b,r", operands)
-    target = lowerer.scalar(op.operands[0])
-    operands = [("i1", _first_warp(lowerer)), (GLOBAL_POINTER, target), (SHARED_POINTER, map)]
+    operands = [("i1", _first_warp(lowerer)), (GLOBAL_POINTER, lowerer.scalar(op.address)), (SHARED_POINTER, map)]
     lowerer.assembly("void", TO_MEMORY, "b,l,r", operands)
 
 
-def _fields(lowerer: Lowerer, op: Op) -> Iterator[tuple[str, str, tuple[str, str]]]:
+def _fields(lowerer: Lowerer, op: TensormapCreate) -> Iterator[tuple[str, str, tuple[str, str]]]:
     """The fields of the map: name, number of the dimension where it has one, type and value."""
-    boxes = operand_group(op, "box_dim")
-    yield "global_address", "", (GLOBAL_POINTER, lowerer.scalar(op.operands[1]))
-    yield "rank", "", ("i32", str(len(boxes) - 1))
-    for name in ("box_dim", "global_dim", "global_stride", "element_stride"):
-        for dim, value in enumerate(operand_group(op, name)):
+    lists = {
+        "box_dim": op.box,
+        "global_dim": op.shape,
+        "global_stride": op.strides,
+        "element_stride": op.element_strides,
+    }
+    numbers = {
+        "elemtype": op.element_type,
+        "interleave_layout": op.interleave_layout,
+        "swizzle_mode": op.swizzle_mode,
+        "fill_mode": op.fill_mode,
+    }
+    yield "global_address", "", (GLOBAL_POINTER, lowerer.scalar(op.base))
+    yield "rank", "", ("i32", str(len(op.box) - 1))
+    for name, values in lists.items():
+        for dim, value in enumerate(values):
             yield name, f"{dim}, ", (lowerer.element(value.type), lowerer.scalar(value))
-    for field, attribute in FIELDS.items():
-        yield field, "", ("i32", str(number(op, attribute)))
+    for name, number in numbers.items():
+        yield name, "", ("i32", str(number))
 
 
-def _acquire(lowerer: Lowerer, op: Op) -> None:
+def _acquire(lowerer: Lowerer, op: TensormapFenceproxyAcquire) -> None:
     """One warp sees to it that the engine reads the new map, then all go on."""
-    operands = [("i1", _first_warp(lowerer)), (GLOBAL_POINTER, lowerer.scalar(op.operands[0]))]
+    operands = [("i1", _first_warp(lowerer)), (GLOBAL_POINTER, lowerer.scalar(op.address))]
     lowerer.assembly("void", ACQUIRE, "b,l", operands)
     lowerer.barrier()
 
 
-def _reinterpret(lowerer: Lowerer, op: Op) -> None:
-    source = lowerer.element(op.operands[0].type)
-    lowerer.bind(op.result, [lowerer.w.emit(f"addrspacecast {source} {lowerer.scalar(op.operands[0])} to ptr")])
+def _reinterpret(lowerer: Lowerer, op: ReinterpretTensorDescriptor) -> None:
+    source = lowerer.element(op.address.type)
+    lowerer.bind(op.result, [lowerer.w.emit(f"addrspacecast {source} {lowerer.scalar(op.address)} to ptr")])
 
 
 LOWERINGS: dict[str, Lowering] = {

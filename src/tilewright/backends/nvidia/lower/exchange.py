@@ -22,8 +22,6 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     memory_bits,
     store_tile,
 )
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
 from tilewright.layouts.linear_layout import LinearLayout
 
 
@@ -91,10 +89,3 @@ def _places(before: LinearLayout, after: LinearLayout, elements: Sequence[str], 
         places[index] = Bytes(str(base))
         base += exchange_bytes(before, after, (memory_bits(elements[index]),))
     return places
-
-
-def scratch_offset(op: Op) -> int:
-    """Where the op's scratch memory begins, in bytes."""
-    offset = op.attributes["allocation.offset"]
-    assert isinstance(offset, Number), "an op has one piece of scratch memory"
-    return int(offset.value)

@@ -7,6 +7,7 @@ ttng.fence_async_shared {bCluster = false}        fence.proxy.async.shared::cta
 from __future__ import annotations
 
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.dialects.ttng_barriers import FenceAsyncShared
 from tilewright.ir.core import Op
 
 
@@ -14,8 +15,8 @@ def _barrier(lowerer: Lowerer, op: Op) -> None:
     lowerer.barrier()
 
 
-def _fence(lowerer: Lowerer, op: Op) -> None:
-    scope = "cluster" if op.attributes["bCluster"] is True else "cta"
+def _fence(lowerer: Lowerer, op: FenceAsyncShared) -> None:
+    scope = "cluster" if op.cluster else "cta"
     lowerer.w.call_void(f"llvm.nvvm.fence.proxy.async.shared_{scope}", [])
 
 

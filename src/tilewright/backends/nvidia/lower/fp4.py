@@ -11,8 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.dialects.ttg_program import Fp4ToFp
 from tilewright.layouts.linear_layout import LinearLayout
 
 MAGNITUDES, SIGNS = (0x07, 0x70), (0x08, 0x80)
@@ -24,13 +23,11 @@ FORMS = {"half": (9, "0xH7400"), "bfloat": (6, "0xR7E80")}
 HALF = 16
 
 
-def _fp4_to_fp(lowerer: Lowerer, op: Op) -> None:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    element, registers = lowerer.element(op.result.type), lowerer.registers(op.operands[0])
+def _fp4_to_fp(lowerer: Lowerer, op: Fp4ToFp) -> None:
+    element, registers = lowerer.element(op.result.type), lowerer.registers(op.source)
     known: dict[str, tuple[str, str]] = {}
     found = []
-    for register, half in sources(lowerer.layout(op.operands[0]), lowerer.layout(op.result), int(axis.value)):
+    for register, half in sources(lowerer.layout(op.source), lowerer.layout(op.result), op.axis):
         byte = registers[register]
         if byte not in known:
             known[byte] = _numbers(lowerer, byte, element)

@@ -17,26 +17,25 @@ from tilewright.analysis.reduction_scratch import stays_in_warps
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
 from tilewright.backends.nvidia.lower.address import place_of
-from tilewright.backends.nvidia.lower.combine import axis_of
-from tilewright.backends.nvidia.lower.exchange import scratch_offset
 from tilewright.backends.nvidia.lower.lanes import added, mapped, shuffled
-from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, offset, store_tile
 from tilewright.backends.nvidia.lower.words import Words
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.tt_shape import Gather
+from tilewright.ir.core import Value
 from tilewright.layouts.linear_layout import LinearLayout
 
 INDEX_BITS = 32
 
 
-def gather(lowerer: Lowerer, op: Op) -> None:
+def gather(lowerer: Lowerer, op: Gather) -> None:
     """Find each index's element."""
     distance = distance_of(op)
     if distance is not None:
         lowerer.bind(op.result, _from_partners(lowerer, op, distance))
         return
-    source, indices = (lowerer.layout(value) for value in op.operands)
-    find = _by_shuffles if stays_in_warps(source, indices, axis_of(op)) else _in_shared_memory
+    source, indices = lowerer.layout(op.source), lowerer.layout(op.indices)
+    find = _by_shuffles if stays_in_warps(source, indices, op.axis) else _in_shared_memory
     lowerer.bind(op.result, find(lowerer, op))
 
 
@@ -50,11 +49,11 @@ def index_of(lowerer: Lowerer, indices: Value, value: str) -> str:
 # --- at a fixed distance ----------------------------------------------------------------------------------------
 
 
-def _from_partners(lowerer: Lowerer, op: Op, distance: int) -> list[str]:
+def _from_partners(lowerer: Lowerer, op: Gather, distance: int) -> list[str]:
     """What the thread that has the partner of each element holds."""
-    tile, axis = op.operands[0], axis_of(op)
+    tile = op.source
     layout, element, values = lowerer.layout(tile), lowerer.element(tile.type), lowerer.registers(tile)
-    step = step_of(layout, axis, distance)
+    step = step_of(layout, op.axis, distance)
     assert not step["block"], "partners are in one block"
     sent = [values[register ^ step["register"]] for register in range(len(values))]
     if step["warp"]:
@@ -65,9 +64,9 @@ def _from_partners(lowerer: Lowerer, op: Op, distance: int) -> list[str]:
     return [known[value] for value in sent]
 
 
-def _through_memory(lowerer: Lowerer, op: Op, sent: Sequence[str], step: int) -> list[str]:
+def _through_memory(lowerer: Lowerer, op: Gather, sent: Sequence[str], step: int) -> list[str]:
     """Each thread reads what the thread `step` elements (by XOR) away has left."""
-    layout, element = lowerer.layout(op.operands[0]), lowerer.element(op.operands[0].type)
+    layout, element = lowerer.layout(op.source), lowerer.element(op.source.type)
     bits, base = memory_bits(element), str(scratch_offset(op))
     plan = plan_of(_in_memory(layout), bits)
     store_tile(lowerer, sent, element, plan, Bytes(base))
@@ -89,10 +88,10 @@ def _columns(source: LinearLayout, indices: LinearLayout, axis: int) -> LinearLa
 # --- through shared memory --------------------------------------------------------------------------------------
 
 
-def _in_shared_memory(lowerer: Lowerer, op: Op) -> list[str]:
+def _in_shared_memory(lowerer: Lowerer, op: Gather) -> list[str]:
     """Leave the whole tile there in row-major order, and look up what is wanted."""
-    w, (tile, indices) = lowerer.w, op.operands
-    source, axis, element = lowerer.layout(tile), axis_of(op), lowerer.element(tile.type)
+    w, tile, indices = lowerer.w, op.source, op.indices
+    source, axis, element = lowerer.layout(tile), op.axis, lowerer.element(tile.type)
     bits, scratch = memory_bits(element), scratch_offset(op)
     store_tile(lowerer, lowerer.registers(tile), element, plan_of(_in_memory(source), bits), Bytes(str(scratch)))
     lowerer.barrier()
@@ -123,11 +122,11 @@ def load_element(lowerer: Lowerer, element: str, pointer: str) -> str:
 # --- within warps -----------------------------------------------------------------------------------------------
 
 
-def _by_shuffles(lowerer: Lowerer, op: Op) -> list[str]:
+def _by_shuffles(lowerer: Lowerer, op: Gather) -> list[str]:
     """Ask the lane that has the element for each of its registers that are in the column, and choose."""
-    tile, indices = op.operands
+    tile, indices = op.source, op.indices
     values, element = lowerer.registers(tile), lowerer.element(tile.type)
-    owner = owners(lowerer.layout(tile), lowerer.layout(indices), axis_of(op))
+    owner = owners(lowerer.layout(tile), lowerer.layout(indices), op.axis)
     known: dict[tuple[int, str], str] = {}
     for register, value in enumerate(lowerer.registers(indices)):
         key = owner.column(register), value

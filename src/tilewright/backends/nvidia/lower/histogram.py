@@ -12,29 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.backends.nvidia.lower.access_plan import plan_of
-from tilewright.backends.nvidia.lower.exchange import scratch_offset
 from tilewright.backends.nvidia.lower.gather import index_of
-from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.memory import both, only_once
 from tilewright.backends.nvidia.lower.reshapes import first_registers
 from tilewright.backends.nvidia.lower.shared_tiles import Bytes, load_tile, offset
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.dialects.tt_shape import Histogram
+from tilewright.ir.core import Value, tile_type
 from tilewright.layouts.linear_layout import LinearLayout
 
 COUNT, COUNT_BITS = 4, 32
 """Bytes and bits of a bin."""
 
 
-def histogram(lowerer: Lowerer, op: Op) -> None:
+def histogram(lowerer: Lowerer, op: Histogram) -> None:
     """Count how many elements have each value."""
-    type = op.result.type
-    assert isinstance(type, TensorType), "bins are a tile"
-    bins, scratch = type.numel, lowerer.scratch(op)
+    bins, scratch = tile_type(op.result).numel, lowerer.scratch(op)
     _clear(lowerer, scratch, bins)
     lowerer.barrier()
-    mask = op.operands[1] if len(op.operands) > 1 else None
-    for value, condition in _counted(lowerer, op.operands[0], mask):
+    for value, condition in _counted(lowerer, op.source, op.mask):
         _count(lowerer, scratch, bins, value, condition)
     lowerer.barrier()
     lowerer.bind(op.result, _bins(lowerer, op))
@@ -70,7 +66,7 @@ def _count(lowerer: Lowerer, scratch: str, bins: int, value: str, condition: str
     lowerer.assembly("void", "@$1 red.shared.add.u32 [ $0 ], 1;", "r,b", [(SHARED_POINTER, place), ("i1", wanted)])
 
 
-def _bins(lowerer: Lowerer, op: Op) -> list[str]:
+def _bins(lowerer: Lowerer, op: Histogram) -> list[str]:
     layout = lowerer.layout(op.result)
     offsets = LinearLayout(layout.columns, (("offset", layout.shape[0]),))
     return load_tile(lowerer, "i32", plan_of(offsets, COUNT_BITS), Bytes(str(scratch_offset(op))))

@@ -12,12 +12,11 @@ from __future__ import annotations
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.nvidia.lower.access_plan import Move, Plan, Unit
 from tilewright.backends.nvidia.lower.address import Place, diagonals
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, byte_size, memdesc
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, byte_size
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.shared_tiles import Bytes, load_tile, store_tile
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
+from tilewright.dialects.ttg_memory import LocalGather, LocalScatter
+from tilewright.ir.core import buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.linear_layout import LinearLayout
@@ -27,38 +26,33 @@ from tilewright.support.diagnostics import NotSupported, located
 NOWHERE = Place({})
 
 
-def _gather(lowerer: Lowerer, op: Op) -> None:
-    groups = operand_groups(op)
-    (buffer,), (indices,) = groups["src"], groups["indices"]
+def _gather(lowerer: Lowerer, op: LocalGather) -> None:
     element = lowerer.element(op.result.type)
-    found = [load_tile(lowerer, element, ONE, where)[0] for where in _places(lowerer, op, buffer, indices)]
+    found = [load_tile(lowerer, element, ONE, where)[0] for where in _places(lowerer, op)]
     lowerer.bind(op.result, found)
 
 
-def _scatter(lowerer: Lowerer, op: Op) -> None:
-    groups = operand_groups(op)
-    (buffer,), (indices,), (values,) = groups["dst"], groups["indices"], groups["values"]
-    places = _places(lowerer, op, buffer, indices)
-    for value, where in zip(lowerer.registers(values), places, strict=True):
-        store_tile(lowerer, [value], lowerer.element(values.type), ONE, where)
+def _scatter(lowerer: Lowerer, op: LocalScatter) -> None:
+    places = _places(lowerer, op)
+    for value, where in zip(lowerer.registers(op.value), places, strict=True):
+        store_tile(lowerer, [value], lowerer.element(op.value.type), ONE, where)
 
 
 ONE = Plan(Unit.VECTOR, NOWHERE, (Move((0,), 0),), (0,))
 """One element, at the beginning of what is given as the buffer."""
 
 
-def _places(lowerer: Lowerer, op: Op, buffer: Value, indices: Value) -> list[Bytes]:
+def _places(lowerer: Lowerer, op: LocalGather | LocalScatter) -> list[Bytes]:
     """Per register of the tile of indices the place of its element."""
-    type, axis = memdesc(buffer), op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
+    type, indices = buffer_type(op.buffer), op.indices
     if any(buffer_layout(type).columns["block"]):
         raise located(
             NotSupported(f"{op.name} of a buffer of several blocks", "launch the kernel with num_ctas=1"),
             span_of(op.location),
         )
     layout, element = lowerer.layout(indices), lowerer.element(indices.type)
-    others, along = _parts(layout, type, int(axis.value))
-    where = lowerer.buffer(buffer).bytes(type)
+    others, along = _parts(layout, type, op.axis)
+    where = lowerer.buffer(op.buffer).bytes(type)
     found = []
     for register, index in enumerate(lowerer.registers(indices)):
         offset = _times(lowerer, along, _as_i32(lowerer, index, element))

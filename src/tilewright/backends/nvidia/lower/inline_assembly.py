@@ -15,20 +15,18 @@ from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
 from tilewright.backends.nvidia.lower.tiles import registers_of
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.dialects.tt_elementwise import InlineAsm
+from tilewright.dialects.ttg_program import ThreadAsm
 from tilewright.ir.types import PointerType, Type
 
 REGISTER = 32
 """Bits of a register that narrower elements share."""
 
 
-def _elementwise(lowerer: Lowerer, op: Op) -> None:
-    number = op.attributes["packed_element"]
-    assert isinstance(number, Number), "packed_element is a number"
-    packed = int(number.value)
+def _elementwise(lowerer: Lowerer, op: InlineAsm) -> None:
+    packed = op.pack
     count = registers_of(lowerer, op.results[0].type)
-    given = [_padded(_spread(lowerer.registers(value), count), packed) for value in op.operands]
+    given = [_padded(_spread(lowerer.registers(value), count), packed) for value in op.arguments]
     found: list[list[str]] = [[] for _ in op.results]
     for first in range(0, count, packed):
         blocks = [own[first : first + packed] for own in given]
@@ -47,17 +45,15 @@ def _padded(registers: list[str], packed: int) -> list[str]:
     return registers + ["poison"] * (-len(registers) % packed)
 
 
-def _block(lowerer: Lowerer, op: Op, blocks: Sequence[Sequence[str]], packed: int) -> list[list[str]]:
+def _block(lowerer: Lowerer, op: InlineAsm, blocks: Sequence[Sequence[str]], packed: int) -> list[list[str]]:
     """One piece of assembly: per operand its elements; returns those of each result."""
     operands: list[Typed] = []
-    for value, elements in zip(op.operands, blocks, strict=True):
+    for value, elements in zip(op.arguments, blocks, strict=True):
         operands += _shared(lowerer, value.type, elements)
     sizes = [min(max(REGISTER // _bits(result.type), 1), packed) for result in op.results]
     types = [vector(lowerer.element(result.type), size) for result, size in zip(op.results, sizes, strict=True)]
     all_types = [type for type, size in zip(types, sizes, strict=True) for _ in range(packed // size)]
-    text, constraints = str(op.attributes["asm_string"]), str(op.attributes["constraints"])
-    effects = op.attributes.get("pure") is not True
-    whole = lowerer.assembly(struct(all_types), text, constraints, operands, effects=effects)
+    whole = lowerer.assembly(struct(all_types), op.text, op.constraints, operands, effects=not op.pure)
     parts = iter(lowerer.extract(struct(all_types), whole, len(all_types)))
     return [
         [element for _ in range(packed // size) for element in _elements(lowerer, type, next(parts), size)]
@@ -72,7 +68,7 @@ def _shared(lowerer: Lowerer, type: Type, elements: Sequence[str]) -> list[Typed
     found = []
     for first in range(0, len(elements), size):
         part = elements[first : first + size]
-        packed = part[0]
+        packed, *_ = part
         if size > 1:
             packed = "poison"
             for index, value in enumerate(part):
@@ -89,12 +85,10 @@ def _bits(type: Type) -> int:
     return 64 if isinstance(type.scalar, PointerType) else type.scalar.bits
 
 
-def _scalar(lowerer: Lowerer, op: Op) -> None:
+def _scalar(lowerer: Lowerer, op: ThreadAsm) -> None:
     types = [lowerer.element(result.type) for result in op.results]
-    operands = [(lowerer.element(value.type), lowerer.scalar(value)) for value in op.operands]
-    text, constraints = str(op.attributes["asm_string"]), str(op.attributes["constraints"])
-    effects = op.attributes.get("pure") is not True
-    whole = lowerer.assembly(struct(types), text, constraints, operands, effects=effects)
+    operands = [(lowerer.element(value.type), lowerer.scalar(value)) for value in op.arguments]
+    whole = lowerer.assembly(struct(types), op.text, op.constraints, operands, effects=not op.pure)
     if types:
         for result, value in zip(op.results, lowerer.extract(struct(types), whole, len(types)), strict=True):
             lowerer.bind(result, [value])

@@ -24,11 +24,12 @@ from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.backends.nvidia.lower.address import Place, diagonals, place_of
 from tilewright.backends.nvidia.lower.not_yet import refuse
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.dialects.tt_function import Func
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import encoding
+from tilewright.layouts.encoding import Distributed, encoding
 from tilewright.layouts.linear_layout import LinearLayout
 
 WARP = 32
@@ -37,6 +38,7 @@ LANE_BITS = 5
 SHARED = "@global_smem"
 """The block's shared memory."""
 SHARED_POINTER, GLOBAL_POINTER = "ptr addrspace(3)", "ptr addrspace(1)"
+SCRATCH_OFFSET = "allocation.offset"
 POSITION = ("lane", "warp", "block")
 """The inputs of layouts that differ between threads."""
 
@@ -75,7 +77,8 @@ class Buffer(Protocol):
         """The same descriptor, made of other values."""
 
 
-Lowering: TypeAlias = "Callable[[Lowerer, Op], None]"
+Lowering: TypeAlias = "Callable[[Lowerer, Any], None]"
+"""What writes ops of some kinds; its second parameter is of the class that these kinds share."""
 
 
 @dataclass
@@ -112,7 +115,7 @@ class Lowerer:
         at_exit: these write what a kernel does last.
     """
 
-    def __init__(self, module: Module, function: Op) -> None:
+    def __init__(self, module: Module, function: Func) -> None:
         self.module, self.function = module, function
         self.w, self.target = module.w, module.target
         self.shared_base = SHARED
@@ -172,8 +175,7 @@ class Lowerer:
         """From register, lane, warp and block to the elements of a tile."""
         type = what.type if isinstance(what, Value) else what
         assert isinstance(type, TensorType), "only tiles have layouts"
-        assert type.encoding is not None, "tiles of TTGIR have layouts"
-        return to_linear_layout(encoding(type.encoding), type.shape)
+        return to_linear_layout(layout_of(type), type.shape)
 
     def element(self, type: Type) -> str:
         """The LLVM type of one element in a register: fp8 and fp4 as i8, pointers with their address space."""
@@ -268,9 +270,7 @@ class Lowerer:
 
     def scratch(self, op: Op) -> str:
         """The address of the shared memory that `op` has for itself."""
-        offset = op.attributes["allocation.offset"]
-        assert isinstance(offset, Number), "an op has one piece of scratch memory"
-        return self.shared(int(offset.value))
+        return self.shared(scratch_offset(op))
 
     def barrier(self) -> None:
         """All threads of the block wait for each other, and see what the others wrote."""
@@ -340,7 +340,7 @@ class Lowerer:
     @cached_property
     def is_kernel(self) -> bool:
         """Is it the function that the host starts?"""
-        return self.function.attributes.get("sym_visibility", "public") == "public"
+        return self.function.is_public
 
 
 def _assembly(result: str, text: str, constraints: str, operands: Sequence[Typed], *, effects: bool) -> str:
@@ -363,7 +363,15 @@ def struct(types: Sequence[str]) -> str:
     return "void" if not types else types[0] if len(types) == 1 else f"{{ {', '.join(types)} }}"
 
 
-def keyword(op: Op, name: str) -> str:
-    """An enumeration attribute's keyword; "" where the op has none."""
-    attribute = op.attributes.get(name)
-    return attribute.name if isinstance(attribute, Keyword) else ""
+def layout_of(type: TensorType) -> Distributed:
+    """The layout of a tile."""
+    layout = encoding(type.encoding or "")
+    assert isinstance(layout, Distributed), "tiles live in registers"
+    return layout
+
+
+def scratch_offset(op: Op) -> int:
+    """Where the op's scratch memory begins, in bytes."""
+    offset = op.attributes.get(SCRATCH_OFFSET)
+    assert isinstance(offset, Number), "an op has one piece of scratch memory"
+    return int(offset.value)

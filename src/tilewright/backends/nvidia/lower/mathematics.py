@@ -27,6 +27,7 @@ from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.powers import power
 from tilewright.backends.nvidia.lower.rules import Rule
+from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, f64
 
@@ -100,15 +101,15 @@ def _library(function: MathFunction) -> Single:
 
 
 def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
-    w = lowerer.w
-    scaled = w.emit(f"fmul {w.fusion}float {operands[0]}, {literal(LOG2_E, 'float')}")
+    w, (x,) = lowerer.w, operands
+    scaled = w.emit(f"fmul {w.fusion}float {x}, {literal(LOG2_E, 'float')}")
     return _intrinsic("llvm.nvvm.ex2.approx.f")(lowerer, [scaled])
 
 
 def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
     """Below 1 a polynomial, above it 1 less a power of 2, as the library has it."""
     k = Kind(lowerer.w, "float", 1)
-    x = k(operands[0])
+    (x,) = map(k, operands)
     t = abs(x)
     near = k.fma(t, k.polynomial(t * t, coefficients.ERF_FLOAT), t)
     exponent = k.polynomial(k.minimum(ERF_END, t), coefficients.ERFC_EXPONENT_FLOAT)
@@ -117,14 +118,14 @@ def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
 
 
 def _log10(lowerer: Lowerer, operands: Sequence[str]) -> str:
-    k = Kind(lowerer.w, "float", 1)
-    return (FUNCTIONS["log2"](k(operands[0])) * LOG10_2).name
+    (x,) = map(Kind(lowerer.w, "float", 1), operands)
+    return (FUNCTIONS["log2"](x) * LOG10_2).name
 
 
 def _log1p(lowerer: Lowerer, operands: Sequence[str]) -> str:
     """log(u) for u = 1 + x as it was rounded, and what the rounding took, divided by u."""
     k = Kind(lowerer.w, "float", 1)
-    x = k(operands[0])
+    (x,) = map(k, operands)
     u = x + 1.0
     lost = k(_divided(lowerer, (x - (u - 1.0)).name, u.name))
     log = FUNCTIONS["log"](u)
@@ -150,9 +151,9 @@ def _directed(name: str) -> Rule:
     return rule
 
 
-def _extern(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+def _extern(lowerer: Lowerer, op: ExternElementwise, operands: Sequence[str]) -> str:
     """A function by name: one of ours, or one of a library that is linked later."""
-    symbol = str(op.attributes["symbol"])
+    symbol = op.symbol
     name = symbol.removeprefix(EXTERN_PREFIX)
     if symbol.startswith(EXTERN_PREFIX):
         return EXTERNS[name](lowerer, op, operands)

@@ -8,12 +8,21 @@ One thread sets up, arrives and invalidates.
 
 from __future__ import annotations
 
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, memdesc
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_group
+from tilewright.dialects.ttng_barriers import (
+    ArriveBarrier,
+    AsyncCopyMbarrierArrive,
+    BarrierExpect,
+    ClusterArrive,
+    ClusterBarrier,
+    InitBarrier,
+    InvalBarrier,
+    MemoryBarrier,
+    WaitBarrier,
+)
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
@@ -51,9 +60,9 @@ def first_thread(lowerer: Lowerer) -> str:
     return lowerer.once("first", lambda: lowerer.w.emit(f"icmp eq i32 {lowerer.thread()}, 0"))
 
 
-def on_condition(lowerer: Lowerer, condition: str, given: list[Value]) -> str:
+def on_condition(lowerer: Lowerer, condition: str, predicate: Value | None) -> str:
     """Both `condition` and the op's own predicate, if it has one."""
-    own = lowerer.scalar(given[0]) if given else "true"
+    own = lowerer.scalar(predicate) if predicate is not None else "true"
     return condition if own in TRUE else both(lowerer, condition, own) or condition
 
 
@@ -62,53 +71,53 @@ def barrier_address(lowerer: Lowerer, barrier: Value) -> str:
     return buffer_pointer(lowerer, barrier)
 
 
-def _by_one(lowerer: Lowerer, op: Op, condition: str, text: str) -> None:
+def _by_one(lowerer: Lowerer, op: MemoryBarrier, condition: str, text: str) -> None:
     """One thread's instruction on the op's barrier, `$1`."""
-    if buffer_layout(memdesc(op.operands[0])).free_masks().get("block"):
+    if buffer_layout(buffer_type(op.barrier)).free_masks().get("block"):
         raise located(NotSupported(f"{op.name} of several blocks", "each block has its own"), span_of(op.location))
-    operands = [("i1", condition), (SHARED_POINTER, barrier_address(lowerer, op.operands[0]))]
+    operands = [("i1", condition), (SHARED_POINTER, barrier_address(lowerer, op.barrier))]
     lowerer.assembly("void", f"@$0 {text}", "b,r", operands)
 
 
-def _init(lowerer: Lowerer, op: Op) -> None:
-    _by_one(lowerer, op, elected(lowerer), f"mbarrier.init.shared::cta.b64 [ $1 ], {number(op, 'count')};")
+def _init(lowerer: Lowerer, op: InitBarrier) -> None:
+    _by_one(lowerer, op, elected(lowerer), f"mbarrier.init.shared::cta.b64 [ $1 ], {op.count};")
 
 
-def _invalidate(lowerer: Lowerer, op: Op) -> None:
+def _invalidate(lowerer: Lowerer, op: InvalBarrier) -> None:
     _by_one(lowerer, op, elected(lowerer), "mbarrier.inval.shared::cta.b64 [ $1 ];")
 
 
-def _expect(lowerer: Lowerer, op: Op) -> None:
+def _expect(lowerer: Lowerer, op: BarrierExpect) -> None:
     """All threads come here first, because what was in the buffer may be overwritten from now on."""
     lowerer.barrier()
-    condition = on_condition(lowerer, first_thread(lowerer), operand_group(op, "pred"))
-    _by_one(lowerer, op, condition, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [ $1 ], {number(op, 'size')};")
+    condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
+    _by_one(lowerer, op, condition, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [ $1 ], {op.size};")
 
 
-def _arrive(lowerer: Lowerer, op: Op) -> None:
+def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
     lowerer.barrier()
-    condition = on_condition(lowerer, first_thread(lowerer), operand_group(op, "pred"))
-    count = number(op, "count")
+    condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
+    count = op.count
     _by_one(lowerer, op, condition, f"mbarrier.arrive.shared::cta.b64 _, [ $1 ]{f', {count}' if count > 1 else ''};")
 
 
-def _wait(lowerer: Lowerer, op: Op) -> None:
+def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
     """Every thread waits until the phase of this parity is complete."""
     polls = lowerer.target.capability < ELECTS_SINCE
     text = WAIT % (("test_wait", POLLING) if polls else ("try_wait", ""))
-    (phase,), given = operand_group(op, "phase"), operand_group(op, "pred")
-    operands = [(SHARED_POINTER, barrier_address(lowerer, op.operands[0])), ("i32", lowerer.scalar(phase))]
-    if given and lowerer.scalar(given[0]) not in TRUE:
-        with lowerer.w.branch(lowerer.scalar(given[0])) as branch, branch.then():
+    predicate = op.predicate
+    operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), ("i32", lowerer.scalar(op.phase))]
+    if predicate is not None and lowerer.scalar(predicate) not in TRUE:
+        with lowerer.w.branch(lowerer.scalar(predicate)) as branch, branch.then():
             lowerer.assembly("void", text, "r,r", operands)
     else:
         lowerer.assembly("void", text, "r,r", operands)
 
 
-def _arrive_after_copies(lowerer: Lowerer, op: Op) -> None:
+def _arrive_after_copies(lowerer: Lowerer, op: AsyncCopyMbarrierArrive) -> None:
     """Each thread arrives when its asynchronous copies are complete."""
-    kind = ".noinc" if op.attributes.get("noIncrement") is True else ""
-    operands = [(SHARED_POINTER, barrier_address(lowerer, op.operands[0]))]
+    kind = ".noinc" if op.without_increment else ""
+    operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier))]
     lowerer.assembly("void", f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", "r", operands)
 
 
@@ -116,8 +125,8 @@ def _fence_init(lowerer: Lowerer, op: Op) -> None:
     lowerer.assembly("void", "@$0 fence.mbarrier_init.release.cluster;", "b", [("i1", first_thread(lowerer))])
 
 
-def _cluster_arrive(lowerer: Lowerer, op: Op) -> None:
-    relaxed = ".relaxed" if op.attributes.get("relaxed") is True else ""
+def _cluster_arrive(lowerer: Lowerer, op: ClusterArrive | ClusterBarrier) -> None:
+    relaxed = ".relaxed" if op.relaxed else ""
     lowerer.assembly("void", f"barrier.cluster.arrive{relaxed}.aligned;", "", [])
 
 
@@ -125,16 +134,9 @@ def _cluster_wait(lowerer: Lowerer, op: Op) -> None:
     lowerer.assembly("void", "barrier.cluster.wait.aligned;", "", [])
 
 
-def _cluster_barrier(lowerer: Lowerer, op: Op) -> None:
+def _cluster_barrier(lowerer: Lowerer, op: ClusterBarrier) -> None:
     _cluster_arrive(lowerer, op)
     _cluster_wait(lowerer, op)
-
-
-def number(op: Op, name: str) -> int:
-    """An attribute that is a number."""
-    attribute = op.attributes[name]
-    assert isinstance(attribute, Number), f"{name} is a number"
-    return int(attribute.value)
 
 
 LOWERINGS: dict[str, Lowering] = {

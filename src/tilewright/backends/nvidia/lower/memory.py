@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.address import same_as
-from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, keyword, struct
+from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, layout_of, struct
 from tilewright.backends.nvidia.lower.words import Words
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType, Type
-from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.dialects.tt_memory import Load, Store, pointee_type
+from tilewright.ir.core import Value
+from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.queries import order
 
@@ -33,9 +33,7 @@ STORE_CACHES = ("wb", "cg", "cs", "wt")
 
 def access_bits(pointers: Type) -> int:
     """The bits in memory of what a pointer, or each of a tile of pointers, points to."""
-    scalar = pointers.scalar
-    assert isinstance(scalar, PointerType), "memory is accessed by pointers"
-    return max(8, scalar.pointee.bits)
+    return max(8, pointee_type(pointers.scalar).bits)
 
 
 def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
@@ -55,10 +53,8 @@ def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
 
 def fast_axis(type: TensorType) -> int:
     """The axis along which the registers of a tile walk first."""
-    assert type.encoding is not None, "tiles of TTGIR have layouts"
-    layout = encoding(type.encoding)
-    assert isinstance(layout, Distributed), "tiles live in registers"
-    return order(layout, type.shape)[0]
+    first, *_ = order(layout_of(type), type.shape)
+    return first
 
 
 @cache
@@ -152,12 +148,12 @@ def both(lowerer: Lowerer, first: str | None, second: str | None) -> str | None:
 # --- instructions -----------------------------------------------------------------------------------------------
 
 
-def _hints(lowerer: Lowerer, op: Op, caches: Sequence[str]) -> tuple[str, list[Typed]]:
+def _hints(lowerer: Lowerer, op: Load | Store, caches: Sequence[str]) -> tuple[str, list[Typed]]:
     """What the instruction says of caches, and its operand that tells the second one what to keep.
 
     The hardware has no instruction with both, so a cache modifier wins.
     """
-    cache, evict = keyword(op, "cache"), keyword(op, "evict")
+    cache, evict = op.cache, op.evict
     if cache in caches:
         return f".{cache}", []
     if evict not in EVICTIONS:
@@ -170,15 +166,14 @@ def _hints(lowerer: Lowerer, op: Op, caches: Sequence[str]) -> tuple[str, list[T
 EVICTIONS = ("evict_first", "evict_last")
 
 
-def _load(lowerer: Lowerer, op: Op) -> None:
-    pointers, (mask, other) = op.operands[0], (*op.operands[1:], None, None)[:2]
+def _load(lowerer: Lowerer, op: Load) -> None:
+    pointers, mask, other = op.pointer, op.mask, op.other
     access, element = access_of(lowerer, pointers, mask), lowerer.element(op.result.type)
     addresses = lowerer.registers(pointers)
     masks = lowerer.registers(mask) if mask is not None else None
     others = lowerer.registers(other) if other is not None else None
-    volatile = op.attributes.get("isVolatile") is True
-    hints, policy = ("", []) if volatile else _hints(lowerer, op, LOAD_CACHES)
-    instruction = f"ld{'.volatile' if volatile else ''}.global{hints}{access.words.suffix}"
+    hints, policy = ("", []) if op.is_volatile else _hints(lowerer, op, LOAD_CACHES)
+    instruction = f"ld{'.volatile' if op.is_volatile else ''}.global{hints}{access.words.suffix}"
     found: dict[int, str] = {}
     for group in access.groups:
         start = access.words.pack(lowerer.w, element, [others[r] for r in group]) if others is not None else None
@@ -225,9 +220,8 @@ def load_words(
     return lowerer.extract(type, loaded, words.number)
 
 
-def _store(lowerer: Lowerer, op: Op) -> None:
-    pointers, value = op.operands[:2]
-    mask = op.operands[2] if len(op.operands) > 2 else None
+def _store(lowerer: Lowerer, op: Store) -> None:
+    pointers, value, mask = op.pointer, op.value, op.mask
     access, element = access_of(lowerer, pointers, mask), lowerer.element(value.type)
     addresses, values = lowerer.registers(pointers), lowerer.registers(value)
     masks = lowerer.registers(mask) if mask is not None else None

@@ -23,6 +23,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.calls import write_function
 from tilewright.backends.nvidia.lower.lowerer import SHARED, Lowerer, Module, Target
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
+from tilewright.dialects.tt_function import Func
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
@@ -129,7 +130,7 @@ def _kernel_attributes(options: LowerOptions) -> str:
     return " ".join(found)
 
 
-def llvm_name(function: Op) -> str:
+def llvm_name(function: Func) -> str:
     """The symbol of a function; a kernel keeps its name, if PTX has all of its letters: `größe` is `gr_f6__df_e`."""
     return re.sub(r"[^A-Za-z0-9_$]", _substitute, symbol_name(function))
 

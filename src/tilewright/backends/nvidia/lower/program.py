@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, keyword
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.dialects.builtin import Assume
+from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Op
 
 DEPENDENT_LAUNCHES_SINCE = 90
@@ -14,13 +16,13 @@ def program_id(lowerer: Lowerer, axis: str) -> str:
     return lowerer.special(f"{'ctaid' if lowerer.target.num_ctas == 1 else 'clusterid'}.{axis}")
 
 
-def _program_id(lowerer: Lowerer, op: Op) -> None:
-    lowerer.bind(op.result, [program_id(lowerer, keyword(op, "axis"))])
+def _program_id(lowerer: Lowerer, op: ProgramId) -> None:
+    lowerer.bind(op.result, [program_id(lowerer, op.axis)])
 
 
-def _num_programs(lowerer: Lowerer, op: Op) -> None:
+def _num_programs(lowerer: Lowerer, op: ProgramId) -> None:
     kind = "nctaid" if lowerer.target.num_ctas == 1 else "nclusterid"
-    lowerer.bind(op.result, [lowerer.special(f"{kind}.{keyword(op, 'axis')}")])
+    lowerer.bind(op.result, [lowerer.special(f"{kind}.{op.axis}")])
 
 
 def _warp_id(lowerer: Lowerer, op: Op) -> None:
@@ -33,8 +35,8 @@ def _barrier(lowerer: Lowerer, op: Op) -> None:
     lowerer.barrier()
 
 
-def _assume(lowerer: Lowerer, op: Op) -> None:
-    lowerer.w.call_void("llvm.assume", [("i1", lowerer.scalar(op.operands[0]))])
+def _assume(lowerer: Lowerer, op: Assume) -> None:
+    lowerer.w.call_void("llvm.assume", [("i1", lowerer.scalar(op.condition))])
 
 
 def _cluster_place(lowerer: Lowerer, op: Op) -> None:

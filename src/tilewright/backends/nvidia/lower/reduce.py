@@ -16,22 +16,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.analysis.reduction_plan import Fold, Reduction, function_of, reduction_plan
-from tilewright.backends.nvidia.lower.combine import Combination, Row, axis_of
-from tilewright.backends.nvidia.lower.exchange import exchange, scratch_offset
+from tilewright.backends.nvidia.lower.combine import Combination, Row
+from tilewright.backends.nvidia.lower.exchange import exchange
 from tilewright.backends.nvidia.lower.lanes import shuffled
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.pairs import Pairs
 from tilewright.backends.nvidia.lower.warp_folds import fold_warp
-from tilewright.ir.core import Op
+from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.types import TensorType
 from tilewright.layouts.linear_layout import LinearLayout
 
 
-def reduce(lowerer: Lowerer, op: Op) -> None:
+def reduce(lowerer: Lowerer, op: Reduce) -> None:
     """Fold a tile, or several together, along an axis."""
     combine = Combination(lowerer, op)
-    layout, axis = lowerer.layout(op.operands[0]), axis_of(op)
-    plan = reduction_plan(layout, axis, function_of(op, lowerer.target.capability))
+    first, *_ = op.sources
+    plan = reduction_plan(lowerer.layout(first), op.axis, function_of(op, lowerer.target.capability))
     rows = combine.rows()
     rows = [rows[register] for register in plan.kept]
     for index, fold in enumerate(plan.folds):
@@ -135,14 +135,14 @@ def _from_lane(combine: Combination, row: Row, mask: int) -> Row:
     ]
 
 
-def _bind(lowerer: Lowerer, op: Op, combine: Combination, rows: list[Row], plan: Reduction) -> None:
+def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], plan: Reduction) -> None:
     """Give the results what is left, in their layout."""
     type, left = op.results[0].type, plan.results[-1]
     if not isinstance(type, TensorType):
         combine.bind(rows)
         return
-    axis, wanted = axis_of(op), lowerer.layout(type)
-    rest = _without_axis(left, axis, wanted)
+    wanted = lowerer.layout(type)
+    rest = _without_axis(left, op.axis, wanted)
     places = rest.without_zeros("register")
     if any(rest.columns[name] != wanted.columns[name] for name in ("lane", "warp", "block")):
         lowerer.barrier()

@@ -18,31 +18,29 @@ from tilewright.backends.nvidia.lower.mathematics import widened
 from tilewright.backends.nvidia.lower.memory import only_once
 from tilewright.backends.nvidia.lower.program import program_id
 from tilewright.backends.nvidia.lower.words import as_integer
-from tilewright.ir.attributes import DenseArray
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.tt_program import Assert, Print
+from tilewright.ir.core import Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, TensorType, f64, i1
 from tilewright.support.kernel_output import operand_text
-from tilewright.transforms.functions import symbol_name
 
 AXES = "xyz"
 PROGRAM = "pid (%u, %u, %u)"
 WORD = 32
 
 
-def _print(lowerer: Lowerer, op: Op) -> None:
-    prefix = str(op.attributes["prefix"])
-    if not op.operands:
+def _print(lowerer: Lowerer, op: Print) -> None:
+    prefix, values = op.prefix, op.values
+    if not values:
         once = only_once(lowerer, i1)
         assert once is not None, "a block has more than one thread"
         with lowerer.w.branch(once) as branch, branch.then():
             _printf(lowerer, PROGRAM + _plain(prefix) + "\n", _program(lowerer))
         return
-    signs = op.attributes.get("isSigned")
-    flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(op.operands)
-    for number, (value, is_signed) in enumerate(zip(op.operands, flags, strict=True)):
-        text = _plain(operand_text(prefix, number, len(op.operands)))
-        _print_value(lowerer, value, text, is_signed=bool(is_signed), as_hex=op.attributes.get("hex") is True)
+    flags = op.signs or (1,) * len(values)
+    for number, (value, is_signed) in enumerate(zip(values, flags, strict=True)):
+        text = _plain(operand_text(prefix, number, len(values)))
+        _print_value(lowerer, value, text, is_signed=bool(is_signed), as_hex=op.hex)
 
 
 def _plain(text: str) -> str:
@@ -127,18 +125,18 @@ def string(lowerer: Lowerer, text: str) -> str:
     return strings[text]
 
 
-def _assert(lowerer: Lowerer, op: Op) -> None:
+def _assert(lowerer: Lowerer, op: Assert) -> None:
     w = lowerer.w
     holds = ""
-    for register in dict.fromkeys(lowerer.registers(op.operands[0])):
+    for register in dict.fromkeys(lowerer.registers(op.condition)):
         holds = w.emit(f"and i1 {holds}, {register}") if holds else register
     span = span_of(op.location)
-    texts = [string(lowerer, text) for text in (str(op.attributes["message"]), span.file or "unknown")]
-    function = string(lowerer, symbol_name(lowerer.function))
+    texts = [string(lowerer, text) for text in (op.message, span.file or "unknown")]
+    function = string(lowerer, lowerer.function.symbol)
     arguments = [("ptr", texts[0]), ("ptr", texts[1]), ("i32", str(span.line)), ("ptr", function), ("i64", "1")]
     with w.branch(w.emit(f"xor i1 {holds}, true")) as branch, branch.then():
         w.call_void("__assertfail", arguments)
-    if isinstance(op.operands[0].type, TensorType):
+    if isinstance(op.condition.type, TensorType):
         lowerer.barrier()  # nobody goes on to what the assertion forbids before all have looked
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tilewright.backends.nvidia.lower.buffers import buffer_pointer, byte_size, memdesc, shared_layout
+from tilewright.backends.nvidia.lower.buffers import buffer_pointer, byte_size, shared_layout
 from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
 from tilewright.backends.nvidia.lower.shared_tiles import offset
 from tilewright.backends.nvidia.lower.tensor_copies import commit, emit, listed, plus, target_space
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
+from tilewright.dialects.ttng_descriptors import AsyncTmaGather, AsyncTmaScatter
+from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.shared import NvmmaShared
@@ -44,14 +44,13 @@ class Rows(NamedTuple):
     column: str
 
 
-def _rows(lowerer: Lowerer, op: Op, buffer: Value) -> Iterator[Rows]:
+def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Rows]:
     """What each warp copies of the rows whose numbers it has; four neighbours in its registers at a time."""
-    groups, type = operand_groups(op), memdesc(buffer)
-    (numbers,), (start,) = groups["x_offsets"], groups["y_offset"]
-    layout = lowerer.layout(numbers)
+    buffer, type = op.buffer, buffer_type(op.buffer)
+    layout = lowerer.layout(op.rows)
     if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]) or lowerer.target.num_ctas > 1:
         raise located(NotSupported("these rows", "each thread of a warp must know four in a row"), span_of(op.location))
-    registers, base = lowerer.registers(numbers), buffer_pointer(lowerer, buffer)
+    registers, base = lowerer.registers(op.rows), buffer_pointer(lowerer, buffer)
     box = tma_box(_nvmma(type), tuple(type.shape))[-1]
     own = uniform_bits(lowerer, [_row_offset(type, column, 0) for column in layout.columns["warp"]])
     pointer, free = offset(lowerer, base, own), layout.free_masks()["register"]
@@ -61,7 +60,7 @@ def _rows(lowerer: Lowerer, op: Op, buffer: Value) -> Iterator[Rows]:
         row = layout.image({"register": first})
         for column in range(0, type.shape[-1], box):
             place = offset(lowerer, pointer, _row_offset(type, row, column))
-            yield Rows(registers[first : first + ROWS], place, plus(lowerer, lowerer.scalar(start), str(column)))
+            yield Rows(registers[first : first + ROWS], place, plus(lowerer, lowerer.scalar(op.column), str(column)))
 
 
 def _nvmma(type: MemDescType) -> NvmmaShared:
@@ -80,10 +79,9 @@ def _row_offset(type: MemDescType, row: int, column: int) -> int:
     return start * byte_size(type)
 
 
-def _chosen_warps(lowerer: Lowerer, op: Op) -> str:
+def _chosen_warps(lowerer: Lowerer, rows: Value) -> str:
     """One thread of each warp whose rows no other warp has."""
-    (numbers,) = operand_groups(op)["x_offsets"]
-    free, one = lowerer.layout(numbers).free_masks()["warp"], elected(lowerer, lowerer.target.num_warps)
+    free, one = lowerer.layout(rows).free_masks()["warp"], elected(lowerer, lowerer.target.num_warps)
     if not free:
         return one
     w = lowerer.w
@@ -91,41 +89,40 @@ def _chosen_warps(lowerer: Lowerer, op: Op) -> str:
     return w.emit(f"and i1 {one}, {alone}")
 
 
-def _gather(lowerer: Lowerer, op: Op) -> None:
-    groups = operand_groups(op)
-    condition = on_condition(lowerer, _chosen_warps(lowerer, op), groups["pred"])
+def _gather(lowerer: Lowerer, op: AsyncTmaGather) -> None:
+    condition = on_condition(lowerer, _chosen_warps(lowerer, op.rows), op.predicate)
     to = target_space(lowerer)
     text = (
         f"@$0 cp.async.bulk.tensor.2d.tile::gather4.shared::{to}.global.mbarrier::complete_tx::bytes "
         f"[ $1 ], [ $2, {listed(4, 1 + ROWS)} ], [ $3 ];"
     )
-    for rows in _rows(lowerer, op, groups["result"][0]):
+    for rows in _rows(lowerer, op):
         emit(
             lowerer,
             text,
             [
                 ("b", ("i1", condition)),
                 ("r", (SHARED_POINTER, rows.pointer)),
-                ("l", ("ptr", lowerer.scalar(groups["desc"][0]))),
-                ("r", (SHARED_POINTER, barrier_address(lowerer, groups["barrier"][0]))),
+                ("l", ("ptr", lowerer.scalar(op.descriptor))),
+                ("r", (SHARED_POINTER, barrier_address(lowerer, op.barrier))),
                 *(("r", ("i32", place)) for place in (rows.column, *rows.numbers)),
             ],
         )
 
 
-def _scatter(lowerer: Lowerer, op: Op) -> None:
-    groups, condition = operand_groups(op), _chosen_warps(lowerer, op)
+def _scatter(lowerer: Lowerer, op: AsyncTmaScatter) -> None:
+    condition = _chosen_warps(lowerer, op.rows)
     text = (
         "@$0 cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta.bulk_group "
         f"[ $1, {listed(3, 1 + ROWS)} ], [ $2 ];"
     )
-    for rows in _rows(lowerer, op, groups["src"][0]):
+    for rows in _rows(lowerer, op):
         emit(
             lowerer,
             text,
             [
                 ("b", ("i1", condition)),
-                ("l", ("ptr", lowerer.scalar(groups["desc"][0]))),
+                ("l", ("ptr", lowerer.scalar(op.descriptor))),
                 ("r", (SHARED_POINTER, rows.pointer)),
                 *(("r", ("i32", place)) for place in (rows.column, *rows.numbers)),
             ],

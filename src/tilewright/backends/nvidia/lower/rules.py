@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
@@ -12,8 +12,8 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 from tilewright.layouts.linear_layout import LinearLayout
 
-Rule: TypeAlias = Callable[[Lowerer, Op, Sequence[str]], str]
-"""From the operands of one element to its result."""
+Rule: TypeAlias = Callable[[Lowerer, Any, Sequence[str]], str]
+"""From the operands of one element to its result; the second parameter is of the class of the ops that it is for."""
 
 
 def per_register(rule: Rule) -> Lowering:

@@ -16,15 +16,14 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.reduction_scratch import Run, axis_runs
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
-from tilewright.backends.nvidia.lower.combine import Combination, Row, axis_of
-from tilewright.backends.nvidia.lower.exchange import scratch_offset
+from tilewright.backends.nvidia.lower.combine import Combination, Row
 from tilewright.backends.nvidia.lower.lanes import mapped, shuffled
-from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.backends.nvidia.lower.reshapes import elements_of, first_registers
 from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, store_tile
-from tilewright.ir.core import Op
+from tilewright.dialects import tt_reduce
 from tilewright.layouts.linear_layout import LinearLayout
 
 Rows: TypeAlias = dict[int, Row]
@@ -58,9 +57,10 @@ class Scanned(NamedTuple):
     before: dict[int, Carry]
 
 
-def scan(lowerer: Lowerer, op: Op) -> None:
+def scan(lowerer: Lowerer, op: tt_reduce.Scan) -> None:
     """Combine each element with all before it along an axis, or with all behind it."""
-    layout = lowerer.layout(op.operands[0])
+    first, *_ = op.sources
+    layout = lowerer.layout(first)
     scan = Scan(lowerer, op, layout)
     rows = scan.combine.rows()
     distinct = first_registers(layout)
@@ -77,11 +77,11 @@ class Scan:
         is_reverse: what is behind an element comes before it.
     """
 
-    def __init__(self, lowerer: Lowerer, op: Op, layout: LinearLayout) -> None:
+    def __init__(self, lowerer: Lowerer, op: tt_reduce.Scan, layout: LinearLayout) -> None:
         self.lowerer, self.w, self.op, self.layout = lowerer, lowerer.w, op, layout
         self.combine = Combination(lowerer, op)
-        self.is_reverse = bool(op.attributes["reverse"])
-        self.runs = axis_runs(layout, axis_of(op))
+        self.is_reverse = op.reverse
+        self.runs = axis_runs(layout, op.axis)
         self._conditions: dict[tuple[Run, int], str] = {}
         self._has_exchanged = False
 

@@ -12,16 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, byte_size, memdesc, shared_layout
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, byte_size, shared_layout
 from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits
-from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, keyword
-from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, number, on_condition
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
 from tilewright.backends.nvidia.lower.shared_tiles import offset
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
+from tilewright.dialects.ttng_descriptors import (
+    AsyncTmaCopyGlobalToLocal,
+    AsyncTmaCopyLocalToGlobal,
+    AsyncTmaReduce,
+    AsyncTmaStoreWait,
+)
+from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.linear_layout import log2
@@ -30,6 +35,7 @@ from tilewright.layouts.shared import NvmmaShared
 from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.support.diagnostics import NotSupported, located
 
+BlockCopy: TypeAlias = AsyncTmaCopyGlobalToLocal | AsyncTmaCopyLocalToGlobal | AsyncTmaReduce
 LEAST_ROW = 16
 """Bytes along the last dimension that the accelerator moves at least."""
 OWN_BLOCK_SINCE = 86
@@ -102,8 +108,9 @@ class Message(NamedTuple):
     places: list[str]
 
 
-def _messages(lowerer: Lowerer, op: Op, buffer: Value, coordinates: Sequence[Value]) -> Iterator[Message]:
-    boxes, base = boxes_of(memdesc(buffer)), buffer_pointer(lowerer, buffer)
+def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
+    buffer = op.buffer
+    boxes, base = boxes_of(buffer_type(buffer)), buffer_pointer(lowerer, buffer)
     if boxes.row < LEAST_ROW:
         reason = f"the engine moves rows of {LEAST_ROW} bytes at least; each of the {lowerer.target.num_ctas} blocks of"
         reason += f" the cluster has {boxes.row}: take wider blocks, or num_ctas=1"
@@ -111,7 +118,7 @@ def _messages(lowerer: Lowerer, op: Op, buffer: Value, coordinates: Sequence[Val
     bits = len(boxes.offsets)
     shared = min(bits, log2(lowerer.target.num_warps))
     condition = elected(lowerer, 1 << shared)
-    starts = [_coordinate(lowerer, value, buffer, axis) for axis, value in enumerate(coordinates)]
+    starts = [_coordinate(lowerer, value, buffer, axis) for axis, value in enumerate(op.indices)]
     own = [uniform_bits(lowerer, columns[:shared]) for columns in boxes.places]
     of_block = [lowerer.linear({"block": columns}) for columns in boxes.parts]
     for more in (own, of_block):
@@ -129,9 +136,10 @@ def _padded(parts: Sequence[str | int], count: int) -> list[str]:
 
 
 def _coordinate(lowerer: Lowerer, value: Value, buffer: Value, axis: int) -> str:
-    layout = shared_layout(memdesc(buffer))
+    type = buffer_type(buffer)
+    layout = shared_layout(type)
     start = lowerer.scalar(value)
-    is_packed = isinstance(layout, NvmmaShared) and layout.fp4_padded and axis == len(memdesc(buffer).shape) - 1
+    is_packed = isinstance(layout, NvmmaShared) and layout.fp4_padded and axis == len(type.shape) - 1
     return lowerer.w.emit(f"shl i32 {start}, 1") if is_packed else start
 
 
@@ -160,23 +168,22 @@ def listed(first: int, count: int) -> str:
     return f"{{ {', '.join(f'${first + place}' for place in range(count))} }}"
 
 
-def _load(lowerer: Lowerer, op: Op) -> None:
+def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:
     """The bytes that arrive are counted by the barrier."""
-    groups = operand_groups(op)
-    if op.attributes.get("multicast") is True or groups["offsets"]:
+    if op.multicast or op.offsets:
         raise located(NotSupported("this copy", "it is for several blocks, or of an image"), span_of(op.location))
-    (descriptor,), (barrier,), coordinates = groups["desc"], groups["barrier"], groups["coord"]
-    rank, to = len(coordinates), target_space(lowerer)
+    rank, to = len(op.indices), target_space(lowerer)
+    descriptor, barrier, predicate = op.descriptor, op.barrier, op.predicate
     text = (
         f"@$0 cp.async.bulk.tensor.{rank}d.shared::{to}.global.mbarrier::complete_tx::bytes "
         f"[ $1 ], [ $2, {listed(4, rank)} ], [ $3 ];"
     )
-    for message in _messages(lowerer, op, groups["result"][0], coordinates):
+    for message in _messages(lowerer, op):
         emit(
             lowerer,
             text,
             [
-                ("b", ("i1", on_condition(lowerer, message.condition, groups["pred"]))),
+                ("b", ("i1", on_condition(lowerer, message.condition, predicate))),
                 ("r", (SHARED_POINTER, message.pointer)),
                 ("l", ("ptr", lowerer.scalar(descriptor))),
                 ("r", (SHARED_POINTER, barrier_address(lowerer, barrier))),
@@ -185,20 +192,18 @@ def _load(lowerer: Lowerer, op: Op) -> None:
         )
 
 
-def _to_memory(lowerer: Lowerer, op: Op, kind: str) -> None:
+def _to_memory(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal | AsyncTmaReduce, kind: str) -> None:
     """Copies from shared memory are a group that one can wait for."""
-    groups = operand_groups(op)
-    (descriptor,), coordinates = groups["desc"], groups["coord"]
-    rank = len(coordinates)
+    rank = len(op.indices)
     text = f"@$0 {kind.format(rank=rank)}.bulk_group [ $1, {listed(3, rank)} ], [ $2 ];"
-    copies = boxes_of(memdesc(groups["src"][0])).copies
-    for message in _messages(lowerer, op, groups["src"][0], coordinates):
+    copies = boxes_of(buffer_type(op.buffer)).copies
+    for message in _messages(lowerer, op):
         emit(
             lowerer,
             text,
             [
                 ("b", ("i1", _of_first_block(lowerer, message.condition, copies))),
-                ("l", ("ptr", lowerer.scalar(descriptor))),
+                ("l", ("ptr", lowerer.scalar(op.descriptor))),
                 ("r", (SHARED_POINTER, message.pointer)),
                 *(("r", ("i32", place)) for place in message.places),
             ],
@@ -219,17 +224,17 @@ def commit(lowerer: Lowerer) -> None:
     lowerer.w.call_void("llvm.nvvm.cp.async.bulk.commit.group", [])
 
 
-def _store(lowerer: Lowerer, op: Op) -> None:
+def _store(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal) -> None:
     _to_memory(lowerer, op, "cp.async.bulk.tensor.{rank}d.global.shared::cta")
 
 
-def _reduce(lowerer: Lowerer, op: Op) -> None:
-    _to_memory(lowerer, op, f"cp.reduce.async.bulk.tensor.{{rank}}d.global.shared::cta.{keyword(op, 'kind')}")
+def _reduce(lowerer: Lowerer, op: AsyncTmaReduce) -> None:
+    _to_memory(lowerer, op, f"cp.reduce.async.bulk.tensor.{{rank}}d.global.shared::cta.{op.operation}")
 
 
-def _store_wait(lowerer: Lowerer, op: Op) -> None:
+def _store_wait(lowerer: Lowerer, op: AsyncTmaStoreWait) -> None:
     """Until all but so many groups have been read; what they were read from may be overwritten."""
-    lowerer.w.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", [("i32", str(number(op, "pendings")))])
+    lowerer.w.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", [("i32", str(op.pendings))])
 
 
 LOWERINGS: dict[str, Lowering] = {

@@ -13,9 +13,13 @@ from math import prod
 
 from tilewright.backends.llvm.spelling import in_registers, literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, llvm_element
-from tilewright.ir.attributes import Dense, Number
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.tt_memory import AddPtr, pointee_type
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Unsplat
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.types import PointerType, TensorType, Type
+from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.linear_layout import LinearLayout
 
 
@@ -30,15 +34,13 @@ def registers_of(lowerer: Lowerer, type: Type) -> int:
     return lowerer.layout(type).in_size("register") if isinstance(type, TensorType) else 1
 
 
-def _constant(lowerer: Lowerer, op: Op) -> None:
-    attribute, type = op.attributes["value"], op.result.type
+def _constant(lowerer: Lowerer, op: Constant) -> None:
+    constant, type = op.value, op.result.type
     element = lowerer.element(type)
-    if isinstance(attribute, Number | bool):
-        value = attribute.value if isinstance(attribute, Number) else int(attribute)
-        lowerer.bind(op.result, [literal(in_registers(value, type), element)] * registers_of(lowerer, type))
-        return
-    assert isinstance(attribute, Dense), "a constant is a number or numbers"
-    _table(lowerer, op, [literal(in_registers(value, type), element) for value in attribute.values])
+    if isinstance(constant, Number):
+        lowerer.bind(op.result, [literal(in_registers(constant.value, type), element)] * registers_of(lowerer, type))
+    else:
+        _table(lowerer, op, [literal(in_registers(value, type), element) for value in constant.values])
 
 
 def _table(lowerer: Lowerer, op: Op, values: Sequence[str]) -> None:
@@ -62,36 +64,30 @@ def _poison(lowerer: Lowerer, op: Op) -> None:
     lowerer.bind(op.result, ["poison"] * registers_of(lowerer, op.result.type))
 
 
-def _make_range(lowerer: Lowerer, op: Op) -> None:
-    start = op.attributes["start"]
-    assert isinstance(start, Number), "ranges start at a number"
+def _make_range(lowerer: Lowerer, op: MakeRange) -> None:
     places = [place for (place,) in lowerer.coordinates(lowerer.layout(op.result))]
-    if start.value:
-        places = [lowerer.w.emit(f"add i32 {place}, {start.value}") for place in places]
+    if op.start:
+        places = [lowerer.w.emit(f"add i32 {place}, {op.start}") for place in places]
     lowerer.bind(op.result, places)
 
 
-def _splat(lowerer: Lowerer, op: Op) -> None:
-    lowerer.bind(op.result, [lowerer.scalar(op.operands[0])] * registers_of(lowerer, op.result.type))
+def _splat(lowerer: Lowerer, op: Splat) -> None:
+    lowerer.bind(op.result, [lowerer.scalar(op.source)] * registers_of(lowerer, op.result.type))
 
 
-def _unsplat(lowerer: Lowerer, op: Op) -> None:
-    lowerer.bind(op.result, lowerer.registers(op.operands[0])[:1])
+def _unsplat(lowerer: Lowerer, op: Unsplat) -> None:
+    lowerer.bind(op.result, lowerer.registers(op.source)[:1])
 
 
-def _broadcast(lowerer: Lowerer, op: Op) -> None:
-    source = lowerer.layout(op.operands[0])
-    chosen = clipped_registers(source, lowerer.layout(op.result))
-    registers = lowerer.registers(op.operands[0])
+def _broadcast(lowerer: Lowerer, op: Broadcast) -> None:
+    chosen = clipped_registers(lowerer.layout(op.source), lowerer.layout(op.result))
+    registers = lowerer.registers(op.source)
     lowerer.bind(op.result, [registers[number] for number in chosen])
 
 
-def _expand_dims(lowerer: Lowerer, op: Op) -> None:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, Number), "an axis is a number"
-    source = lowerer.layout(op.operands[0])
-    chosen = expanded_registers(source, lowerer.layout(op.result), int(axis.value))
-    registers = lowerer.registers(op.operands[0])
+def _expand_dims(lowerer: Lowerer, op: ExpandDims) -> None:
+    chosen = expanded_registers(lowerer.layout(op.source), lowerer.layout(op.result), op.axis)
+    registers = lowerer.registers(op.source)
     lowerer.bind(op.result, [registers[number] for number in chosen])
 
 
@@ -116,17 +112,12 @@ def _chosen(
     return [first[project(result.apply(register=number))] for number in range(result.in_size("register"))]
 
 
-def _add_pointer(lowerer: Lowerer, op: Op) -> None:
-    w, pointer = lowerer.w, op.result.type.scalar
-    assert isinstance(pointer, PointerType), "pointers are moved"
-    inside, type, index = (
-        memory_element(pointer.pointee),
-        lowerer.element(pointer),
-        lowerer.element(op.operands[1].type),
-    )
+def _add_pointer(lowerer: Lowerer, op: AddPtr) -> None:
+    w, type, index = lowerer.w, lowerer.element(op.result.type), lowerer.element(op.offset.type)
+    inside = memory_element(pointee_type(op.result.type))
     known: dict[tuple[str, str], str] = {}
     found = []
-    for pair in zip(*map(lowerer.registers, op.operands), strict=True):
+    for pair in zip(lowerer.registers(op.pointer), lowerer.registers(op.offset), strict=True):
         if pair not in known:
             known[pair] = w.emit(f"getelementptr {inside}, {type} {pair[0]}, {index} {pair[1]}")
         found.append(known[pair])

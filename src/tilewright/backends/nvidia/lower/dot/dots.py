@@ -10,18 +10,15 @@ from __future__ import annotations
 from tilewright.backends.nvidia.lower.dot.fma import lower_fma
 from tilewright.backends.nvidia.lower.dot.mma_sync import lower_mma
 from tilewright.backends.nvidia.lower.dot.scaled import lower_dot_scaled
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
-from tilewright.ir.core import Op
-from tilewright.ir.types import TensorType
-from tilewright.layouts.encodings import NvidiaMma, encoding
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of
+from tilewright.dialects.tt_dot import Dot
+from tilewright.ir.core import tile_type
+from tilewright.layouts.encodings import NvidiaMma
 
 
-def lower_dot(lowerer: Lowerer, op: Op) -> None:
+def lower_dot(lowerer: Lowerer, op: Dot) -> None:
     """Write a `tt.dot`."""
-    type = op.result.type
-    assert isinstance(type, TensorType), "the sum is a tile"
-    assert type.encoding is not None, "tiles of TTGIR have layouts"
-    if isinstance(encoding(type.encoding), NvidiaMma):
+    if isinstance(layout_of(tile_type(op.result)), NvidiaMma):
         lower_mma(lowerer, op)
     else:
         lower_fma(lowerer, op)

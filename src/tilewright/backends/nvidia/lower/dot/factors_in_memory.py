@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.nvidia.lower.address import diagonals
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, memdesc
+from tilewright.backends.nvidia.lower.buffers import buffer_layout
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import (
     ADDRESS_MASK,
     BYTE,
@@ -19,7 +19,7 @@ from tilewright.backends.nvidia.lower.dot.matrix_descriptors import (
     describe,
 )
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer
-from tilewright.ir.core import Value
+from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared, encoding
 from tilewright.layouts.linear_layout import LinearLayout, log2
@@ -56,7 +56,7 @@ class FactorInMemory:
             fixed: bits that all descriptors of this kind of instruction have.
             places: from other coordinates than those of the tile to the buffer.
         """
-        type = memdesc(value)
+        type = buffer_type(value)
         self.lowerer, self.tile = lowerer, tile
         self.descriptor = descriptor_of(type, tile, places)
         where = lowerer.buffer(value).bytes(type)

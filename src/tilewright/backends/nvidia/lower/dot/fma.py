@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from tilewright.backends.nvidia.lower.dot.fragments import places
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-from tilewright.ir.core import Op
+from tilewright.dialects.tt_dot import Dot
 
 
-def lower_fma(lowerer: Lowerer, op: Op) -> None:
+def lower_fma(lowerer: Lowerer, op: Dot) -> None:
     """Write a `tt.dot` whose factors and sum have elements of one type."""
-    a, b, c = op.operands
+    a, b, c = op.a, op.b, op.accumulator
     element = lowerer.element(op.result.type)
     assert lowerer.element(a.type) == lowerer.element(b.type) == element, "factors are as wide as the sum"
     left, right = places(lowerer.layout(a)), places(lowerer.layout(b))

@@ -21,25 +21,27 @@ from tilewright.backends.nvidia.lower.dot.fragments import (
 )
 from tilewright.backends.nvidia.lower.dot.instructions import MatrixInstruction, instruction_for
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, struct
-from tilewright.ir.core import Op
+from tilewright.dialects.traits import Product
+from tilewright.dialects.tt_dot import Dot
+from tilewright.ir.core import tile_type
 
 Scales = Callable[[Sequence[int], int, int], "list[tuple[str, str]]"]
 """Scales of an instruction, by its rows, its column and its first word: registers, and what PTX selects of them."""
 
 
-def lower_mma(lowerer: Lowerer, op: Op) -> None:
+def lower_mma(lowerer: Lowerer, op: Dot) -> None:
     """Write a `tt.dot` whose sum has the layout of `mma.sync`."""
-    a, b, _ = op.operands
-    depth = (a.type.shape or ())[-1]
+    a, b = op.a, op.b
+    depth = tile_type(a).shape[-1]
     sum = op.result.type.scalar
     instruction = instruction_for(a.type.scalar, b.type.scalar, sum, lowerer.target.capability, depth)
     assert instruction is not None, f"{a.type} * {b.type} has an instruction where its sum has its layout"
     multiply(lowerer, op, instruction)
 
 
-def multiply(lowerer: Lowerer, op: Op, instruction: MatrixInstruction, scales: Scales | None = None) -> None:
+def multiply(lowerer: Lowerer, op: Product, instruction: MatrixInstruction, scales: Scales | None = None) -> None:
     """Write a product with this instruction: step by step along k, and for each all of the sum."""
-    left, right = Factor(lowerer, op.operands[0], 0), Factor(lowerer, op.operands[1], 1)
+    left, right = Factor(lowerer, op.a, 0), Factor(lowerer, op.b, 1)
     sums = Sums(lowerer.layout(op.result), lane_steps(right.layout, right.outer)[BITS_OF_A_ROW])
     _demand_fit(left, right, sums)
     product = _Product(lowerer, op, instruction, sums)
@@ -81,10 +83,10 @@ def _demand_fit(left: Factor, right: Factor, sums: Sums) -> None:
 class _Product:
     """The sum while it grows: its elements in the registers that the instruction takes."""
 
-    def __init__(self, lowerer: Lowerer, op: Op, instruction: MatrixInstruction, sums: Sums) -> None:
+    def __init__(self, lowerer: Lowerer, op: Product, instruction: MatrixInstruction, sums: Sums) -> None:
         self.lowerer, self.instruction, self.sums = lowerer, instruction, sums
         self._element = lowerer.element(op.result.type)
-        self._elements = list(lowerer.registers(op.operands[2]))
+        self._elements = list(lowerer.registers(op.accumulator))
         self._packed: dict[tuple[int, ...], str] = {}
 
     def add(

@@ -16,19 +16,20 @@ from collections.abc import Sequence
 from tilewright.backends.nvidia.lower.dot.fragments import lane_steps, places
 from tilewright.backends.nvidia.lower.dot.instructions import MatrixInstruction, scaled_instruction
 from tilewright.backends.nvidia.lower.dot.mma_sync import multiply
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, keyword
-from tilewright.ir.core import Op, Value
+from tilewright.backends.nvidia.lower.lowerer import Lowerer
+from tilewright.dialects.tt_dot import DotScaled
+from tilewright.ir.core import Value, tile_type
 
 FIRST_BYTE, FIRST_LANES = 0, 0
 """What the instruction selects of a register with scales, and of the lanes of a row."""
 
 
-def lower_dot_scaled(lowerer: Lowerer, op: Op) -> None:
+def lower_dot_scaled(lowerer: Lowerer, op: DotScaled) -> None:
     """Write a `tt.dot_scaled` with two scales, whose sum has the layout of `mma.sync`."""
-    _, _, _, *scales = op.operands
-    instruction = scaled_instruction(keyword(op, "a_elem_type"), keyword(op, "b_elem_type"), scales[0].type.scalar)
-    k = (op.operands[0].type.shape or ())[-1] * (2 if instruction.bits == 4 else 1)
-    left, right = (_Scales(lowerer, scale, instruction, k) for scale in scales)
+    a_scale, b_scale = op.scales
+    instruction = scaled_instruction(op.a_type, op.b_type, a_scale.type.scalar)
+    k = tile_type(op.a).shape[-1] * (2 if instruction.bits == 4 else 1)
+    left, right = (_Scales(lowerer, scale, instruction, k) for scale in (a_scale, b_scale))
 
     def chosen(rows: Sequence[int], column: int, word: int) -> list[tuple[str, str]]:
         assert rows[1] == rows[0] ^ left.pair, "the second lane of a row has the scale of the second row"

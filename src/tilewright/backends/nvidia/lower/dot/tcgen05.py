@@ -28,12 +28,12 @@ from tilewright.backends.nvidia.lower.dot.tensor_instructions import (
     instruction_bits,
     scaled_kind,
 )
-from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout, tensor_type
-from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, keyword
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
+from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
+from tilewright.dialects.ttng_products import TensorCoreCommit, TensorCoreProduct, TensorCoreProductScaled
+from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
-from tilewright.ir.types import FloatType, MemDescType
+from tilewright.ir.types import FloatType
 from tilewright.layouts.encodings import TensorMemory, encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.tensor_memory import allocated
@@ -48,13 +48,12 @@ FEWEST_SCALE_COLUMNS = 2
 ALWAYS = "true"
 
 
-def lower_product(lowerer: Lowerer, op: Op) -> None:
+def lower_product(lowerer: Lowerer, op: TensorCoreProduct) -> None:
     """Write a `ttng.tc_gen5_mma`."""
-    groups = operand_groups(op)
-    a, b, d = (groups[name][0] for name in ("a", "b", "d"))
-    demand_own_factors(op, (a, b), cga_layout(encoding(tensor_type(d).encoding)))
+    a, b, d = op.a, op.b, op.accumulator
+    demand_own_factors(op, (a, b), cga_layout(encoding(buffer_type(d).encoding)))
     kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), sum_kind(d.type.scalar)
-    product = _Product(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], (a.type.shape or ())[1])
+    product = _Product(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], buffer_type(a).shape[1])
 
     def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
         bits = instruction_bits(*kinds, product.rows, product.columns, across=product.across)
@@ -63,15 +62,14 @@ def lower_product(lowerer: Lowerer, op: Op) -> None:
     product.write(write)
 
 
-def lower_scaled_product(lowerer: Lowerer, op: Op) -> None:
+def lower_scaled_product(lowerer: Lowerer, op: TensorCoreProductScaled) -> None:
     """Write a `ttng.tc_gen5_mma_scaled`."""
-    groups = operand_groups(op)
-    a, b, a_scale, b_scale = (groups[name][0] for name in ("a", "b", "a_scale", "b_scale"))
-    kinds = keyword(op, "a_type"), keyword(op, "b_type")
+    a, b, a_scale, b_scale = op.a, op.b, op.a_scale, op.b_scale
+    kinds = op.a_type, op.b_type
     exponents = not all(isinstance(scale.type.scalar, FloatType) for scale in (a_scale, b_scale))
     kind = scaled_kind(*kinds, exponents=exponents, across=_is_across(a, 0) or _is_across(b, 1))
     packing = [2 if name == FOUR_BITS else 1 for name in kinds]
-    product = _Product(lowerer, op, kind.k, (a.type.shape or ())[1] * packing[0], packing)
+    product = _Product(lowerer, op, kind.k, buffer_type(a).shape[1] * packing[0], packing)
     scales = _Scales(lowerer, kind, product, (a_scale, b_scale))
 
     def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
@@ -93,7 +91,9 @@ class _Product:
         across: per factor, whether its elements follow each other across what is summed over.
     """
 
-    def __init__(self, lowerer: Lowerer, op: Op, depth: int, k: int, packing: Sequence[int] = (1, 1)) -> None:
+    def __init__(
+        self, lowerer: Lowerer, op: TensorCoreProduct, depth: int, k: int, packing: Sequence[int] = (1, 1)
+    ) -> None:
         """See the class.
 
         Args:
@@ -104,9 +104,8 @@ class _Product:
             packing: how many elements of each factor are in one of its buffer's.
         """
         self.lowerer, self.op = lowerer, op
-        groups = operand_groups(op)
-        (self.a,), (self.b,), (self.d,) = groups["a"], groups["b"], groups["d"]
-        type = tensor_type(self.d)
+        self.a, self.b, self.d = op.a, op.b, op.accumulator
+        type = buffer_type(self.d)
         layout = tensor_layout(type)
         assert isinstance(layout, TensorMemory), "a sum has the layout of sums"
         if layout.two_ctas:
@@ -129,9 +128,9 @@ class _Product:
 
     def write(self, write: Write) -> None:
         """All instructions, by one thread."""
-        groups, lowerer = operand_groups(self.op), self.lowerer
-        predicate, flag = lowerer.scalar(groups["pred"][0]), lowerer.scalar(groups["useD"][0])
-        if groups["barriers"]:
+        op, lowerer = self.op, self.lowerer
+        predicate, flag = lowerer.scalar(op.predicate), lowerer.scalar(op.uses_accumulator)
+        if op.barriers:
             lowerer.barrier()
         with one_thread(lowerer, predicate) as elected:
             a, b = self._left(), self._right()
@@ -142,7 +141,7 @@ class _Product:
                     operands = [sum, a(at[0], step), b(at[1], step)]
                     write(at, step, use, [("b", ("i1", elected)), *operands])
                     use = ALWAYS
-            for barrier, chosen in zip(groups["barriers"], groups["barrier_preds"], strict=True):
+            for barrier, chosen in zip(op.barriers, op.barrier_predicates, strict=True):
                 commit(lowerer, barrier, elected, lowerer.scalar(chosen))
 
     def _address(self, base: str, at: tuple[int, int]) -> tuple[str, Typed]:
@@ -152,8 +151,7 @@ class _Product:
 
     def _left(self) -> Callable[[int, int], tuple[str, Typed]]:
         depth = self._depth // self._packing[0]
-        type = self.a.type
-        assert isinstance(type, MemDescType), "a factor is a buffer"
+        type = buffer_type(self.a)
         if type.space == TENSOR_MEMORY:
             places, base = memory_of(type).pseudo_invert(), self.lowerer.buffer(self.a).address
 
@@ -185,9 +183,9 @@ def _write(
     use: str,
 ) -> None:
     """One instruction: predicate, sum and factors, then what it is told of them, and whether to add to the sum."""
-    left = operands[2]
+    _, _, (left, _), _ = operands
     given = [*operands, *extra, ("b", ("i1", use))]
-    places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left[0] == "r" else "$2", "$3", "$4"]
+    places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left == "r" else "$2", "$3", "$4"]
     places += [f"[ ${5 + index} + 0 ]" for index in range(len(extra) - 1)]
     text = f"@$0 tcgen05.mma.cta_group::1.kind::{kind} {', '.join([*places, f'${len(given) - 1}'])};"
     constraints = ",".join(constraint for constraint, _ in given)
@@ -215,18 +213,16 @@ def commit(lowerer: Lowerer, barrier: Value, elected: str, predicate: str) -> No
     lowerer.assembly("void", text, "b,r", [("i1", chosen), ("i32", address)])
 
 
-def lower_commit(lowerer: Lowerer, op: Op) -> None:
+def lower_commit(lowerer: Lowerer, op: TensorCoreCommit) -> None:
     """Write a `ttng.tc_gen5_commit`."""
-    groups = operand_groups(op)
-    predicate = lowerer.scalar(groups["pred"][0]) if groups["pred"] else ALWAYS
-    with one_thread(lowerer, predicate) as elected:
-        commit(lowerer, groups["barrier"][0], elected, ALWAYS)
+    predicate = op.predicate
+    with one_thread(lowerer, ALWAYS if predicate is None else lowerer.scalar(predicate)) as elected:
+        commit(lowerer, op.barrier, elected, ALWAYS)
 
 
 def _is_across(factor: Value, axis: int) -> bool:
     """Whether elements follow each other across what is summed over: then the right factor is turned."""
-    type = factor.type
-    assert isinstance(type, MemDescType), "a factor is a buffer"
+    type = buffer_type(factor)
     if type.space == TENSOR_MEMORY:
         return False
     return contiguous_axis(type) == axis
@@ -242,7 +238,7 @@ class _Scales:
         words = -(-product.steps // kind.instructions_per_word)
         rows, columns = product.shape[0] // product.rows, product.shape[1] // product.columns
         self._repeats = rows, columns
-        sizes = [allocated(tensor_layout(tensor_type(scale)), tensor_type(scale).shape, 8)[1] for scale in scales]
+        sizes = [allocated(tensor_layout(buffer_type(scale)), buffer_type(scale).shape, 8)[1] for scale in scales]
         self._columns = [-(-size // (count * words)) for size, count in zip(sizes, self._repeats, strict=True)]
         self._columns[1] = max(self._columns[1], FEWEST_SCALE_COLUMNS)
 

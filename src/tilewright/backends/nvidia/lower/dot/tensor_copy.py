@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, memdesc
+from tilewright.backends.nvidia.lower.buffers import buffer_layout
 from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import OF_TCGEN05, Tile
 from tilewright.backends.nvidia.lower.dot.tcgen05 import commit, one_thread
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
-from tilewright.ir.core import Op
-from tilewright.ir.operands import operand_groups
+from tilewright.dialects.ttng_tensor_memory import TmemCopy
+from tilewright.ir.core import buffer_type
 from tilewright.layouts.linear_layout import LinearLayout
 
 WORD = 32
@@ -62,12 +62,11 @@ def form_of(places: LinearLayout, bits: int) -> Form:
     return COPIED[first, second]
 
 
-def lower_copy(lowerer: Lowerer, op: Op) -> None:
+def lower_copy(lowerer: Lowerer, op: TmemCopy) -> None:
     """Write a `ttng.tmem_copy`."""
-    groups = operand_groups(op)
-    source, target = groups["src"][0], groups["dst"][0]
-    bits = memdesc(source).element.bits
-    places = memory_of(memdesc(target)).invert_and_compose(buffer_layout(memdesc(source)))
+    source, target, barrier = op.source, op.target, op.barrier
+    bits = buffer_type(source).element.bits
+    places = memory_of(buffer_type(target)).invert_and_compose(buffer_layout(buffer_type(source)))
     form = form_of(places, bits)
     step = form.bits // bits
     one_warp = places.with_columns(row=places.columns["row"][:BITS_OF_ROWS])
@@ -81,7 +80,7 @@ def lower_copy(lowerer: Lowerer, op: Op) -> None:
             text = f"@$0 tcgen05.cp.cta_group::1.{form.name} [$1], $2;"
             operands = [("i1", elected), ("i32", address), ("i64", rows.at(0, column))]
             lowerer.assembly("void", text, "b,r,l", operands)
-        for barrier in groups["barrier"]:
+        if barrier is not None:
             commit(lowerer, barrier, elected, ALWAYS)
 
 

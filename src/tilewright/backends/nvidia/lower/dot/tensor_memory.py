@@ -16,10 +16,11 @@ from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits,
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, struct
 from tilewright.backends.nvidia.lower.words import Words
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
-from tilewright.ir.types import MemDescType, TensorType
+from tilewright.dialects.rules import number
+from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore, TmemSubslice
+from tilewright.ir.core import Value, buffer_type
+from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.tensor_memory import allocated, linear_memory
@@ -46,20 +47,14 @@ class TensorBuffer:
         """The same kind of buffer, at another address."""
         return TensorBuffer(values[0])
 
-    def viewed(self, lowerer: Lowerer, op: Op) -> TensorBuffer:
+    def viewed(self, lowerer: Lowerer, op: MemDescView) -> TensorBuffer:
         """The buffer that a view gives."""
-        if op.name != "ttg.memdesc_index":
+        if not isinstance(op, MemDescIndex):
             return self
-        w, type = lowerer.w, tensor_type(op.results[0])
+        w, type = lowerer.w, buffer_type(op.result)
         _, columns = allocated(tensor_layout(type), type.shape, type.element.bits)
-        distance = w.emit(f"mul i32 {lowerer.scalar(op.operands[1])}, {columns}")
+        distance = w.emit(f"mul i32 {lowerer.scalar(op.index)}, {columns}")
         return TensorBuffer(w.emit(f"add i32 {self.address}, {distance}"))
-
-
-def tensor_type(value: Value) -> MemDescType:
-    """The type of a buffer in tensor memory."""
-    assert isinstance(value.type, MemDescType), "a buffer"
-    return value.type
 
 
 def tensor_layout(type: MemDescType) -> TensorMemory | TensorMemoryScales:
@@ -106,32 +101,26 @@ def _get_columns(lowerer: Lowerer) -> str:
 def _columns_of(lowerer: Lowerer) -> int:
     module = lowerer.function.parent
     assert module is not None, "a function is in a module"
-    size = module.attributes["ttg.tensor_memory_size"]
-    assert isinstance(size, Number), "tensor memory was allocated"
-    return int(size.value)
+    return number(module, "ttg.tensor_memory_size")
 
 
 # Ops
 
 
-def _alloc(lowerer: Lowerer, op: Op) -> None:
-    at = op.attributes["tensor_memory_col_offset"]
-    assert isinstance(at, Number), "a buffer begins at a column"
-    w, base = lowerer.w, base_address(lowerer)
-    address = w.emit(f"add i32 {base}, {int(at.value)}") if at.value else base
-    lowerer.bind_buffer(op.results[0], TensorBuffer(address))
-    source = operand_groups(op)["src"]
-    if source:
-        _store_tile(lowerer, source[0], op.results[0], "true")
+def _alloc(lowerer: Lowerer, op: TmemAlloc) -> None:
+    w, base, column = lowerer.w, base_address(lowerer), op.column
+    address = w.emit(f"add i32 {base}, {column}") if column else base
+    lowerer.bind_buffer(op.result, TensorBuffer(address))
+    if op.source is not None:
+        _store_tile(lowerer, op.source, op.result, "true")
 
 
-def _store(lowerer: Lowerer, op: Op) -> None:
-    groups = operand_groups(op)
-    _store_tile(lowerer, groups["src"][0], groups["dst"][0], lowerer.scalar(groups["pred"][0]))
+def _store(lowerer: Lowerer, op: TmemStore) -> None:
+    _store_tile(lowerer, op.value, op.buffer, lowerer.scalar(op.predicate))
 
 
-def _load(lowerer: Lowerer, op: Op) -> None:
-    source, result = operand_groups(op)["src"][0], op.results[0]
+def _load(lowerer: Lowerer, op: TmemLoad) -> None:
+    source, result = op.buffer, op.result
     plan = _plan(lowerer, result, source)
     address = _address(lowerer, plan, source)
     words = [word for message in plan.messages for word in _load_message(lowerer, plan, message, address)]
@@ -144,18 +133,15 @@ def _load(lowerer: Lowerer, op: Op) -> None:
     lowerer.bind(result, [found[register] for register in plan.first])
 
 
-def _subslice(lowerer: Lowerer, op: Op) -> None:
-    type, result = tensor_type(op.operands[0]), tensor_type(op.results[0])
-    start, dim = op.attributes["N"], op.attributes.get("dim")
-    assert isinstance(start, Number), "a part begins at a column"
-    along = int(dim.value) if isinstance(dim, Number) else 1
+def _subslice(lowerer: Lowerer, op: TmemSubslice) -> None:
+    type, result = buffer_type(op.source), buffer_type(op.result)
     places = linear_memory(tensor_layout(type), type.alloc_shape[-2:], type.element.bits).pseudo_invert()
-    coordinates = {name: int(start.value) if axis == along else 0 for axis, name in enumerate(places.ins)}
+    coordinates = {name: op.offset if axis == op.axis else 0 for axis, name in enumerate(places.ins)}
     row, column, *_ = places.apply(**coordinates)
     distance = row << ROW | column * result.element.bits // WORD
-    address = lowerer.buffer(op.operands[0]).address
+    address = lowerer.buffer(op.source).address
     moved = lowerer.w.emit(f"add i32 {address}, {distance}") if distance else address
-    lowerer.bind_buffer(op.results[0], TensorBuffer(moved))
+    lowerer.bind_buffer(op.result, TensorBuffer(moved))
 
 
 def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) -> None:
@@ -176,8 +162,7 @@ def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) ->
 
 
 def _plan(lowerer: Lowerer, tile: Value, buffer: Value) -> Plan:
-    type = tensor_type(buffer)
-    assert isinstance(tile.type, TensorType), "a tile is moved"
+    type = buffer_type(buffer)
     found = plan_access(lowerer.layout(tile), memory_of(type), type.element.bits)
     assert found is not None, f"{tile.type} can be moved to and from {type}"
     return found

@@ -25,12 +25,11 @@ from tilewright.backends.nvidia.lower.dot.factors_of_blocks import demand_own_fa
 from tilewright.backends.nvidia.lower.dot.fragments import elements_of, places, word_of
 from tilewright.backends.nvidia.lower.dot.instructions import FP8, SUMS, WIDTHS, Register, kind_of, sum_kind
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import Tile
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.operands import operand_groups
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of, struct
+from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
+from tilewright.ir.core import Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type
-from tilewright.layouts.encodings import NvidiaMma, encoding
+from tilewright.layouts.encodings import NvidiaMma
 from tilewright.layouts.queries import cga_layout
 
 ROWS_OF_A_WARP, WARPS = 16, 4
@@ -42,27 +41,23 @@ INTEGERS = frozenset({"s8"})
 WORD = 32
 
 
-def lower_warp_group_dot(lowerer: Lowerer, op: Op) -> None:
+def lower_warp_group_dot(lowerer: Lowerer, op: WarpGroupDot) -> None:
     """Write a `ttng.warp_group_dot`."""
-    result = op.result.type
-    assert isinstance(result, TensorType), "a product is a tile"
-    demand_own_factors(op, op.operands[:2], cga_layout(encoding(result.encoding or "")))
+    demand_own_factors(op, (op.a, op.b), cga_layout(layout_of(tile_type(op.result))))
     product = _Product(lowerer, op)
     product.start()
     product.multiply()
-    if op.attributes.get("isAsync") is not True:
+    if not op.is_async:
         product.wait()
     lowerer.bind(op.result, product.elements())
 
 
-def lower_wait(lowerer: Lowerer, op: Op) -> None:
+def lower_wait(lowerer: Lowerer, op: WarpGroupDotWait) -> None:
     """Write a `ttng.warp_group_dot_wait`: the tiles among its operands can be read behind it."""
-    pendings = op.attributes["pendings"]
-    assert isinstance(pendings, Number), "pendings is a number"
-    tiles = [value for value in op.operands if isinstance(value.type, TensorType)]
+    tiles = [value for value in op.inputs if isinstance(value.type, TensorType)]
     words = {value: _Words.of(lowerer, value.type, lowerer.registers(value)) for value in tiles}
-    _wait_for(lowerer, list(words.values()), int(pendings.value))
-    for given, result in zip(op.operands, op.results, strict=True):
+    _wait_for(lowerer, list(words.values()), op.pendings)
+    for given, result in zip(op.inputs, op.results, strict=True):
         if given in words:
             lowerer.bind(result, words[given].elements())
         else:
@@ -124,20 +119,17 @@ def _wait_for(lowerer: Lowerer, sums: Sequence[_Words], pendings: int) -> None:
 class _Product:
     """A product being written."""
 
-    def __init__(self, lowerer: Lowerer, op: Op) -> None:
+    def __init__(self, lowerer: Lowerer, op: WarpGroupDot) -> None:
         self.lowerer, self.op = lowerer, op
-        groups = operand_groups(op)
-        (self.a,), (self.b,), (self.c,) = groups["a"], groups["b"], groups["c"]
-        self.flag = groups["useC"][0] if groups["useC"] else None
-        result = op.result.type
-        assert isinstance(result, TensorType), "the sum is a tile"
-        mma = encoding(result.encoding or "")
+        self.a, self.b, self.flag = op.a, op.b, op.uses_accumulator
+        result = tile_type(op.result)
+        mma = layout_of(result)
         assert isinstance(mma, NvidiaMma), "the sum has the layout of the instruction"
         _, self.columns, self.depth = mma.instr_shape
         self.rows = ROWS_OF_A_WARP * WARPS
         self.sum_type, self.kind_a, self.kind_b = result, kind_of(self.a.type.scalar), kind_of(self.b.type.scalar)
         self.tiles = _tiles(lowerer, op.result, self.columns)
-        c = lowerer.registers(self.c)
+        c = lowerer.registers(op.accumulator)
         self.from_zero = set(c) <= {literal(0, lowerer.element(result))}
         self.sums = {at: _Words.of(lowerer, result, [c[r] for r in own]) for at, own in self.tiles.items()}
 
@@ -200,8 +192,7 @@ class _Product:
     @property
     def _imprecise(self) -> int:
         """How many products of fp8 may be added in the matrix unit, which does it with less precision than f32."""
-        limit = self.op.attributes.get("maxNumImpreciseAcc")
-        return int(limit.value) if isinstance(limit, Number) else 0
+        return self.op.max_imprecise_sums
 
     @property
     def _partial_sums(self) -> bool:
