@@ -66,7 +66,7 @@ def trace_kernel(
     attributes: list[dict[str, Attribute]] = []
     values = bind_parameters(declared, {parameter.name: parameter for parameter in parameters}, block, attributes)
     kernel = function_op(declared, name, block, public=True, noinline=False)
-    kernel.attributes["arg_attrs"] = tuple(attributes)
+    kernel.argument_attributes = attributes
     tracer = Tracer(block)
     context = emitting_into(
         tracer,

@@ -14,7 +14,7 @@ Two equal layouts are one object, so passes compare with `is` and memoise on the
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from tilewright.layouts.attribute_text import Value, Written, read
 from tilewright.layouts.errors import LayoutError, demand
@@ -126,6 +126,7 @@ def from_written(written: Written) -> Encoding:
     return kind.from_written(current_spelling(written))
 
 
+EncodingT = TypeVar("EncodingT", bound=Encoding)
 _BY_TEXT: dict[str, Encoding] = {}
 
 
@@ -138,4 +139,11 @@ def encoding(text: str) -> Encoding:
     found = _BY_TEXT.get(text)
     if found is None:
         found = _BY_TEXT[text] = from_written(read(text))
+    return found
+
+
+def encoding_as(kind: type[EncodingT], text: str | None) -> EncodingT:
+    """The layout that `text` describes, which must be of the class `kind`."""
+    found = encoding(text or "")
+    assert isinstance(found, kind), f"{text} is no layout of kind {kind.__name__}"
     return found

@@ -18,7 +18,7 @@ from tilewright.layouts.distributed import (
     NvidiaMma,
     Slice,
 )
-from tilewright.layouts.encoding import Distributed, Encoding, Shared, encoding
+from tilewright.layouts.encoding import Distributed, Encoding, Shared, encoding, encoding_as
 from tilewright.layouts.errors import LayoutError
 from tilewright.layouts.shared import (
     AmdRotatingShared,
@@ -53,4 +53,5 @@ __all__ = [
     "TensorMemory",
     "TensorMemoryScales",
     "encoding",
+    "encoding_as",
 ]

@@ -15,7 +15,7 @@ from tilewright.semantics.casting import bitcast, cast
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
-from tilewright.semantics.memory import check_writable, fitting_mask, pointee_of
+from tilewright.semantics.memory import as_pointer_to, check_writable, fitting_mask, pointee_of
 from tilewright.semantics.numbers import dtype_of_number
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import dtype, float32, int1, int32, int64, pointer_type, shaped, uint32, uint64
@@ -167,13 +167,7 @@ def _float_extremum(operation: str, pointer: Tile, value: Tile, mask: Tile, orde
     positive = invert(negative)
     opposite = "min" if operation == "max" else "max"
     upward = _emit(
-        _keyword(operation, signed), _pointer_to(pointer, signed), bitcast(value, signed), and_(mask, positive), order
+        _keyword(operation, signed), as_pointer_to(pointer, signed), bitcast(value, signed), and_(mask, positive), order
     )
-    downward = _emit(_keyword(opposite, unsigned), _pointer_to(pointer, unsigned), bits, and_(mask, negative), order)
+    downward = _emit(_keyword(opposite, unsigned), as_pointer_to(pointer, unsigned), bits, and_(mask, negative), order)
     return bitcast(where(positive, upward, downward), element)
-
-
-def _pointer_to(pointer: Tile, element: dtype) -> Tile:
-    old = pointer.type.scalar
-    assert isinstance(old, pointer_type), "only pointers have elements behind them"
-    return cast(pointer, pointer_type(element, old.address_space, old.const))

@@ -14,7 +14,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap_all
 from tilewright.semantics.errors import BadArgument, BadPermutation, NotAPointer, WrongOperandType
-from tilewright.semantics.memory import as_byte_pointer, pointee_of
+from tilewright.semantics.memory import as_byte_pointer, pointee_of, scalar_pointer
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import block_type, dtype, int1, int32, int64, pointer_type
@@ -41,8 +41,7 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
         _scalars("strides", strides, int64, len(extents)),
         _scalars("offsets", offsets, int32, len(extents)),
     )
-    pointee = base.type.scalar
-    assert isinstance(pointee, pointer_type), "checked above"
+    pointee = scalar_pointer(base)
     block = block_type(pointee.element_ty.scalar, extents)
     operands = [base.handle, *(tile.handle for group in groups for tile in group)]
     kind = pointer_type(block, pointee.address_space, pointee.const)

@@ -113,9 +113,8 @@ def _hint_argument(name: str, block: Block, index: int, promised: tuple[int, ...
     """Note the promise on the function, if `block` holds its arguments; whether it does."""
     function = None if block.region is None else block.region.op
     known = None if function is None else function.attributes.get("arg_attrs")
-    if function is None or known is None:
+    if function is None or not isinstance(known, tuple):
         return False
-    assert isinstance(known, tuple), "arg_attrs has one dictionary per argument"
     details: list[Any] = list(known)
     details[index] = {**details[index], name: Number(promised[0], i32)}
     function.attributes["arg_attrs"] = tuple(details)

@@ -128,11 +128,22 @@ def check_writable(pointer: Tile) -> None:
         raise SemanticError(StoreToConst(pointer.type.scalar))
 
 
+def scalar_pointer(pointer: Tile) -> pointer_type:
+    """The type of the pointer, or of each of a tile of pointers."""
+    scalar = pointer.type.scalar
+    assert isinstance(scalar, pointer_type), f"{scalar} is no pointer"
+    return scalar
+
+
+def as_pointer_to(pointer: Tile, element: dtype) -> Tile:
+    """The same addresses as pointers to `element`."""
+    old = scalar_pointer(pointer)
+    return cast(pointer, pointer_type(element, old.address_space, old.const))
+
+
 def as_byte_pointer(pointer: Tile) -> Tile:
     """A pointer to booleans as a pointer to the bytes that hold them."""
-    old = pointer.type.scalar
-    assert isinstance(old, pointer_type), "only pointers have bytes behind them"
-    return cast(pointer, pointer_type(int8, old.address_space, old.const))
+    return as_pointer_to(pointer, int8)
 
 
 def fitting_mask(mask: Any, shape: tuple[int, ...]) -> Tile:

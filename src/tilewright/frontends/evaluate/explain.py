@@ -48,7 +48,7 @@ def called_from(error: CompilationError, location: FileLocation) -> CompilationE
 
 
 def _diagnostic(error: Exception, callee: str) -> Diagnostic:
-    message = str(error.args[0] if len(error.args) == 1 else error)
+    (message,) = map(str, error.args if len(error.args) == 1 else (error,))
     if isinstance(error, NotImplementedError):
         return NotSupported(message or f"`{callee}`")
     if isinstance(error, AttributeError) and error.name is not None:

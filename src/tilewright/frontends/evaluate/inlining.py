@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tilewright.dialects.tt_function import Func
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
@@ -21,6 +22,7 @@ from tilewright.frontends.evaluate.mangling import mangled
 from tilewright.ir.attributes import Attribute, FileLocation, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import OPS
 from tilewright.ir.types import FunctionType, Type
 from tilewright.language.callable import JITCallable
 from tilewright.language.values import (
@@ -176,7 +178,7 @@ def _specialise(
     return Specialised(symbol, layout, tuple(handle.type for handle in handles))
 
 
-def function_op(function: hir.Function, symbol: str, block: Block, *, public: bool, noinline: bool) -> Op:
+def function_op(function: hir.Function, symbol: str, block: Block, *, public: bool, noinline: bool) -> Func:
     """The tt.func with `block` as its body; its type is set when the body is done."""
     attributes: dict[str, Any] = {
         "sym_name": symbol,
@@ -184,16 +186,16 @@ def function_op(function: hir.Function, symbol: str, block: Block, *, public: bo
         "noinline": noinline,
         "arg_attrs": tuple({} for _ in block.args),
     }
-    return Op.create("tt.func", (), (), attributes, [Region([block])], location=function.location)
+    return Func(OPS["tt.func"], (), (), attributes, [Region([block])], location=function.location)
 
 
-def finish_function(op: Op, results: Sequence[Value]) -> None:
+def finish_function(op: Func, results: Sequence[Value]) -> None:
     """End the function with the return of `results`."""
-    block = op.regions[0].block
+    block = op.body
     last = block.last
     block.append(Op.create("tt.return", results, location=op.location if last is None else last.location))
     inputs, outputs = (tuple(value.type for value in values) for values in (block.args, results))
-    op.attributes["function_type"] = FunctionType(inputs, outputs)
+    op.type = FunctionType(inputs, outputs)
 
 
 def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, names: dict[str, Any]) -> Any:

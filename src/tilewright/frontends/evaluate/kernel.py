@@ -61,7 +61,7 @@ def evaluate_kernel(
     attributes: list[dict[str, Attribute]] = []
     names = bind_parameters(function, {parameter.name: parameter for parameter in parameters}, block, attributes)
     kernel = function_op(function, name, block, public=True, noinline=False)
-    kernel.attributes["arg_attrs"] = tuple(attributes)
+    kernel.argument_attributes = attributes
     module.append(kernel)
     result = evaluate_into(evaluation, function, block, names)
     if not is_compile_time(result):

@@ -7,6 +7,7 @@ For functions whose reader cannot see that the program says `B: tl.constexpr = 4
 
 from __future__ import annotations
 
+from tilewright.dialects.arith import Constant
 from tilewright.dialects.arithmetic_meaning import is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.attributes import Number
@@ -28,8 +29,8 @@ def _number(value: Value) -> int | float | None:
     op = value.op
     if op is None:
         return None
-    if op.definition.constant:
-        number = op.attributes["value"]
+    if isinstance(op, Constant):
+        number = op.value
         return number.value if isinstance(number, Number) else None
     if op.definition.meaning is None or not op.operands or op.regions:
         return None

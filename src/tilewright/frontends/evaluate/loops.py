@@ -117,8 +117,9 @@ def _counted(frame: Frame, step: hir.For, bounds: tl.range) -> None:
 
     def turn(carried: Carried) -> Turn:
         with frame.region((kind.ir, *carried.types)) as block:
-            carried.bind(frame, block.args[1:])
-            counter = Tile.concrete(block.args[0], kind)
+            induction_variable, *arguments = block.args
+            carried.bind(frame, arguments)
+            counter = Tile.concrete(induction_variable, kind)
             frame.mark(step.location)
             frame.names[step.target] = _mirrored(low, high, counter) if backwards else counter
             set_name(frame.names[step.target], step.target)

@@ -42,7 +42,7 @@ from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import Shared, encoding
+from tilewright.layouts.encoding import Shared, encoding, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.memory_access import MOST_BITS
 from tilewright.layouts.shared import PaddedShared, PartitionedShared
@@ -135,9 +135,7 @@ def _sum(lowerer: Lowerer, base: str, more: str) -> str:
 
 def shared_layout(type: MemDescType) -> Shared:
     """The layout of a buffer in shared memory."""
-    layout = encoding(type.encoding)
-    assert isinstance(layout, Shared), "a buffer in shared memory"
-    return layout
+    return encoding_as(Shared, type.encoding)
 
 
 def byte_size(type: MemDescType) -> int:

@@ -24,12 +24,12 @@ from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.backends.nvidia.lower.address import Place, diagonals, place_of
 from tilewright.backends.nvidia.lower.not_yet import refuse
+from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Func
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.layouts.encoding import Distributed, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout
 
 WARP = 32
@@ -171,10 +171,9 @@ class Lowerer:
 
     # ---- types and layouts ----
 
-    def layout(self, what: Value | Type) -> LinearLayout:
+    def layout(self, what: Value | TensorType) -> LinearLayout:
         """From register, lane, warp and block to the elements of a tile."""
-        type = what.type if isinstance(what, Value) else what
-        assert isinstance(type, TensorType), "only tiles have layouts"
+        type = tile_type(what) if isinstance(what, Value) else what
         return to_linear_layout(layout_of(type), type.shape)
 
     def element(self, type: Type) -> str:
@@ -365,13 +364,9 @@ def struct(types: Sequence[str]) -> str:
 
 def layout_of(type: TensorType) -> Distributed:
     """The layout of a tile."""
-    layout = encoding(type.encoding or "")
-    assert isinstance(layout, Distributed), "tiles live in registers"
-    return layout
+    return encoding_as(Distributed, type.encoding)
 
 
 def scratch_offset(op: Op) -> int:
     """Where the op's scratch memory begins, in bytes."""
-    offset = op.attributes.get(SCRATCH_OFFSET)
-    assert isinstance(offset, Number), "an op has one piece of scratch memory"
-    return int(offset.value)
+    return number(op, SCRATCH_OFFSET)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tilewright.backends.nvidia.lower.buffers import buffer_pointer, byte_size, shared_layout
+from tilewright.backends.nvidia.lower.buffers import buffer_pointer, byte_size
 from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
@@ -22,6 +22,7 @@ from tilewright.dialects.ttng_descriptors import AsyncTmaGather, AsyncTmaScatter
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
+from tilewright.layouts.encoding import encoding_as
 from tilewright.layouts.shared import NvmmaShared
 from tilewright.layouts.shared_layouts import tma_box
 from tilewright.support.diagnostics import NotSupported, located
@@ -51,7 +52,7 @@ def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Ro
     if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]) or lowerer.target.num_ctas > 1:
         raise located(NotSupported("these rows", "each thread of a warp must know four in a row"), span_of(op.location))
     registers, base = lowerer.registers(op.rows), buffer_pointer(lowerer, buffer)
-    box = tma_box(_nvmma(type), tuple(type.shape))[-1]
+    *_, box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
     own = uniform_bits(lowerer, [_row_offset(type, column, 0) for column in layout.columns["warp"]])
     pointer, free = offset(lowerer, base, own), layout.free_masks()["register"]
     for first in range(0, len(registers), ROWS):
@@ -63,15 +64,9 @@ def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Ro
             yield Rows(registers[first : first + ROWS], place, plus(lowerer, lowerer.scalar(op.column), str(column)))
 
 
-def _nvmma(type: MemDescType) -> NvmmaShared:
-    layout = shared_layout(type)
-    assert isinstance(layout, NvmmaShared), "rows by number are in buffers for products"
-    return layout
-
-
 def _row_offset(type: MemDescType, row: int, column: int) -> int:
     """The byte of the first element that the engine writes of these rows, before it swizzles."""
-    box = tma_box(_nvmma(type), tuple(type.shape))
+    box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
     width, height = box[-1], type.shape[0]
     inside, outside = row % box[0], row // box[0]
     start = (outside * (type.shape[-1] // width) + column // width) * box[0] * width + inside * width

@@ -18,7 +18,7 @@ from tilewright.dialects.tt_memory import AddPtr, pointee_type
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Unsplat
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, tile_type
 from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.linear_layout import LinearLayout
 
@@ -45,8 +45,7 @@ def _constant(lowerer: Lowerer, op: Constant) -> None:
 
 def _table(lowerer: Lowerer, op: Op, values: Sequence[str]) -> None:
     """A tile of different numbers is read from constant memory."""
-    w, element, type = lowerer.w, lowerer.element(op.result.type), op.result.type
-    assert type.shape is not None, "a tile"
+    w, element, type = lowerer.w, lowerer.element(op.result.type), tile_type(op.result)
     array = f"[{len(values)} x {element}] [{', '.join(f'{element} {value}' for value in values)}]"
     name = w.define(w.fresh_label("table"), f"internal addrspace(4) constant {array}, align 16")
     strides = [prod(type.shape[axis + 1 :]) for axis in range(len(type.shape))]

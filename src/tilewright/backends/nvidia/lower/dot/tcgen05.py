@@ -34,7 +34,7 @@ from tilewright.dialects.ttng_products import TensorCoreCommit, TensorCoreProduc
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType
-from tilewright.layouts.encodings import TensorMemory, encoding
+from tilewright.layouts.encodings import TensorMemory, encoding, encoding_as
 from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.tensor_memory import allocated
 from tilewright.layouts.walk import shape_of_block
@@ -106,8 +106,7 @@ class _Product:
         self.lowerer, self.op = lowerer, op
         self.a, self.b, self.d = op.a, op.b, op.accumulator
         type = buffer_type(self.d)
-        layout = tensor_layout(type)
-        assert isinstance(layout, TensorMemory), "a sum has the layout of sums"
+        layout = encoding_as(TensorMemory, type.encoding)
         if layout.two_ctas:
             raise located(
                 NotSupported("a product of two blocks together", "use one block for each"), span_of(op.location)

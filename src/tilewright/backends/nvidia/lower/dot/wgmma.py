@@ -29,7 +29,7 @@ from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_o
 from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type
-from tilewright.layouts.encodings import NvidiaMma
+from tilewright.layouts.encodings import NvidiaMma, encoding_as
 from tilewright.layouts.queries import cga_layout
 
 ROWS_OF_A_WARP, WARPS = 16, 4
@@ -123,9 +123,7 @@ class _Product:
         self.lowerer, self.op = lowerer, op
         self.a, self.b, self.flag = op.a, op.b, op.uses_accumulator
         result = tile_type(op.result)
-        mma = layout_of(result)
-        assert isinstance(mma, NvidiaMma), "the sum has the layout of the instruction"
-        _, self.columns, self.depth = mma.instr_shape
+        _, self.columns, self.depth = encoding_as(NvidiaMma, result.encoding).instr_shape
         self.rows = ROWS_OF_A_WARP * WARPS
         self.sum_type, self.kind_a, self.kind_b = result, kind_of(self.a.type.scalar), kind_of(self.b.type.scalar)
         self.tiles = _tiles(lowerer, op.result, self.columns)
