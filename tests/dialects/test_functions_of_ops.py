@@ -12,13 +12,20 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from tilewright.backends.llvm import elementwise
+from tilewright.backends.nvidia.lower import elementwise as rules
+from tilewright.backends.nvidia.lower import tables
 from tilewright.interpreter import run_ir
 from tilewright.interpreter.machine import EXECUTORS
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
 
 assert run_ir  # its import enters the executors
-TABLES: dict[str, dict[str, Callable[..., Any]]] = {"executors": EXECUTORS, "LLVM": elementwise.LOWERINGS}
+TABLES: dict[str, dict[str, Callable[..., Any]]] = {
+    "executors": EXECUTORS,
+    "LLVM": elementwise.LOWERINGS,
+    "NVIDIA": tables.LOWERINGS,
+    "NVIDIA rules": rules.RULES,
+}
 
 
 def _accepted(function: Callable[..., Any]) -> tuple[type, ...]:

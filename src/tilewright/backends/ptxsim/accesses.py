@@ -26,8 +26,8 @@ STORED = VALID | WRITABLE | INITIALISED | WRITTEN
 
 def decode_load(instruction: Instruction, code: Decoder) -> Run:
     space, kind = _space(instruction, code), TYPES[instruction.type]
-    writes = code.targets(instruction.operands[0], instruction.type)
-    address = code.address(instruction.operands[1])
+    place, *_ = instruction.sources
+    writes, address = code.targets(instruction.destination, instruction.type), code.address(place)
     count, element, dtype = len(writes), kind.bytes, kind.dtype
     polls = any(part in STRONG for part in instruction.parts)
 
@@ -46,8 +46,9 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_store(instruction: Instruction, code: Decoder) -> Run:
     space, kind = _space(instruction, code), TYPES[instruction.type]
-    reads = [code.source(item, f"b{kind.bits}") for item in items_of(instruction.operands[1])]
-    address = code.address(instruction.operands[0])
+    place, values, *_ = instruction.operands
+    reads = [code.source(item, f"b{kind.bits}") for item in items_of(values)]
+    address = code.address(place)
     element = kind.bytes
     strong = any(part in STRONG_STORES for part in instruction.parts)
 

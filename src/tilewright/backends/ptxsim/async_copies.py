@@ -20,7 +20,7 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID
-from tilewright.backends.ptxsim.syntax import Immediate, Instruction
+from tilewright.backends.ptxsim.syntax import Instruction, number_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
 
 
@@ -83,12 +83,10 @@ class AsyncCopies:
 
 def decode_copy(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.{ca, cg}.shared.global [to], [from], bytes{, bytes of the source | ignore it}{, policy}."""
-    to, source = code.address(instruction.operands[0]), code.address(instruction.operands[1])
-    assert isinstance(instruction.operands[2], Immediate), "the size of a copy is a number of the text"
-    width = int(instruction.operands[2].text, 0)
+    target, origin, copied, *rest = instruction.operands
+    to, source, width = code.address(target), code.address(origin), number_of(copied)
     hinted = any("cache_hint" in part for part in instruction.parts)
-    rest = instruction.operands[3 : len(instruction.operands) - hinted]
-    size = code.source(rest[0], "u32") if rest else None
+    size = code.source(rest[0], "u32") if len(rest) > hinted else None
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
@@ -132,8 +130,7 @@ def decode_commit(_: Instruction, code: Decoder) -> Run:
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.wait_group n: all but the newest n groups have landed; wait_all: all copies have."""
-    operand = instruction.operands[0] if instruction.operands else None
-    kept = int(operand.text, 0) if isinstance(operand, Immediate) else -1
+    kept = next((number_of(operand) for operand in instruction.operands), -1)
 
     def run(machine: Machine, active: Mask) -> None:
         copies = machine.family(AsyncCopies)
@@ -144,7 +141,7 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.mbarrier.arrive{.noinc}: the mbarrier is told when all copies so far have landed."""
-    address = code.address(instruction.operands[0])
+    address = code.address(instruction.destination)
     counted = not instruction.has("noinc")
 
     def run(machine: Machine, active: Mask) -> None:

@@ -65,11 +65,11 @@ def decode_atomic(instruction: Instruction, code: Decoder) -> Run:
     operation = next(part for part in instruction.parts if part in OPERATIONS)
     space, name = space_of(instruction.parts), instruction.type
     kind = TYPES[name]
-    operands = list(instruction.operands) if not reduces else [Sink(), *instruction.operands]
-    address = code.address(operands[1])
-    values = [code.source(item, f"b{kind.bits}") for item in items_of(operands[2])]
-    second = code.source(operands[3], f"b{kind.bits}") if operation == "cas" else None
-    targets = [] if isinstance(operands[0], Sink) else items_of(operands[0])
+    result, place, first, *others = instruction.operands if not reduces else (Sink(), *instruction.operands)
+    address = code.address(place)
+    values = [code.source(item, f"b{kind.bits}") for item in items_of(first)]
+    second = code.source(others[0], f"b{kind.bits}") if operation == "cas" else None
+    targets = [] if isinstance(result, Sink) else items_of(result)
     writes = [code.target(item, f"b{kind.bits}") for item in targets]
     flush = name == "f32" and space != "shared" and not instruction.has("noftz")
     combine = _combine(operation, name, flush=flush)
@@ -101,11 +101,11 @@ def update(
     operands: tuple[Array, Array],
 ) -> Array:
     """Change numbers in memory, one lane after the other where they meet; returns what was there before."""
-    old = np.zeros(len(lanes), f"u{size}")
+    old, (first, second) = np.zeros(len(lanes), f"u{size}"), operands
     pieces = split(addresses) if not space else [(space, np.arange(len(lanes)), addresses)]
     for found, chosen, inner in pieces:
         view, units = _locate(machine, found, inner, lanes[chosen], width, size)
-        old[chosen] = _in_turns(machine, view, units, change, (operands[0][chosen], operands[1][chosen]))
+        old[chosen] = _in_turns(machine, view, units, change, (first[chosen], second[chosen]))
     return old
 
 
@@ -136,16 +136,16 @@ def _in_turns(
     operands: tuple[Array, Array],
 ) -> Array:
     """Rounds: in each, every place is changed by the first lane that still waits for it."""
-    old = np.zeros(len(units), view.dtype)
+    old, (first, second) = np.zeros(len(units), view.dtype), operands
     left = np.arange(len(units))
     while left.size:
-        _, first = np.unique(units[left], return_index=True)
-        now = left[first]
+        _, at = np.unique(units[left], return_index=True)
+        now = left[at]
         before = view[units[now]]
-        after = change(before, (operands[0][now], operands[1][now]))
+        after = change(before, (first[now], second[now]))
         machine.changes += int((after != before).any())
         old[now], view[units[now]] = before, after
-        left = np.delete(left, first)
+        left = np.delete(left, at)
     return old
 
 

@@ -34,8 +34,8 @@ def shift_right(value: Array, amount: Array) -> Array:
 
 
 def decode_shift(instruction: Instruction, code: Decoder) -> Run:
-    kind, operands = instruction.type, instruction.operands
-    reads = [code.source(operands[1], kind), code.source(operands[2], "u32")]
+    kind, (value, amount) = instruction.type, instruction.sources
+    reads = [code.source(value, kind), code.source(amount, "u32")]
     return applied(instruction, code, shift_left if instruction.opcode == "shl" else shift_right, reads, kind)
 
 
@@ -58,8 +58,8 @@ def _low_ones(count: Array) -> Array:
 
 def decode_extract(instruction: Instruction, code: Decoder) -> Run:
     """bfe.type d, a, position, length: bits of a; beyond its end the sign (s) or zeros (u)."""
-    kind = TYPES[instruction.type]
-    reads = [code.source(instruction.operands[1], kind.name), *code.sources(instruction, "u32", start=2)]
+    kind, (source, *_) = TYPES[instruction.type], instruction.sources
+    reads = [code.source(source, kind.name), *code.sources(instruction, "u32", start=2)]
 
     def meaning(value: Array, position: Array, length: Array) -> Array:
         start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
@@ -128,8 +128,9 @@ def decode_lookup(instruction: Instruction, code: Decoder) -> Run:
     """lop3.b32 d, a, b, c, table: any function of three bits."""
     if instruction.type != "b32" or instruction.has("BoolOp"):
         raise SimulationError("unsupported", "this form of lop3 is not simulated")
-    reads = [code.source(operand, "b32") for operand in instruction.operands[1:4]]
-    table = int(code.source(instruction.operands[4], "u32")(None)[0])  # type: ignore[arg-type]  # an immediate
+    *sources, last = instruction.sources
+    reads = [code.source(operand, "b32") for operand in sources]
+    table = int(code.source(last, "u32")(None)[0])  # type: ignore[arg-type]  # an immediate
 
     def meaning(a: Array, b: Array, c: Array) -> Array:
         result = np.zeros(1, np.uint32)

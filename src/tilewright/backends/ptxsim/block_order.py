@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from tilewright.backends.ptxsim.syntax import Function, Instruction, Symbol
+from tilewright.backends.ptxsim.syntax import Function, Instruction, Symbol, name_of
 
 ENDS = ("ret", "exit")
 JUMPS = ("bra", "brx")
@@ -75,9 +75,9 @@ class _Orderer:
         """The labels to which an instruction jumps."""
         if instruction.opcode not in JUMPS:
             return ()
-        symbol = instruction.operands[-1]
-        assert isinstance(symbol, Symbol), "branches name labels"
-        return (symbol.name,) if instruction.opcode == "bra" else self.function.tables[symbol.name]
+        *_, target = instruction.operands
+        name = name_of(target)
+        return (name,) if instruction.opcode == "bra" else self.function.tables[name]
 
     def ordered(self) -> Function:
         begun = _reached(list(self.following)[::-1], self.following)[0] | 1

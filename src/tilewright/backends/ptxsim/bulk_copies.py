@@ -31,7 +31,7 @@ from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
 from tilewright.backends.ptxsim.memory import INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_has_written, engine_reads, engine_writes
 from tilewright.backends.ptxsim.shared import WINDOW_BITS
-from tilewright.backends.ptxsim.syntax import Immediate, Instruction
+from tilewright.backends.ptxsim.syntax import Instruction, number_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
 
 Pieces: TypeAlias = Callable[[Machine, int], Piece]
@@ -171,7 +171,8 @@ def _pieces(instruction: Instruction, code: Decoder, *, shared: int, outside: in
             return box_piece(machine, *read(machine, lane), one(machine, start, lane), lane)
 
         return boxes
-    address, size = code.address(instruction.operands[outside]), code.source(instruction.operands[2], "u32")
+    _, _, copied, *_ = instruction.operands
+    address, size = code.address(instruction.operands[outside]), code.source(copied, "u32")
     element = instruction.type if instruction.opcode == "cp" and instruction.type in DTYPES else "u8"
 
     def pieces(machine: Machine, lane: int) -> Piece:
@@ -226,8 +227,9 @@ def _decode_between_ctas(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.bulk.shared::cluster.shared::cta.mbarrier… [to], [from], bytes, [barrier]."""
     if instruction.parts[1] == "reduce":
         raise SimulationError("unsupported", "bulk reductions in shared memory are not simulated")
-    to, source, barrier = (code.address(instruction.operands[number]) for number in (0, 1, 3))
-    size = code.source(instruction.operands[2], "u32")
+    target, origin, copied, told, *_ = instruction.operands
+    to, source, barrier = (code.address(operand) for operand in (target, origin, told))
+    size = code.source(copied, "u32")
 
     def run(machine: Machine, active: Mask) -> None:
         for lane in machine.active_lanes(active).tolist():
@@ -258,9 +260,7 @@ def decode_commit(_: Instruction, code: Decoder) -> Run:
 
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
-    operand = instruction.operands[0]
-    assert isinstance(operand, Immediate), "how many groups a wait leaves is a number of the text"
-    kept = int(operand.text, 0)
+    (kept,) = map(number_of, instruction.operands)
 
     def run(machine: Machine, active: Mask) -> None:
         machine.family(BulkGroups).wait(machine.active_lanes(active), kept)

@@ -17,11 +17,12 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.backends.ptxsim.accesses import lanes_of
-from tilewright.backends.ptxsim.decoder import Decoder, Read
+from tilewright.backends.ptxsim.decoder import Decoder, Read, items_of
+from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, WRITTEN
 from tilewright.backends.ptxsim.spaces import generic_bytes, place_of
-from tilewright.backends.ptxsim.syntax import Address, Operand, Vector
+from tilewright.backends.ptxsim.syntax import Address, Operand
 from tilewright.backends.ptxsim.tensor_maps import SIZE, Box, MapError, TensorMap, box_at, decode, fill_bytes
 from tilewright.backends.ptxsim.tensor_maps import shared_addresses as addresses_of_box
 from tilewright.backends.ptxsim.value_types import Array
@@ -71,10 +72,11 @@ TensorRead: TypeAlias = Callable[[Machine, int], tuple[TensorMap, Box]]
 
 def tensor_operand(operand: Operand, code: Decoder, *, rows: bool) -> TensorRead:
     """Reads `[map, {x, y, …}]`; with `rows`, the coordinates behind the first are places in dimension 1."""
-    assert isinstance(operand, Address), "a tensor is named by an address with coordinates"
-    assert isinstance(operand.coordinates[0], Vector), "coordinates stand in braces"
+    if not isinstance(operand, Address):
+        raise SimulationError("syntax", f"{operand} is no address with coordinates")
+    place, *_ = operand.coordinates
     address = code.address(Address(operand.base, operand.offset))
-    corner = [code.source(item, "s32") for item in operand.coordinates[0].items]
+    corner = [code.source(item, "s32") for item in items_of(place)]
 
     def read(machine: Machine, lane: int) -> tuple[TensorMap, Box]:
         found = tensor_map(machine, one(machine, address, lane), lane)

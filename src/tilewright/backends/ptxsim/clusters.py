@@ -27,8 +27,9 @@ _OFFSET = (1 << WINDOW_BITS) - 1
 def decode_map(instruction: Instruction, code: Decoder) -> Run:
     """mapa{.shared::cluster}.type d, a, rank: the address of the same byte in another CTA."""
     kind = instruction.type
-    write = code.target(instruction.operands[0], kind)
-    read, rank = code.source(instruction.operands[1], kind), code.source(instruction.operands[2], "u32")
+    source, number = instruction.sources
+    write = code.target(instruction.destination, kind)
+    read, rank = code.source(source, kind), code.source(number, "u32")
     window = 0 if instruction.has("shared::cluster") else WINDOWS["shared"]
 
     def run(machine: Machine, active: Mask) -> None:
@@ -48,7 +49,8 @@ def decode_map(instruction: Instruction, code: Decoder) -> Run:
 def decode_rank(instruction: Instruction, code: Decoder) -> Run:
     """getctarank{.shared::cluster}.type d, a: the rank of the CTA that owns an address."""
     kind = instruction.type
-    write, read = code.target(instruction.operands[0], "u32"), code.source(instruction.operands[1], kind)
+    (source,) = instruction.sources
+    write, read = code.target(instruction.destination, "u32"), code.source(source, kind)
     window = 0 if instruction.has("shared::cluster") else WINDOWS["shared"]
 
     def run(machine: Machine, active: Mask) -> None:

@@ -62,7 +62,7 @@ def _operands(instruction: Instruction, code: Decoder) -> list[Read]:
     if kind.name not in FLOATS:
         return code.sources(instruction, kind.name)[:2]
     lens = lens_of(instruction)
-    return [_through(code.source(operand, f"b{kind.bits}"), lens.numbers) for operand in instruction.operands[1:3]]
+    return [_through(code.source(operand, f"b{kind.bits}"), lens.numbers) for operand in instruction.sources[:2]]
 
 
 def _through(read: Read, numbers: Callable[[Array], Array]) -> Read:
@@ -74,10 +74,11 @@ def decode_set_predicate(instruction: Instruction, code: Decoder) -> Run:
     compare = comparison(instruction.parts[1], floats=instruction.type in FLOATS)
     connective = CONNECTIVES.get(instruction.parts[2])
     first, second = _operands(instruction, code)
-    write, write_other = code.pair(instruction.operands[0], "pred", "pred")
-    third = code.source(instruction.operands[3], "pred") if connective else None
+    target, (_, _, *others) = instruction.destination, instruction.sources
+    write, write_other = code.pair(target, "pred", "pred")
+    third = code.source(others[0], "pred") if connective else None
     packed = instruction.type in FLOATS and instruction.type.endswith("x2") and instruction.type != "f32x2"
-    wants_other = isinstance(instruction.operands[0], Pair) and not isinstance(instruction.operands[0].second, Sink)
+    wants_other = isinstance(target, Pair) and not isinstance(target.second, Sink)
 
     def run(machine: Machine, active: Mask) -> None:
         found = compare(first(machine), second(machine))
@@ -103,7 +104,8 @@ def decode_set(instruction: Instruction, code: Decoder) -> Run:
     unit = np.dtype(f"u{result.bytes // 2 if packed else result.bytes}")
     true = unit.type(ones.get(result.name, (1 << (8 * unit.itemsize)) - 1))
     if connective is not None:
-        reads.append(code.source(instruction.operands[3], "pred"))
+        *_, last = instruction.sources
+        reads.append(code.source(last, "pred"))
 
     def meaning(a: Array, b: Array, *extra: Array) -> Array:
         found = compare(a, b)

@@ -16,14 +16,14 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.reports import BUILT_IN
-from tilewright.backends.ptxsim.syntax import Function, Group, Instruction, Operand, Symbol
+from tilewright.backends.ptxsim.syntax import Function, Group, Instruction, Operand, Symbol, name_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
 
 
 def decode_branch(instruction: Instruction, code: Decoder) -> Run:
     if instruction.has("idx"):
         return _decode_indexed(instruction, code)
-    target = code.label(instruction.operands[0])
+    target = code.label(instruction.destination)
 
     def run(machine: Machine, active: Mask) -> Moves:
         return [(target, active)]
@@ -32,10 +32,9 @@ def decode_branch(instruction: Instruction, code: Decoder) -> Run:
 
 
 def _decode_indexed(instruction: Instruction, code: Decoder) -> Run:
-    read = code.source(instruction.operands[0], "u32")
-    table = instruction.operands[1]
-    assert isinstance(table, Symbol), "a table of branch targets has a name"
-    targets = np.array([code.label(Symbol(name)) for name in code.function.tables[table.name]])
+    index, table = instruction.operands
+    read = code.source(index, "u32")
+    targets = np.array([code.label(Symbol(name)) for name in code.function.tables[name_of(table)]])
 
     def run(machine: Machine, active: Mask) -> Moves:
         lanes = machine.active_lanes(active)
@@ -117,8 +116,7 @@ def _decode_defined_call(function: Function, results: Sequence[Operand], argumen
     copies = [(a, frame[function.name, v.name], v.size) for a, v in zip(arguments, function.parameters, strict=True)]
     for result, variable in zip(results, function.results, strict=True):
         # The caller's variable for a result is the function's own: no copy on return.
-        assert isinstance(result, Symbol), "results of calls are parameter variables"
-        frame[code.function.name, result.name] = frame[function.name, variable.name]
+        frame[code.function.name, name_of(result)] = frame[function.name, variable.name]
     entry, name = code.kernel.entries[function.name], function.name
 
     def run(machine: Machine, active: Mask) -> Moves:

@@ -152,10 +152,11 @@ def _decode_pair(instruction: Instruction, code: Decoder, result: str, source: s
     """Pairs: from two f32 (the first operand is the upper half), or from a pair, or to one."""
     if source in PAIRS:
         unpack = _reader(source)
-        reads = [code.source(instruction.operands[1], f"b{TYPES[source].bits}")]
+        operand, *_ = instruction.sources
+        reads = [code.source(operand, f"b{TYPES[source].bits}")]
         numbers: Callable[..., Array] = unpack
     else:
-        reads = [code.source(operand, source) for operand in instruction.operands[1:3]]
+        reads = [code.source(operand, source) for operand in instruction.sources[:2]]
 
         def numbers(high: Array, low: Array) -> Array:
             return np.stack(np.broadcast_arrays(low, high), axis=1)
@@ -210,8 +211,8 @@ def _to_powers(values: Array, *, upwards: bool) -> Array:
 def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
     """cvt.pack.sat.type.s32{.b32} d, a, b{, c}: a and b saturated into the low end of d, c's low part above them."""
     to = TYPES[instruction.parts[3]]
-    reads = [code.source(operand, "s32") for operand in instruction.operands[1:3]]
-    reads += [code.source(operand, "u32") for operand in instruction.operands[3:]]
+    a, b, *above = instruction.sources
+    reads = [code.source(a, "s32"), code.source(b, "s32"), *(code.source(operand, "u32") for operand in above)]
     limits = np.iinfo(to.dtype)
     width, mask = np.uint32(to.bits), np.uint32((1 << to.bits) - 1)
 

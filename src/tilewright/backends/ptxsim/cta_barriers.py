@@ -112,8 +112,8 @@ def decode_barrier(instruction: Instruction, code: Decoder) -> Run:
     parts = _parts(instruction)
     if parts[0] == "red":
         return _decode_reduction(instruction, code, parts)
-    number = code.source(instruction.operands[0], "u32")
-    count = code.source(instruction.operands[1], "u32") if len(instruction.operands) > 1 else None
+    number, *counts = (code.source(operand, "u32") for operand in instruction.operands)
+    count = counts[0] if counts else None
     waits, aligned = parts[0] == "sync", _is_aligned(instruction)
 
     def run(machine: Machine, active: Mask) -> Moves | None:
@@ -179,7 +179,7 @@ def _decode_reduction(instruction: Instruction, code: Decoder, parts: tuple[str,
 
 
 def decode_warp_barrier(instruction: Instruction, code: Decoder) -> Run:
-    members = code.source(instruction.operands[0], "u32")
+    members = code.source(instruction.destination, "u32")
 
     def run(machine: Machine, active: Mask) -> None:
         require_members(machine, active, np.broadcast_to(members(machine), machine.lanes))

@@ -4,8 +4,9 @@ A family is a table from the leading parts of an opcode to a function that decod
 into a closure that runs it. The longest entry that fits wins: `cp.async.bulk` before `cp.async`.
 
     def decode_not(instruction: Instruction, code: Decoder) -> Run:
-        read = code.source(instruction.operands[1], instruction.type)
-        write = code.target(instruction.operands[0], instruction.type)
+        (source,) = instruction.sources
+        read = code.source(source, instruction.type)
+        write = code.target(instruction.destination, instruction.type)
 
         def run(machine: Machine, active: Mask) -> None:
             write(machine, active, ~read(machine))

@@ -83,7 +83,7 @@ def suspects(code: KernelCode) -> frozenset[int]:
 def _flows(step: Step) -> bool:
     """Is the result unset where an operand is?"""
     instruction = step.instruction
-    packs = instruction.opcode == "mov" and any(isinstance(operand, Vector) for operand in instruction.operands[1:])
+    packs = instruction.opcode == "mov" and any(isinstance(operand, Vector) for operand in instruction.sources)
     return instruction.opcode in FLOWS and not packs
 
 
@@ -162,8 +162,8 @@ class Definedness:
         masks = [np.zeros(1, bool) if mask is None else mask for mask in unset]
         if opcode == "cvt":
             return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*masks)))
-        if opcode == "selp" and operands[2] >= 0:
-            return np.asarray(masks[2] | np.where(registers[operands[2]], masks[0], masks[1]))
+        if opcode == "selp" and (choice := operands[-1]) >= 0:
+            return np.asarray(masks[2] | np.where(registers[choice], masks[0], masks[1]))
         if opcode in ("and", "or") and step.instruction.type == "pred":
             decided = [self._decides(opcode, register, registers) for register in operands]
             return np.asarray((masks[0] | masks[1]) & ~decided[0] & ~decided[1])

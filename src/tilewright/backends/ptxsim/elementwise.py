@@ -21,7 +21,7 @@ def elementwise(instruction: Instruction, code: Decoder, meaning: Meaning, *, so
 
 def applied(instruction: Instruction, code: Decoder, meaning: Meaning, reads: list[Read], result: str) -> Run:
     """Runs `meaning` on what `reads` give, and writes values of type `result`."""
-    write = code.target(instruction.operands[0], result)
+    write = code.target(instruction.destination, result)
     if len(reads) == 2:
         first, second = reads
 

@@ -128,7 +128,7 @@ def _decode_mixed(instruction: Instruction, code: Decoder, make: Arithmetic) -> 
     narrow = lens_of(instruction)
     wide = replace(narrow, format="f32")
     meaning = make(wide)
-    *narrow_operands, last = instruction.operands[1:]
+    *narrow_operands, last = instruction.sources
     reads = [*(code.source(operand, "b16") for operand in narrow_operands), code.source(last, "b32")]
 
     def on_bits(*operands: Array) -> Array:

@@ -82,7 +82,7 @@ def _with_carry(subtracts: bool) -> Any:
         takes, gives = instruction.opcode.endswith("c"), instruction.has("cc")
         kind = f"u{TYPES[instruction.type].bits}"
         first, second = code.sources(instruction, kind)
-        write = code.target(instruction.operands[0], kind)
+        write = code.target(instruction.destination, kind)
 
         def run(machine: Machine, active: Mask) -> None:
             state, a, b = machine.family(Carry), first(machine), second(machine)
@@ -141,8 +141,8 @@ def decode_multiply_add(instruction: Instruction, code: Decoder) -> Run:
         return _decode_multiply_carry(instruction, code)
     product = {"wide": multiply_wide, "hi": multiply_high}.get(instruction.parts[1], operator.mul)
     result = _wide(kind) if instruction.has("wide") else kind
-    operands = instruction.operands
-    reads = [code.source(operands[1], kind), code.source(operands[2], kind), code.source(operands[3], result)]
+    a, b, added = instruction.sources
+    reads = [code.source(a, kind), code.source(b, kind), code.source(added, result)]
     if instruction.has("sat"):
         return applied(instruction, code, _saturating_high_add, reads, result)
     return applied(instruction, code, lambda a, b, c: product(a, b) + c, reads, result)
@@ -156,8 +156,9 @@ def _decode_multiply_carry(instruction: Instruction, code: Decoder) -> Run:
     """mad{c}.{lo, hi}.cc: the sum may carry, and takes the flag after `madc`."""
     kind = instruction.type
     unsigned = f"u{TYPES[kind].bits}"
-    first, second = code.source(instruction.operands[1], kind), code.source(instruction.operands[2], kind)
-    third, write = code.source(instruction.operands[3], unsigned), code.target(instruction.operands[0], unsigned)
+    a, b, added = instruction.sources
+    first, second, third = code.source(a, kind), code.source(b, kind), code.source(added, unsigned)
+    write = code.target(instruction.destination, unsigned)
     product = multiply_high if instruction.has("hi") else operator.mul
     takes, gives = instruction.opcode == "madc", instruction.has("cc")
 
@@ -203,7 +204,8 @@ def _dot(instruction: Instruction, code: Decoder, *, pairs: bool) -> Run:
     """dp4a.atype.btype, dp2a.{lo, hi}.atype.btype d, a, b, c: c plus the dot product of bytes (dp2a: a has halves)."""
     a_type, b_type = instruction.parts[-2:]
     result = "u32" if (a_type, b_type) == ("u32", "u32") else "s32"
-    reads = [*code.sources(instruction, "b32")[:2], code.source(instruction.operands[3], result)]
+    a, b, added = instruction.sources
+    reads = [code.source(a, "b32"), code.source(b, "b32"), code.source(added, result)]
     a_part = np.dtype({"s": "i", "u": "u"}[a_type[0]] + ("2" if pairs else "1"))
     b_part = np.dtype({"s": "i1", "u": "u1"}[b_type[0]])
     start = 2 if pairs and instruction.has("hi") else 0

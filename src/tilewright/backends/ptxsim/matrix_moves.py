@@ -83,8 +83,8 @@ def _expect(instruction: Instruction, *shapes: str) -> str:
 
 def decode_load(instruction: Instruction, code: Decoder) -> Run:
     wide = _expect(instruction, "m8n8", "m16n16") == "m16n16"
-    writes = code.targets(instruction.operands[0], "b32")
-    address = code.address(instruction.operands[1])
+    (place,) = instruction.sources
+    writes, address = code.targets(instruction.destination, "b32"), code.address(place)
     matrices = len(writes) // 2 if wide else len(writes)
     height = 16 if wide else 8
     transposed = instruction.has("trans")
@@ -102,8 +102,9 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_store(instruction: Instruction, code: Decoder) -> Run:
     of_bytes = _expect(instruction, "m8n8", "m16n8") == "m16n8"
-    reads = [code.source(item, "b32") for item in items_of(instruction.operands[1])]
-    address = code.address(instruction.operands[0])
+    place, values = instruction.operands
+    reads = [code.source(item, "b32") for item in items_of(values)]
+    address = code.address(place)
     transposed = instruction.has("trans")
 
     def run(machine: Machine, active: Mask) -> None:
@@ -119,8 +120,7 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_move(instruction: Instruction, code: Decoder) -> Run:
     _expect(instruction, "m8n8")
-    write = code.target(instruction.operands[0], "b32")
-    read = code.source(instruction.operands[1], "b32")
+    (read,), write = code.sources(instruction, "b32"), code.target(instruction.destination, "b32")
 
     def run(machine: Machine, active: Mask) -> None:
         warps = machine.whole_warps(active)

@@ -210,8 +210,8 @@ def _keys(instruction: Instruction, operand: Operand, code: Decoder) -> Callable
 
 
 def decode_init(instruction: Instruction, code: Decoder) -> Run:
-    keys = _keys(instruction, instruction.operands[0], code)
-    count = code.source(instruction.operands[1], "u32")
+    place, number = instruction.operands
+    keys, count = _keys(instruction, place, code), code.source(number, "u32")
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
@@ -224,7 +224,7 @@ def decode_init(instruction: Instruction, code: Decoder) -> Run:
 
 
 def decode_invalidate(instruction: Instruction, code: Decoder) -> Run:
-    keys = _keys(instruction, instruction.operands[0], code)
+    keys = _keys(instruction, instruction.destination, code)
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
@@ -242,8 +242,8 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
     operands = instruction.operands
     arrives, expects = instruction.parts[1] != "expect_tx", instruction.has("expect_tx")
     drops = instruction.parts[1] == "arrive_drop"
-    has_state = not isinstance(operands[0], Address)
-    write = code.target(operands[0], "b64") if has_state else None
+    has_state = not isinstance(instruction.destination, Address)
+    write = code.target(instruction.destination, "b64") if has_state else None
     place, *numbers = operands[has_state:]
     keys = _keys(instruction, place, code)
     number = code.source(numbers[0], "u32") if numbers else None
@@ -270,9 +270,9 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
     """mbarrier.{test_wait, try_wait}{.parity}… p, [barrier], state or parity{, time}."""
-    write = code.target(instruction.operands[0], "pred")
-    keys = _keys(instruction, instruction.operands[1], code)
-    awaited = code.source(instruction.operands[2], "b32" if instruction.has("parity") else "b64")
+    place, phase, *_ = instruction.sources
+    write, keys = code.target(instruction.destination, "pred"), _keys(instruction, place, code)
+    awaited = code.source(phase, "b32" if instruction.has("parity") else "b64")
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)

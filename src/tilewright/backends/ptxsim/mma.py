@@ -123,8 +123,9 @@ def _decode_scales(instruction: Instruction, operands: list[Operand], code: Deco
     count = next((n for part, n in _SCALE_COUNTS.items() if instruction.has(part)), 1)
     element = instruction.parts[-1]
     rows, columns, _ = extents_of(instruction)
-    first = _scale_reader(operands[0], operands[1], code, element=element, lines=rows, count=count)
-    second = _scale_reader(operands[2], operands[3], code, element=element, lines=columns, count=count)
+    a, chosen_of_a, b, chosen_of_b = operands
+    first = _scale_reader(a, chosen_of_a, code, element=element, lines=rows, count=count)
+    second = _scale_reader(b, chosen_of_b, code, element=element, lines=columns, count=count)
     return lambda machine, warps: (first(machine, warps), second(machine, warps).swapaxes(1, 2))
 
 

@@ -30,10 +30,10 @@ def decode_move(instruction: Instruction, code: Decoder) -> Run:
 
 
 def _decode_unpack(instruction: Instruction, code: Decoder) -> Run:
-    items = items_of(instruction.operands[0])
+    items, (source,) = items_of(instruction.destination), instruction.sources
     bits = TYPES[instruction.type].bits
     part = bits // len(items)
-    read = code.source(instruction.operands[1], f"b{bits}")
+    read = code.source(source, f"b{bits}")
     writes = [code.target(item, f"b{part}") for item in items]
     dtype = np.dtype(f"u{part // 8}")
 
@@ -46,11 +46,11 @@ def _decode_unpack(instruction: Instruction, code: Decoder) -> Run:
 
 
 def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
-    items = items_of(instruction.operands[1])
-    bits = TYPES[instruction.type].bits
+    (source,) = instruction.sources
+    items, bits = items_of(source), TYPES[instruction.type].bits
     part = bits // len(items)
     reads = [code.source(item, f"b{part}") for item in items]
-    write = code.target(instruction.operands[0], f"b{bits}")
+    write = code.target(instruction.destination, f"b{bits}")
     dtype, whole = np.dtype(f"u{part // 8}"), np.dtype(f"u{bits // 8}")
 
     def run(machine: Machine, active: Mask) -> None:
@@ -64,9 +64,9 @@ def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_select(instruction: Instruction, code: Decoder) -> Run:
     """selp d, a, b, p: a where p."""
-    first, second = (code.source(operand, instruction.type) for operand in instruction.operands[1:3])
-    choice = code.source(instruction.operands[3], "pred")
-    write = code.target(instruction.operands[0], instruction.type)
+    a, b, predicate = instruction.sources
+    first, second = code.source(a, instruction.type), code.source(b, instruction.type)
+    choice, write = code.source(predicate, "pred"), code.target(instruction.destination, instruction.type)
 
     def run(machine: Machine, active: Mask) -> None:
         write(machine, active, np.where(choice(machine), first(machine), second(machine)))
@@ -77,9 +77,9 @@ def decode_select(instruction: Instruction, code: Decoder) -> Run:
 def decode_select_by_sign(instruction: Instruction, code: Decoder) -> Run:
     """slct.type.{s32, f32} d, a, b, c: a where c >= 0; a NaN chooses b, -0 chooses a."""
     kind, sign_type = instruction.parts[-2:]
-    first, second = (code.source(operand, kind) for operand in instruction.operands[1:3])
-    sign = code.source(instruction.operands[3], sign_type)
-    write = code.target(instruction.operands[0], kind)
+    a, b, c = instruction.sources
+    first, second, sign = code.source(a, kind), code.source(b, kind), code.source(c, sign_type)
+    write = code.target(instruction.destination, kind)
 
     def run(machine: Machine, active: Mask) -> None:
         write(machine, active, np.where(sign(machine) >= 0, first(machine), second(machine)))
@@ -90,7 +90,7 @@ def decode_select_by_sign(instruction: Instruction, code: Decoder) -> Run:
 def decode_convert_address(instruction: Instruction, code: Decoder) -> Run:
     """cvta{.to}.space: from a space to generic addresses, or back."""
     space, kind = space_of(instruction.parts), instruction.type
-    read, write = code.source(instruction.operands[1], kind), code.target(instruction.operands[0], kind)
+    (read,), write = code.sources(instruction, kind), code.target(instruction.destination, kind)
     start = np.array([WINDOWS.get(space, 0)], np.uint64)
     if instruction.has("to"):
         start = np.uint64(0) - start
@@ -104,7 +104,7 @@ def decode_convert_address(instruction: Instruction, code: Decoder) -> Run:
 def decode_is_space(instruction: Instruction, code: Decoder) -> Run:
     """isspacep.space p, a: does the generic address lie in the space?"""
     space = space_of(instruction.parts)
-    read, write = code.source(instruction.operands[1], "u64"), code.target(instruction.operands[0], "pred")
+    (read,), write = code.sources(instruction, "u64"), code.target(instruction.destination, "pred")
 
     def run(machine: Machine, active: Mask) -> None:
         addresses = read(machine)
@@ -116,7 +116,7 @@ def decode_is_space(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_policy(instruction: Instruction, code: Decoder) -> Run:
     """createpolicy: how a cache is to treat accesses; any value will do."""
-    write = code.target(instruction.operands[0] if instruction.operands else Sink(), "b64")
+    write = code.target(instruction.destination if instruction.operands else Sink(), "b64")
 
     def run(machine: Machine, active: Mask) -> None:
         write(machine, active, np.zeros(1, np.uint64))

@@ -98,7 +98,7 @@ class Program:
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise _at(instruction, "unsupported", f"the simulator does not know this form ({error!r})") from error
         guard = decoder.register(instruction.guard) if instruction.guard is not None else -1
-        operands = [o.name if isinstance(o, Register) else None for o in instruction.operands[1:]]
+        operands = [o.name if isinstance(o, Register) else None for o in instruction.sources]
         uses.operands = tuple(-1 if name is None else decoder.register(name) for name in operands)
         touches = frozenset(uses.reads | uses.writes | ({guard} if guard >= 0 else set()))
         return Step(run, guard, instruction.guard_negated, instruction, uses, touches)
@@ -118,7 +118,8 @@ def _initial_bytes(variable: Variable, addresses: Mapping[str, int]) -> bytes:
 def _initial_number(operand: Operand, size: int, addresses: Mapping[str, int]) -> int:
     if isinstance(operand, Symbol):
         return addresses[operand.name] + operand.offset
-    assert isinstance(operand, Immediate), "initialisers are numbers and symbols"
+    if not isinstance(operand, Immediate):
+        raise SimulationError("syntax", f"{operand} is no initial value")
     text = operand.text
     if text[:2].lower() in ("0f", "0d"):
         return int(text[2:], 16)
@@ -134,8 +135,9 @@ def width_in(space: str, instruction: Instruction) -> int:
         vector = next((operand for operand in operands if isinstance(operand, Vector)), None)
         several = vector is not None and instruction.opcode in ("ld", "st")
         return TYPES[instruction.type].bytes * (len(vector.items) if several and vector else 1)
-    if instruction.parts[:2] == ("cp", "async") and len(operands) > 2 and isinstance(operands[2], Immediate):
-        return int(operands[2].text, 0)
+    if instruction.parts[:2] == ("cp", "async") and len(operands) > 2:
+        _, _, size, *_ = operands
+        return int(size.text, 0) if isinstance(size, Immediate) else 8
     return 8
 
 

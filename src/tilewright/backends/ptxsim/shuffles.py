@@ -21,7 +21,7 @@ from tilewright.backends.ptxsim.value_types import Array, Mask
 def decode_shuffle(instruction: Instruction, code: Decoder) -> Run:
     """shfl.sync.{up, down, bfly, idx}.b32 d{|p}, a, b, c, members: lane j reads `a` of the lane that b and c say."""
     mode = next(part for part in instruction.parts if part in ("up", "down", "bfly", "idx"))
-    write, write_inside = code.pair(instruction.operands[0], "b32", "pred")
+    write, write_inside = code.pair(instruction.destination, "b32", "pred")
     value, offset, clamp, *members = code.sources(instruction, "b32")
 
     def run(machine: Machine, active: Mask) -> None:
@@ -72,9 +72,9 @@ def _require_active(machine: Machine, active: Mask, origin: Array) -> None:
 def decode_vote(instruction: Instruction, code: Decoder) -> Run:
     """vote.sync.{all, any, uni}.pred p, {!}q, members; vote.sync.ballot.b32 d, {!}q, members."""
     mode = instruction.parts[-2]
-    write = code.target(instruction.operands[0], instruction.type)
-    read = code.source(instruction.operands[1], "pred")
-    members = [code.source(operand, "b32") for operand in instruction.operands[2:]]
+    source, *named = instruction.sources
+    write, read = code.target(instruction.destination, instruction.type), code.source(source, "pred")
+    members = [code.source(operand, "b32") for operand in named]
 
     def run(machine: Machine, active: Mask) -> None:
         if members:
@@ -100,7 +100,7 @@ def ballot(rows: Array) -> Array:
 
 
 def decode_active_mask(instruction: Instruction, code: Decoder) -> Run:
-    write = code.target(instruction.operands[0], "b32")
+    write = code.target(instruction.destination, "b32")
 
     def run(machine: Machine, active: Mask) -> None:
         here = machine.alive if active is None else active

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tilewright.backends.ptxsim.errors import SourcePlace
+from tilewright.backends.ptxsim.errors import SimulationError, SourcePlace
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,20 @@ class Sink:
 Operand: TypeAlias = Register | Special | Immediate | Symbol | Address | Vector | Group | Pair | Not | Sink
 
 
+def number_of(operand: Operand) -> int:
+    """A whole number that the text says."""
+    if isinstance(operand, Immediate):
+        return int(operand.text, 0)
+    raise SimulationError("syntax", f"{operand} is no number")
+
+
+def name_of(operand: Operand) -> str:
+    """The name of a variable, a function, a label or a table."""
+    if isinstance(operand, Symbol):
+        return operand.name
+    raise SimulationError("syntax", f"{operand} is no name")
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One instruction.
@@ -110,6 +124,16 @@ class Instruction:
     line: int
     text: str
     source: SourcePlace | None
+
+    @property
+    def destination(self) -> Operand:
+        """The first operand, which most instructions write."""
+        return self.operands[0]
+
+    @property
+    def sources(self) -> tuple[Operand, ...]:
+        """The operands behind the first one."""
+        return self.operands[1:]
 
     @property
     def opcode(self) -> str:

@@ -278,7 +278,8 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
     if form is None or instruction.has("cta_group::2") or any(part.startswith("b8x16") for part in instruction.parts):
         raise SimulationError("unsupported", "this copy to tensor memory is not simulated")
     chosen, width = form
-    to, source = code.address(instruction.operands[0]), code.source(instruction.operands[1], "b64")
+    place, descriptor = instruction.operands
+    to, source = code.address(place), code.source(descriptor, "b64")
 
     def run(machine: Machine, active: Mask) -> None:
         core = machine.family(TensorCore)
@@ -299,7 +300,7 @@ def decode_commit(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.commit… [mbarrier]: it is told when everything that the thread has issued has ended."""
     if instruction.has("cta_group::2") or instruction.has("multicast::cluster"):
         raise SimulationError("unsupported", "commits of pairs of CTAs are not simulated")
-    address = code.address(instruction.operands[0])
+    address = code.address(instruction.destination)
 
     def run(machine: Machine, active: Mask) -> None:
         core, lanes = machine.family(TensorCore), machine.active_lanes(active)

@@ -28,9 +28,10 @@ def decode_replace(instruction: Instruction, code: Decoder) -> Run:
     field = instruction.parts[3]
     start, width, count = FIELDS[field]
     space = space_of(instruction.parts)
-    address = code.address(instruction.operands[0])
-    which = code.source(instruction.operands[1], "u32") if field in _NUMBERED else None
-    value = code.source(instruction.operands[-1], "b64" if width == 8 else "b32")
+    place, *numbers, new = instruction.operands
+    address = code.address(place)
+    which = code.source(numbers[0], "u32") if field in _NUMBERED else None
+    value = code.source(new, "b64" if width == 8 else "b32")
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
@@ -46,7 +47,8 @@ def decode_replace(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_copy(instruction: Instruction, code: Decoder) -> Run:
     """tensormap.cp_fenceproxy: a warp copies a map from shared to global memory."""
-    to, source = code.address(instruction.operands[0]), code.address(instruction.operands[1])
+    target, origin, *_ = instruction.operands
+    to, source = code.address(target), code.address(origin)
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.whole_warps(active) * WARP
@@ -61,7 +63,7 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_acquire(instruction: Instruction, code: Decoder) -> Run:
     """fence.proxy.tensormap::generic.acquire…: the CTA's copies find the map that others have stored."""
-    address = code.address(instruction.operands[0])
+    address = code.address(instruction.destination)
 
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)

@@ -139,7 +139,8 @@ def split_address(address: int) -> tuple[int, int]:
 
 def decode_allocate(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.alloc… [where the address goes], columns."""
-    address, columns = code.address(instruction.operands[0]), code.source(instruction.operands[1], "u32")
+    place, number = instruction.operands
+    address, columns = code.address(place), code.source(number, "u32")
     _one_cta(instruction)
 
     def run(machine: Machine, active: Mask) -> None:
@@ -223,8 +224,8 @@ def _form(instruction: Instruction, registers: int) -> Form:
 
 def decode_load(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.ld… {registers}, [address]."""
-    writes = code.targets(instruction.operands[0], "b32")
-    address = code.address(instruction.operands[1])
+    place, *_ = instruction.sources
+    writes, address = code.targets(instruction.destination, "b32"), code.address(place)
     form = _form(instruction, len(writes))
 
     def run(machine: Machine, active: Mask) -> None:
@@ -253,8 +254,9 @@ def _write(machine: Machine, lanes: Array, writes: Sequence[Write], words: Array
 
 def decode_store(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.st… [address], {registers}."""
-    address = code.address(instruction.operands[0])
-    reads = [code.source(item, "b32") for item in items_of(instruction.operands[-1])]
+    place, *_, values = instruction.operands
+    address = code.address(place)
+    reads = [code.source(item, "b32") for item in items_of(values)]
     form = _form(instruction, len(reads))
 
     def run(machine: Machine, active: Mask) -> None:

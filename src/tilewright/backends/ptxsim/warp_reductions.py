@@ -71,9 +71,9 @@ def _rows(machine: Machine, values: Array) -> Array:
 
 def decode_match(instruction: Instruction, code: Decoder) -> Run:
     """match.{any, all}.sync.{b32, b64} d{|p}, a, members."""
-    write, write_agree = code.pair(instruction.operands[0], "b32", "pred")
-    read = code.source(instruction.operands[1], instruction.type)
-    named = code.source(instruction.operands[2], "b32")
+    source, members = instruction.sources
+    write, write_agree = code.pair(instruction.destination, "b32", "pred")
+    read, named = code.source(source, instruction.type), code.source(members, "b32")
     every = instruction.has("all")
 
     def run(machine: Machine, active: Mask) -> None:
@@ -91,8 +91,9 @@ def decode_match(instruction: Instruction, code: Decoder) -> Run:
 def decode_reduce(instruction: Instruction, code: Decoder) -> Run:
     """redux.sync.op{.abs}{.NaN}.type d, a, members."""
     operation, kind = instruction.parts[2], instruction.type
-    write = code.target(instruction.operands[0], kind)
-    read, named = code.source(instruction.operands[1], kind), code.source(instruction.operands[2], "b32")
+    source, members = instruction.sources
+    write = code.target(instruction.destination, kind)
+    read, named = code.source(source, kind), code.source(members, "b32")
     magnitude = instruction.has("abs")
     function: Any = _FLOATS[operation, instruction.has("NaN")] if kind == "f32" else _INTEGERS[operation]
 
@@ -106,8 +107,8 @@ def decode_reduce(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_elect(instruction: Instruction, code: Decoder) -> Run:
     """elect.sync d|p, members: d is the elected lane, p is true there."""
-    write, write_elected = code.pair(instruction.operands[0], "b32", "pred")
-    named = code.source(instruction.operands[1], "b32")
+    write, write_elected = code.pair(instruction.destination, "b32", "pred")
+    (named,) = code.sources(instruction, "b32")
 
     def run(machine: Machine, active: Mask) -> None:
         leader = _members(machine, active, named(machine)).argmax(axis=1)

@@ -30,7 +30,7 @@ from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_a
 from tilewright.backends.ptxsim.mma import extents_of, fragment_values
 from tilewright.backends.ptxsim.products import finish, multiply
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
-from tilewright.backends.ptxsim.syntax import Immediate, Instruction, Operand, Register, Vector
+from tilewright.backends.ptxsim.syntax import Immediate, Instruction, Operand, Register, Vector, number_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps
 
@@ -178,9 +178,10 @@ def _form(instruction: Instruction) -> Form:
     result, first, second = [part for part in instruction.parts if part in WIDTHS][:3]
     if first == "b1" or instruction.has("sp"):
         raise SimulationError("unsupported", "products of bits and sparse products of warp groups are not simulated")
-    numbers = [int(operand.text, 0) for operand in instruction.operands[4:] if isinstance(operand, Immediate)]
+    _, factor, _, _, *others = instruction.operands
+    numbers = [int(operand.text, 0) for operand in others if isinstance(operand, Immediate)]
     signs, across = ((numbers[0], numbers[1]), numbers[2:]) if len(numbers) >= 2 else ((1, 1), [])
-    in_registers = isinstance(instruction.operands[1], Vector)
+    in_registers = isinstance(factor, Vector)
     transposed = [False, *across] if in_registers else across
     pair = (bool(transposed[0]), bool(transposed[1])) if len(transposed) == 2 else (False, False)
     return Form(columns, depth, result, first, second, signs, pair, instruction.has("satfinite"))
@@ -266,9 +267,7 @@ def decode_commit(_: Instruction, code: Decoder) -> Run:
 
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
-    operand = instruction.operands[0]
-    assert isinstance(operand, Immediate), "how many groups a wait leaves is a number of the text"
-    kept = int(operand.text, 0)
+    (kept,) = map(number_of, instruction.operands)
 
     def run(machine: Machine, active: Mask) -> None:
         for warp in warp_groups(machine, active):
