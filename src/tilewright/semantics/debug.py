@@ -91,7 +91,7 @@ def hint(name: str, tile: Tile, values: Any) -> Tile:
     owner: Op | Block | None = tile.handle.owner
     if isinstance(owner, Block) and not _hint_argument(name, owner, tile.handle.index, promised):
         owner = _copied(tile, owner)
-    if isinstance(owner, Op) and owner.name != "arith.constant":
+    if isinstance(owner, Op) and not owner.definition.constant:
         kind = TensorType((len(promised),), i32)
         same = len(set(promised)) == 1
         owner.attributes[name] = Number(promised[0], kind) if same else Dense(promised, kind)

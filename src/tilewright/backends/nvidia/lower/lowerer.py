@@ -7,9 +7,9 @@ A tile is what its layout says: each thread holds some of its elements, one per 
 
 Tables of lowerings (`tables.py` joins them) say what each op becomes:
 
-    def lower(lowerer: Lowerer, op: Op) -> None:
-        a, b = (lowerer.registers(value) for value in op.operands)
-        lowerer.bind(op.result, [lowerer.w.emit(f"add i32 {x}, {y}") for x, y in zip(a, b, strict=True)])
+    def lower(lowerer: Lowerer, op: Binary) -> None:
+        pairs = zip(lowerer.registers(op.lhs), lowerer.registers(op.rhs), strict=True)
+        lowerer.bind(op.result, [lowerer.w.emit(f"add i32 {x}, {y}") for x, y in pairs])
 """
 
 from __future__ import annotations
