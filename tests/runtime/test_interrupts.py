@@ -331,8 +331,8 @@ def test_a_hundred_interrupts(run: Run) -> None:
         out = np.zeros(300_000, np.int32)
         for turn in range(100):
             ones[:] = 1
-            later(signal.SIGINT, after=0.002 * (turn % 20))
-            try:
+            try:  # the first signals come before `later` returns
+                later(signal.SIGINT, after=0.002 * (turn % 20))
                 if turn % 2:
                     endless[(1 + turn % 5,)](ones, 2000)
                 else:
