@@ -303,8 +303,8 @@ def test_kernels_that_print_can_be_interrupted_between_programs(run: Run) -> Non
             while v < n:
                 v = v + 1
         ones[:] = 1
-        later(signal.SIGINT, after=1.0)
-        interrupted(lambda: says[(2**30,)](ones, 5))
+        later(signal.SIGINT, after=0.5)
+        interrupted(lambda: says[(2**30,)](ones, 1020))
         all_is_well()
         print("done")
     """
