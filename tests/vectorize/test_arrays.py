@@ -203,6 +203,7 @@ def test_calls_from_threads() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_more_than_two_gigabytes() -> None:
     x = np.zeros(2**31 + 100, np.int8)
     x[-1] = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,12 @@ def compare_binary(expression: str, pairs: Any) -> None:
         compare(plain, ours, values(left), second(expression, right))
 
 
+def share_of(expression: str, cases: Iterable[Any]) -> Iterable[Any]:
+    """The cases that an expression takes: the expressions of its family take all of them together."""
+    family = next(family for family in FAMILIES if expression in family)
+    return itertools.islice(cases, family.index(expression), None, len(family))
+
+
 @pytest.mark.parametrize("expression", ["a / 2", "a % 3", "~a", "np.exp(a)", "a ** 2"])
 def test_unary_fast(expression: str) -> None:
     compare_unary(expression, ("bool", "int8", "uint16", "int64", "float16", "float32"))
@@ -69,17 +75,18 @@ def test_unary(expression: str) -> None:
 @pytest.mark.parametrize("expression", BINARY)
 def test_binary(expression: str) -> None:
     """With itself every dtype, with another one its share: all expressions of a family together have every pair."""
-    family = next(family for family in FAMILIES if expression in family)
-    own = itertools.islice(itertools.permutations(DTYPES, 2), family.index(expression), None, len(family))
-    compare_binary(expression, [*zip(DTYPES, DTYPES, strict=True), *own])
+    compare_binary(
+        expression, [*zip(DTYPES, DTYPES, strict=True), *share_of(expression, itertools.permutations(DTYPES, 2))]
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("expression", BINARY)
 def test_python_numbers_adapt_to_arrays(expression: str) -> None:
+    """A share of dtypes and numbers for each expression."""
     plain = function(expression)
     ours = tw.vectorize(plain)
-    for dtype, number in itertools.product(DTYPES, (True, 2, 2.5)):
+    for dtype, number in share_of(expression, itertools.product(DTYPES, (True, 2, 2.5))):
         if "**" in expression and dtype == "bool" and number == 2:
             continue  # NumPy squares then, depending on the value
         compare(plain, ours, values(dtype), number)
