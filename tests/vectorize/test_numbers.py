@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from long_runs import LONG
 
 FRONTENDS = ("ast", "bytecode", "trace")
 
@@ -77,10 +78,9 @@ def test_examples(text: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, deadline=None)
-@given(st.sampled_from(tuple(FUNCTIONS)), NUMBERS, NUMBERS)
-def test_operators_agree_with_python(text: str, a: Any, b: Any) -> None:
-    agree(text, a, b)
+@pytest.mark.parametrize("count", [800, pytest.param(3000, marks=LONG)])
+def test_operators_agree_with_python(count: int) -> None:
+    settings(max_examples=count, deadline=None)(given(st.sampled_from(tuple(FUNCTIONS)), NUMBERS, NUMBERS)(agree))()
 
 
 def test_errors_are_those_of_python() -> None:
