@@ -180,7 +180,7 @@ def native_runtime_blob(machine: str, cpu: str) -> Blob:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:
         return link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
-    except (LlvmError, LinkError) as error:
+    except (LlvmError, LinkError, ImportError) as error:
         raise NativeCodeError(f"the launcher cannot be compiled: {error}") from error
 
 

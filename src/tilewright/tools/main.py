@@ -13,6 +13,7 @@ import tilewright
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools import (
     cache_command,
+    doctor,
     explain,
     functions_table,
     layout_command,
@@ -36,6 +37,7 @@ COMMANDS: tuple[
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
     ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
+    ("doctor", "say what this machine has of what is used, and what to do", doctor.add_arguments, doctor.run),
     ("cache", "look into the cache folder, or empty it", cache_command.add_arguments, cache_command.run),
 )
 

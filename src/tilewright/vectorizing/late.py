@@ -28,7 +28,7 @@ def calls_blob(machine: str) -> Blob:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:
         return link(compile_object(calls_text(), host_target(cpu), opt=2, optimize=True))
-    except (LlvmError, LinkError) as error:
+    except (LlvmError, LinkError, ImportError) as error:
         raise NativeCodeError(f"their native side cannot be compiled: {error}") from error
 
 

@@ -18,6 +18,8 @@ from _thread import RLock
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from tilewright.support.late_imports import importing
 from tilewright.support.named_tuple import NamedTuple
 
@@ -328,10 +330,18 @@ if hasattr(os, "register_at_fork"):  # a fork waits until LLVM is idle, because 
 
 @cache
 def _llvm() -> Any:
-    """llvmlite.binding, with all back ends ready. Imported here and nowhere else."""
+    """llvmlite.binding, with all back ends ready. Imported here and nowhere else.
+
+    Raises:
+        ImportError: it is not installed, or too old.
+    """
     with importing:
         import llvmlite.binding
 
+        from tilewright.support.tested_versions import require
+
+        require("llvmlite", llvmlite.__version__)
+        require("numpy", np.__version__)  # here, where it costs nothing in a process that compiles nothing
         llvmlite.binding.initialize_all_targets()
         llvmlite.binding.initialize_all_asmprinters()
     return llvmlite.binding

@@ -46,17 +46,30 @@ def is_trusted(folder: AnyPath) -> bool:
     A link to a folder is good if we, or root, made the link.
     """
     try:
-        link = os.lstat(folder)
-        found = os.stat(folder) if stat.S_ISLNK(link.st_mode) else link
+        problem = problem_of(folder)
     except FileNotFoundError:
         return False
-    except OSError as error:
-        warn_once(folder, str(error))
-        return False
-    problem = _problem(link, found)
     if problem:
         warn_once(folder, problem)
     return problem is None
+
+
+def problem_of(folder: AnyPath) -> str | None:
+    """Why a folder cannot be trusted; None where it can.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    if not hasattr(os, "geteuid"):
+        return "this system does not say whose it is"
+    try:
+        link = os.lstat(folder)
+        found = os.stat(folder) if stat.S_ISLNK(link.st_mode) else link
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return str(error)
+    return _problem(link, found)
 
 
 def _problem(link: os.stat_result, found: os.stat_result) -> str | None:

@@ -91,6 +91,10 @@ class NativeRuntime:
         """The most threads that a launch may use, its own included."""
         POOL.write(self.pool, "threads", max(1, count))
 
+    def threads(self) -> int:
+        """The most threads that a launch may use, its own included."""
+        return POOL.read(self.pool, "threads")
+
     def know_torch(self) -> None:
         """Lets native code read torch tensors, once the program has imported torch."""
         torch = sys.modules.get("torch")
@@ -233,11 +237,23 @@ def _why_not(machine: str) -> str:
 
 def warn_of_slow_launches(reason: str) -> None:
     """Tell the user why there is no native launcher: results are the same without it, so nobody would notice."""
+    _Refusal.reason = reason
     warnings.warn(
         f"kernels are launched by Python, on one thread and some 30 µs slower, without the native launcher: {reason}",
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+class _Refusal:
+    """Why there is no native launcher; "" while nothing is known against it."""
+
+    reason = ""
+
+
+def why_slow_launches() -> str:
+    """Why kernels are launched by Python; "" where they are not, or nothing was launched yet."""
+    return _Refusal.reason
 
 
 def runtime_blob(machine: str, folder: AnyPath) -> Blob:
