@@ -29,7 +29,7 @@ from tilewright.layouts.blocked import Workers, default_blocked, fill
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding, Slice
 from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
 from tilewright.layouts.queries import total_elements_per_thread
-from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, with_layout
+from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_as, layout_of, with_layout
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,8 @@ def _typed(op: Op, conversion: Conversion) -> None:
 
 
 def _blocked(value: Value) -> Blocked:
-    layout = layout_of(value)
-    assert isinstance(layout, Blocked), "ops take tiles with default layouts"
-    return layout
+    """The layout of a tile that an op takes, which is a default one."""
+    return layout_as(value, Blocked)
 
 
 def _constant(op: Constant, conversion: Conversion) -> None:

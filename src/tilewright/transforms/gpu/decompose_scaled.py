@@ -17,12 +17,11 @@ from math import nan
 
 from tilewright.dialects.tt_dot import Dot
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Value, typed
+from tilewright.ir.core import Value, tile_type, typed
 from tilewright.ir.types import FLOATS, FloatType, TensorType, Type, bf16, f16, f32, i1, i16, i32, with_element
 from tilewright.layouts.blocked import default_blocked
 from tilewright.layouts.encodings import DotOperand, Slice
 from tilewright.layouts.inference import unpacked_fp4
-from tilewright.transforms.gpu.matrix_instructions import tile_of
 from tilewright.transforms.gpu.relayout import distributed_of, layout_of
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.tile_ops import TileOps
@@ -54,7 +53,7 @@ def _scaled(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Val
     scale = dot.scales[index]
     if scale is None:
         return value
-    rank = len(tile_of(value.type).shape)
+    rank = len(tile_type(value).shape)
     if index == 1:  # scales have the columns of the right factor as rows
         scale = ops.transposed(scale, (*range(rank - 2), rank - 1, rank - 2))
     axis, layout = rank - 1 - index, layout_of(value)
@@ -70,7 +69,7 @@ def _scaled(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Val
 def _wide(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Value:
     """A factor without its scale."""
     value, kind = dot.factors[index], dot.kinds[index]
-    tile = tile_of(value.type)
+    tile = tile_type(value)
     if kind == "e2m1":
         along = len(tile.shape) - (1 if dot.along_k[index] != bool(index) else 2)
         shape = tuple(extent * 2 if axis == along else extent for axis, extent in enumerate(tile.shape))
@@ -103,7 +102,7 @@ def _is_nan(ops: TileOps, scale: Value, number: Value) -> Value:
 
 def _for_each(ops: TileOps, dot: ScaledDot, index: int, scale: Value, axis: int) -> Value:
     """A value per scale, repeated along `axis` for the elements that share the scale."""
-    shape, rank, count = tile_of(scale.type).shape, len(tile_of(scale.type).shape), dot.group(index)
+    shape, rank, count = tile_type(scale).shape, len(tile_type(scale).shape), dot.group(index)
     layout = default_blocked((*shape, 1), workers_of(dot.op))
     column = ops.expanded(ops.converted(scale, Slice(rank, layout)), rank)
     copies = ops.broadcast(column, (*shape, count))

@@ -12,7 +12,7 @@ from math import prod
 from tilewright.dialects.traits import Product
 from tilewright.dialects.tt_dot import Dot
 from tilewright.ir.core import tile_type
-from tilewright.ir.types import FLOATS, TensorType, Type, bf16, f16, f32, f64, i8, i32
+from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i8, i32
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.transforms.gpu.relayout import layout_of
 from tilewright.transforms.gpu.workers import warps_of
@@ -32,12 +32,6 @@ MOST_IMPRECISE = 32
 WIDTHS_OF_INTEGERS = (224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8)
 WIDTHS_OF_FLOATS = tuple(range(256, 0, -8))
 """What N `wgmma` may have."""
-
-
-def tile_of(type: Type) -> TensorType:
-    """`type`, which is a tile."""
-    assert isinstance(type, TensorType), f"{type} is no tile"
-    return type
 
 
 def result_per_cta(dot: Product) -> Shape:

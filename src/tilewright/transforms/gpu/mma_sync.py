@@ -10,7 +10,7 @@ from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Reshape, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
 from tilewright.ir.attributes import Attribute
-from tilewright.ir.core import Value
+from tilewright.ir.core import Value, tile_type
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import f64
 from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
@@ -23,9 +23,8 @@ from tilewright.transforms.gpu.matrix_instructions import (
     balanced_warps,
     instruction_shape,
     result_per_cta,
-    tile_of,
 )
-from tilewright.transforms.gpu.relayout import layout_of, with_layout
+from tilewright.transforms.gpu.relayout import layout_as, layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.slices import backward_slice, connected_ops
@@ -64,9 +63,7 @@ def to_scaled_mma(dot: ScaledDot, capability: int) -> None:
     scales = []
     for index, scale in enumerate(dot.scales):
         assert scale is not None, "both factors have scales"
-        layout = layout_of(scale)
-        assert isinstance(layout, Blocked), "scales come in a blocked layout"
-        wanted = scale_layout(tile_of(scale.type).shape, index, mma.warps_per_cta, layout.cga)
+        wanted = scale_layout(tile_type(scale).shape, index, mma.warps_per_cta, layout_as(scale, Blocked).cga)
         scales.append(ops.converted(scale, linear_encoding(wanted)))
     bits = min(factor.type.bits for factor in dot.factors)
     _multiply(op, mma, bits, scales, dict(op.attributes))

@@ -37,7 +37,7 @@ from tilewright.layouts.queries import (
     thread_order,
     warp_order,
 )
-from tilewright.transforms.gpu.relayout import convert_operand, convert_result, distributed_of, with_layout
+from tilewright.transforms.gpu.relayout import convert_operand, convert_result, distributed_of, layout_as, with_layout
 from tilewright.transforms.gpu.workers import workers_of
 
 NEUTRAL = {
@@ -189,8 +189,7 @@ def _reduce_behind_loop(op: Reduce) -> None:
 def _thread_parts(op: Reduce) -> tuple[TensorType, TensorType]:
     """The operand's type with what a thread has along the last axis as one more axis, and the type of its reduction."""
     type = tile_type(op.sources[0])
-    layout = distributed_of(op.sources[0])
-    assert isinstance(layout, Blocked), "the layout was checked"
+    layout = layout_as(op.sources[0], Blocked)
     count, rank = elements_per_thread(layout, type.shape)[-1], len(type.shape)
     wide = Blocked(
         (*layout.size_per_thread[:-1], 1, layout.size_per_thread[-1]),

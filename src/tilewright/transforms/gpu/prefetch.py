@@ -28,7 +28,7 @@ from tilewright.ir.core import Block, Op, Value, buffer_type, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type, i32
 from tilewright.layouts.encodings import AmdMfma, DotOperand, Encoding, NvidiaMma, encoding
 from tilewright.layouts.queries import cga_layout
-from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.gpu.relayout import layout_as, layout_of
 
 ROW_BITS = 256
 """What one instruction takes of a row of an operand whose layout does not say."""
@@ -74,8 +74,7 @@ def _prefetcher_for(loop: For) -> Prefetcher | None:
     if not _is_sliced(layout_of(dot.result)):
         return None
     a, b = (_operand(value, index) for index, value in enumerate((dot.a, dot.b)))
-    layout, type = layout_of(dot.a), tile_type(dot.a)
-    assert isinstance(layout, DotOperand), "the operand of a matrix instruction has its layout"
+    layout, type = layout_as(dot.a, DotOperand), tile_type(dot.a)
     width = 8 * layout.k_width or ROW_BITS // type.bits
     if a is None or b is None or type.shape[-1] < width:
         return None

@@ -6,10 +6,14 @@ convert_operand(op, 0, layout)      %c = ttg.convert_layout %a : … -> tensor<6
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.encodings import Distributed, Encoding, encoding
+
+AnyLayout = TypeVar("AnyLayout", bound=Encoding)
 
 
 def layout_of_type(type: Type) -> Encoding:
@@ -24,11 +28,16 @@ def layout_of(value: Value) -> Encoding:
     return layout_of_type(value.type)
 
 
+def layout_as(value: Value, kind: type[AnyLayout]) -> AnyLayout:
+    """The layout of the tile `value`, which is of this class."""
+    layout = layout_of(value)
+    assert isinstance(layout, kind), f"{layout} is no {kind.__name__}"
+    return layout
+
+
 def distributed_of(value: Value) -> Distributed:
     """The layout of the tile `value`, whose elements are in registers."""
-    layout = layout_of(value)
-    assert isinstance(layout, Distributed), f"{layout} is no layout of registers"
-    return layout
+    return layout_as(value, Distributed)
 
 
 def with_layout(type: Type, layout: Encoding) -> TensorType:

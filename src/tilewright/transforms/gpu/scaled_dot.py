@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from tilewright.dialects.tt_dot import DotScaled
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Value
-from tilewright.transforms.gpu.matrix_instructions import tile_of
+from tilewright.ir.core import Value, tile_type
 from tilewright.transforms.gpu.tile_ops import TileOps
 
 ROWS_AND_COLUMNS = (1, 0)
@@ -46,10 +45,10 @@ class ScaledDot(NamedTuple):
         scale = self.scales[index]
         assert scale is not None, "the factor has a scale"
         axis = -1 if index == 0 else -2
-        extent = tile_of(self.factors[index].type).shape[axis]
+        extent = tile_type(self.factors[index]).shape[axis]
         if self.kinds[index] == "e2m1" and self.along_k[index]:
             extent *= 2
-        return extent // tile_of(scale.type).shape[-1]
+        return extent // tile_type(scale).shape[-1]
 
 
 def scaled_dot(op: DotScaled) -> ScaledDot:

@@ -12,12 +12,11 @@ from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_shape import Reshape, Trans
 from tilewright.dialects.ttg_program import ConvertLayout
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared
 from tilewright.layouts.queries import cga_layout, memory_order
 from tilewright.layouts.shared_choice import nvmma_for
-from tilewright.transforms.gpu.matrix_instructions import tile_of
 from tilewright.transforms.gpu.relayout import distributed_of, layout_of
 
 LOADS = (Load, DescriptorRead)
@@ -43,7 +42,7 @@ def order_of_buffer(value: Value, index: int, *, any_order: bool, outer_first: b
     """The dimensions of a buffer for the factor `index`, the one that changes fastest first."""
     if any_order:
         source = before_conversions(value)
-        return memory_order(distributed_of(source), tile_of(source.type).shape)
+        return memory_order(distributed_of(source), tile_type(source).shape)
     return INNER_FIRST[index ^ outer_first]
 
 
@@ -67,7 +66,7 @@ def in_shared_memory(
     """
     order = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
     value = before_conversions(value)
-    tile = tile_of(value.type)
+    tile = tile_type(value)
     cga = cga_layout(layout_of(value))
     shared = nvmma_for(tile.shape, order, bits=tile.bits, cga=cga, fp4_padded=fp4_padded)
     return behind(value, Op.create("ttg.local_alloc", (value,), (MemDescType(tile.shape, tile.element, shared.text),)))
@@ -84,7 +83,7 @@ def with_stop_in_shared_memory(scale: Value) -> Value:
         loaded = op.source
     if not isinstance(op, LOADS):
         return scale
-    tile = tile_of(loaded.type)
+    tile = tile_type(loaded)
     layout = NvmmaShared(0, False, tile.bits, False, len(tile.shape), cga_layout(layout_of(loaded)))
     buffer = Op.create("ttg.local_alloc", (), (MemDescType(tile.shape, tile.element, layout.text),))
     kept = behind(loaded, buffer)

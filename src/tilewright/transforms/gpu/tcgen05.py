@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.ir.attributes import Attribute, DenseArray
-from tilewright.ir.core import Value
+from tilewright.ir.core import Value, tile_type
 from tilewright.ir.operands import SEGMENTS
 from tilewright.ir.types import MemDescType, async_token, f32, i1, i32
 from tilewright.layouts.blocked_access import blocked_access, scales_access, second_half_for_second_group
@@ -28,7 +28,7 @@ from tilewright.layouts.encodings import Encoding, Linear, TensorMemory, TensorM
 from tilewright.layouts.queries import cga_layout, cta_split
 from tilewright.layouts.tensor_memory import Access, access_layout
 from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
-from tilewright.transforms.gpu.matrix_instructions import instruction_shape, result_per_cta, tile_of
+from tilewright.transforms.gpu.matrix_instructions import instruction_shape, result_per_cta
 from tilewright.transforms.gpu.relayout import layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import in_shared_memory, with_stop_in_shared_memory
@@ -60,7 +60,7 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     if not 100 <= capability < 120 or None in dot.scales or warps_of(dot.op) not in (4, 8):
         return False
     rows, columns = result_per_cta(dot.op)[-2:]
-    return len(tile_of(dot.op.result.type).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
+    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
 
 
 def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
@@ -83,7 +83,7 @@ def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
 
 
 def _scale_in_tensor_memory(ops: TileOps, dot: DotScaled, scale: Value, options: MatmulOptions) -> Value:
-    tile = tile_of(scale.type)
+    tile = tile_type(scale)
     result = layout_of(dot.result)
     layout: Encoding
     if options.blocked_sums:
@@ -123,7 +123,7 @@ class _Sum(NamedTuple):
 
 def _start(ops: TileOps, dot: Dot | DotScaled, block: tuple[int, int], options: MatmulOptions) -> _Sum:
     """What `dot` adds to, in tensor memory; one instruction computes `block` of it."""
-    result = tile_of(dot.result.type)
+    result = tile_type(dot.result)
     cga = cga_layout(layout_of(dot.result))
     if options.blocked_sums:
         rows, columns = cta_split(layout_of(dot.result))

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.builder import ConstantPool
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import TensorType, Type, i32, with_element
 from tilewright.layouts.encodings import Encoding
 from tilewright.layouts.inference import expanded, permuted, reshaped, transposed
-from tilewright.transforms.gpu.matrix_instructions import tile_of
 from tilewright.transforms.gpu.relayout import distributed_of, layout_of, with_layout
 
 
@@ -71,26 +70,26 @@ class TileOps:
 
     def transposed(self, value: Value, order: Sequence[int]) -> Value:
         """Dimension i of the result is dimension `order[i]` of `value`."""
-        tile, layout = tile_of(value.type), layout_of(value)
+        tile, layout = tile_type(value), layout_of(value)
         type = TensorType(permuted(tile.shape, order), tile.element, transposed(layout, tile.shape, tuple(order)).text)
         return self.emit("tt.trans", (value,), type, {"order": DenseArray(i32, tuple(order))})
 
     def reshaped(self, value: Value, shape: tuple[int, ...]) -> Value:
         """The same elements in the same order in another shape."""
-        tile = tile_of(value.type)
+        tile = tile_type(value)
         layout = reshaped(distributed_of(value), tile.shape, shape)
         return self.emit("tt.reshape", (value,), TensorType(shape, tile.element, layout.text))
 
     def expanded(self, value: Value, axis: int) -> Value:
         """With a new dimension of extent 1; the layout of `value` must be a slice along it."""
-        tile = tile_of(value.type)
+        tile = tile_type(value)
         shape = (*tile.shape[:axis], 1, *tile.shape[axis:])
         type = TensorType(shape, tile.element, expanded(distributed_of(value), axis).text)
         return self.emit("tt.expand_dims", (value,), type, {"axis": Number(axis, i32)})
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
         """Copies of what has extent 1 along the dimensions that `shape` makes longer."""
-        tile = tile_of(value.type)
+        tile = tile_type(value)
         return self.emit("tt.broadcast", (value,), TensorType(shape, tile.element, tile.encoding))
 
     def finish(self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute]) -> Op:

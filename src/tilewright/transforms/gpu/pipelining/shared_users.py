@@ -17,6 +17,7 @@ from tilewright.layouts.linear_layout import log2
 from tilewright.layouts.queries import buffer_order, cga_layout, contiguous_per_thread, memory_order, thread_order
 from tilewright.layouts.shared_choice import swizzled_for, swizzled_rows
 from tilewright.layouts.walk import operand_order
+from tilewright.transforms.gpu.relayout import distributed_of
 
 
 class IncompatibleUsersError(Exception):
@@ -67,8 +68,7 @@ def _wanted(value: Value, user: Op) -> SwizzledShared | None:
     source = encoding(type.encoding or "")
     if isinstance(operand, DotOperand):
         return swizzled_for(operand, type.shape, _order(source, type.shape), bits=type.bits, cga=cga_layout(operand))
-    assert isinstance(operand, Distributed), "a tile is in registers"
-    return _wanted_by_rows(operand, type.shape, type.bits)
+    return _wanted_by_rows(distributed_of(result), type.shape, type.bits)
 
 
 @cache

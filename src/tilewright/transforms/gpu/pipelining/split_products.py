@@ -17,7 +17,7 @@ from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.encodings import Distributed, Encoding, NvidiaMma
 from tilewright.layouts.inference import reshaped, split, transposed
 from tilewright.transforms.gpu.pipelining.writer import Writer
-from tilewright.transforms.gpu.relayout import distributed_of, layout_of
+from tilewright.transforms.gpu.relayout import distributed_of, layout_as
 
 PARTS = 2
 EXACT = 1 << 30
@@ -27,8 +27,7 @@ EXACT = 1 << 30
 def split_product(product: WarpGroupDot) -> list[WarpGroupDot]:
     """The products that `product` was divided into; itself where there is nothing to divide."""
     left, right, accumulator = product.a, product.b, product.accumulator
-    layout = layout_of(product.result)
-    assert isinstance(layout, NvidiaMma), "a product of warp groups has the layout of its instruction"
+    layout = layout_as(product.result, NvidiaMma)
     if not isinstance(left.type, TensorType) or left.type.shape[-1] <= layout.instr_shape[2]:
         return [product]
     writer, size = Writer(product), left.type.shape[-1] // PARTS
