@@ -13,7 +13,7 @@ from tilewright.dialects.ttng_barriers import WaitBarrier
 from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal
 from tilewright.dialects.ttng_products import TensorCoreProduct
 from tilewright.ir.attributes import UNIT, Attribute
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, typed
 from tilewright.ir.declare import ANY, OPS
 from tilewright.ir.operands import segment_attribute
 from tilewright.ir.parser import parse_module
@@ -118,6 +118,28 @@ def test_places_from_the_end() -> None:
     assert isinstance(copy, AsyncTmaCopyGlobalToLocal)
     assert (copy.indices, copy.offsets) == ([index] * 3, [])
     assert (copy.barrier, copy.buffer, copy.predicate) == (barrier, buffer, m)
+
+
+def test_an_optional_operand_may_be_added_and_replaced(ops: dict[str, Op]) -> None:
+    whole, some = typed(ops["all"], Load), typed(ops["some"], Load)
+    mask, other = some.mask, some.other
+    assert mask is not None
+    whole.mask = mask
+    assert whole.operands == [whole.pointer, mask]
+    some.mask = whole.pointer
+    assert some.operands == [whole.pointer, whole.pointer, other]
+    assert mask.uses == {whole: 1}
+
+
+def test_an_op_of_another_class_is_refused(ops: dict[str, Op]) -> None:
+    with pytest.raises(AssertionError, match=r"tt\.load is no For"):
+        typed(ops["all"], For)
+
+
+def test_copies_have_the_same_class(ops: dict[str, Op]) -> None:
+    copy = typed(ops["sum"], For).clone()
+    assert copy.bounds == (copy.low, copy.high, copy.step)
+    assert copy.yielded[0].owner is copy.body.first
 
 
 def test_fields_say_how_many_operands_there_are() -> None:
