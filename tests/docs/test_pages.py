@@ -66,6 +66,23 @@ def test_printed_pages_are_current(table: ModuleType) -> None:
     assert (ROOT / "docs" / f"{name}.md").read_text() == table.page(), f"python -m tilewright {name} > docs/{name}.md"
 
 
+def test_index_names_every_page_once() -> None:
+    index = ROOT / "docs" / "index.md"
+    listed = [target for page, target in links() if page == index and not target.startswith("../")]
+    entries = re.findall(r"^\d+\. \[(\S+)\]\((\S+)\): ", index.read_text(), re.MULTILINE)
+    assert all(name == Path(target).name for name, target in entries)
+    assert sorted(set(listed)) == sorted(page.name for page in PAGES if page.parent == index.parent and page != index)
+    assert len({target for _, target in entries}) == len(entries)
+
+
+def test_glossary_says_each_term_once() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    sections = [re.findall(r"^- \*\*(.+?)\*\*: ", part, re.MULTILINE) for part in page.split("\n## ")[1:]]
+    terms = [term.lower() for section in sections for term in section]
+    assert len(set(terms)) == len(terms) >= 100
+    assert all(section == sorted(section, key=str.lower) for section in sections)
+
+
 def test_every_folder_has_its_section() -> None:
     """And each section ends with its invariants."""
     page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n# Decisions\n")[0]
