@@ -124,6 +124,8 @@ def _add(candidates: Candidates, target: Value, user: Op, layouts: list[Distribu
 
 def _reached(user: Op, index: int) -> list[Value]:
     """The values whose layout follows from that of operand `index` of `user`."""
+    if keeps_layout(user):
+        return user.results
     match user:
         case For() | While() | Yield() | Condition():
             return flows_into(user, index)
@@ -131,7 +133,7 @@ def _reached(user: Op, index: int) -> list[Value]:
             return [user.results[index]]
         case Gather():
             return user.results if index == 1 and not has_chosen_layout(user) else []
-    return user.results if keeps_layout(user) or isinstance(user, SPREADING) else []
+    return user.results if isinstance(user, SPREADING) else []
 
 
 def _preferred(value: Value, layouts: Mapping[Distributed, None]) -> Distributed:

@@ -191,6 +191,8 @@ _BACKWARDS: dict[str, Callable[[Any, Distributed], Encoding | None]] = {
 
 def can_give(op: Op, layout: Distributed) -> bool:
     """Whether `op` can give its result in `layout` and take the operands that it has."""
+    if op.definition.elementwise:
+        return False
     if isinstance(op, Cat):
         return _legal_cat(op, layout)
     if isinstance(op, ConvertLayout):
