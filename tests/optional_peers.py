@@ -9,7 +9,7 @@ skips with the reason of `PEERS` where torch is missing. A module that needs one
     pytestmark = pytest.mark.needs_torch
     torch = optional_peers.module("torch")
 
-`pytest --peers` runs only the tests with such a marker, and the folders of `MORE_WITH_PEERS`.
+`pytest --peers` runs only the tests with such a marker, and the fast ones of the folders of `MORE_WITH_PEERS`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ MORE_WITH_PEERS = ("nvidia",)
 def gains(item: pytest.Item) -> bool:
     """Whether the test needs peers or checks more with them."""
     folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
-    return folder in MORE_WITH_PEERS or bool(needed_by(item))
+    is_fast = item.get_closest_marker("slow") is None
+    return (folder in MORE_WITH_PEERS and is_fast) or bool(needed_by(item))
 
 
 def needed_by(item: pytest.Item) -> list[str]:
