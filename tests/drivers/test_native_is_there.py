@@ -149,3 +149,18 @@ def test_nothing_is_warned_of_where_all_is_well(tmp_path: Path) -> None:
         with warnings.catch_warnings(record=True) as caught:
             assert process.native_runtime() is None
         assert not caught, "once is enough"
+
+
+def test_functions_are_made_native_although_the_runtime_was_there_first(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        "from tilewright.runtime.drivers.cpu import launcher\n"
+        "assert launcher.is_native()\n"
+        "import numpy as np, tilewright as tw\n"
+        "@tw.jit\n"
+        "def kernel(x): pass\n"
+        "kernel[(1,)](np.zeros(1))\n"
+        "print(type(tw.JITFunction.__getitem__).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.stderr) == ("wrapper_descriptor\n", "")

@@ -336,14 +336,15 @@ def watch(watched: bool) -> None:
 
 
 def accelerate(owner: type, slot: str) -> None:
-    """Has `owner.__getitem__` replaced by native code as soon as something is launched.
+    """Has `owner.__getitem__` replaced by native code as soon as the native runtime is there.
 
     Args:
-        owner: the one class (with its subclasses) whose instances keep their NativeKernel in `slot`; an instance whose
-            slot is unset or holds something else is subscripted by the `__getitem__` that the class has now.
+        owner: the one class, with subclasses, of what keeps a NativeKernel in `slot`; else its own `__getitem__` acts.
         slot: an entry of the `__slots__` of `owner` itself; for another attribute nothing changes.
     """
     _Pending.owner = (owner, slot)
+    if _Pending.runtime is not None:
+        _accelerate(_Pending.runtime, owner, slot)
 
 
 class _Pending:
