@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.arithmetic_meaning import MEANINGS
 from tilewright.dialects.formats import ELEMENTWISE, TO, comparison
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in
+from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
@@ -129,11 +130,18 @@ def _verify_cmpf(op: Op) -> None:
     require(isinstance(op.operands[0].type.scalar, FloatType), op, "needs floating point numbers")
 
 
-class Constant(Op):
+class Constant(Indexing):
     """A literal."""
 
     __slots__ = ()
     value = Literal("value")
+
+    @property
+    def number(self) -> Number:
+        """The literal of a scalar."""
+        value = self.value
+        assert isinstance(value, Number), "a scalar constant is one number"
+        return value
 
 
 class Unary(Op):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import BARE, TYPED
 from tilewright.dialects.layout_rules import verify_layouts
+from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -70,7 +71,7 @@ class Module(Op):
     body = Body()
 
 
-class Poison(Op):
+class Poison(Indexing):
     """Any value."""
 
     __slots__ = ()

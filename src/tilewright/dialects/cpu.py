@@ -18,20 +18,31 @@ computes what its ops would compute one after the other; the lowering may only i
 
 from __future__ import annotations
 
+from tilewright.dialects.traits import PointerAccess, WritesMemory
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
-from tilewright.ir.types import PointerType, TensorType, Type
+from tilewright.ir.types import PointerType, TensorType, Type, i64
 
 SCRATCH = 5
 """The address space of buffers."""
 
 
 class Alloc(Op):
-    """A buffer in the thread's scratch arena; `offset` is there once it has its place."""
+    """A buffer in the thread's scratch arena."""
 
     __slots__ = ()
-    offset = Integer("offset")
+
+    @property
+    def offset(self) -> int | None:
+        """Where it lies, in bytes; None as long as it has no place."""
+        number = self.attributes.get("offset")
+        return int(number.value) if isinstance(number, Number) else None
+
+    @offset.setter
+    def offset(self, offset: int) -> None:
+        self.attributes["offset"] = Number(offset, i64)
 
 
 class Read(Op):
@@ -81,30 +92,35 @@ class CpuDot(Op):
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
 
 
-class GuardedStore(Op):
+class GuardedStore(PointerAccess, WritesMemory):
     """A store that may have to go through `buffer`; `kept_mask` holds a mask that may have changed by then."""
 
     __slots__ = ()
-    pointer, value, buffer = Operand(0), Operand(1), Operand(2)
+    value, buffer = Operand(1), Operand(2)
     mask, kept_mask = OptionalOperand(3), OptionalOperand(4)
 
 
-class PrintBuffer(Op):
-    """Prints a scalar, or the tile in a buffer; `shape` is that of the user's tile."""
+class Report(Op):
+    """Something that whoever launches hears of; `shape` is that of the user's tile."""
 
     __slots__ = ()
-    values = Operands()
-    text, format, signed = Word("text"), Word("format"), Flag("signed")
     shape = Integers("shape")
 
 
-class AssertAt(Op):
-    """Fails where `condition` does not hold, at the element of a tile of the shape `shape` that `values` says."""
+class PrintBuffer(Report):
+    """Prints `text` and the tile in `buffer`, if there is one."""
 
     __slots__ = ()
-    condition = Operand(0)
-    values = Operands(1)
-    message, shape = Word("message"), Integers("shape")
+    buffer = OptionalOperand(0)
+    text, format, signed = Word("text"), Word("format"), Flag("signed")
+
+
+class AssertAt(Report):
+    """Fails where `condition` does not hold, at element number `first` of the tile."""
+
+    __slots__ = ()
+    condition, first = Operand(0), Operand(1)
+    message = Word("message")
 
 
 declare("cpu.alloc", kind=Alloc)

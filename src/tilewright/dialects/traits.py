@@ -18,6 +18,12 @@ class Loop(ControlFlow):
     __slots__ = ()
 
 
+class Indexing(Op):
+    """An op that only says where an element comes from."""
+
+    __slots__ = ()
+
+
 class WritesMemory(Op):
     """An op that writes to memory of the program's arguments."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.formats import TYPED, keyword_text
 from tilewright.dialects.rules import keyword_in, number, tensor
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -90,7 +91,7 @@ class ProgramId(Op):
     axis = Word("axis")
 
 
-class MakeRange(Op):
+class MakeRange(Indexing):
     """The numbers from `start` to before `end`."""
 
     __slots__ = ()

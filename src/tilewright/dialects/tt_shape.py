@@ -8,6 +8,7 @@ from tilewright.dialects.formats import ARROW, functional
 from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, tensor, types_match
 from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare
@@ -235,7 +236,7 @@ class ShapeOp(Op):
     source = Operand(0)
 
 
-class Splat(ShapeOp):
+class Splat(ShapeOp, Indexing):
     """A tile that repeats the number `source`."""
 
     __slots__ = ()
@@ -247,48 +248,48 @@ class Unsplat(ShapeOp):
     __slots__ = ()
 
 
-class Broadcast(ShapeOp):
+class Broadcast(ShapeOp, Indexing):
     """Repeats `source` along its axes of one element."""
 
     __slots__ = ()
 
 
-class Reshape(ShapeOp):
+class Reshape(ShapeOp, Indexing):
     """The elements of `source` in another shape; in order, unless `allow_reorder` says that any order will do."""
 
     __slots__ = ()
     allow_reorder, efficient_layout = Flag("allow_reorder"), Flag("efficient_layout")
 
 
-class ExpandDims(ShapeOp):
+class ExpandDims(ShapeOp, Indexing):
     """Adds an axis of one element at place `axis`."""
 
     __slots__ = ()
     axis = Integer("axis")
 
 
-class Trans(ShapeOp):
+class Trans(ShapeOp, Indexing):
     """Axis k of the result is axis `order[k]` of the source."""
 
     __slots__ = ()
     order = Integers("order")
 
 
-class Join(Op):
+class Join(Indexing):
     """Two tiles along a new last axis."""
 
     __slots__ = ()
     lhs, rhs = Operand(0), Operand(1)
 
 
-class Cat(Op):
+class Cat(Indexing):
     """Two tiles, one behind the other."""
 
     __slots__ = ()
     lhs, rhs = Operand(0), Operand(1)
 
 
-class Split(ShapeOp):
+class Split(ShapeOp, Indexing):
     """The two halves along the last axis."""
 
     __slots__ = ()

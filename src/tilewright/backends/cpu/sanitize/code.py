@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import IntType, PointerType, TensorType, Type, i1, i32, i64, with_element
+from tilewright.ir.types import PointerType, TensorType, Type, i1, i32, i64, with_element
 
 NOBODY = 2**31 - 1
 """What `first` gives when no lane is on."""
@@ -97,17 +98,13 @@ class Code:
 
     def load(self, pointer: Term, mask: Term | None = None) -> Term:
         """What is in memory, 0 where `mask` is off."""
-        scalar = pointer.type.scalar
-        assert isinstance(scalar, PointerType)
-        type = with_element(pointer.type, scalar.pointee)
+        type = pointee_type(pointer.type)
         if mask is None:
             return self.emit("tt.load", (pointer,), type)
         return self.emit("tt.load", (pointer, mask, self.number(0, type)), type)
 
     def store(self, pointer: Term, value: Term | int, mask: Term | None = None) -> None:
-        scalar = pointer.type.scalar
-        assert isinstance(scalar, PointerType)
-        type = with_element(pointer.type, scalar.pointee)
+        type = pointee_type(pointer.type)
         stored = self.number(value, type) if isinstance(value, int) else value.like(type)
         operands = [pointer.value, stored.value, *([mask.value] if mask is not None else [])]
         self.insert("tt.store", operands, ())
@@ -273,7 +270,6 @@ class Term:
             return self
         if isinstance(source, PointerType):
             return self.code.emit("tt.ptr_to_int", (self,), with_element(self.type, element))
-        assert isinstance(source, IntType)
         wider = "arith.extui" if source is i1 else "arith.extsi"
         name = "arith.trunci" if source.bits > element.bits else wider
         return self.code.emit(name, (self,), with_element(self.type, element))

@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.stored_arguments import pointer_origins
 from tilewright.backends.cpu.sanitize.code import NOBODY, Code, Term
@@ -24,13 +24,16 @@ from tilewright.backends.cpu.sanitize.places import place_of
 from tilewright.backends.cpu.sanitize.races import Races
 from tilewright.backends.cpu.sanitize.spans import span_of_place
 from tilewright.backends.cpu.sanitize.table import Argument, Table
+from tilewright.dialects.traits import Atomic
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import Load, Store, pointee_type
 from tilewright.ir.core import Op, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FunctionType, PointerType, Type, i1, i8, i64, with_element
 from tilewright.transforms.functions import functions_of, is_public
 
-KINDS = {"tt.atomic_cas": "atomic", "tt.atomic_rmw": "atomic", "tt.load": "load", "tt.store": "store"}
-MASK_AT = {"tt.atomic_rmw": 2, "tt.load": 1, "tt.store": 2}
+Access: TypeAlias = Load | Store | AtomicCas | AtomicRmw
 
 
 def instrument(module: Op, checks: Sequence[str]) -> str:
@@ -85,17 +88,17 @@ class Facts(NamedTuple):
 class _Instrument:
     """The pass on one kernel."""
 
-    def __init__(self, function: Op, checks: Sequence[str]) -> None:
+    def __init__(self, function: Func, checks: Sequence[str]) -> None:
         self.function = function
         self.checks = checks
         self.origins = pointer_origins(function)
-        found = [op for op in function.walk() if op.name in KINDS]
-        self.accesses = sorted(found, key=lambda op: KINDS[op.name] == "atomic")  # as `Races.plain` wants them
-        self.inputs = list(function.regions[0].block.args)
+        found = [op for op in function.walk() if isinstance(op, Access)]
+        self.accesses = sorted(found, key=lambda op: isinstance(op, Atomic))  # as `Races.plain` wants them
+        self.inputs = list(function.body.args)
 
     def run(self) -> Facts:
         sites = [self._site(op) for op in self.accesses]
-        code = Code(self.function.regions[0].block)
+        code = Code(self.function.body)
         pointers = {arg.index: _size(arg.type) for arg in self.inputs if isinstance(arg.type, PointerType)}
         table = Table(code, self._table_argument(), pointers, self.checks)
         races = Races(table, self.accesses) if "races" in self.checks else None
@@ -105,42 +108,50 @@ class _Instrument:
         sizes = [pointers.get(arg.index) for arg in self.inputs]
         return Facts(self.checks, sites, sizes, sorted(stored), races is not None and races.syncs)
 
-    def _site(self, op: Op) -> Site:
-        pointer = op.operands[0]
+    def _site(self, op: Access) -> Site:
+        pointer = op.pointer
         origins = self.origins.get(pointer) or {a.index for a in self.inputs if isinstance(a.type, PointerType)}
         chain = [
             (place.file, place.line, place.column, place.end_line, place.end_column)
             for place in span_of(op.location).chain()
         ]
-        return Site(KINDS[op.name], pointer.type.shape or (), _size(pointer.type.scalar), chain, sorted(origins))
+        return Site(_kind_of(op), pointer.type.shape or (), _size(pointer.type), chain, sorted(origins))
 
     def _table_argument(self) -> Value:
-        type = self.function.attributes["function_type"]
-        assert isinstance(type, FunctionType)
-        added = PointerType(i64)
-        self.function.attributes["function_type"] = FunctionType((*type.inputs, added), type.outputs)
-        details = self.function.attributes.get("arg_attrs")
-        if isinstance(details, tuple):
-            self.function.attributes["arg_attrs"] = (*details, {})
-        return self.function.regions[0].block.add_argument(added, "sanitizer")
+        function, added = self.function, PointerType(i64)
+        inputs, outputs, details = function.type.inputs, function.type.outputs, function.argument_attributes
+        function.type = FunctionType((*inputs, added), outputs)
+        if "arg_attrs" in function.attributes:
+            function.argument_attributes = [*details, {}]
+        return function.body.add_argument(added, "sanitizer")
 
 
-def _size(pointer: object) -> int:
-    assert isinstance(pointer, PointerType)
-    return max(8, pointer.pointee.bits) // 8
+def _size(pointers: Type) -> int:
+    """Bytes per element of what they point at."""
+    return max(8, pointee_type(pointers.scalar).bits) // 8
+
+
+def _kind_of(op: Access) -> str:
+    return "load" if isinstance(op, Load) else "store" if isinstance(op, Store) else "atomic"
+
+
+def _mask_of(op: Access) -> Value | None:
+    return None if isinstance(op, AtomicCas) else op.mask
 
 
 class _Checks:
     """The checks of one access."""
 
-    def __init__(self, op: Op, number: int, table: Table, checks: Sequence[str], arguments: Sequence[Argument]) -> None:
+    def __init__(
+        self, op: Access, number: int, table: Table, checks: Sequence[str], arguments: Sequence[Argument]
+    ) -> None:
         self.op, self.number, self.table, self.checks, self.arguments = op, number, table, checks, arguments
-        self.kind = KINDS[op.name]
+        self.kind = _kind_of(op)
         self.code = table.code
         self.code.move_before(op)
-        at = MASK_AT.get(op.name, len(op.operands))
-        self.mask = self.code.of(op.operands[at]) if len(op.operands) > at else None
-        self.place = place_of(self.code, op.operands[0])
+        mask = _mask_of(op)
+        self.mask = None if mask is None else self.code.of(mask)
+        self.place = place_of(self.code, op.pointer)
 
     def add(self, races: Races | None) -> None:
         insides = [self._inside(argument) for argument in self.arguments]
@@ -157,7 +168,7 @@ class _Checks:
                 self._check_written(argument, mask, good)
         if "bounds" in self.checks:
             self._guard(good)
-        if races is not None and self.kind == "atomic":
+        if races is not None and isinstance(self.op, Atomic):
             races.order(self.op, self.place, self.mask)
 
     def _first_outside(self, insides: Sequence[Term]) -> Term:
@@ -196,24 +207,17 @@ class _Checks:
     def _guard(self, good: Term) -> None:
         """The access is made only when it is good."""
         op, code = self.op, self.code
-        if op.name == "tt.atomic_cas":
-            waste = code.pointer(self.table.waste, _pointee(op.operands[0]))
-            pointer = code.of(op.operands[0])
-            op.set_operand(0, good.like_shape(pointer).choose(pointer, waste, pointer.type.scalar).value)
+        pointer = code.of(op.pointer)
+        if isinstance(op, AtomicCas):
+            waste = code.pointer(self.table.waste, pointee_type(op.pointer.type.scalar))
+            op.pointer = good.like_shape(pointer).choose(pointer, waste, pointer.type.scalar).value
             return
-        at = MASK_AT[op.name]
-        good = good.like_shape(code.of(op.operands[0]))
-        if self.mask is not None:
-            op.set_operand(at, (self.mask & good).value)
-        else:
-            op.set_operands([*op.operands[:at], good.value])
+        good = good.like_shape(pointer)
+        value = [] if isinstance(op, Load) else [op.value]
+        other = [op.other] if isinstance(op, Load) and op.other is not None else []
+        mask = good if self.mask is None else self.mask & good
+        op.set_operands([op.pointer, *value, mask.value, *other])
 
 
 def _both(condition: Term, mask: Term | None) -> Term:
     return condition if mask is None else condition & mask
-
-
-def _pointee(pointer: Value) -> Type:
-    scalar = pointer.type.scalar
-    assert isinstance(scalar, PointerType)
-    return scalar.pointee

@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.backends.cpu.sanitize.code import Code, Term
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import AddPtr, pointee_type
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.ir.core import Value
 from tilewright.ir.types import PointerType, TensorType, Type, i64, with_element
 
 
@@ -50,9 +53,7 @@ class Place(NamedTuple):
 
 def place_of(code: Code, pointer: Value) -> Place:
     """The place of an access through `pointer`."""
-    scalar = pointer.type.scalar
-    assert isinstance(scalar, PointerType)
-    size = max(8, scalar.pointee.bits) // 8
+    size = max(8, pointee_type(pointer.type.scalar).bits) // 8
     if pointer.type.shape is None:
         return Place(code.of(pointer).to(i64), code.number(0, i64), size)
     parts = _parts(code, pointer, size)
@@ -69,18 +70,21 @@ def _parts(code: Code, pointer: Value, size: int) -> tuple[Value, Term | None] |
     op = pointer.op
     if op is None or _size(pointer) != size:
         return None
-    if op.name == "tt.splat":
-        return op.operands[0], None
-    if op.name not in ("tt.addptr", "tt.bitcast", "tt.broadcast", "tt.expand_dims"):
-        return None
-    found = _parts(code, op.operands[0], size)
-    if found is None:
-        return None
-    start, index = found
-    if op.name == "tt.addptr":
-        offset = code.of(op.operands[1]).to(i64)
-        return start, offset if index is None else index + offset
-    return start, index if index is None or op.name == "tt.bitcast" else _moved(code, index, op)
+    parts: tuple[Value, Term | None] | None = None
+    match op:
+        case Splat():
+            parts = op.source, None
+        case Bitcast():
+            parts = _parts(code, op.operand, size)
+        case AddPtr() if parts := _parts(code, op.pointer, size):
+            parts = parts[0], _sum(parts[1], code.of(op.offset).to(i64))
+        case Broadcast() | ExpandDims() if parts := _parts(code, op.source, size):
+            parts = parts[0], None if parts[1] is None else _moved(code, parts[1], op)
+    return parts
+
+
+def _sum(index: Term | None, offset: Term) -> Term:
+    return offset if index is None else index + offset
 
 
 def _size(pointer: Value) -> int:
@@ -88,7 +92,7 @@ def _size(pointer: Value) -> int:
     return max(8, scalar.pointee.bits) // 8 if isinstance(scalar, PointerType) else 0
 
 
-def _moved(code: Code, index: Term, op: Op) -> Term:
+def _moved(code: Code, index: Term, op: Broadcast | ExpandDims) -> Term:
     """Offsets of pointers that `op` spreads to another shape."""
     type = TensorType(op.result.type.shape or (), i64)
     return code.emit(op.name, (index,), type, dict(op.attributes))

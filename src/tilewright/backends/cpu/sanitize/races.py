@@ -22,7 +22,7 @@ from tilewright.backends.cpu.sanitize import layout
 from tilewright.backends.cpu.sanitize.code import NOBODY, Term
 from tilewright.backends.cpu.sanitize.places import Place
 from tilewright.backends.cpu.sanitize.table import Argument, Table
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.traits import Atomic
 from tilewright.ir.core import Op
 from tilewright.ir.types import i32, i64
 
@@ -45,10 +45,10 @@ class Races:
 
     def __init__(self, table: Table, accesses: Sequence[Op]) -> None:
         self.table, self.code = table, table.code
-        atomics = [op for op in accesses if op.name.startswith("tt.atomic")]
+        atomics = [op for op in accesses if isinstance(op, Atomic)]
         self.plain = len(accesses) - len(atomics)
         self.has_atomics = bool(atomics)
-        self.syncs = any(_order(op) != "relaxed" for op in atomics)
+        self.syncs = any(op.sem != "relaxed" for op in atomics)
         self.sites = layout.rounded_sites(len(accesses))
         self.stamps = layout.program_stamps(len(accesses))
         self.mine = table.base + table.program * self.stamps
@@ -166,9 +166,9 @@ class Races:
         in_time = released.differs(0) & released.at_most(self._get(layout.ACQUIRED))
         return (in_time & (through & self._get(layout.KNOWN)).differs(0)).negated
 
-    def order(self, op: Op, place: Place, mask: Term | None) -> None:
+    def order(self, op: Atomic, place: Place, mask: Term | None) -> None:
         """What an atomic means for the order of this program and others."""
-        sem = _order(op)
+        sem = op.sem
         if sem == "relaxed":
             return
         code = self.code
@@ -218,9 +218,3 @@ class Races:
 
     def _set(self, word: int, value: Term | int) -> None:
         self.code.store(self.code.pointer(self.state + word * 8, i64), value)
-
-
-def _order(op: Op) -> str:
-    sem = op.attributes["sem"]
-    assert isinstance(sem, Keyword)
-    return sem.name

@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.sanitize.code import Code, Term
 from tilewright.backends.cpu.sanitize.places import Place
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.ir.core import Value
 from tilewright.ir.types import i64
+from tilewright.transforms.matching import integer_of, unary_of
 
 
 class Span(NamedTuple):
@@ -41,29 +43,24 @@ def span_of_place(place: Place) -> Span | None:
 
 def _span(code: Code, value: Value) -> Span | None:
     if not value.type.shape:
-        number = code.of(value).to(i64)
-        return Span(number, number)
+        scalar = code.of(value).to(i64)
+        return Span(scalar, scalar)
     op = value.op
     if op is None:
         return None
-    if op.name in ("tt.broadcast", "tt.expand_dims", "tt.splat", "arith.extsi"):
-        return _span(code, op.operands[0])
-    if op.name in ("arith.constant", "tt.make_range"):
-        return _constant(code, op)
+    if isinstance(op, (Broadcast, ExpandDims, Splat)):
+        return _span(code, op.source)
+    extension = unary_of(value, "arith.extsi")
+    if extension is not None:
+        return _span(code, extension.operand)
+    number = op.start if isinstance(op, MakeRange) else integer_of(value)
+    if number is not None:
+        last = op.end - 1 if isinstance(op, MakeRange) else number
+        return Span(code.number(number, i64), code.number(last, i64))
     rule = _RULES.get(op.name)
     spans = [_span(code, operand) for operand in op.operands] if rule else []
     known = [span for span in spans if span is not None]
     return rule(*known) if rule and len(known) == len(spans) else None
-
-
-def _constant(code: Code, op: Op) -> Span | None:
-    names = ("value", "value") if op.name == "arith.constant" else ("start", "end")
-    numbers = [op.attributes[name] for name in names]
-    ends = [int(number.value) for number in numbers if isinstance(number, Number)]
-    if len(ends) < len(numbers):
-        return None
-    last = ends[1] - (op.name == "tt.make_range")
-    return Span(code.number(ends[0], i64), code.number(last, i64))
 
 
 def _sum(a: Span, b: Span) -> Span:
