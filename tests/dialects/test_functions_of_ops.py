@@ -11,6 +11,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from tilewright.backends.cpu import affine, strides
+from tilewright.backends.cpu.emit_function import FunctionEmitter
+from tilewright.backends.cpu.emit_scalars import SCALARS
+from tilewright.backends.cpu.nest import evaluate, next_program, roots
+from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower import elementwise as rules
 from tilewright.backends.nvidia.lower import tables
@@ -25,12 +30,19 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "LLVM": elementwise.LOWERINGS,
     "NVIDIA": tables.LOWERINGS,
     "NVIDIA rules": rules.RULES,
+    "addresses": {**affine._AFFINE_IF, **strides._RULES},
+    "functions": FunctionEmitter._OWN,
+    "lanes": evaluate._RULES,
+    "moves": MOVES,
+    "next program": next_program._RULES,
+    "roots": roots._PREPARE,
+    "scalars": SCALARS,
 }
 
 
 def _accepted(function: Callable[..., Any]) -> tuple[type, ...]:
     """The classes of ops that the function takes, by its annotation."""
-    annotation = next(hint for name, hint in get_type_hints(function).items() if name == "op")
+    annotation = next(hint for name, hint in get_type_hints(function).items() if name in ("op", "root", "cast"))
     return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
 
 

@@ -11,11 +11,17 @@ Arithmetic modulo 2³² stays affine modulo 2³². An extension to 64 bits is af
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tilewright.backends.cpu.costs import is_tile, makers
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.arith import Binary, CompareIntegers, Constant, Unary
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import AddPtr
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.types import IntType, PointerType
+from tilewright.transforms.matching import integer_of, number_of
 
 Interval = tuple[int, int]
 """The least and the greatest value."""
@@ -54,14 +60,19 @@ def is_uniform(value: Value) -> bool:
     op = value.op
     if op is None:
         return False
-    if op.name in ("tt.broadcast", "tt.expand_dims"):
-        return is_uniform(op.operands[0])
-    return op.name == "tt.splat" or (op.name == "arith.constant" and isinstance(op.attributes["value"], Number))
+    if isinstance(op, (Broadcast, ExpandDims)):
+        return is_uniform(op.source)
+    return repeats(value)
 
 
-def keeps_element_size(cast: Op) -> bool:
+def repeats(value: Value) -> bool:
+    """Is the tile made of one number, by a tt.splat or as a constant?"""
+    return defining(value, Splat) is not None or number_of(value) is not None
+
+
+def keeps_element_size(cast: Bitcast) -> bool:
     """Does the tt.bitcast of pointers leave offsets as they are?"""
-    source, target = cast.operands[0].type.scalar, cast.result.type.scalar
+    source, target = cast.operand.type.scalar, cast.result.type.scalar
     if not isinstance(source, PointerType) or not isinstance(target, PointerType):
         return False
     return max(8, source.pointee.bits) == max(8, target.pointee.bits)
@@ -90,12 +101,32 @@ def _fits(interval: Interval, bits: int) -> bool:
     return -half <= low and high < half and high - low < half
 
 
-_AFFINE_IF: dict[str, Callable[[Op], bool]] = {
-    "arith.constant": lambda op: is_uniform(op.result),
-    "arith.extsi": lambda op: extends_as_one(op.operands[0]),
-    "arith.extui": lambda op: extends_as_one(op.operands[0], signed=False),
-    "arith.muli": lambda op: any(is_uniform(v) for v in op.operands),
-    "tt.addptr": lambda op: extends_as_one(op.operands[1]),
+def _constant_keeps(op: Constant) -> bool:
+    return is_uniform(op.result)
+
+
+def _extsi_keeps(op: Unary) -> bool:
+    return extends_as_one(op.operand)
+
+
+def _extui_keeps(op: Unary) -> bool:
+    return extends_as_one(op.operand, signed=False)
+
+
+def _muli_keeps(op: Binary) -> bool:
+    return is_uniform(op.lhs) or is_uniform(op.rhs)
+
+
+def _addptr_keeps(op: AddPtr) -> bool:
+    return extends_as_one(op.offset)
+
+
+_AFFINE_IF: dict[str, Callable[[Any], bool]] = {
+    "arith.constant": _constant_keeps,
+    "arith.extsi": _extsi_keeps,
+    "arith.extui": _extui_keeps,
+    "arith.muli": _muli_keeps,
+    "tt.addptr": _addptr_keeps,
     "tt.bitcast": keeps_element_size,
 }
 
@@ -111,7 +142,7 @@ def _is_place(value: Value) -> bool:
         for user in value.uses:
             if user.name in _PLACES or user.name == "arith.extsi":
                 stack.append(user.result)
-            elif not (user.name == "arith.cmpi" or (user.name == "tt.addptr" and user.operands[0] is not value)):
+            elif not isinstance(user, CompareIntegers) and not (isinstance(user, AddPtr) and user.pointer is not value):
                 return False
     return True
 
@@ -135,13 +166,10 @@ def _new_interval(value: Value, ops: int, known: dict[Value, Interval | None]) -
     if rule is not None:
         parts = [part for v in op.operands if (part := _interval(v, ops - 1, known)) is not None]
         return rule(*parts) if len(parts) == len(op.operands) else None
-    if op.name == "tt.make_range":
-        start, end = (op.attributes[name] for name in ("start", "end"))
-        assert isinstance(start, Number)
-        assert isinstance(end, Number)
-        return int(start.value), int(end.value) - 1
-    number = op.attributes.get("value") if op.name == "arith.constant" else None
-    return (int(number.value), int(number.value)) if isinstance(number, Number) else None
+    if isinstance(op, MakeRange):
+        return op.start, op.end - 1
+    number = integer_of(value)
+    return None if number is None else (number, number)
 
 
 def _product(a: Interval, b: Interval) -> Interval:

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.backends.cpu.costs import ROOTS, is_tile, tile_operand
-from tilewright.ir.attributes import DenseArray, Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Fold
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat, Trans
+from tilewright.ir.core import Op, Value, tile_type
 
 INNER = -1
 """The tag of the inner axis; outer axes have their number, None is an axis of one element."""
@@ -29,47 +30,35 @@ ELSEWHERE = -2
 Tags = tuple[int | None, ...]
 
 
-def axis_of(op: Op) -> int:
-    """The attribute `axis` as a number from 0."""
-    number = op.attributes["axis"]
-    assert isinstance(number, Number)
-    axis, rank = int(number.value), len(op.operands[0].type.shape or ())
-    return axis % rank
+def axis_of(op: Fold | Gather) -> int:
+    """The axis of the operand along which `op` goes, as a number from 0."""
+    operand = op.source if isinstance(op, Gather) else op.sources[0]
+    return op.axis % len(operand.type.shape or ())
 
 
-def axis_of_new(op: Op) -> int:
+def axis_of_new(op: ExpandDims) -> int:
     """The axis that a tt.expand_dims adds."""
-    number = op.attributes["axis"]
-    assert isinstance(number, Number)
-    rank = len(op.result.type.shape or ())
-    return int(number.value) % rank
+    return op.axis % len(op.result.type.shape or ())
 
 
 def operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
     """The axes by which each operand is asked for when the result of the lazy `op` is asked for by `tags`."""
-    name = op.name
-    if op.definition.elementwise or name in _ELEMENT_BY_ELEMENT:
+    if op.definition.elementwise or isinstance(op, Load):
         return [(v, tags if is_tile(v) else ()) for v in op.operands]
-    if name == "tt.splat":
-        return [(op.operands[0], ())]
-    if name == "tt.expand_dims":
+    if isinstance(op, Splat):
+        return [(op.source, ())]
+    if isinstance(op, ExpandDims):
         axis = axis_of_new(op)
-        return [(op.operands[0], tags[:axis] + tags[axis + 1 :])]
-    if name == "tt.broadcast":
-        source = op.operands[0].type
-        assert isinstance(source, TensorType)
-        return [(op.operands[0], tuple(None if n == 1 else t for n, t in zip(source.shape, tags, strict=True)))]
-    if name == "tt.trans":
-        order = op.attributes["order"]
-        assert isinstance(order, DenseArray)
+        return [(op.source, tags[:axis] + tags[axis + 1 :])]
+    if isinstance(op, Broadcast):
+        shape = tile_type(op.source).shape
+        return [(op.source, tuple(None if n == 1 else t for n, t in zip(shape, tags, strict=True)))]
+    if isinstance(op, Trans):
         moved: list[int | None] = [None] * len(tags)
-        for position, axis in enumerate(order.values):
+        for position, axis in enumerate(op.order):
             moved[axis] = tags[position]
-        return [(op.operands[0], tuple(moved))]
+        return [(op.source, tuple(moved))]
     return [(v, (ELSEWHERE,) * len(v.type.shape or ())) for v in op.operands if is_tile(v)]
-
-
-_ELEMENT_BY_ELEMENT = {"tt.addptr", "tt.load", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"}
 
 
 def asked_for(root: Op) -> Iterator[tuple[Op, bool]]:
@@ -83,7 +72,7 @@ def asked_for(root: Op) -> Iterator[tuple[Op, bool]]:
     while stack:
         value, tags = stack.pop()
         op = value.op
-        if op is None or op.name in ROOTS or (op, tags) in seen or not is_tile(value):
+        if op is None or isinstance(op, ROOTS) or (op, tags) in seen or not is_tile(value):
             continue
         seen.add((op, tags))
         yield op, _is_straight(value, tags)

@@ -14,54 +14,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.dialects.cpu import buffer_type
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.backends.cpu.costs import is_tile
+from tilewright.dialects.cpu import Read, buffer_type
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.traits import ControlFlow
+from tilewright.ir.core import Block, Op, Region, Value, defining
 from tilewright.ir.types import TensorType, Type
 
 
 def carry_buffers(module: Op) -> None:
     """Apply the rewrite above to every scf.for, scf.if and scf.while that carries a tile; inner ones first."""
     for op in reversed(list(module.walk())):
-        rewrite = {"scf.for": _for, "scf.if": _if, "scf.while": _while}.get(op.name)
-        if rewrite is not None and any(isinstance(v.type, TensorType) for v in [*op.results, *op.operands]):
-            rewrite(op)
+        if not isinstance(op, ControlFlow) or not any(is_tile(v) for v in [*op.results, *op.operands]):
+            continue
+        if isinstance(op, For):
+            _for(op)
+        elif isinstance(op, If):
+            _if(op)
+        elif isinstance(op, While):
+            _while(op)
 
 
-def _for(loop: Op) -> None:
-    body = loop.regions[0].block
+def _for(loop: For) -> None:
+    body, inits, carried = loop.body, loop.inits, loop.carried
     buffers = _buffers(loop, [r.type for r in loop.results])
-    inits, yields = loop.operands[3:], body.terminator
+    yields = body.terminator
     for buffer, init in _tiles(buffers, inits):
         _write(init, buffer, before=loop)
-    _read_at_start(body, buffers, body.args[1:])
+    _read_at_start(body, buffers, carried)
     _write_at_end(yields, buffers, yields.operands)
     scalars = [v for b, v in zip(buffers, inits, strict=True) if b is None]
-    _rebuild(loop, [*loop.operands[:3], *scalars], buffers)
-    kept = [a for b, a in zip(buffers, body.args[1:], strict=True) if b is None]
-    body.args = _renumbered([body.args[0], *kept])
+    counter = loop.induction_variable
+    _rebuild(loop, [loop.low, loop.high, loop.step, *scalars], buffers)
+    kept = [a for b, a in zip(buffers, carried, strict=True) if b is None]
+    body.args = _renumbered([counter, *kept])
 
 
-def _if(branch: Op) -> None:
+def _if(branch: If) -> None:
     buffers = _buffers(branch, [r.type for r in branch.results])
-    for region in branch.regions:
-        end = region.block.terminator
+    for arm in branch.arms:
+        end = arm.block.terminator
         _write_at_end(end, buffers, end.operands)
     _rebuild(branch, branch.operands, buffers)
 
 
-def _while(loop: Op) -> None:
-    before, after = (region.block for region in loop.regions)
+def _while(loop: While) -> None:
+    before, after = loop.before, loop.after
     carried = _buffers(loop, [v.type for v in loop.operands])
     passed = _buffers(loop, [r.type for r in loop.results])
     for buffer, init in _tiles(carried, loop.operands):
         _write(init, buffer, before=loop)
     _read_at_start(before, carried, before.args)
     _read_at_start(after, passed, after.args)
-    condition, end = before.terminator, after.terminator
-    for buffer, value in _tiles(passed, condition.operands[1:]):
+    condition, end = loop.condition, after.terminator
+    for buffer, value in _tiles(passed, condition.values):
         _write(value, buffer, before=condition)
-    kept = [v for b, v in zip(passed, condition.operands[1:], strict=True) if b is None]
-    condition.set_operands([condition.operands[0], *kept])
+    kept = [v for b, v in zip(passed, condition.values, strict=True) if b is None]
+    condition.set_operands([condition.condition, *kept])
     _write_at_end(end, carried, end.operands)
     before.args = _renumbered(a for b, a in zip(carried, before.args, strict=True) if b is None)
     after.args = _renumbered(a for b, a in zip(passed, after.args, strict=True) if b is None)
@@ -112,7 +121,8 @@ def _read_at_start(block: Block, buffers: list[Value | None], args: list[Value])
 def _write_at_end(end: Op, buffers: list[Value | None], values: list[Value]) -> None:
     """Write the tiles of the terminator `end` to their buffers; those that stay as they are need no write."""
     for buffer, value in _tiles(buffers, values):
-        if not (value.op is not None and value.op.name == "cpu.read" and value.op.operands[0] is buffer):
+        read = defining(value, Read)
+        if read is None or read.buffer is not buffer:
             _write(value, buffer, before=end)
     end.set_operands([v for b, v in zip(buffers, values, strict=True) if b is None])
 

@@ -13,18 +13,33 @@ Shifts one after the other, as of unrolled loops, become one: every tile is the 
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.insertion import op_before
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType, Type, i64
+from typing import NamedTuple
 
-SHIFTS = {"tt.addptr", "arith.addi"}
+from tilewright.backends.cpu.affine import repeats
+from tilewright.backends.cpu.costs import is_tile
+from tilewright.backends.cpu.insertion import op_before
+from tilewright.dialects.arith import Binary
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_memory import AddPtr
+from tilewright.dialects.tt_shape import Splat
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value, defining, tile_type
+from tilewright.ir.types import PointerType, TensorType, Type, i64
+from tilewright.transforms.matching import binary_of, number_of
+
+
+class Shift(NamedTuple):
+    """An op that adds the tile `by`, which repeats a number, to the tile `tile`."""
+
+    op: Op
+    tile: Value
+    by: Value
 
 
 def carry_offsets(module: Op) -> None:
     """Apply the rewrite above to every carried tile of every scf.for; inner loops first."""
     _join_shifts(module)
-    for loop in reversed([op for op in module.walk() if op.name == "scf.for"]):
+    for loop in reversed([op for op in module.walk() if isinstance(op, For)]):
         for index in range(len(loop.results)):
             if isinstance(loop.results[index].type, TensorType):
                 _carry_offset(loop, index)
@@ -33,18 +48,17 @@ def carry_offsets(module: Op) -> None:
 def _join_shifts(module: Op) -> None:
     """(tile + a) + b  →  tile + (a + b), for numbers a and b."""
     known: dict[Value, tuple[Value, Value]] = {}
-    for op in [op for op in module.walk() if op.name in SHIFTS and _is_uniform(op.operands[1])]:
-        inner, tile = op.operands[0], op.result.type
-        first = inner.op
-        if not isinstance(tile, TensorType) or first is None or first.name != op.name:
+    for op in [op for op in module.walk() if isinstance(op, (AddPtr, Binary)) and is_tile(op.result)]:
+        shift = _shift_of(op.result)
+        first = None if shift is None else _shift_of(shift.tile)
+        if shift is None or first is None or first.op.name != op.name:
             continue
-        if not _is_uniform(first.operands[1]):
-            continue
+        inner, tile = shift.tile, tile_type(op.result)
         counter = _counter(tile)
         if inner not in known:
-            known[inner] = first.operands[0], _as_counter(_uniform(first.operands[1], first), counter, first)
+            known[inner] = first.tile, _as_counter(_uniform(first.by, first.op), counter, first.op)
         start, total = known[inner]
-        total = op_before(op, "arith.addi", (total, _as_counter(_uniform(op.operands[1], op), counter, op)), counter)
+        total = op_before(op, "arith.addi", (total, _as_counter(_uniform(shift.by, op), counter, op)), counter)
         shifted = _shifted(op.name, start, total, op, tile)
         known[shifted] = start, total
         op.replace([shifted])
@@ -55,15 +69,27 @@ def _counter(tile: TensorType) -> Type:
     return i64 if isinstance(tile.element, PointerType) else tile.element
 
 
-def _carry_offset(loop: Op, index: int) -> None:
-    body = loop.regions[0].block
-    arg, yielded = body.args[index + 1], body.terminator.operands[index]
+def _shift_of(value: Value) -> Shift | None:
+    """The shift that computes `value`, if one does."""
+    adds = defining(value, AddPtr)
+    if adds is not None:
+        shift = Shift(adds, adds.pointer, adds.offset)
+    else:
+        sum = binary_of(value, "arith.addi")
+        if sum is None:
+            return None
+        shift = Shift(sum, sum.lhs, sum.rhs)
+    return shift if repeats(shift.by) else None
+
+
+def _carry_offset(loop: For, index: int) -> None:
+    body = loop.body
+    arg, yielded = loop.carried[index], loop.yielded[index]
     shifts = _shifts(yielded, arg)
     if not shifts:
         return
-    start, kind = loop.operands[index + 3], shifts[0].name
-    tile = start.type
-    assert isinstance(tile, TensorType)
+    start, kind = loop.inits[index], shifts[0].op.name
+    tile = tile_type(start)
     counter = _counter(tile)
     loop.set_operand(index + 3, op_before(loop, "arith.constant", (), counter, {"value": Number(0, counter)}))
     shifted = _shifted(kind, start, arg, body.first, tile)
@@ -73,7 +99,7 @@ def _carry_offset(loop: Op, index: int) -> None:
     end = body.terminator
     total = arg
     for shift in reversed(shifts):
-        step = _as_counter(_uniform(shift.operands[1], end), counter, end)
+        step = _as_counter(_uniform(shift.by, end), counter, end)
         total = op_before(end, "arith.addi", (total, step), counter)
     end.set_operand(index, total)
 
@@ -86,35 +112,24 @@ def _carry_offset(loop: Op, index: int) -> None:
             user.set_operands([final if v is result else v for v in user.operands])
 
 
-def _shifts(value: Value, arg: Value) -> list[Op]:
-    """The ops that lead from `arg` to `value` by adding uniform tiles, last first; [] when another op is on the way."""
-    found: list[Op] = []
+def _shifts(value: Value, arg: Value) -> list[Shift]:
+    """The shifts that lead from `arg` to `value`, all of one kind, last first; [] when another op is on the way."""
+    found: list[Shift] = []
     while value is not arg:
-        op = value.op
-        if op is None or op.name not in SHIFTS or not _is_uniform(op.operands[1]):
+        shift = _shift_of(value)
+        if shift is None or (found and shift.op.name != found[0].op.name):
             return []
-        if found and op.name != found[0].name:
-            return []
-        found.append(op)
-        value = op.operands[0]
+        found.append(shift)
+        value = shift.tile
     return found
-
-
-def _is_uniform(value: Value) -> bool:
-    op = value.op
-    if op is None:
-        return False
-    return op.name == "tt.splat" or (op.name == "arith.constant" and isinstance(op.attributes["value"], Number))
 
 
 def _uniform(value: Value, before: Op) -> Value:
     """The scalar that the uniform tile `value` repeats."""
-    op = value.op
-    assert op is not None
-    if op.name == "tt.splat":
-        return op.operands[0]
-    number = op.attributes["value"]
-    assert isinstance(number, Number)
+    splat, number = defining(value, Splat), number_of(value)
+    if splat is not None:
+        return splat.source
+    assert number is not None, "a tile that repeats a number is a splat or a constant"
     scalar = value.type.scalar
     return op_before(before, "arith.constant", (), scalar, {"value": Number(number.value, scalar)})
 

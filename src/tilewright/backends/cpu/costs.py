@@ -4,45 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.dialects.cpu import GuardedStore, Read, Write
+from tilewright.dialects.traits import Atomic, Indexing
+from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.dialects.tt_reduce import Fold
+from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
-INDEXING = {
-    "arith.constant",
-    "tt.broadcast",
-    "tt.cat",
-    "tt.expand_dims",
-    "tt.join",
-    "tt.make_range",
-    "tt.reshape",
-    "tt.splat",
-    "tt.split",
-    "tt.trans",
-    "ub.poison",
-}
-"""Ops that only say where an element comes from: no loop is ever made for them."""
-
-POINTERS = {"tt.addptr", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"}
-LOADS = {"tt.load", "cpu.read"}
-WHERE = {"cpu.store": (0, 3), "tt.load": (0, 1), "tt.store": (0, 2)}
-"""The positions of the pointer and of the mask among the operands of memory ops; atomics may need all of theirs."""
-
-ROOTS = {
-    "cpu.store",
-    "cpu.write",
-    "tt.atomic_cas",
-    "tt.atomic_rmw",
-    "tt.histogram",
-    "tt.reduce",
-    "tt.scan",
-    "tt.store",
-}
+LOADS = (Load, Read)
+STORES = (Store, GuardedStore)
+ACCESSES = (Load, Store, GuardedStore)
+"""Loads and stores, whose address and mask say where they touch memory; an atomic may need all of its operands."""
+ATOMICS = (Atomic, Histogram)
+ROOTS = (Fold, *STORES, Write, *ATOMICS)
 """Ops that need every element of their operands, so that a loop nest is made for them."""
-
-STORES = {"cpu.store", "tt.store"}
-ATOMICS = {"tt.atomic_rmw", "tt.atomic_cas", "tt.histogram"}
-CLOBBERS = {"cpu.store", "tt.atomic_cas", "tt.atomic_rmw", "tt.store"}
-"""Roots that change global memory."""
 
 EXPENSIVE = 8
 """From this cost on, a value that is needed twice is kept in scratch. A scratch round trip costs about as much."""
@@ -67,7 +43,7 @@ _COST = {
 
 def cost(op: Op) -> int:
     """About how many vector instructions one vector of the op's result takes, operands not counted."""
-    if op.name in INDEXING or op.name == "tt.addptr":
+    if isinstance(op, (Indexing, AddPtr)):
         return 0
     return _COST.get(op.name, 12 if op.name.startswith("math.") else 1)
 
@@ -82,8 +58,7 @@ def touches_tiles(op: Op) -> bool:
 
 def is_lazy(op: Op) -> bool:
     """A tile op that is computed element by element where its result is used."""
-    name = op.name
-    return name in INDEXING or name in POINTERS or name in LOADS or op.definition.elementwise or name == "tt.gather"
+    return op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
 
 
 def makers(value: Value) -> Iterator[Op]:
@@ -99,10 +74,11 @@ def makers(value: Value) -> Iterator[Op]:
 
 def where_of(op: Op) -> list[Value]:
     """The operands that say where a memory op touches memory: the pointer, and the mask if there is one."""
-    count = len(op.operands)
-    return [op.operands[at] for at in WHERE.get(op.name, range(count)) if at < count]
+    if not isinstance(op, ACCESSES):
+        return list(op.operands)
+    return [op.pointer] if op.mask is None else [op.pointer, op.mask]
 
 
 def tile_operand(root: Op) -> Value:
     """The operand whose elements `root` runs over."""
-    return root.operands[1] if root.name in STORES else root.operands[0]
+    return root.value if isinstance(root, STORES) else root.operands[0]

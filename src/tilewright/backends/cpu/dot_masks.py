@@ -17,20 +17,22 @@ from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
 from tilewright.backends.cpu.nest.borrow import source_of
 from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import CpuDot, Nest, Write
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Op, Value
-
-_KEEPS_CONDITION = {"tt.broadcast", "tt.expand_dims", "tt.splat"}
 
 
 def axis_of_depth(buffer: Value, target: Target) -> int | None:
     """The axis of `buffer` along which a prefix of the mask says how deep its product is; None where it does not."""
-    dots = [op for op in buffer.uses if op.name == "cpu.dot"]
-    if len(dots) != 1 or dots[0].operands[0] is dots[0].operands[1]:
+    dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
+    if len(dots) != 1:
         return None
     (dot,) = dots
+    if dot.a is dot.b:
+        return None
     spec = spec_of(dot)
     axes = (0 if spec.a_transposed else 1, 1 if spec.b_transposed else 0)
-    masks = [_conditions(v, axis) for v, axis in zip(dot.operands[:2], axes, strict=True)]
+    masks = [_conditions(v, axis) for v, axis in zip((dot.a, dot.b), axes, strict=True)]
     if not masks[0] or masks[0] != masks[1] or not all(takes_steps(spec, operand, target) for operand in (0, 1)):
         return None
     return axes[dot.operands.index(buffer)]
@@ -38,12 +40,15 @@ def axis_of_depth(buffer: Value, target: Target) -> int | None:
 
 def _conditions(buffer: Value, axis: int) -> set[object]:
     """What the mask of the load behind `buffer` asks along `axis`; nothing unless it gives zeros elsewhere."""
-    write = next((op for op in buffer.uses if op.name == "cpu.write" and op.attributes.get("borrow")), None)
-    source = source_of(write.operands[0]) if write is not None else None
-    if source is None or len(source.load.operands) < 3 or not is_zero(source.load.operands[2]):
+    write = next((op for op in buffer.uses if isinstance(op, Write) and op.borrow), None)
+    source = source_of(write.value) if write is not None else None
+    if source is None:
+        return set()
+    mask, other = source.load.mask, source.load.other
+    if mask is None or other is None or not is_zero(other):
         return set()
     along = source.order[axis]
-    return {_key(v) for v in _conjuncts(source.load.operands[1]) if (v.type.shape or (1, 1))[along] > 1}
+    return {_key(v) for v in _conjuncts(mask) if (v.type.shape or (1, 1))[along] > 1}
 
 
 def _conjuncts(mask: Value) -> Iterator[Value]:
@@ -51,8 +56,8 @@ def _conjuncts(mask: Value) -> Iterator[Value]:
     if op is not None and op.name == "arith.andi":
         for part in op.operands:
             yield from _conjuncts(part)
-    elif op is not None and op.name == "tt.broadcast":
-        yield from _conjuncts(op.operands[0])
+    elif isinstance(op, Broadcast):
+        yield from _conjuncts(op.source)
     else:
         yield mask
 
@@ -62,11 +67,11 @@ def _key(value: Value) -> object:
     op = value.op
     if op is None or not _is_inside(op):
         return value
-    if op.name in _KEEPS_CONDITION:
-        return _key(op.operands[0])
+    if isinstance(op, (Broadcast, ExpandDims, Splat)):
+        return _key(op.source)
     attributes = tuple(sorted((name, repr(attribute)) for name, attribute in op.attributes.items()))
     return (op.name, attributes, *(_key(v) for v in op.operands))
 
 
 def _is_inside(op: Op) -> bool:
-    return op.parent is not None and op.parent.name == "cpu.nest"
+    return isinstance(op.parent, Nest)

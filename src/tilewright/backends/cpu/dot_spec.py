@@ -8,15 +8,15 @@ from tilewright.backends.cpu.dot.emit import takes_steps
 from tilewright.backends.cpu.dot.spec import DotSpec
 from tilewright.backends.cpu.plan_arena import bytes_of
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import tile_of
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.cpu import CpuDot, tile_of
+from tilewright.ir.core import Value
 
 
-def spec_of(op: Op) -> DotSpec:
+def spec_of(op: CpuDot) -> DotSpec:
     """The spec of one matrix product; a batched dot is `batches_of` of them."""
     a, b, c = (tile_of(v.type) for v in op.operands)
     m, n = c.shape[-2:]
-    a_transposed, b_transposed = bool(op.attributes["a_transposed"]), bool(op.attributes["b_transposed"])
+    a_transposed, b_transposed = op.a_transposed, op.b_transposed
     return DotSpec(
         m=m,
         n=n,
@@ -29,21 +29,20 @@ def spec_of(op: Op) -> DotSpec:
         c_stride=n,
         a_transposed=a_transposed,
         b_transposed=b_transposed,
-        zero_init=bool(op.attributes["zero_init"]),
+        zero_init=op.zero_init,
     )
 
 
 def may_step(buffer: Value, target: Target) -> bool:
     """Can all dots on `buffer` read it with its columns apart from each other?"""
-    dots = [op for op in buffer.uses if op.name == "cpu.dot"]
-    return all(
-        takes_steps(spec_of(op), operand, target) for op in dots for operand in (0, 1) if op.operands[operand] is buffer
-    )
+    dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
+    places = [(op, place) for op in dots for place, factor in enumerate((op.a, op.b)) if factor is buffer]
+    return all(takes_steps(spec_of(op), place, target) for op, place in places)
 
 
-def batches_of(op: Op) -> int:
+def batches_of(op: CpuDot) -> int:
     """How many matrix products a cpu.dot stands for."""
-    return prod(tile_of(op.operands[2].type).shape[:-2])
+    return prod(tile_of(op.accumulator.type).shape[:-2])
 
 
 def stride_bytes(buffer: Value) -> int:

@@ -14,9 +14,14 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from tilewright.backends.cpu.strides import lies_across
-from tilewright.ir.attributes import Attribute, DenseArray, Number
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.cpu import Read, Write
+from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_shape import Splat, Trans
+from tilewright.ir.attributes import Attribute, DenseArray
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.types import FloatType, TensorType, Type, f16, f32, i32, with_element
+from tilewright.transforms import matching
 
 
 class Buffers(Protocol):
@@ -43,15 +48,15 @@ class DotLowering:
     def __init__(self, operand_element: Callable[[Type], Type]) -> None:
         self.operand_element = operand_element
 
-    def lower(self, op: Op, planner: Buffers) -> None:
+    def lower(self, op: Dot, planner: Buffers) -> None:
         """Replace the tt.dot `op` in the planner's block."""
         # asked for one by one: what is written for an operand may put a buffer in the place of another
         planner.asking = (op, 1)
-        a_buffer, a_transposed = self.operand(op.operands[0], op, planner)
+        a_buffer, a_transposed = self.operand(op.a, op, planner)
         planner.asking = (op, 2)
-        b_buffer, b_transposed = self.operand(op.operands[1], op, planner)
+        b_buffer, b_transposed = self.operand(op.b, op, planner)
         planner.asking = None
-        c = op.operands[2]
+        c = op.accumulator
         narrow = c.type.scalar is f16
         if narrow:
             c = self.cast("arith.extf", c, f32, op, planner)
@@ -73,14 +78,14 @@ class DotLowering:
     def operand(self, value: Value, op: Op, planner: Buffers) -> tuple[Value, bool]:
         """The buffer of an operand, and whether its last two axes are swapped there."""
         transposed = False
-        source = value.op
-        if source is not None and source.name == "tt.trans" and _swaps_last_two(source):
-            value, transposed = source.operands[0], True
+        trans = defining(value, Trans)
+        if trans is not None and _swaps_last_two(trans):
+            value, transposed = trans.source, True
         element = self.operand_element(value.type.scalar)
         if element is not value.type.scalar:
             value = self.cast(_widening(value.type.scalar), value, element, op, planner)
         is_matrix = len(value.type.shape or ()) == 2
-        is_load = is_matrix and value.op is not None and value.op.name == "tt.load"
+        is_load = is_matrix and defining(value, Load) is not None
         if is_matrix and lies_across(value):
             value, transposed = self.swapped(value, op, planner), not transposed
         if not is_load:
@@ -108,9 +113,9 @@ class DotLowering:
         """The buffer that holds C before and after, and whether it counts as zero."""
         home = None if narrow else self.home(op, planner)
         zero = is_zero(c)
-        source = c.op
-        if source is not None and source.name == "cpu.read":
-            buffer = source.operands[0]
+        read = defining(c, Read)
+        if read is not None:
+            buffer = read.buffer
             reusable = buffer is home or (buffer not in operands and _is_last_use(buffer, op, planner))
             if reusable and buffer not in _open_writes(planner):
                 return buffer, False
@@ -121,10 +126,10 @@ class DotLowering:
 
     def home(self, op: Op, planner: Buffers) -> Value | None:
         """The carried buffer that the result ends in, if what it holds now is not needed any more."""
-        homes = [u.operands[1] for u in op.result.uses if u.name == "cpu.write" and u.block is op.block]
+        homes = [u.buffer for u in op.result.uses if isinstance(u, Write) and u.block is op.block]
         if len(homes) != 1 or (len(op.result.uses) > 1 and _is_local(homes[0], op)):
             return None
-        if planner.live_values([u.result for u in homes[0].uses if u.name == "cpu.read"], {op}):
+        if planner.live_values([u.result for u in homes[0].uses if isinstance(u, Read)], {op}):
             return None
         if _is_local(homes[0], op):
             alloc = homes[0].op
@@ -138,7 +143,7 @@ def _is_last_use(buffer: Value, op: Op, planner: Buffers) -> bool:
     """Does nothing behind `op`, in this iteration or a later one, read `buffer`, which is written once?"""
     if buffer not in planner.fixed or not _is_local(buffer, op):
         return False
-    return not planner.live_values([u.result for u in buffer.uses if u.name == "cpu.read"], {op})
+    return not planner.live_values([u.result for u in buffer.uses if isinstance(u, Read)], {op})
 
 
 def _is_local(buffer: Value, op: Op) -> bool:
@@ -153,20 +158,13 @@ def _open_writes(planner: Buffers) -> set[Value]:
 
 def is_zero(value: Value) -> bool:
     """Is every element of the constant `value` zero?"""
-    op = value.op
-    if op is not None and op.name == "tt.splat":
-        return is_zero(op.operands[0])
-    if op is None or op.name != "arith.constant":
-        return False
-    number = op.attributes["value"]
-    return isinstance(number, Number) and number.value == 0
+    splat = defining(value, Splat)
+    return matching.is_zero(value if splat is None else splat.source)
 
 
-def _swaps_last_two(trans: Op) -> bool:
-    order = trans.attributes["order"]
-    assert isinstance(order, DenseArray)
-    rank = len(order.values)
-    return order.values == (*range(rank - 2), rank - 1, rank - 2)
+def _swaps_last_two(trans: Trans) -> bool:
+    order, rank = trans.order, len(trans.order)
+    return order == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _widening(element: Type) -> str:

@@ -21,6 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.cpu import CpuDot, GuardedStore, Report
+from tilewright.dialects.scf import While
+from tilewright.dialects.traits import Atomic
+from tilewright.dialects.tt_function import Call
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
 from tilewright.transforms.functions import callees_of
 
@@ -28,8 +33,7 @@ UNBOUNDED_LOOPS, LOOPS = ("scf.while",), ("scf.for", "scf.while")
 CONTROL_AT = 16
 _STOP_AT, _TICK_AT, _LOOK_AT, _WAIT_AT = 8, 16, 24, 32
 _SIZE = 40
-_ATOMICS = ("tt.atomic_cas", "tt.atomic_rmw")
-_WORK = ("cpu.assert", "cpu.dot", "cpu.print", "cpu.store", "tt.call", "tt.load", "tt.store")
+_WORK = (Call, CpuDot, GuardedStore, Load, Report, Store)
 
 
 def may_leave(function: Op, module: Op, polled: Sequence[str]) -> bool:
@@ -41,7 +45,7 @@ def may_leave(function: Op, module: Op, polled: Sequence[str]) -> bool:
 
 def waits(function: Op, module: Op) -> bool:
     """May a loop of `function`, or of a function that it calls, go on until another program has done something?"""
-    loops = [op for op in function.walk() if op.name == "scf.while"]
+    loops = [op for op in function.walk() if isinstance(op, While)]
     if any(_looks_at_others(op, module) for loop in loops for op in loop.walk()):
         return True
     return any(waits(callee, module) for callee in callees_of(function, module))
@@ -49,23 +53,23 @@ def waits(function: Op, module: Op) -> bool:
 
 def only_waits(loop: Op) -> bool:
     """Is `loop` one whose only use is to see what another program has done?"""
-    if loop.name != "scf.while":
+    if not isinstance(loop, While):
         return False
     ops = list(loop.walk())
     if not any(_is_shared_access(op) for op in ops):
         return False
-    return not any(op.name in _WORK and not _is_shared_access(op) for op in ops)
+    return not any(isinstance(op, _WORK) and not _is_shared_access(op) for op in ops)
 
 
 def _looks_at_others(op: Op, module: Op) -> bool:
-    if op.name != "tt.call":
+    if not isinstance(op, Call):
         return _is_shared_access(op)
     return any(_looks_at_others(inner, module) for callee in callees_of(op, module) for inner in callee.walk())
 
 
 def _is_shared_access(op: Op) -> bool:
     """Does `op` see what other programs write meanwhile?"""
-    return op.name in _ATOMICS or (op.name == "tt.load" and op.attributes.get("isVolatile") is True)
+    return isinstance(op, Atomic) or (isinstance(op, Load) and op.is_volatile)
 
 
 class Control:

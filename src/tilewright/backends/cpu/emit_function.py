@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from tilewright.backends.cpu.costs import ROOTS
 from tilewright.backends.cpu.dot.emit import emit_dot
@@ -43,10 +43,15 @@ from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.cpu import tile_of
-from tilewright.dialects.tt_function import callee_of
-from tilewright.ir.attributes import Keyword, Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.builtin import Assume
+from tilewright.dialects.cpu import Alloc, AssertAt, CpuDot, Nest, PrintBuffer, tile_of
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.traits import Loop
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.tt_memory import AddPtr
+from tilewright.dialects.tt_program import ProgramId
+from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.types import IntType, TensorType, Type
 from tilewright.support.diagnostics import InternalError
 from tilewright.transforms.functions import functions_of, is_public, symbol_name
@@ -83,15 +88,20 @@ def as_offset(name: str) -> Offset:
 def _loop_around(op: Op) -> Op | None:
     """The innermost loop, or the function, that `op` is in."""
     parent = op.parent
-    while parent is not None and parent.name not in ("scf.for", "scf.while", "tt.func"):
+    while parent is not None and not isinstance(parent, (Loop, Func)):
         parent = parent.parent
     return parent
+
+
+def _is_place(op: Op) -> TypeGuard[ProgramId]:
+    """Does `op` ask for the program's place in the grid?"""
+    return isinstance(op, ProgramId) and op.name == "tt.get_program_id"
 
 
 class FunctionEmitter:
     """Writes one function. `names` maps scalars and buffers to LLVM values."""
 
-    def __init__(self, w: LlvmWriter, function: Op, shared: Shared) -> None:
+    def __init__(self, w: LlvmWriter, function: Func, shared: Shared) -> None:
         self.w, self.function, self.shared = w, function, shared
         self.is_entry = is_public(function)
         self.exit = w.fresh_label("exit")
@@ -99,12 +109,12 @@ class FunctionEmitter:
         self.program: dict[str, str] = {}
         self.programs: dict[str, str] = {}
         self.total = "1"
-        self.tiles: dict[Value, tuple[Op, Matrix]] = {}
-        self.loops: list[tuple[Op, str, str]] = []
+        self.tiles: dict[Value, tuple[Nest, Matrix]] = {}
+        self.loops: list[tuple[For, str, str]] = []
         self.control: Control | None = None
         self.listener: Listener | None = None
         self.in_front: Outside = {}
-        self.crowds = Counter(_loop_around(op) for op in function.walk() if op.name in ROOTS)
+        self.crowds = Counter(_loop_around(op) for op in function.walk() if isinstance(op, ROOTS))
 
     def emit(self, name: str) -> None:
         """The kernel: a loop over programs."""
@@ -123,7 +133,7 @@ class FunctionEmitter:
                 self.program = dict(zip(axes, loop.carried, strict=True))
                 control.differs(seen, control.tick(), to=interrupted)
                 self._stop_if_told()
-                self.block(self.function.regions[0].block)
+                self.block(self.function.body)
                 loop.next = self._next_program(axes)
             w.leave_to(self.exit)
             w.start_block(self.exit)
@@ -133,7 +143,7 @@ class FunctionEmitter:
 
     def emit_called(self, name: str) -> None:
         """A function that others call."""
-        w, body = self.w, self.function.regions[0].block
+        w, body = self.w, self.function.body
         given = [(passed_type(v.type), f"%a{number}") for number, v in enumerate(body.args)]
         results = body.terminator.operands
         result = result_type([v.type for v in results])
@@ -164,7 +174,7 @@ class FunctionEmitter:
     # ------------------------------------------------------------------ entry
 
     def _arguments(self) -> None:
-        for number, argument in enumerate(self.function.regions[0].block.args):
+        for number, argument in enumerate(self.function.body.args):
             slot = self.w.offset("%launch", "i8", ARGUMENTS_AT + 8 * number)
             self.names[argument] = self._argument(slot, argument.type)
 
@@ -178,10 +188,8 @@ class FunctionEmitter:
 
     def _buffers(self) -> None:
         for op in self.function.walk():
-            if op.name == "cpu.alloc":
-                offset = op.attributes.get("offset")
-                if isinstance(offset, Number):
-                    self.names[op.result] = self.w.offset("%scratch", "i8", int(offset.value))
+            if isinstance(op, Alloc) and op.offset is not None:
+                self.names[op.result] = self.w.offset("%scratch", "i8", op.offset)
 
     def _grid(self) -> None:
         """The extents of the grid, and how many programs it has."""
@@ -193,13 +201,9 @@ class FunctionEmitter:
 
     def _axes(self) -> str:
         """The axes up to the last one whose program id is used; reports and waits name all, calls hand all over."""
-        if self.listener is not None or any(op.name == "tt.call" or only_waits(op) for op in self.function.walk()):
+        if self.listener is not None or any(isinstance(op, Call) or only_waits(op) for op in self.function.walk()):
             return _AXES
-        used = [
-            _AXES.index(op.attributes["axis"].name)
-            for op in self.function.walk()
-            if op.name == "tt.get_program_id" and isinstance(op.attributes["axis"], Keyword)
-        ]
+        used = [_AXES.index(op.axis) for op in self.function.walk() if _is_place(op)]
         return _AXES[: max(used) + 1] if used else ""
 
     def _first_program(self, axes: str) -> list[tuple[str, str]]:
@@ -229,10 +233,9 @@ class FunctionEmitter:
         """The LLVM value of a scalar or buffer."""
         name = self.names.get(value)
         if name is None:
-            op = value.op
-            assert op is not None, f"{value.name or value} has no value yet"
-            assert op.definition.constant, f"{op.name} is not emitted yet"
-            name = self.names[value] = scalar_constant(op)
+            constant = defining(value, Constant)
+            assert constant is not None, f"{value.name or value} is not emitted yet"
+            name = self.names[value] = scalar_constant(constant)
         return name
 
     def block(self, block: Block) -> None:
@@ -255,7 +258,7 @@ class FunctionEmitter:
         if own is not None:
             own(self, op)
             return
-        if op.definition.constant:
+        if isinstance(op, Constant):
             self.names[op.result] = scalar_constant(op)
             return
         operands = [self.value(v) for v in op.operands]
@@ -273,17 +276,15 @@ class FunctionEmitter:
     def _nothing(self, op: Op) -> None:
         """Buffers are addresses from the start; a return is the end of the program."""
 
-    def _assume(self, op: Op) -> None:
+    def _assume(self, op: Assume) -> None:
         """LLVM may rely on what the program says."""
-        self.w.call_void("llvm.assume", [("i1", self.value(op.operands[0]))])
+        self.w.call_void("llvm.assume", [("i1", self.value(op.condition))])
 
-    def _program_id(self, op: Op) -> None:
-        axis = op.attributes["axis"]
-        assert isinstance(axis, Keyword)
-        table = self.program if op.name == "tt.get_program_id" else self.programs
-        self.names[op.result] = table[axis.name]
+    def _program_id(self, op: ProgramId) -> None:
+        table = self.program if _is_place(op) else self.programs
+        self.names[op.result] = table[op.axis]
 
-    def _nest(self, op: Op) -> None:
+    def _nest(self, op: Nest) -> None:
         borrowed = borrowed_write(op)
         if borrowed is not None:
             steps, axis = may_step(borrowed, self.w.target), axis_of_depth(borrowed, self.w.target)
@@ -293,14 +294,14 @@ class FunctionEmitter:
         for result, name in zip(op.results, self._loops_of(op), strict=True):
             self.names[result] = name
 
-    def _loops_of(self, nest: Op) -> list[str]:
+    def _loops_of(self, nest: Nest) -> list[str]:
         """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
         once = self.is_entry and nest.parent is self.function
         compact = self.crowds[_loop_around(nest)] > CROWDED
         programs = self.total if once else None
         return emit_nest(self.w, nest, self.value, programs=programs, compact=compact, outside=self.in_front)
 
-    def _dot(self, op: Op) -> None:
+    def _dot(self, op: CpuDot) -> None:
         spec = spec_of(op)
         a, b, c = (self.value(v) for v in op.operands)
         batches = batches_of(op)
@@ -310,13 +311,13 @@ class FunctionEmitter:
                 a, b, c = (self.w.offset(p, "i8", s) for p, s in zip((a, b, c), steps, strict=True))
                 emit_dot(self.w, spec, a, b, c, "%scratch")
             return
-        soon = [self._prefetch(v) for v in op.operands[:2]]
+        soon = [self._prefetch(v) for v in (op.a, op.b)]
         depth: str | None = None
-        if op.operands[0] in self.tiles:
-            a, stride, step, _, depth = self.tiles[op.operands[0]][1]
+        if op.a in self.tiles:
+            a, stride, step, _, depth = self.tiles[op.a][1]
             spec = replace(spec, a_stride=as_offset(stride), a_step=as_offset(step))
-        if op.operands[1] in self.tiles:
-            b, stride, step, _, other = self.tiles[op.operands[1]][1]
+        if op.b in self.tiles:
+            b, stride, step, _, other = self.tiles[op.b][1]
             spec = replace(spec, b_stride=as_offset(stride), b_step=as_offset(step))
             if depth is not None and other is not None:
                 spec = replace(spec, depth=self.w.intrinsic("llvm.smin", "i64", depth, other))
@@ -339,14 +340,14 @@ class FunctionEmitter:
     def next_value(self, value: Value) -> str:
         """What a scalar will be in the next iteration of the innermost loop."""
         loop, index, step = self.loops[-1]
-        body = loop.regions[0].block
+        body = loop.body
         if value.owner is body:
             if value.index == 0:
                 return self.w.emit(f"add {element_of(value.type)} {index}, {step}")
-            following = body.terminator.operands[value.index - 1]
+            following = loop.yielded[value.index - 1]
             return self.early(following, body) if self.is_early(following, body) else self.value(value)
         op = value.op
-        if op is None or op.block is not body or not is_elementwise(op) or op.name == "tt.addptr":
+        if op is None or op.block is not body or not is_elementwise(op) or isinstance(op, AddPtr):
             return self.value(value)
         return lower_elementwise(self.w, op, [self.next_value(v) for v in op.operands], 1)
 
@@ -362,31 +363,29 @@ class FunctionEmitter:
         op = value.op
         if value in self.names or op is None or op.block is not body:
             return self.value(value)
-        if op.definition.constant:
+        if isinstance(op, Constant):
             return scalar_constant(op)
         return lower_elementwise(self.w, op, [self.early(v, body) for v in op.operands], 1)
 
     # ------------------------------------------------------------------ control flow
 
-    def _for(self, op: Op) -> None:
-        low, high, step, *inits = op.operands
-        body = op.regions[0].block
-        element = element_of(low.type)
-        bounds = [self.w.convert("sext", self.value(v), element, "i64") for v in (low, high, step)]
-        carried = [(element_of(v.type), self.value(v)) for v in inits]
+    def _for(self, op: For) -> None:
+        counter, step, element = op.induction_variable, op.step, element_of(op.low.type)
+        bounds = [self.w.convert("sext", self.value(v), element, "i64") for v in (op.low, op.high, step)]
+        carried = [(element_of(v.type), self.value(v)) for v in op.inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""
         turns = Turns(self.control, None) if self.control and op.name in self.shared.polled else None
         carried += [("i64", turns.first)] if turns else []
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs, flags=flags) as loop:
-            self.names[body.args[0]] = self.w.convert("trunc", loop.index, "i64", element)
-            self.loops.append((op, self.names[body.args[0]], self.value(step)))
-            self.names.update(zip(body.args[1:], loop.carried, strict=False))
+            self.names[counter] = self.w.convert("trunc", loop.index, "i64", element)
+            self.loops.append((op, self.names[counter], self.value(step)))
+            self.names.update(zip(op.carried, loop.carried, strict=False))
             if turns:
                 turns.next([], seen=loop.carried[-1])
-            self.block_without_end(body)
+            self.block_without_end(op.body)
             self.loops.pop()
-            loop.next = [*(self.value(v) for v in body.terminator.operands), *([turns.tick] if turns else [])]
+            loop.next = [*(self.value(v) for v in op.yielded), *([turns.tick] if turns else [])]
         self.names.update(zip(op.results, loop.results, strict=False))
 
     def block_without_end(self, block: Block) -> None:
@@ -396,9 +395,9 @@ class FunctionEmitter:
                 self.op(op)
         self.in_front = outside
 
-    def _if(self, op: Op) -> None:
+    def _if(self, op: If) -> None:
         yielded: list[list[str]] = [[], []]
-        with self.w.branch(self.value(op.operands[0])) as branch:
+        with self.w.branch(self.value(op.condition)) as branch:
             sides = (branch.then, branch.otherwise)
             for number, region in enumerate(op.regions):
                 with sides[number]():
@@ -408,11 +407,10 @@ class FunctionEmitter:
         for result, x, y in zip(op.results, *yielded, strict=True):
             self.names[result] = branch.join(element_of(result.type), x, y)
 
-    def _while(self, op: Op) -> None:
-        w = self.w
-        before, after = (region.block for region in op.regions)
+    def _while(self, op: While) -> None:
+        w, before, after = self.w, op.before, op.after
         head, inside, behind = (w.fresh_label(name) for name in ("while", "do", "done"))
-        inits = [self.value(v) for v in op.operands]
+        inits = [self.value(v) for v in op.inits]
         turns = self._turns(op)
         entered = w.leave_to(head)
         w.start_block(head)
@@ -426,17 +424,17 @@ class FunctionEmitter:
         w.start_block(inside)
         self.names.update(zip(after.args, passed, strict=True))
         self.block_without_end(after)
-        following = [self.value(v) for v in after.terminator.operands]
+        following = [self.value(v) for v in op.yielded]
         latch = w.leave_to(head, flags=w.stays_in_loop() if "tt.disable_licm" in op.attributes else "")
         phis.parts += [
             f"  {name} = phi {element_of(v.type)} [ {init}, %{entered} ], [ {next_}, %{latch} ]"
-            for name, v, init, next_ in zip(carried, op.operands, inits, following, strict=True)
+            for name, v, init, next_ in zip(carried, op.inits, inits, following, strict=True)
         ]
         phis.parts += turns.phis(entered, latch)
         w.start_block(behind)
         self.names.update(zip(op.results, passed, strict=True))
 
-    def _turns(self, op: Op) -> Turns:
+    def _turns(self, op: While) -> Turns:
         """The turns of a `while` loop, in which programs look whether their launch is still wanted."""
         assert self.control is not None, "a function with a while loop may be left"
         if not only_waits(op):
@@ -446,9 +444,9 @@ class FunctionEmitter:
 
     # ------------------------------------------------------------------ calls and reports
 
-    def _call(self, op: Op) -> None:
-        callee = callee_of(op)
-        operands = [self.value(v) for v in op.operands]
+    def _call(self, op: Call) -> None:
+        callee = op.callee
+        operands = [self.value(v) for v in op.arguments]
         program = [self.program[axis] for axis in _AXES]
         self.names.update(zip(op.results, call(self.w, op, self.shared.names[callee], program, operands), strict=True))
         if callee in self.shared.leaving:
@@ -459,16 +457,15 @@ class FunctionEmitter:
         if self.listener is not None:
             self.listener.control.leave_when_stopped()
 
-    def _assert(self, op: Op) -> None:
+    def _assert(self, op: AssertAt) -> None:
         assert self.listener is not None, "a function with reports has a listener"
-        holds, first = (self.value(v) for v in op.operands)
-        self.listener.check(op, holds, first, self.program)
+        self.listener.check(op, self.value(op.condition), self.value(op.first), self.program)
 
-    def _print(self, op: Op) -> None:
+    def _print(self, op: PrintBuffer) -> None:
         assert self.listener is not None, "a function with reports has a listener"
-        self.listener.show(op, self.value(op.operands[0]) if op.operands else None, self.program)
+        self.listener.show(op, None if op.buffer is None else self.value(op.buffer), self.program)
 
-    _OWN: ClassVar[dict[str, Callable[[FunctionEmitter, Op], None]]] = {
+    _OWN: ClassVar[dict[str, Callable[[FunctionEmitter, Any], None]]] = {
         "cpu.alloc": _nothing,
         "cpu.assert": _assert,
         "cpu.dot": _dot,

@@ -18,10 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends.cpu.emit_control import Control
-from tilewright.backends.cpu.expand_reports import REPORTS
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.cpu import tile_of
-from tilewright.ir.attributes import UNKNOWN, DenseArray, Location
+from tilewright.dialects.cpu import AssertAt, PrintBuffer, Report, tile_of
+from tilewright.ir.attributes import UNKNOWN, Location
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, Type
@@ -39,28 +38,26 @@ Places = list[list[Any]]
 
 def may_report(function: Op, module: Op) -> bool:
     """Does `function` print or assert, or a function that it calls?"""
-    if any(op.name in REPORTS for op in function.walk()):
+    if any(isinstance(op, Report) for op in function.walk()):
         return True
     return any(may_report(callee, module) for callee in callees_of(function, module))
 
 
-def site_of(op: Op) -> Site:
+def site_of(op: PrintBuffer | AssertAt) -> Site:
     """The facts about one print or assertion."""
-    shape = op.attributes.get("shape")
-    facts: Site = {"shape": list(shape.values)} if isinstance(shape, DenseArray) else {}
-    if op.name == "cpu.assert":
-        return {**facts, "message": str(op.attributes["message"]), "places": places(op.location)}
-    facts["text"] = str(op.attributes["text"])
-    if op.operands:
-        facts |= {"format": str(op.attributes["format"]), "dtype": _dtype(tile_of(op.operands[0].type).element, op)}
-    return facts
+    if isinstance(op, AssertAt):
+        return {"shape": list(op.shape), "message": op.message, "places": places(op.location)}
+    if op.buffer is None:
+        return {"text": op.text}
+    element = tile_of(op.buffer.type).element
+    return {"shape": list(op.shape), "text": op.text, "format": op.format, "dtype": _dtype(element, signed=op.signed)}
 
 
-def _dtype(element: Type, op: Op) -> str:
+def _dtype(element: Type, *, signed: bool) -> str:
     """NumPy's name for what lies in the buffer."""
     if isinstance(element, FloatType):
         return f"float{element.bits}"
-    return f"{'' if op.attributes['signed'] is True else 'u'}int{element.bits}"
+    return f"{'' if signed else 'u'}int{element.bits}"
 
 
 def places(location: Location) -> Places:
@@ -74,7 +71,7 @@ class Listener:
     def __init__(self, w: LlvmWriter, sites: list[Site], control: Control) -> None:
         self.w, self.sites, self.control = w, sites, control
 
-    def check(self, op: Op, holds: str, first: str, program: Mapping[str, str]) -> None:
+    def check(self, op: AssertAt, holds: str, first: str, program: Mapping[str, str]) -> None:
         """An assertion."""
         w = self.w
         failed, on = w.fresh_label("failed"), w.fresh_label("held")
@@ -85,7 +82,7 @@ class Listener:
         w.leave_to(self.control.exit)
         w.start_block(on)
 
-    def show(self, op: Op, buffer: str | None, program: Mapping[str, str]) -> None:
+    def show(self, op: PrintBuffer, buffer: str | None, program: Mapping[str, str]) -> None:
         """A print."""
         address = "0" if buffer is None else self.w.emit(f"ptrtoint ptr {buffer} to i64")
         self._report(op, address, program)
@@ -94,7 +91,9 @@ class Listener:
     def _stop(self) -> None:
         self.w.do(f"store atomic volatile i64 1, ptr {self.control.stop} monotonic, align 8")
 
-    def _report(self, op: Op, value: str, program: Mapping[str, str], *, otherwise: str | None = None) -> None:
+    def _report(
+        self, op: PrintBuffer | AssertAt, value: str, program: Mapping[str, str], *, otherwise: str | None = None
+    ) -> None:
         w = self.w
         report = w.load("ptr", self.control.address, align=8)
         with w.branch(w.emit(f"icmp ne ptr {report}, null")) as heard:

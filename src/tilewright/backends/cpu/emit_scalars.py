@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.backends.cpu.nest.atomics import atomic
 from tilewright.backends.cpu.nest.evaluate import memory_element
 from tilewright.backends.llvm.memory import gather, scatter
 from tilewright.backends.llvm.spelling import bits_of, element_of, in_registers, literal
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
-from tilewright.ir.types import PointerType
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.builtin import Poison
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.tt_elementwise import Bitcast, InlineAsm
+from tilewright.dialects.tt_memory import AddPtr, Load, Store
 
 MONOTONIC = 1
 """Linux's name for the clock."""
 
 
-def scalar_constant(op: Op) -> str:
+def scalar_constant(op: Constant) -> str:
     """The literal of a scalar arith.constant."""
-    number = op.attributes["value"]
-    assert isinstance(number, Number), "a scalar constant is one number"
-    return literal(in_registers(number.value, op.result.type), element_of(op.result.type))
+    return literal(in_registers(op.number.value, op.result.type), element_of(op.result.type))
 
 
-def _add_pointer(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
-    pointee = op.result.type
-    assert isinstance(pointee, PointerType)
-    offset = operands[1]
+def _add_pointer(w: LlvmWriter, op: AddPtr, operands: Sequence[str]) -> str:
+    pointer, offset = operands
     if not offset.lstrip("-").isdigit():
-        offset = w.convert("sext", offset, element_of(op.operands[1].type), "i64")
-    return w.emit(f"getelementptr {memory_element(pointee)}, ptr {operands[0]}, i64 {offset}")
+        offset = w.convert("sext", offset, element_of(op.offset.type), "i64")
+    return w.emit(f"getelementptr {memory_element(op.result.type)}, ptr {pointer}, i64 {offset}")
 
 
-def _load(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
+def _load(w: LlvmWriter, op: Load, operands: Sequence[str]) -> str:
     element = element_of(op.result.type)
     inside = "i8" if element == "i1" else element
     pointer, *rest = operands
     if not rest:
-        volatile = "volatile " if op.attributes.get("isVolatile") is True else ""
+        volatile = "volatile " if op.is_volatile else ""
         value = w.emit(f"load {volatile}{inside}, ptr {pointer}, align {bits_of(inside) // 8}")
     else:
         other = rest[1] if len(rest) > 1 else literal(0, element)
@@ -48,24 +47,25 @@ def _load(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
     return w.emit(f"icmp ne i8 {value}, 0") if element == "i1" else value
 
 
-def _store(w: LlvmWriter, op: Op, operands: Sequence[str]) -> None:
-    element = element_of(op.operands[1].type)
+def _store(w: LlvmWriter, op: Store, operands: Sequence[str]) -> None:
+    element = element_of(op.value.type)
     pointer, value, *mask = operands
     if element == "i1":
         element, value = "i8", w.emit(f"zext i1 {value} to i8")
     scatter(w, [pointer], element, value, align=bits_of(element) // 8, mask=mask[0] if mask else None)
 
 
-def _rmw(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
+def _rmw(w: LlvmWriter, op: AtomicRmw, operands: Sequence[str]) -> str:
     pointer, value, *mask = operands
     return atomic(w, op, pointer, [value], mask[0] if mask else None)
 
 
-def _cas(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
-    return atomic(w, op, operands[0], operands[1:3], None)
+def _cas(w: LlvmWriter, op: AtomicCas, operands: Sequence[str]) -> str:
+    pointer, *values = operands
+    return atomic(w, op, pointer, values, None)
 
 
-def _clock(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
+def _clock(w: LlvmWriter, op: InlineAsm, operands: Sequence[str]) -> str:
     """Nanoseconds; no other assembly comes here."""
     return w.call("i64", w.helper("__tw_nanoseconds", (), "i64", lambda: _nanoseconds(w), attributes="noinline"), [])
 
@@ -78,20 +78,16 @@ def _nanoseconds(w: LlvmWriter) -> str:
     return w.emit(f"add i64 {w.emit(f'mul i64 {seconds}, 1000000000')}, {rest}")
 
 
-def _same(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
-    return operands[0]
+def _bitcast(w: LlvmWriter, op: Bitcast, operands: Sequence[str]) -> str:
+    (operand,) = operands
+    return w.convert("bitcast", operand, element_of(op.operand.type), element_of(op.result.type))
 
 
-def _bitcast(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
-    source, target = element_of(op.operands[0].type), element_of(op.result.type)
-    return w.convert("bitcast", operands[0], source, target)
-
-
-def _poison(w: LlvmWriter, op: Op, operands: Sequence[str]) -> str:
+def _poison(w: LlvmWriter, op: Poison, operands: Sequence[str]) -> str:
     return literal(0, element_of(op.result.type))
 
 
-SCALARS: dict[str, Callable[[LlvmWriter, Op, Sequence[str]], str | None]] = {
+SCALARS: dict[str, Callable[[LlvmWriter, Any, Sequence[str]], str | None]] = {
     "tt.addptr": _add_pointer,
     "tt.atomic_cas": _cas,
     "tt.atomic_rmw": _rmw,

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.insertion import combine_region, op_before
+from tilewright.dialects.tt_shape import Histogram
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, i1, i32
@@ -15,12 +16,12 @@ from tilewright.ir.types import TensorType, i1, i32
 
 def expand_histogram(module: Op) -> None:
     """Replace every tt.histogram."""
-    for op in [op for op in module.walk() if op.name == "tt.histogram"]:
+    for op in [op for op in module.walk() if isinstance(op, Histogram)]:
         _expand(op)
 
 
-def _expand(op: Op) -> None:
-    values, *masks = op.operands
+def _expand(op: Histogram) -> None:
+    values = op.source
     element = values.type.scalar
     result = op.results[0].type
     assert result.shape is not None
@@ -39,8 +40,8 @@ def _expand(op: Op) -> None:
         TensorType(shape, i1),
         {"predicate": Keyword("eq")},
     )
-    for mask in masks:
-        equal = op_before(op, "arith.andi", [equal, _spread(op, mask, 1, shape)], TensorType(shape, i1))
+    if op.mask is not None:
+        equal = op_before(op, "arith.andi", [equal, _spread(op, op.mask, 1, shape)], TensorType(shape, i1))
     ones = op_before(op, "arith.extui", [equal], TensorType(shape, i32))
     op.replace(
         [op_before(op, "tt.reduce", [ones], result, {"axis": Number(0, i32)}, [combine_region("arith.addi", i32)])]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.cpu.map_regions import TilesOfMap
-from tilewright.ir.attributes import Number
+from tilewright.dialects.tt_reduce import MapElementwise
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
@@ -26,22 +26,19 @@ def expand_map(module: Op) -> None:
     Raises:
         Unsupported: a function of elements has effects, or calls one that is not inlined.
     """
-    for op in [op for op in module.walk() if op.name == "tt.map_elementwise"]:
-        pack = op.attributes["pack"]
-        assert isinstance(pack, Number), "checked by the verifier"
-        pieces = [piece for tile in op.operands for piece in _split(op, tile, int(pack.value))]
-        results = _applied(op, pieces)
-        size = int(pack.value)
-        groups = [results[number : number + size] for number in range(0, len(results), size)]
+    for op in [op for op in module.walk() if isinstance(op, MapElementwise)]:
+        pack = op.pack
+        results = _applied(op, [piece for tile in op.sources for piece in _split(op, tile, pack)])
+        groups = [results[number : number + pack] for number in range(0, len(results), pack)]
         op.replace([_joined(op, group, result) for group, result in zip(groups, op.results, strict=True)])
 
 
-def _applied(op: Op, arguments: Sequence[Value]) -> Sequence[Value]:
+def _applied(op: MapElementwise, arguments: Sequence[Value]) -> Sequence[Value]:
     """What the region gives: ops on tiles, or of scalars the ops themselves."""
     shape = arguments[0].type.shape
     if shape is not None:
         return TilesOfMap(op, shape).results(arguments)
-    block = op.regions[0].block
+    block = op.function.block
     mapping = dict(zip(block.args, arguments, strict=True))
     for inner in block:
         if not inner.definition.terminator:

@@ -18,45 +18,43 @@ from collections.abc import Sequence
 from tilewright.backends.cpu.insertion import combine_region, insert, op_before
 from tilewright.dialects.cpu import buffer_type
 from tilewright.dialects.prints import print_format
+from tilewright.dialects.tt_program import Assert, Print
+from tilewright.dialects.tt_reduce import Fold
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.types import FLOATS, FloatType, IntType, PointerType, TensorType, Type, i1, i8, i32, i64
 from tilewright.support.kernel_output import operand_text
-
-REPORTS = ("cpu.assert", "cpu.print")
 
 
 def expand_reports(module: Op) -> None:
     """Replace every tt.assert and tt.print."""
     for op in list(module.walk()):
-        if op.name in ("tt.reduce", "tt.scan") and any(inner.name == "tt.assert" for inner in op.regions[0].block):
-            _assert_results(op)
+        if isinstance(op, Fold) and (checks := [inner for inner in op.combine if isinstance(inner, Assert)]):
+            _assert_results(op, checks)
     for op in list(module.walk()):
-        if op.name == "tt.assert":
+        if isinstance(op, Assert):
             _expand_assert(op)
-        elif op.name == "tt.print":
+        elif isinstance(op, Print):
             _expand_print(op)
 
 
 # ---------------------------------------------------------------------- assertions
 
 
-def _expand_assert(op: Op) -> None:
-    (condition,) = op.operands
-    shape = condition.type.shape
+def _expand_assert(op: Assert) -> None:
+    condition, shape = op.condition, op.condition.type.shape
     if shape is None:
         holds, first = condition, _constant(op, 0, i32)
     else:
         holds, first = _first_failure(op, condition)
-    attributes: dict[str, Attribute] = {"message": op.attributes["message"], "shape": DenseArray(i32, shape or ())}
+    attributes: dict[str, Attribute] = {"message": op.message, "shape": DenseArray(i32, shape or ())}
     insert(Op.create("cpu.assert", (holds, first), (), attributes, location=op.location), op)
     op.erase()
 
 
 def _first_failure(op: Op, condition: Value) -> tuple[Value, Value]:
     """Whether all elements hold, and the number of the first one that does not."""
-    assert isinstance(condition.type, TensorType)
-    count = condition.type.numel
+    count = tile_type(condition).numel
     row = TensorType((count,), i32)
     flat = op_before(op, "tt.reshape", [condition], TensorType((count,), i1))
     bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(count, i32)}
@@ -68,36 +66,35 @@ def _first_failure(op: Op, condition: Value) -> tuple[Value, Value]:
     return op_before(op, "arith.cmpi", [first, _constant(op, count, i32)], i1, equal), first
 
 
-def _assert_results(op: Op) -> None:
+def _assert_results(op: Fold, checks: Sequence[Assert]) -> None:
     """Let the conditions of the combine function travel beside the values, and assert them afterwards."""
-    checks = [inner for inner in op.regions[0].block if inner.name == "tt.assert"]
-    first = op.operands[0].type
-    assert isinstance(first, TensorType)
-    held = [_constant(op, 1, TensorType(first.shape, i1)) for _ in checks]
-    result = op.results[0].type
+    shape = tile_type(op.sources[0]).shape
+    held = [_constant(op, 1, TensorType(shape, i1)) for _ in checks]
+    result = op.result.type
     kinds = [TensorType(result.shape, i1) if isinstance(result, TensorType) else i1 for _ in checks]
-    region = Region([_combine_with_conditions(op.regions[0].block, checks)])
+    region = Region([_combine_with_conditions(op.combine, len(checks))])
     types = [r.type for r in op.results] + kinds
     new = Op.create(op.name, [*op.operands, *held], types, op.attributes, [region], location=op.location)
     insert(new, op)
     for check, condition in zip(checks, new.results[len(op.results) :], strict=True):
-        message: dict[str, Attribute] = {"message": check.attributes["message"]}
-        insert(Op.create("tt.assert", (condition,), (), message, location=check.location), op)
+        insert(Op.create("tt.assert", (condition,), (), {"message": check.message}, location=check.location), op)
     op.replace(new.results[: len(op.results)])
 
 
-def _combine_with_conditions(old: Block, checks: Sequence[Op]) -> Block:
+def _combine_with_conditions(old: Block, checks: int) -> Block:
     """The combine function with one i1 more per check on each side."""
-    half, count = len(old.args) // 2, len(checks)
-    types = [arg.type for arg in old.args]
-    block = Block([*types[:half], *[i1] * count, *types[half:], *[i1] * count])
-    left, right = block.args[half : half + count], block.args[2 * half + count :]
-    mapping = dict(zip(old.args, [*block.args[:half], *block.args[half + count : 2 * half + count]], strict=True))
+    half = len(old.args) // 2
+    block, mapping = Block(), dict[Value, Value]()
+    conditions_of_sides: list[list[Value]] = []
+    for side in (old.args[:half], old.args[half:]):
+        mapping.update((arg, block.add_argument(arg.type)) for arg in side)
+        conditions_of_sides.append([block.add_argument(i1) for _ in range(checks)])
+    left, right = conditions_of_sides
     conditions: list[Value] = []
     for op in old:
-        if op.name == "tt.assert":
+        if isinstance(op, Assert):
             both = block.append(Op.create("arith.andi", (left[len(conditions)], right[len(conditions)]), (i1,))).result
-            here = mapping.get(op.operands[0], op.operands[0])
+            here = mapping.get(op.condition, op.condition)
             conditions.append(block.append(Op.create("arith.andi", (both, here), (i1,))).result)
         elif op.definition.terminator:
             returned = [mapping.get(value, value) for value in op.operands]
@@ -110,16 +107,14 @@ def _combine_with_conditions(old: Block, checks: Sequence[Op]) -> Block:
 # ---------------------------------------------------------------------- prints
 
 
-def _expand_print(op: Op) -> None:
-    prefix, as_hex = str(op.attributes["prefix"]), op.attributes.get("hex") is True
-    if not op.operands:
-        insert(Op.create("cpu.print", (), (), {"text": prefix}, location=op.location), op)
-    signs = op.attributes.get("isSigned")
-    flags = signs.values if isinstance(signs, DenseArray) else (1,) * len(op.operands)
-    for number, (value, is_signed) in enumerate(zip(op.operands, flags, strict=True)):
+def _expand_print(op: Print) -> None:
+    values, as_hex = op.values, op.hex
+    if not values:
+        insert(Op.create("cpu.print", (), (), {"text": op.prefix}, location=op.location), op)
+    for number, (value, is_signed) in enumerate(zip(values, op.signs or (1,) * len(values), strict=True)):
         element = value.type.scalar
         attributes: dict[str, Attribute] = {
-            "text": operand_text(prefix, number, len(op.operands)),
+            "text": operand_text(op.prefix, number, len(values)),
             "format": print_format(element, as_hex=as_hex),
             "shape": DenseArray(i32, value.type.shape or ()),
             "signed": bool(is_signed) and not as_hex and not isinstance(element, PointerType),
@@ -135,8 +130,8 @@ def _as_tile(op: Op, value: Value) -> Value:
 
 def _plain(op: Op, tile: Value, *, as_bits: bool) -> Value:
     """The tile as one of f32, f64 and integers."""
-    assert isinstance(tile.type, TensorType)
-    element, shape = tile.type.element, tile.type.shape
+    type = tile_type(tile)
+    element, shape = type.element, type.shape
     if isinstance(element, PointerType):
         return op_before(op, "tt.ptr_to_int", [tile], TensorType(shape, i64))
     if element is i1:
@@ -150,8 +145,7 @@ def _plain(op: Op, tile: Value, *, as_bits: bool) -> Value:
 
 
 def _buffer_of(op: Op, tile: Value) -> Value:
-    assert isinstance(tile.type, TensorType)
-    buffer = op_before(op, "cpu.alloc", [], buffer_type(tile.type))
+    buffer = op_before(op, "cpu.alloc", [], buffer_type(tile_type(tile)))
     insert(Op.create("cpu.write", (tile, buffer), location=op.location), op)
     return buffer
 

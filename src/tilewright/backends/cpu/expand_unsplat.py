@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.tt_shape import Unsplat
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.types import TensorType, Type, i32
@@ -13,7 +14,7 @@ from tilewright.ir.types import TensorType, Type, i32
 
 def expand_unsplat(module: Op) -> None:
     """Replace every tt.unsplat."""
-    for op in [op for op in module.walk() if op.name == "tt.unsplat"]:
+    for op in [op for op in module.walk() if isinstance(op, Unsplat)]:
         assert op.block is not None
         element = op.result.type
         row = Op.create("tt.reshape", op.operands, (TensorType((1,), element),), location=op.location)

@@ -12,29 +12,28 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.llvm.elementwise import is_elementwise
+from tilewright.dialects.scf import If
+from tilewright.dialects.tt_reduce import Fold
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
-OF_ELEMENTS = frozenset(("tt.reduce", "tt.scan"))
-
 
 def flatten_branches(module: Op) -> None:
-    """Leave straight code in every region of these ops.
+    """Leave straight code in every function that a reduction or scan applies.
 
     Raises:
         Unsupported: there is a loop in one, or in a branch something that has effects.
     """
-    for op in [op for op in module.walk() if op.name in OF_ELEMENTS]:
-        _flatten(op.regions[0].block, is_pure=False)
+    for op in [op for op in module.walk() if isinstance(op, Fold)]:
+        _flatten(op.combine, is_pure=False)
 
 
 def _flatten(block: Block, *, is_pure: bool) -> None:
     for op in list(block):
-        if op.name == "scf.if":
-            for region in op.regions:
-                if region.blocks:
-                    _flatten(region.block, is_pure=True)
+        if isinstance(op, If):
+            for arm in op.arms:
+                _flatten(arm.block, is_pure=True)
             _select(op)
         elif op.regions or (is_pure and not _computes(op)):
             reason = "the CPU computes all elements at once"
@@ -45,17 +44,17 @@ def _computes(op: Op) -> bool:
     return op.definition.terminator or op.definition.constant or is_elementwise(op)
 
 
-def _select(branch: Op) -> None:
+def _select(branch: If) -> None:
     """Put the code of both sides in front of the branch, and selections in its place."""
     yielded: list[list[Value]] = []
-    for region in branch.regions:
-        for op in list(region.block) if region.blocks else ():
+    for arm in branch.arms:
+        for op in list(arm.block):
             if op.definition.terminator:
                 yielded.append(list(op.operands))
             else:
                 op.unlink()
                 insert(op, branch)
-    condition, results = branch.operands[0], []
+    results = []
     for result, *sides in zip(branch.results, *yielded, strict=True) if branch.results else ():
-        results.append(op_before(branch, "arith.select", [condition, *sides], result.type))
+        results.append(op_before(branch, "arith.select", [branch.condition, *sides], result.type))
     branch.replace(results)

@@ -27,7 +27,6 @@ from collections.abc import Collection, Iterable
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import (
     ATOMICS,
-    CLOBBERS,
     EXPENSIVE,
     LOADS,
     ROOTS,
@@ -38,14 +37,19 @@ from tilewright.backends.cpu.costs import (
     where_of,
 )
 from tilewright.backends.cpu.dots import DotLowering
-from tilewright.backends.cpu.expand_reports import REPORTS
 from tilewright.backends.cpu.op_order import follows, is_inside, is_under
 from tilewright.backends.cpu.open_nest import OpenNest, domain_of, reads_elsewhere
-from tilewright.dialects.cpu import buffer_type
+from tilewright.dialects.cpu import Alloc, Read, Report, Write, buffer_type
+from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Scan
+from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType
+from tilewright.transforms.functions import functions_of
 
 DEEPEST = 100
 """Longer chains of ops go through a buffer: what follows each operand, here and in nests, calls itself."""
@@ -65,8 +69,8 @@ _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 def form_nests(module: Op, dots: DotLowering) -> None:
     """Group the tile ops of each block into loop nests; `dots` says how this target wants the operands of dot."""
-    for function in module.regions[0].block:
-        Planner(function.regions[0].block, dots).run()
+    for function in functions_of(module):
+        Planner(function.body, dots).run()
 
 
 class Planner:
@@ -77,7 +81,7 @@ class Planner:
         self.dots = dots
         self.open: OpenNest | None = None
         self.done: set[Op] = set()
-        self.loads: list[Op] = []
+        self.loads: list[Load | Read] = []
         """Loads of tiles, and reads of buffers, that are done and may be needed again, in order."""
         self.depths: dict[Value, int] = {}
         self.fixed: set[Value] = set()
@@ -100,7 +104,7 @@ class Planner:
         """From now on `op` counts as one that came before."""
         if op not in self.done:
             self.done.add(op)
-            if op.name in LOADS and is_tile(op.result):
+            if isinstance(op, LOADS) and is_tile(op.result):
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
@@ -115,17 +119,17 @@ class Planner:
         return not depth
 
     def take(self, op: Op) -> None:
-        if op.regions and op.name not in ROOTS:
+        if op.regions and not isinstance(op, ROOTS):
             self.enter_regions(op)
-        elif op.name == "tt.dot":
+        elif isinstance(op, Dot):
             self.dot(op)
-        elif op.name == "tt.gather" and self.weight(op.operands[0]):
+        elif isinstance(op, Gather) and self.weight(op.source):
             self.gather(op)
-        elif op.name in ROOTS and touches_tiles(op):
+        elif isinstance(op, ROOTS) and touches_tiles(op):
             self.root(op)
         elif op.definition.terminator:
             self.close(before=op)
-        elif op.name in LOADS and touches_tiles(op):
+        elif isinstance(op, LOADS) and touches_tiles(op):
             self.load(op)
         elif not (is_lazy(op) and touches_tiles(op)):
             self.effect(op)
@@ -133,14 +137,14 @@ class Planner:
     # ------------------------------------------------------------------ one op
 
     def root(self, op: Op) -> None:
-        if op.name == "cpu.write" and self.is_own_value(op):
+        if isinstance(op, Write) and self.is_own_value(op):
             op.erase()
             return
-        alone = op.name in ATOMICS or op.name == "tt.scan" or (op.name in CLOBBERS and self.is_wild(op))
-        if op.name in CLOBBERS:
+        alone = isinstance(op, (*ATOMICS, Scan)) or (isinstance(op, WritesMemory) and self.is_wild(op))
+        if isinstance(op, WritesMemory):
             self.await_addresses(op)
             self.settle_operands(op)
-        elif op.name == "cpu.write" and reads_elsewhere(op, op.operands[1]):
+        elif isinstance(op, Write) and reads_elsewhere(op, op.buffer):
             self.settle_value(op)
         domain = domain_of(op)
         wild = any(self.loads_anywhere(v) for v in op.operands)
@@ -158,7 +162,7 @@ class Planner:
         if self.open is not None and any(self.open.needs_pending(v) for v in where_of(op)):
             self.close(before=op)
 
-    def settle_operands(self, op: Op) -> None:
+    def settle_operands(self, op: WritesMemory) -> None:
         """Memory that is stored to may be memory that is loaded from. Where the addresses on both sides are base +
         index · stride, the lowering compares their ranges; other loads happen before the store, into buffers."""
         if self.open is not None and self.open.wild:
@@ -175,36 +179,35 @@ class Planner:
 
     def is_wild(self, op: Op) -> bool:
         """Does `op` change memory, or load, at addresses that are no base + index · stride?"""
-        changes = op.name in CLOBBERS and (op.name in ATOMICS or not is_affine(op.operands[0]))
+        changes = isinstance(op, WritesMemory) and (isinstance(op, ATOMICS) or not is_affine(op.address))
         return changes or any(self.loads_anywhere(v) for v in op.operands)
 
-    def settle_value(self, write: Op) -> None:
+    def settle_value(self, write: Write) -> None:
         """A buffer that is written from other elements of itself (x + trans(x)) takes its new value from another."""
-        buffer = self.materialise(write.operands[0], write)
+        buffer = self.materialise(write.value, write)
         self.close(before=write)
-        read = self.insert(Op.create("cpu.read", (buffer,), (write.operands[0].type,), location=write.location), write)
-        write.set_operand(0, read.result)
+        read = self.insert(Op.create("cpu.read", (buffer,), (write.value.type,), location=write.location), write)
+        write.value = read.result
 
     def loads_anywhere(self, value: Value) -> bool:
         """Computing `value` loads from addresses that are no base + index · stride."""
-        return any(o.name == "tt.load" and not is_affine(o.operands[0]) for o in self.lazy_closure(value))
+        return any(isinstance(o, Load) and not is_affine(o.pointer) for o in self.lazy_closure(value))
 
-    def is_own_value(self, write: Op) -> bool:
+    def is_own_value(self, write: Write) -> bool:
         """A buffer is written with what it holds already."""
-        value, buffer = write.operands
-        read = value.op
-        if read is None or read.name != "cpu.read" or read.operands[0] is not buffer:
+        read, buffer = defining(write.value, Read), write.buffer
+        if read is None or read.buffer is not buffer:
             return False
-        return not any(u.name == "cpu.write" and u in self.done and follows(u, read) for u in buffer.uses)
+        return not any(isinstance(u, Write) and u in self.done and follows(u, read) for u in buffer.uses)
 
-    def load(self, op: Op) -> None:
+    def load(self, op: Load | Read) -> None:
         """A load after a store of the open nest must see what was stored."""
         nest = self.open
         if nest is None:
             return
-        if nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written:
+        if op.buffer in nest.written if isinstance(op, Read) else nest.clobbers:
             self.close(before=op)
-        elif op.name == "tt.load":
+        elif isinstance(op, Load):
             self.await_addresses(op)
 
     def effect(self, op: Op) -> None:
@@ -223,7 +226,7 @@ class Planner:
             if self.open is not None and (self.open.clobbers or any(v in self.open.pending for v in op.operands)):
                 self.close(before=op)
             return
-        if op.name in REPORTS:
+        if isinstance(op, Report):
             self.close(before=op)
         else:
             self.keep_loads(op)
@@ -231,7 +234,7 @@ class Planner:
     def keep_loads(self, op: Op) -> None:
         """Before ops that store: loads whose values are needed later happen now, and later ops read the buffer."""
         for value in self.live_loads({op}):
-            if value.op is not None and value.op.name == "tt.load":
+            if defining(value, Load) is not None:
                 buffer = self.materialise(value, op)
                 self.close(before=op)
                 read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
@@ -253,15 +256,15 @@ class Planner:
                 inner.fixed = self.fixed
                 inner.run()
 
-    def dot(self, op: Op) -> None:
+    def dot(self, op: Dot) -> None:
         if self.open is not None and self.open.clobbers:
             self.close(before=op)
         self.meet(op)
         self.dots.lower(op, self)
 
-    def gather(self, op: Op) -> None:
+    def gather(self, op: Gather) -> None:
         """Any element of the source may be asked for, so it lies in memory; later uses read it from there too."""
-        self.settle(op.operands[0], op)
+        self.settle(op.source, op)
 
     def settle(self, value: Value, before: Op) -> None:
         """Compute all of `value` now; later ops read it in a buffer."""
@@ -278,17 +281,16 @@ class Planner:
 
         With `borrow`, its only user is content with the memory that `value` was loaded from.
         """
-        op = value.op
-        if op is not None and op.name == "cpu.read" and op.operands[0] in self.fixed:
-            return op.operands[0]
+        read = defining(value, Read)
+        if read is not None and read.buffer in self.fixed:
+            return read.buffer
         buffer = self.allocate(value, before)
         self.fixed.add(buffer)
         self.write(value, buffer, before, borrow=borrow)
         return buffer
 
     def allocate(self, value: Value, before: Op) -> Value:
-        assert isinstance(value.type, TensorType)
-        alloc = Op.create("cpu.alloc", (), (buffer_type(value.type),), location=before.location)
+        alloc = Op.create("cpu.alloc", (), (buffer_type(tile_type(value)),), location=before.location)
         alloc.result.name = value.name
         return self.insert(alloc, before).result
 
@@ -384,9 +386,9 @@ class Planner:
     def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
         """`value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
         op = value.op
-        if op is None or op.name not in LOADS or _is_read_of(value, self.fixed):
+        if not isinstance(op, LOADS) or _is_read_of(value, self.fixed):
             return False
-        return nest.clobbers if op.name == "tt.load" else op.operands[0] in nest.written
+        return op.buffer in nest.written if isinstance(op, Read) else nest.clobbers
 
     def live_loads(self, finished: Collection[Op] = ()) -> list[Value]:
         """The results of `loads` that are live, last first. What is not live now never will be, and is forgotten."""
@@ -451,7 +453,7 @@ class Planner:
 
     def reads_memory(self, value: Value) -> bool:
         """Does computing `value` load from memory, or from a buffer that changes?"""
-        return any(o.name in LOADS and not _is_read_of(o.result, self.fixed) for o in self.lazy_closure(value))
+        return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in self.lazy_closure(value))
 
     def erase_dead(self) -> None:
         """The lazy ops that nests have copied are of no use any more."""
@@ -462,7 +464,7 @@ class Planner:
             while op is not None:
                 before = op.previous
                 unused = not any(r.uses for r in op.results)
-                if unused and (op.name == "cpu.alloc" or (is_lazy(op) and touches_tiles(op))):
+                if unused and (isinstance(op, Alloc) or (is_lazy(op) and touches_tiles(op))):
                     op.erase()
                     changed = True
                 op = before
@@ -477,5 +479,5 @@ def _elements(op: Op) -> int:
 
 
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:
-    op = value.op
-    return op is not None and op.name == "cpu.read" and op.operands[0] in buffers
+    read = defining(value, Read)
+    return read is not None and read.buffer in buffers

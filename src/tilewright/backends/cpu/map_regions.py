@@ -17,6 +17,10 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.insertion import combine_region
 from tilewright.backends.llvm.elementwise import is_elementwise
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.traits import Loop
+from tilewright.dialects.tt_program import Assert
+from tilewright.dialects.tt_reduce import MapElementwise
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
@@ -31,17 +35,17 @@ Tiles = list[Value]
 class TilesOfMap:
     """Code for all elements of the map `op`; `shape` is that of the tiles."""
 
-    def __init__(self, op: Op, shape: tuple[int, ...]) -> None:
+    def __init__(self, op: MapElementwise, shape: tuple[int, ...]) -> None:
         self.op, self.shape = op, shape
         self.tiles: dict[Value, Value] = {}
-        inside = [op.regions[0].block.args, *(inner.results for inner in op.regions[0].walk())]
-        inside += [block.args for inner in op.regions[0].walk() for region in inner.regions for block in region.blocks]
+        inside = [op.function.block.args, *(inner.results for inner in op.function.walk())]
+        inside += [block.args for inner in op.function.walk() for region in inner.regions for block in region.blocks]
         self.inner = {value for values in inside for value in values}
         self.before: Place = lambda new: _block_of(op).insert(new, op)
 
     def results(self, arguments: Sequence[Value]) -> Tiles:
         """What the region gives for these tiles."""
-        block = self.op.regions[0].block
+        block = self.op.function.block
         self.tiles.update(zip(block.args, arguments, strict=True))
         return self._block(block, self.before, None)
 
@@ -92,14 +96,14 @@ class TilesOfMap:
         raise AssertionError("every block has a terminator")
 
     def _op(self, op: Op, place: Place, mask: Value | None) -> Tiles:
-        if op.name == "scf.if":
+        if isinstance(op, If):
             return self._branch(op, place, mask)
-        if op.name == "scf.while":
+        if isinstance(op, While):
             return self._while(op, place, mask)
-        if op.name == "scf.for":
-            is_same = all(self._is_same_for_all(value) for value in op.operands[:3])
+        if isinstance(op, For):
+            is_same = all(self._is_same_for_all(value) for value in (op.low, op.high, op.step))
             return self._counted(op, place, mask) if is_same else self._for(op, place, mask)
-        if op.name == "tt.assert":
+        if isinstance(op, Assert):
             return self._assert(op, place, mask)
         if not is_elementwise(op):
             reason = "the CPU computes all elements at once"
@@ -107,9 +111,9 @@ class TilesOfMap:
         operands, types = [self._tile(value) for value in op.operands], [self._type(value.type) for value in op.results]
         return place(Op.create(op.name, operands, types, op.attributes, location=op.location)).results
 
-    def _assert(self, op: Op, place: Place, mask: Value | None) -> Tiles:
+    def _assert(self, op: Assert, place: Place, mask: Value | None) -> Tiles:
         """An assertion about the elements that are there."""
-        holds = self._tile(op.operands[0])
+        holds = self._tile(op.condition)
         if mask is not None:
             absent = self._emit(place, "arith.xori", [mask, self._constant(1, i1)], i1)
             holds = self._emit(place, "arith.ori", [holds, absent], i1)
@@ -120,11 +124,11 @@ class TilesOfMap:
         """Whether it is a constant or from outside of the map."""
         return value not in self.inner or (value.op is not None and value.op.definition.constant)
 
-    def _branch(self, op: Op, place: Place, mask: Value | None) -> Tiles:
+    def _branch(self, op: If, place: Place, mask: Value | None) -> Tiles:
         """Both sides, and selections."""
-        condition = self._tile(op.operands[0])
+        condition = self._tile(op.condition)
         sides: list[Tiles] = []
-        for region, holds in zip(op.regions, (True, False), strict=True):
+        for region, holds in ((op.then, True), (op.otherwise, False)):
             if region.blocks:
                 there = self._there(place, condition, mask, holds=holds) if _asks_who_is_there(region) else None
                 sides.append(self._block(region.block, place, there))
@@ -139,42 +143,43 @@ class TilesOfMap:
             condition = self._emit(place, "arith.xori", [condition, self._constant(1, i1)], i1)
         return condition if mask is None else self._emit(place, "arith.andi", [mask, condition], i1)
 
-    def _counted(self, op: Op, place: Place, mask: Value | None) -> Tiles:
+    def _counted(self, op: For, place: Place, mask: Value | None) -> Tiles:
         """A loop that counts the same for all elements."""
-        bounds = [self._scalar(value) for value in op.operands[:3]]
-        initial = [self._tile(value) for value in op.operands[3:]]
-        counter, *carried = op.regions[0].block.args
-        body = Block([counter.type, *(value.type for value in initial)])
-        self.tiles[counter] = self._emit(body.append, "tt.splat", [body.args[0]], counter.type)
-        self.tiles.update(zip(carried, body.args[1:], strict=True))
-        body.append(Op.create("scf.yield", self._block(op.regions[0].block, body.append, mask)))
+        bounds = [self._scalar(value) for value in (op.low, op.high, op.step)]
+        initial = [self._tile(value) for value in op.inits]
+        counter, body = op.induction_variable, Block()
+        number = body.add_argument(counter.type)
+        self.tiles[counter] = self._emit(body.append, "tt.splat", [number], counter.type)
+        pairs = zip(op.carried, initial, strict=True)
+        self.tiles.update((value, body.add_argument(start.type)) for value, start in pairs)
+        body.append(Op.create("scf.yield", self._block(op.body, body.append, mask)))
         types = [value.type for value in initial]
         loop = Op.create("scf.for", [*bounds, *initial], types, op.attributes, [Region([body])], location=op.location)
         return place(loop).results
 
-    def _for(self, op: Op, place: Place, mask: Value | None) -> Tiles:
+    def _for(self, op: For, place: Place, mask: Value | None) -> Tiles:
         """A loop whose elements count to different numbers: a `while` that carries the counters."""
         start, end, step, *initial = (self._tile(value) for value in op.operands)
-        counter, *carried = op.regions[0].block.args
+        counter, carried = op.induction_variable, op.carried
 
         def check(place: Place, values: Tiles, mask: Value) -> tuple[Value, Tiles]:
             return self._less(place, values[0], end), values
 
         def body(place: Place, values: Tiles, mask: Value) -> Tiles:
             self.tiles.update(zip((counter, *carried), values, strict=True))
-            results = self._block(op.regions[0].block, place, mask)
+            results = self._block(op.body, place, mask)
             following = self._emit(place, "arith.addi", [values[0], step], counter.type)
             went_on = self._less(place, values[0], following)  # a counter that wraps around is at its end
             return [self._emit(place, "arith.select", [went_on, following, end], counter.type), *results]
 
         kinds = [value.type for value in (counter, *carried)]
-        return self._masked_loop(place, mask, Loop([start, *initial], kinds, check, body))[1:]
+        return self._masked_loop(place, mask, MaskedLoop([start, *initial], kinds, check, body))[1:]
 
     def _less(self, place: Place, x: Value, y: Value) -> Value:
         return self._emit(place, "arith.cmpi", [x, y], i1, {"predicate": Keyword("slt")})
 
-    def _while(self, op: Op, place: Place, mask: Value | None) -> Tiles:
-        before, after = (region.block for region in op.regions)
+    def _while(self, op: While, place: Place, mask: Value | None) -> Tiles:
+        before, after = op.before, op.after
 
         def check(place: Place, values: Tiles, mask: Value) -> tuple[Value, Tiles]:
             self.tiles.update(zip(before.args, values, strict=True))
@@ -185,16 +190,17 @@ class TilesOfMap:
             self.tiles.update(zip(after.args, values, strict=True))
             return self._block(after, place, mask)
 
-        initial, kinds = [self._tile(value) for value in op.operands], [value.type for value in op.results]
-        return self._masked_loop(place, mask, Loop(initial, kinds, check, body))
+        initial, kinds = [self._tile(value) for value in op.inits], [value.type for value in op.results]
+        return self._masked_loop(place, mask, MaskedLoop(initial, kinds, check, body))
 
-    def _masked_loop(self, place: Place, mask: Value | None, loop: Loop) -> Tiles:
+    def _masked_loop(self, place: Place, mask: Value | None, loop: MaskedLoop) -> Tiles:
         """Run until no element is active; what an element passed on last stays its result."""
         results = [self._constant(0, kind) for kind in loop.kinds]
         initial = [self._constant(1, i1) if mask is None else mask, *results, *loop.initial]
         before = Block([value.type for value in initial])
         emit: Place = before.append
-        active, last, values = before.args[0], before.args[1 : 1 + len(results)], before.args[1 + len(results) :]
+        active, *rest = before.args
+        last, values = rest[: len(results)], rest[len(results) :]
         condition, passed = loop.check(emit, values, active)
         kept = [
             self._emit(emit, "arith.select", [active, new, old], old.type)
@@ -221,7 +227,7 @@ class TilesOfMap:
 
 
 @dataclass(frozen=True)
-class Loop:
+class MaskedLoop:
     """A loop over tiles: `check` gives the condition, and what the loop passes on, of types `kinds`, and results in."""
 
     initial: Tiles
@@ -232,7 +238,7 @@ class Loop:
 
 def _asks_who_is_there(region: Region) -> bool:
     """Whether it has loops or assertions."""
-    return any(op.name in ("scf.for", "scf.while", "tt.assert") for op in region.walk())
+    return any(isinstance(op, (Loop, Assert)) for op in region.walk())
 
 
 def _block_of(op: Op) -> Block:

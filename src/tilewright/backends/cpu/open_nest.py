@@ -14,7 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import INNER, Tags, asked_for, axis_of, operand_tags
-from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, is_lazy, is_tile, tile_operand, touches_tiles
+from tilewright.backends.cpu.costs import ATOMICS, is_lazy, is_tile, tile_operand, touches_tiles
+from tilewright.dialects.cpu import Alloc, Read, Write
+from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
@@ -38,7 +41,7 @@ def domain_of(root: Op) -> Domain:
     value = tile_operand(root)
     shape = value.type.shape
     assert shape, f"{root.name} has no tile operand"
-    if root.name in ("tt.reduce", "tt.scan"):
+    if isinstance(root, Fold):
         axis = axis_of(root)
         if axis != len(shape) - 1:
             return Domain("columns", shape[:axis] + shape[axis + 1 :], shape[axis], axis)
@@ -47,7 +50,7 @@ def domain_of(root: Op) -> Domain:
 
 def reads_elsewhere(root: Op, buffer: Value) -> bool:
     """Does `root` read `buffer` at other elements than its own?"""
-    return any(op.name == "cpu.read" and op.operands[0] is buffer and not aligned for op, aligned in asked_for(root))
+    return any(isinstance(op, Read) and op.buffer is buffer and not aligned for op, aligned in asked_for(root))
 
 
 class OpenNest:
@@ -75,33 +78,33 @@ class OpenNest:
     @property
     def may_be_skipped(self) -> bool:
         """It only copies a tile for a dot, which may turn out to lie well where it is."""
-        return any(root.attributes.get("borrow") for root in self.roots)
+        return any(isinstance(root, Write) and root.borrow for root in self.roots)
 
     def add(self, root: Op) -> None:
         self.roots.append(root)
         self.pending.update(root.results)
-        self.clobbers |= root.name in CLOBBERS
-        if root.name == "cpu.write":
-            self.written.add(root.operands[1])
+        self.clobbers |= isinstance(root, WritesMemory)
+        if isinstance(root, Write):
+            self.written.add(root.buffer)
 
     def accepts(self, root: Op, domain: Domain) -> bool:
         """May `root` share the loops? It asks of the nest's own results only the row that it is in."""
-        if root.name in ATOMICS or root.name == "tt.scan" or len(self.roots) >= MOST_ROOTS:
+        if isinstance(root, (*ATOMICS, Scan)) or len(self.roots) >= MOST_ROOTS:
             return False
         mine = self.domain
         rank = len(mine.outer)
         tags: Tags
         if (domain.mode, domain.outer, domain.axis) == (mine.mode, mine.outer, mine.axis):
             tags = self._full_tags(domain)
-        elif (*domain.outer, domain.inner) == mine.outer and domain.mode == "rows" and root.name != "tt.reduce":
+        elif (*domain.outer, domain.inner) == mine.outer and domain.mode == "rows" and not isinstance(root, Reduce):
             tags = tuple(range(rank))
             if not any(self.needs_pending(v) for v in root.operands):
                 return False
         else:
             return False
-        if root.name == "cpu.write" and any(reads_elsewhere(other, root.operands[1]) for other in self.roots):
+        if isinstance(root, Write) and any(reads_elsewhere(other, root.buffer) for other in self.roots):
             return False
-        values = root.operands[:1] if root.name == "cpu.write" else root.operands
+        values = [root.value] if isinstance(root, Write) else root.operands
         return all(self.is_aligned(v, tags, set()) for v in values)
 
     def _full_tags(self, domain: Domain) -> Tags:
@@ -134,7 +137,7 @@ class OpenNest:
         op = value.op
         if op is None or not (is_lazy(op) and touches_tiles(op)):
             return True
-        if op.name == "cpu.read" and op.operands[0] in self.written:
+        if isinstance(op, Read) and op.buffer in self.written:
             return False
         return all(self.is_aligned(v, t, seen) for v, t in operand_tags(op, tags))
 
@@ -160,7 +163,7 @@ class OpenNest:
     def _belongs(self, value: Value) -> bool:
         """Is the op of `value` copied into the nest?"""
         op = value.op
-        if op is None or op.name == "cpu.alloc":
+        if op is None or isinstance(op, Alloc):
             return False
         return value in self.pending or (is_lazy(op) and touches_tiles(op)) or _is_scalar_constant(op)
 
@@ -209,10 +212,8 @@ class OpenNest:
 
     def _attributes(self) -> dict[str, Attribute]:
         domain = self.domain
-        attributes: dict[str, Attribute] = {"mode": Keyword(domain.mode), "outer": DenseArray(i64, domain.outer)}
-        if domain.axis >= 0:
-            attributes["axis"] = Number(domain.axis, i64)
-        return attributes
+        axis: dict[str, Attribute] = {"axis": Number(domain.axis, i64)} if domain.axis >= 0 else {}
+        return {"mode": Keyword(domain.mode), "outer": DenseArray(i64, domain.outer), **axis}
 
     def _ops_to_copy(self) -> list[Op]:
         """Operands before users; what needs no result of the nest comes first, so loads precede stores."""

@@ -17,28 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.backends.cpu.costs import CLOBBERS, EXPENSIVE, ROOTS, cost, is_tile, tile_operand
-from tilewright.dialects.cpu import buffer_type
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType, with_shape
-
-REDUCTIONS = {"tt.reduce"}
+from tilewright.backends.cpu.costs import EXPENSIVE, ROOTS, cost, is_tile, tile_operand
+from tilewright.dialects.cpu import Nest as NestOp
+from tilewright.dialects.cpu import Read, Write, buffer_type
+from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.types import TensorType
 
 
 class Nest:
     """A finished cpu.nest, its roots, and what each is computed from."""
 
-    def __init__(self, op: Op) -> None:
-        self.op = op
-        self.body = op.regions[0].block
-        outer = op.attributes["outer"]
-        self.outer: tuple[int, ...] = getattr(outer, "values", ())
-        self.mode: str = getattr(op.attributes["mode"], "name", "rows")
-        self.axis = int(getattr(op.attributes.get("axis"), "value", -1))
-        self.roots = [o for o in self.body if o.name in ROOTS]
+    def __init__(self, op: NestOp) -> None:
+        self.op, self.body = op, op.body
+        self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
+        self.roots: list[Op] = [o for o in self.body if isinstance(o, ROOTS)]
         self.closures = {root: self._closure(root) for root in self.roots}
-        self._loading = {root for root in self.roots if any(op.name == "tt.load" for op in self.closures[root])}
-        self._reads = {root: [op for op in self.closures[root] if op.name == "cpu.read"] for root in self.roots}
+        self._loading = {root for root in self.roots if any(isinstance(op, Load) for op in self.closures[root])}
+        self._reads = {root: [op for op in self.closures[root] if isinstance(op, Read)] for root in self.roots}
         self.phases = self._phases()
 
     def _closure(self, root: Op) -> dict[Op, None]:
@@ -50,14 +48,14 @@ class Nest:
             if op is None or op in seen or op.block is not self.body:
                 continue
             seen[op] = None
-            if op.name not in REDUCTIONS:
+            if not isinstance(op, Reduce):
                 stack.extend(op.operands)
         return seen
 
     def _phases(self) -> dict[Op, int]:
         """The first phase that each root may run in: what one waits for only grows, until nothing changes."""
         place = {op: number for number, op in enumerate(self.body)}
-        reductions = {root: [op for op in self.closures[root] if op.name in REDUCTIONS] for root in self.roots}
+        reductions = {root: [op for op in self.closures[root] if isinstance(op, Reduce)] for root in self.roots}
         writes = {root: self._writes_before(root, place) for root in self.roots}
         others = {root: [o for o in self.roots if self._must_not_precede(root, o, place)] for root in self.roots}
         phases = dict.fromkeys(self.roots, 0)
@@ -70,25 +68,25 @@ class Nest:
             assert max(phases.values(), default=0) <= len(phases), "roots of a nest wait for each other in a circle"
         return phases
 
-    def _writes_before(self, root: Op, place: dict[Op, int]) -> list[Op]:
+    def _writes_before(self, root: Op, place: dict[Op, int]) -> list[Write]:
         """The writes of the nest whose buffers `root` reads afterwards."""
-        writes = [w for w in self.roots if w.name == "cpu.write"] if self._reads[root] else []
-        reads = [(read.operands[0], place[read]) for read in self._reads[root]]
-        return [w for w in writes if any(w.operands[1] is buffer and place[w] < at for buffer, at in reads)]
+        writes = [w for w in self.roots if isinstance(w, Write)] if self._reads[root] else []
+        reads = [(read.buffer, place[read]) for read in self._reads[root]]
+        return [w for w in writes if any(w.buffer is buffer and place[w] < at for buffer, at in reads)]
 
     def _must_not_precede(self, root: Op, other: Op, place: dict[Op, int]) -> bool:
         """Does `root` change memory that `other` reads, or has changed before?
 
         Whoever loads does so before any store of the nest in program order, so it may read again in a late phase.
         """
-        if root.name in CLOBBERS:
-            return other in self._loading or (other.name in CLOBBERS and place[other] < place[root])
-        if root.name != "cpu.write":
+        if isinstance(root, WritesMemory):
+            return other in self._loading or (isinstance(other, WritesMemory) and place[other] < place[root])
+        if not isinstance(root, Write):
             return False
-        buffer = root.operands[1]
-        if other.name == "cpu.write" and other.operands[1] is buffer and place[other] < place[root]:
+        buffer = root.buffer
+        if isinstance(other, Write) and other.buffer is buffer and place[other] < place[root]:
             return True
-        return any(read.operands[0] is buffer and place[read] < place[root] for read in self._reads[other])
+        return any(read.buffer is buffer and place[read] < place[root] for read in self._reads[other])
 
     def is_row_level(self, value: Value) -> bool:
         """Has `value` one element per iteration of the outer loops?"""
@@ -117,7 +115,7 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
 def spill_phases(module: Op) -> None:
     """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
     for op in list(module.walk()):
-        if op.name == "cpu.nest":
+        if isinstance(op, NestOp):
             _spill(Nest(op))
 
 
@@ -138,7 +136,7 @@ def _cut(user: Op, root: Op, nest: Nest, early: set[Op], spilled: dict[Value, Va
     seen.add(user)
     for index, value in enumerate(user.operands):
         op = value.op
-        if op is None or op.block is not nest.body or op.name in ROOTS or nest.is_row_level(value):
+        if op is None or op.block is not nest.body or isinstance(op, ROOTS) or nest.is_row_level(value):
             continue
         if value in spilled or (op in early and _fills_rows(value, nest) and _weight(value, nest) >= EXPENSIVE):
             if value not in spilled:
@@ -159,7 +157,7 @@ def _weight(value: Value, nest: Nest) -> int:
     while stack:
         v = stack.pop()
         op = v.op
-        if op is None or op in seen or op.block is not nest.body or nest.is_row_level(v) or op.name in ROOTS:
+        if op is None or op in seen or op.block is not nest.body or nest.is_row_level(v) or isinstance(op, ROOTS):
             continue
         seen.add(op)
         total += cost(op)
@@ -169,16 +167,14 @@ def _weight(value: Value, nest: Nest) -> int:
 
 def _row_buffer(value: Value, nest: Nest) -> Value:
     """Write `value` to a buffer of one row where it is computed; returns a read of it."""
-    op, block = value.op, nest.op.block
+    op, block, tile = value.op, nest.op.block, tile_type(value)
     assert op is not None
     assert block is not None
-    assert isinstance(value.type, TensorType)
     for user in value.uses:
-        if user.name == "cpu.write" and not user.attributes.get("row"):
-            read = Op.create("cpu.read", (user.operands[1],), (value.type,), location=op.location)
+        if isinstance(user, Write) and not user.row:
+            read = Op.create("cpu.read", (user.buffer,), (value.type,), location=op.location)
             return nest.body.insert(read, user.next).result
-    row = with_shape(value.type, value.type.shape[-1:])
-    assert isinstance(row, TensorType)
+    row = TensorType(tile.shape[-1:], tile.element)
     buffer = block.insert(Op.create("cpu.alloc", (), (buffer_type(row),), location=op.location), nest.op).result
     write = Op.create("cpu.write", (value, buffer), (), {"row": True}, location=op.location)
     nest.body.insert(write, op.next)

@@ -33,6 +33,8 @@ from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.cpu import CpuDot
+from tilewright.dialects.tt_function import Func
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass
 from tilewright.ir.types import PointerType, TensorType
@@ -80,13 +82,13 @@ def make_obj(text: str, metadata: dict[str, Any], options: CpuOptions, target: T
 def _pointers(module: Op) -> list[int]:
     """The arguments that are pointers, without the table of the sanitizer."""
     kernel = _kernel_of(module)
-    arguments = kernel.regions[0].block.args
+    arguments = kernel.body.args
     if "sanitizer" in kernel.attributes:
         arguments = arguments[:-1]
     return [argument.index for argument in arguments if isinstance(argument.type, PointerType)]
 
 
-def _kernel_of(module: Op) -> Op:
+def _kernel_of(module: Op) -> Func:
     return next(function for function in functions_of(module) if is_public(function))
 
 
@@ -132,7 +134,7 @@ def place_buffers(module: Op, target: Target) -> None:
 def inline_tiles(module: Op) -> None:
     """Inline the functions marked noinline that return tiles: calls hand over scalars only."""
     for function in functions_of(module):
-        block = function.regions[0].block
+        block = function.body
         if any(isinstance(v.type, TensorType) for v in [*block.args, *block.terminator.operands]):
             function.attributes["noinline"] = False
     inline(module)
@@ -140,10 +142,10 @@ def inline_tiles(module: Op) -> None:
 
 def _workspace(module: Op, target: Target) -> int:
     """Bytes that the micro-kernels need."""
-    return max((_workspace_of(op, target) for op in module.walk() if op.name == "cpu.dot"), default=0)
+    return max((_workspace_of(op, target) for op in module.walk() if isinstance(op, CpuDot)), default=0)
 
 
-def _workspace_of(dot: Op, target: Target) -> int:
+def _workspace_of(dot: CpuDot, target: Target) -> int:
     """Bytes that a micro-kernel needs, whether the operands are copied or read where they lie."""
     copied = spec_of(dot)
     in_place = replace(copied, a_stride="%a", b_stride="%b")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.dialects.cpu import tile_of
-from tilewright.ir.attributes import Number
+from tilewright.dialects.cpu import Alloc, tile_of
 from tilewright.ir.core import Op
-from tilewright.ir.types import Type, i64
+from tilewright.ir.types import Type
 from tilewright.transforms.functions import callees_of, callers_first
 
 ALIGNMENT = 64
@@ -21,7 +20,7 @@ ALIGNMENT = 64
 class Life:
     """Where a buffer is used, as positions in program order, and the bytes it needs."""
 
-    alloc: Op
+    alloc: Alloc
     start: int
     end: int
     size: int
@@ -46,7 +45,7 @@ def _place(function: Op, start: int) -> int:
     placed: list[tuple[int, Life]] = []
     for life in sorted(_lives(function), key=lambda life: (-life.size, life.start)):
         offset = _first_fit(life, placed, start)
-        life.alloc.attributes["offset"] = Number(offset, i64)
+        life.alloc.offset = offset
         placed.append((offset, life))
     return max((offset + life.size for offset, life in placed), default=start)
 
@@ -55,9 +54,8 @@ def arena_bytes(module: Op, workspace: int = 0) -> int:
     """The bytes that the arena needs, once every buffer in use has its place."""
     top = _aligned(workspace)
     for op in module.walk():
-        offset = op.attributes.get("offset")
-        if op.name == "cpu.alloc" and isinstance(offset, Number):
-            top = max(top, int(offset.value) + _size(op))
+        if isinstance(op, Alloc) and op.offset is not None:
+            top = max(top, op.offset + _size(op))
     return top
 
 
@@ -76,20 +74,20 @@ def _lives(function: Op) -> list[Life]:
         if parent in ends:
             ends[parent] = max(ends[parent], ends[op])
     lives = []
-    for alloc in [op for op in starts if op.name == "cpu.alloc"]:
+    for alloc in [op for op in starts if isinstance(op, Alloc)]:
         users = [_at_level_of(alloc, user) for user in alloc.result.uses]
         if users:
             lives.append(Life(alloc, min(starts[u] for u in users), max(ends[u] for u in users), _size(alloc)))
     return lives
 
 
-def _size(alloc: Op) -> int:
+def _size(alloc: Alloc) -> int:
     """The bytes of a buffer."""
     tile = tile_of(alloc.result.type)
     return _aligned(tile.numel * bytes_of(tile.element))
 
 
-def _at_level_of(alloc: Op, user: Op) -> Op:
+def _at_level_of(alloc: Alloc, user: Op) -> Op:
     """`user`, or the op around it that is in the block of `alloc`."""
     while user.block is not alloc.block:
         parent = user.parent

@@ -7,24 +7,16 @@ tt.elementwise_inline_asm …   error: the op tt.elementwise_inline_asm is not s
 from __future__ import annotations
 
 from tilewright.backends.llvm.elementwise import is_elementwise
-from tilewright.dialects.tt_elementwise import CLOCK
+from tilewright.dialects.tt_descriptors import DescriptorAccess, MakeTensorDescriptor
+from tilewright.dialects.tt_dot import DotScaled
+from tilewright.dialects.tt_elementwise import CLOCK, ExternElementwise, InlineAsm
+from tilewright.dialects.tt_function import Call
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 from tilewright.transforms.functions import callees_of, functions_of
 
-FOREIGN = frozenset(
-    {
-        "tt.descriptor_gather",
-        "tt.descriptor_load",
-        "tt.descriptor_reduce",
-        "tt.descriptor_scatter",
-        "tt.descriptor_store",
-        "tt.dot_scaled",
-        "tt.elementwise_inline_asm",
-        "tt.make_tensor_descriptor",
-    }
-)
+FOREIGN = (DescriptorAccess, DotScaled, MakeTensorDescriptor)
 """Ops that only IR from elsewhere has: our language emits simpler ones."""
 
 
@@ -37,14 +29,15 @@ def refuse_unsupported(module: Op) -> None:
         Unsupported: there is one.
     """
     for op in module.walk():
-        unknown = op.name == "tt.extern_elementwise" and not is_elementwise(op)
-        if (op.name in FOREIGN and op.attributes.get("asm_string") != CLOCK) or unknown or _is_for_gpus(op):
-            feature = f"the function {op.attributes['symbol']}" if unknown else f"the op {op.name}"
+        unknown = op.symbol if isinstance(op, ExternElementwise) and not is_elementwise(op) else ""
+        assembly = isinstance(op, InlineAsm) and op.text != CLOCK
+        if isinstance(op, FOREIGN) or assembly or unknown or _is_for_gpus(op):
+            feature = f"the function {unknown}" if unknown else f"the op {op.name}"
             reason = "the CPU back end does not have it, and kernels that Tilewright reads itself do without"
             raise located(NotSupported(feature, reason), span_of(op.location))
     for function in functions_of(module):
         if function in _reached_from(function, module):
-            call = next(op for op in function.walk() if op.name == "tt.call")
+            call = next(op for op in function.walk() if isinstance(op, Call))
             reason = "the CPU back end gives every function scratch memory at one place"
             raise located(NotSupported("calling a function that calls itself", reason), span_of(call.location))
 

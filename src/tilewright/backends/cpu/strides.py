@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import axis_of_new
 from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile
-from tilewright.ir.attributes import Number
+from tilewright.dialects.arith import Binary, Unary
+from tilewright.dialects.tt_memory import AddPtr, Load
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Trans
 from tilewright.ir.core import Op, Value
+from tilewright.transforms.matching import integer_of
 
-CASTS = {"arith.extsi", "arith.extui", "arith.index_cast", "arith.remsi", "arith.trunci", "tt.bitcast", "tt.broadcast"}
-"""Ops that keep the steps; a remainder does so where it does not wrap."""
+CASTS = ("arith.extsi", "arith.extui", "arith.index_cast", "arith.trunci", "tt.bitcast")
+"""Conversions that keep the steps."""
 
 Steps = dict[int, int | None]
 """For each axis that the value depends on: how far a step goes, in elements; None where only the launch tells."""
@@ -45,15 +49,15 @@ def lies_across(value: Value) -> bool:
 def _votes(value: Value, met: set[Value]) -> int:
     """Elements read from memory with their neighbours along axis 0, less those along axis 1."""
     op = value.op
-    if op is None or value in met or not is_tile(value) or op.name in ROOTS:
+    if op is None or value in met or not is_tile(value) or isinstance(op, ROOTS):
         return 0
     met.add(value)
     shape = value.type.shape or ()
-    if op.name in LOADS:
-        across = op.name == "tt.load" and lies_transposed(op.operands[0])
+    if isinstance(op, LOADS):
+        across = isinstance(op, Load) and lies_transposed(op.pointer)
         return (prod(shape) if across else -prod(shape)) if len(shape) == 2 else 0
     votes = sum(_votes(operand, met) for operand in op.operands)
-    return -votes if op.name == "tt.trans" else votes
+    return -votes if isinstance(op, Trans) else votes
 
 
 def _steps(value: Value) -> Steps:
@@ -66,16 +70,33 @@ def _steps(value: Value) -> Steps:
     return dict.fromkeys(range(len(value.type.shape or ())))
 
 
-def _same(op: Op) -> Steps:
-    return _steps(op.operands[0])
+def _none(op: Op) -> Steps:
+    return {}
 
 
-def _expanded(op: Op) -> Steps:
+def _range(op: Op) -> Steps:
+    return {0: 1}
+
+
+def _cast(op: Unary) -> Steps:
+    return _steps(op.operand)
+
+
+def _broadcast(op: Broadcast) -> Steps:
+    return _steps(op.source)
+
+
+def _remainder(op: Binary) -> Steps:
+    """Where it does not wrap."""
+    return _steps(op.lhs)
+
+
+def _expanded(op: ExpandDims) -> Steps:
     new = axis_of_new(op)
-    return {axis + (axis >= new): one for axis, one in _same(op).items()}
+    return {axis + (axis >= new): one for axis, one in _steps(op.source).items()}
 
 
-def _summed(op: Op) -> Steps:
+def _summed(op: Binary | AddPtr) -> Steps:
     left, right = (_steps(v) for v in op.operands)
     return {axis: _sum(left.get(axis, 0), right.get(axis, 0)) for axis in left | right}
 
@@ -84,38 +105,33 @@ def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
 
-def _subtracted(op: Op) -> Steps:
+def _subtracted(op: Binary) -> Steps:
     left, right = (_steps(v) for v in op.operands)
     back = {axis: None if step is None else -step for axis, step in right.items()}
     return {axis: _sum(left.get(axis, 0), back.get(axis, 0)) for axis in left | right}
 
 
-def _scaled(op: Op) -> Steps:
+def _scaled(op: Binary) -> Steps:
     left, right = op.operands
-    if _number(left) is not None:
+    if integer_of(left) is not None:
         left, right = right, left
-    factor = _number(right)
+    factor = integer_of(right)
     return {
         axis: None if factor is None or step is None else step * factor
         for axis, step in (_steps(left) | ({} if factor is not None else _steps(right))).items()
     }
 
 
-def _number(value: Value) -> int | None:
-    """The number that a constant tile repeats."""
-    op = value.op
-    number = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
-    return int(number.value) if isinstance(number, Number) else None
-
-
-_RULES: dict[str, Callable[[Op], Steps]] = {
+_RULES: dict[str, Callable[[Any], Steps]] = {
     "arith.addi": _summed,
-    "arith.constant": lambda op: {},
+    "arith.constant": _none,
     "arith.muli": _scaled,
+    "arith.remsi": _remainder,
     "arith.subi": _subtracted,
     "tt.addptr": _summed,
+    "tt.broadcast": _broadcast,
     "tt.expand_dims": _expanded,
-    "tt.make_range": lambda op: {0: 1},
-    "tt.splat": lambda op: {},
-    **dict.fromkeys(CASTS, _same),
+    "tt.make_range": _range,
+    "tt.splat": _none,
+    **dict.fromkeys(CASTS, _cast),
 }

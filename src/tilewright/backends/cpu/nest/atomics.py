@@ -13,8 +13,7 @@ from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
 from tilewright.backends.cpu.nest.loads import each_address
 from tilewright.backends.llvm.spelling import bits_of, element_of, literal
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.attributes import Keyword
-from tilewright.ir.core import Op
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 
 _OPERATION = {
     "add": "add",
@@ -34,21 +33,22 @@ _PLAIN_ELEMENTS = ("i8", "i16", "i32", "i64", "float", "double")
 _ORDERING = {"acq_rel": "acq_rel", "acquire": "acquire", "relaxed": "monotonic", "release": "release"}
 
 
-def emit_atomic(c: Context, op: Op, operands: Sequence[Lane], index: Index) -> None:
+def emit_atomic(c: Context, op: AtomicRmw | AtomicCas, operands: Sequence[Lane], index: Index) -> None:
     """The atomic `op` on the one lane of a scalar loop; its result becomes known."""
     assert c.lanes == 1, "atomics run one element at a time"
-    (pointer,), _ = each_address(c, operands[0], "i8")
-    element = element_of(op.operands[1].type)
-    values = [c.as_vector(lane, element).name for lane in operands[1 : 3 if op.name == "tt.atomic_cas" else 2]]
-    mask = c.as_vector(operands[2], "i1").name if op.name == "tt.atomic_rmw" and len(operands) > 2 else None
-    name = atomic(c.w, op, pointer, values, mask)
+    where, *rest = operands
+    (pointer,), _ = each_address(c, where, "i8")
+    element = element_of(op.value.type)
+    on = rest.pop() if isinstance(op, AtomicRmw) and op.mask is not None else None
+    values = [c.as_vector(lane, element).name for lane in rest]
+    name = atomic(c.w, op, pointer, values, None if on is None else c.as_vector(on, "i1").name)
     if op.results:
         c.remember((op.result, index), Vector(name, c.depth))
 
 
-def atomic(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], mask: str | None) -> str:
+def atomic(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence[str], mask: str | None) -> str:
     """Emit the atomic on scalars; returns what was in memory before (zero when masked off)."""
-    element = element_of(op.operands[1].type)
+    element = element_of(op.value.type)
     if mask is None or mask == "true":
         return _do(w, op, pointer, values, element)
     with w.branch(mask) as branch, branch.then():
@@ -56,11 +56,11 @@ def atomic(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], mask: str
     return branch.join(element, old, literal(0, element))
 
 
-def _do(w: LlvmWriter, op: Op, pointer: str, values: Sequence[str], element: str) -> str:
-    ordering = _ORDERING[_keyword(op, "sem", "acq_rel")]
-    if op.name == "tt.atomic_rmw":
-        operation = _OPERATION[_keyword(op, "atomic_rmw_op", "add")]
-        if _keyword(op, "scope", "gpu") == "cta" and operation in _PLAIN and element in _PLAIN_ELEMENTS:
+def _do(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence[str], element: str) -> str:
+    ordering = _ORDERING[op.sem]
+    if isinstance(op, AtomicRmw):
+        operation = _OPERATION[op.operation]
+        if op.scope == "cta" and operation in _PLAIN and element in _PLAIN_ELEMENTS:
             return _without_others(w, operation, pointer, values[0], element)
         if operation == "xchg" and not element.startswith("i"):
             return _as_integers(w, element, values, lambda v: f"atomicrmw xchg ptr {pointer}, {v[0]} {ordering}")
@@ -89,8 +89,3 @@ def _as_integers(w: LlvmWriter, element: str, values: Sequence[str], build: Call
     casted = [f"{bits} {w.emit(f'bitcast {element} {v} to {bits}')}" for v in values]
     old = w.emit(build(casted))
     return w.emit(f"bitcast {bits} {old} to {element}")
-
-
-def _keyword(op: Op, name: str, default: str) -> str:
-    found = op.attributes.get(name)
-    return found.name if isinstance(found, Keyword) else default

@@ -17,9 +17,10 @@ from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
 from tilewright.backends.cpu.nest.loads import needed_mask, single_address
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.cpu import tile_of
-from tilewright.ir.attributes import DenseArray
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.cpu import Nest, Write, tile_of
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_shape import Broadcast, Trans
+from tilewright.ir.core import Value, defining
 
 
 class Matrix(NamedTuple):
@@ -42,7 +43,7 @@ class Matrix(NamedTuple):
 class Source(NamedTuple):
     """The load behind an operand, and how its axes are permuted in the buffer."""
 
-    load: Op
+    load: Load
     order: tuple[int, ...]
 
     def index_of(self, index: Index) -> Index:
@@ -53,29 +54,22 @@ class Source(NamedTuple):
         return tuple(moved)
 
 
-def borrowed_write(nest: Op) -> Value | None:
+def borrowed_write(nest: Nest) -> Value | None:
     """The buffer of a nest that only copies a load for a dot; None for other nests."""
-    for op in nest.regions[0].block:
-        if op.name == "cpu.write" and op.attributes.get("borrow"):
-            return op.operands[1]
-    return None
+    return next((op.buffer for op in nest.body if isinstance(op, Write) and op.borrow), None)
 
 
 def source_of(value: Value) -> Source | None:
     """The load that `value` is, perhaps transposed; None for what is computed."""
-    op = value.op
-    order = tuple(range(len(value.type.shape or ())))
-    if op is not None and op.name == "tt.trans":
-        permutation = op.attributes["order"]
-        assert isinstance(permutation, DenseArray)
-        order, op = permutation.values, op.operands[0].op
-    if op is None or op.name != "tt.load" or len(order) != 2:
-        return None
-    return Source(op, order)
+    order, trans = tuple(range(len(value.type.shape or ()))), defining(value, Trans)
+    if trans is not None:
+        order, value = trans.order, trans.source
+    load = defining(value, Load)
+    return Source(load, order) if load is not None and len(order) == 2 else None
 
 
 def emit_borrowed(
-    w: LlvmWriter, nest: Op, scalar: Callable[[Value], str], *, may_step: bool, depth_axis: int | None
+    w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str], *, may_step: bool, depth_axis: int | None
 ) -> Matrix:
     """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
@@ -86,10 +80,10 @@ def emit_borrowed(
         may_step: columns need not be neighbours to be read where they lie.
         depth_axis: the axis along which lanes may be masked off behind some depth.
     """
-    write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
-    value, buffer = write.operands
+    write = _write_of(nest)
+    buffer = write.buffer
     rows, columns = tile_of(buffer.type).shape
-    source = source_of(value)
+    source = source_of(write.value)
     assert source is not None, "only loads are borrowed"
     c = Context(w, scalar, 1)
     c.places, c.fast = [w.open_section()], True
@@ -112,39 +106,41 @@ def emit_borrowed(
     return Matrix(pointer, stride, step, found.pitch, depth)
 
 
-def _wraps(nest: Op) -> bool:
+def _write_of(nest: Nest) -> Write:
+    return next(op for op in nest.body if isinstance(op, Write))
+
+
+def _wraps(nest: Nest) -> bool:
     """Are there ranges that may wrap? Rows where they do not are many, and far cheaper to copy."""
-    return any(op.name in ("arith.remsi", "arith.remui") for op in nest.regions[0].block)
+    return any(op.name in ("arith.remsi", "arith.remui") for op in nest.body)
 
 
 def _in_place(
     c: Context, source: Source, extents: tuple[int, int], *, may_step: bool, depth_axis: int | None
 ) -> Matrix | None:
     """The place of the tile in memory, if the guards hold; None if no guard helps."""
-    pointer, *mask = source.load.operands
+    pointer, mask = source.load.pointer, source.load.mask
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
-    steps, depth = [], None if depth_axis is None else str(extents[depth_axis])
+    lines, depth = list[tuple[Address, Affine]](), None if depth_axis is None else str(extents[depth_axis])
     for axis, index in enumerate((by_row, by_column)):
         c.extent = extents[axis]
         lane = evaluate(c, pointer, index)
         if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
             return None
-        steps.append(lane)
-        if not mask:
+        lines.append((lane, lane.offset))
+        if mask is None:
             continue
-        if not _is_separable(mask[0]):
+        if not _is_separable(mask):
             return None
-        on = evaluate(c, mask[0], index)
+        on = evaluate(c, mask, index)
         if axis == depth_axis and isinstance(on, Prefix):
             depth = c.intrinsic(on.level, "llvm.smin", on.below, str(depth))
         elif needed_mask(c, on) is not None:
             return None
-    along_rows, along_columns = (lane.offset for lane in steps)
-    assert isinstance(along_rows, Affine)
-    assert isinstance(along_columns, Affine)
-    if (along_columns.stride != "1" and not may_step) or steps[0].base != steps[1].base:
+    (row, along_rows), (column, along_columns) = lines
+    if (along_columns.stride != "1" and not may_step) or row.base != column.base:
         return None
-    first = single_address(c, Address(steps[0].base, Uniform(along_rows.base, along_rows.level), steps[0].element))
+    first = single_address(c, row._replace(offset=Uniform(along_rows.base, along_rows.level)))
     return Matrix(first.name, along_rows.stride, along_columns.stride, along_rows.stride, depth)
 
 
@@ -153,26 +149,24 @@ def _is_separable(mask: Value) -> bool:
     op = mask.op
     if op is None:
         return True
-    if op.name in ("arith.andi", "tt.broadcast"):
+    if op.name == "arith.andi" or isinstance(op, Broadcast):
         return all(_is_separable(v) for v in op.operands)
     return sum(extent > 1 for extent in mask.type.shape or ()) <= 1
 
 
-def next_tile(w: LlvmWriter, nest: Op, scalar: Callable[[Value], str]) -> str | None:
+def next_tile(w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str]) -> str | None:
     """The address of the first element that `nest` copies, for other values of the scalars around it."""
-    write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
-    source = source_of(write.operands[0])
+    source = source_of(_write_of(nest).value)
     if source is None:
         return None
     c = Context(w, scalar, 1)
     c.places = [w.open_section()]
-    lane = evaluate(c, source.load.operands[0], (ZERO, ZERO))
+    lane = evaluate(c, source.load.pointer, (ZERO, ZERO))
     if not isinstance(lane, Address | Uniform):
         return None
     return single_address(c, lane).name
 
 
-def element_bytes(nest: Op) -> int:
+def element_bytes(nest: Nest) -> int:
     """Bytes of one element of the tile that `nest` copies."""
-    write = next(op for op in nest.regions[0].block if op.name == "cpu.write")
-    return max(1, tile_of(write.operands[1].type).element.bits // 8)
+    return max(1, tile_of(_write_of(nest).buffer.type).element.bits // 8)

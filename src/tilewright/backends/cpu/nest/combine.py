@@ -8,8 +8,9 @@ from math import inf, nan
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.spelling import constant, element_of, in_registers, literal, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.tt_reduce import Fold
+from tilewright.ir.core import Value, defining
 from tilewright.ir.types import FloatType, Type
 
 _IDENTITY: dict[str, float] = {
@@ -32,8 +33,8 @@ _IDENTITY: dict[str, float] = {
 class Combine:
     """The function of a tt.reduce or tt.scan: (values so far, new values) → values."""
 
-    def __init__(self, op: Op) -> None:
-        self.block = op.regions[0].block
+    def __init__(self, op: Fold) -> None:
+        self.block = op.combine
         self.count = len(op.operands)
         self.types: list[Type] = [v.type.scalar for v in op.operands]
         self.elements = [element_of(t) for t in self.types]
@@ -65,11 +66,9 @@ class Combine:
         def name_of(value: Value) -> str:
             if value in names:
                 return names[value]
-            op = value.op
-            assert op is not None, "a combine region uses its arguments and constants only"
-            number = op.attributes["value"]
-            assert isinstance(number, Number)
-            return constant(in_registers(number.value, value.type), element_of(value.type), lanes)
+            number = defining(value, Constant)
+            assert number is not None, "a combine region uses its arguments and constants only"
+            return constant(in_registers(number.number.value, value.type), element_of(value.type), lanes)
 
         for op in self.block:
             if op.definition.terminator or op.definition.constant:

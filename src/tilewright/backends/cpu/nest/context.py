@@ -12,6 +12,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     Affine,
     Index,
     Lane,
+    Offsets,
     Prefix,
     Uniform,
     Vector,
@@ -154,8 +155,7 @@ class Context:
         """Chunks of every `count`-th lane, on an axis of as many elements fewer; LANE counts those."""
         lanes, extent, position, moved = self.lanes, self.extent, self.position, self.moved
         self.lanes, self.extent, self.moved = lanes // count, extent // count, None
-        start, _ = self.divided(Uniform(position, self.lane_level), count)
-        assert isinstance(start, Uniform), "a scalar divides into scalars"
+        start, _ = self.divided_number(Uniform(position, self.lane_level), count)
         self.position = start.name
         yield
         self.lanes, self.extent, self.position, self.moved = lanes, extent, position, moved
@@ -203,7 +203,7 @@ class Context:
             name = self._names[key] = self._spread(lane, element, level)
         return Vector(name, level)
 
-    def _spread(self, lane: Lane, element: str, level: int) -> str:
+    def _spread(self, lane: Uniform | Affine | Wrapped | Prefix | Address, element: str, level: int) -> str:
         with self.at(level) as w:
             if isinstance(lane, Uniform):
                 return w.splat(lane.name, element, self.lanes)
@@ -263,13 +263,10 @@ class Context:
             self._prefix_vector(Prefix(lane.below, lane.level), w), type, straight, wrapped, lanes=self.lanes
         )
 
-    def _pointers(self, lane: Lane, w: LlvmWriter) -> str:
-        from_base = getattr(lane, "base", None)
-        offset = self.as_vector(getattr(lane, "offset", lane), "i64").name
-        assert isinstance(from_base, Uniform)
+    def _pointers(self, lane: Address, w: LlvmWriter) -> str:
+        offset = self.as_vector(lane.offset, "i64").name
         type = vector("i64", self.lanes)
-        element = getattr(lane, "element", "i8")
-        return w.emit(f"getelementptr {element}, ptr {from_base.name}, {type} {offset}")
+        return w.emit(f"getelementptr {lane.element}, ptr {lane.base.name}, {type} {offset}")
 
     # ---- integer arithmetic with constants folded ----
 
@@ -312,7 +309,7 @@ class Context:
 
     # ---- indices: i64 lanes ----
 
-    def scaled(self, lane: Lane, factor: int) -> Lane:
+    def scaled(self, lane: Offsets, factor: int) -> Offsets:
         """An index times a number known now."""
         if factor == 1:
             return lane
@@ -323,7 +320,7 @@ class Context:
             return Affine(base, stride, lane.level, lane.local)
         return self._index_op("mul", lane, Uniform(str(factor), 0))
 
-    def plus(self, a: Lane, b: Lane) -> Lane:
+    def plus(self, a: Offsets, b: Offsets) -> Offsets:
         """The sum of two indices."""
         if isinstance(a, Uniform):
             a, b = b, a
@@ -337,26 +334,31 @@ class Context:
             return Affine(base, stride, level, a.local)
         return self._index_op("add", a, b)
 
-    def divided(self, lane: Lane, extent: int) -> tuple[Lane, Lane]:
+    def divided(self, lane: Offsets, extent: int) -> tuple[Offsets, Offsets]:
         """Quotient and remainder of a non-negative index by a power of two."""
-        shift, mask = extent.bit_length() - 1, extent - 1
         if extent == 1:
             return lane, Uniform("0", 0)
         if isinstance(lane, Uniform):
-            if _is_number(lane.name):
-                number = int(lane.name)
-                return Uniform(str(number >> shift), lane.level), Uniform(str(number & mask), lane.level)
-            high = self.emit(lane.level, f"lshr i64 {lane.name}, {shift}")
-            return Uniform(high, lane.level), Uniform(self.emit(lane.level, f"and i64 {lane.name}, {mask}"), lane.level)
+            return self.divided_number(lane, extent)
         if isinstance(lane, Affine) and lane.stride == "1" and lane.base == "0" and self.extent <= extent:
             return Uniform("0", 0), lane
         if isinstance(lane, Affine) and lane.stride == "1" and extent >= self.lanes and self._starts_aligned(lane):
             level = max(lane.level, self.lane_level)
             start = self.start_of(lane, "i64")
-            quotient, rest = self.divided(Uniform(start, level), extent)
-            assert isinstance(rest, Uniform), "a scalar divides into scalars"
+            quotient, rest = self.divided_number(Uniform(start, level), extent)
             return quotient, Affine(rest.name, "1", rest.level, local=True)
+        shift, mask = extent.bit_length() - 1, extent - 1
         return self._index_op("lshr", lane, Uniform(str(shift), 0)), self._index_op("and", lane, Uniform(str(mask), 0))
+
+    def divided_number(self, number: Uniform, extent: int) -> tuple[Uniform, Uniform]:
+        """`divided` of one number for all lanes."""
+        if extent == 1:
+            return number, Uniform("0", 0)
+        (name, level), shift, mask = number, extent.bit_length() - 1, extent - 1
+        if _is_number(name):
+            return Uniform(str(int(name) >> shift), level), Uniform(str(int(name) & mask), level)
+        high = Uniform(self.emit(level, f"lshr i64 {name}, {shift}"), level)
+        return high, Uniform(self.emit(level, f"and i64 {name}, {mask}"), level)
 
     def counts_elements(self, lane: Lane) -> bool:
         """Does `lane` count the elements of a whole axis, or is it one of them?"""
@@ -374,7 +376,7 @@ class Context:
         """Chunks of the whole axis start at multiples of W."""
         return lane.base == "0" and not lane.local
 
-    def _index_op(self, opcode: str, a: Lane, b: Lane) -> Vector:
+    def _index_op(self, opcode: str, a: Offsets, b: Offsets) -> Vector:
         x, y = self.as_vector(a, "i64"), self.as_vector(b, "i64")
         level = max(x.level, y.level)
         return Vector(self.emit(level, f"{opcode} {vector('i64', self.lanes)} {x.name}, {y.name}"), level)

@@ -7,6 +7,7 @@ move elements pass the question on with another index; the others compute.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from zlib import crc32
 
 from tilewright.backends.cpu.affine import extends_as_one, keeps_element_size
@@ -28,10 +29,14 @@ from tilewright.backends.cpu.nest.loads import load, masks_memory, needed_mask, 
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of, in_registers, literal, vector
-from tilewright.dialects.cpu import tile_of
-from tilewright.ir.attributes import Dense, Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType, f32
+from tilewright.dialects.arith import Constant, Select
+from tilewright.dialects.cpu import Nest, Read, tile_of
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import AddPtr, Load, pointee_type
+from tilewright.dialects.tt_shape import Split
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.types import PointerType, TensorType, Type, f32
 from tilewright.support.diagnostics import InternalError
 
 
@@ -54,7 +59,7 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
 
 def _described(c: Context, value: Value, index: Index) -> Lane:
     """`_compute`, with debug information."""
-    if c.w.debug is None or value.op is None or value.op.parent is None or value.op.parent.name != "cpu.nest":
+    if c.w.debug is None or value.op is None or not isinstance(value.op.parent, Nest):
         return _compute(c, value, index)
     with c.w.debug.inside(value.op):
         lane = _compute(c, value, index)
@@ -67,8 +72,8 @@ def _described(c: Context, value: Value, index: Index) -> Lane:
 
 def _compute(c: Context, value: Value, index: Index) -> Lane:
     op = value.op
-    if op is None or op.block is None or op.parent is None or op.parent.name != "cpu.nest":
-        if op is not None and op.definition.constant and isinstance(op.attributes["value"], Number):
+    if op is None or not isinstance(op.parent, Nest):
+        if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
         return Uniform(c.scalar(value), 0)
     rule = _RULES.get(op.name)
@@ -76,7 +81,9 @@ def _compute(c: Context, value: Value, index: Index) -> Lane:
         return rule(c, op, index)
     move = MOVES.get(op.name)
     if move is not None:
-        return move(c, value, index, evaluate)
+        return move(c, op, index, evaluate)
+    if isinstance(op, Split):
+        return evaluate(c, op.source, (*index, Uniform(str(value.index), 0)))
     return _elementwise(c, op, index)
 
 
@@ -102,8 +109,10 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
 
     Triton's `/` on fp32 allows 2 ulp; `div_rn` is another op. A division takes five times as long as a product.
     """
-    divisor = operands[-1]
-    if not c.fast or op.name != "arith.divf" or op.result.type.scalar is not f32 or not isinstance(divisor, Uniform):
+    if not c.fast or op.name != "arith.divf" or op.result.type.scalar is not f32:
+        return None
+    dividend, divisor = operands
+    if not isinstance(divisor, Uniform):
         return None
     if divisor.level >= c.lane_level or is_chunked(divisor):
         return None
@@ -114,62 +123,50 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
     large = c.emit(level, f"fcmp olt float {size}, {literal(2.0**125, 'float')}")
     c.assume(c.emit(level, f"and i1 {small}, {large}"))
     inverse = c.as_vector(Uniform(c.emit(level, f"fdiv float 1.0, {divisor.name}"), level), "float")
-    value = c.as_vector(operands[0], "float")
+    value = c.as_vector(dividend, "float")
     deep = max(inverse.level, value.level)
     return Vector(c.emit(deep, f"fmul {vector('float', c.lanes)} {value.name}, {inverse.name}"), deep)
 
 
-def _constant(c: Context, op: Op, index: Index) -> Lane:
-    number = op.attributes["value"]
+def _constant(c: Context, op: Constant, index: Index) -> Lane:
+    numbers = op.value
     element = element_of(op.result.type)
-    if isinstance(number, Number):
-        return Uniform(literal(in_registers(number.value, op.result.type), element), 0)
-    assert isinstance(number, Dense)
-    values = [in_registers(value, op.result.type) for value in number.values]
-    from_table = Uniform(c.w.table(f"table{crc32(repr(number).encode())}", element, values), 0)
-    return read_buffer(c, from_table, op.result.type, index)
+    if isinstance(numbers, Number):
+        return Uniform(literal(in_registers(numbers.value, op.result.type), element), 0)
+    values = [in_registers(value, op.result.type) for value in numbers.values]
+    from_table = Uniform(c.w.table(f"table{crc32(repr(numbers).encode())}", element, values), 0)
+    return read_buffer(c, from_table, tile_type(op.result), index)
 
 
-def _load(c: Context, op: Op, index: Index) -> Lane:
+def _load(c: Context, op: Load, index: Index) -> Lane:
     return load(c, op, [evaluate(c, v, index) for v in op.operands])
 
 
-def _select(c: Context, op: Op, index: Index) -> Lane:
+def _select(c: Context, op: Select, index: Index) -> Lane:
     """Where the mask of a load or a store chooses, the fast version knows that it is on."""
-    condition, chosen, _ = op.operands
+    condition = op.condition
     is_mask = (c.fast or c.unmasked) and isinstance(condition.type, TensorType) and masks_memory(condition)
     if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
-        return evaluate(c, chosen, index)
+        return evaluate(c, op.chosen, index)
     return _elementwise(c, op, index)
 
 
-def _read(c: Context, op: Op, index: Index) -> Lane:
-    base = Uniform(c.scalar(op.operands[0]), 0)
-    if op.attributes.get("row"):
-        return read_buffer(c, base, _buffer_tile(op), index[-1:])
-    return read_buffer(c, base, _buffer_tile(op), index)
+def _read(c: Context, op: Read, index: Index) -> Lane:
+    base = Uniform(c.scalar(op.buffer), 0)
+    return read_buffer(c, base, tile_of(op.buffer.type), index[-1:] if op.row else index)
 
 
-def _buffer_tile(op: Op) -> TensorType:
-    buffer = op.operands[0].type
-    return tile_of(buffer)
-
-
-def _add_pointer(c: Context, op: Op, index: Index) -> Lane:
+def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     pointer, offset = (evaluate(c, v, index if isinstance(v.type, TensorType) else ()) for v in op.operands)
-    pointee = op.result.type.scalar
-    assert isinstance(pointee, PointerType)
-    element = memory_element(pointee)
-    source = element_of(op.operands[1].type)
-    if isinstance(offset, Affine | Wrapped) and not extends_as_one(op.operands[1]):
+    element = memory_element(op.result.type)
+    source = element_of(op.offset.type)
+    if isinstance(offset, Affine | Wrapped) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(pointer, Uniform):
         return Address(pointer, wide, element)
     if isinstance(pointer, Address) and pointer.element == element:
-        total = c.plus(pointer.offset, wide)
-        assert isinstance(total, Offsets), "a sum of indices is an index"
-        return Address(pointer.base, total, element)
+        return Address(pointer.base, c.plus(pointer.offset, wide), element)
     base = c.as_vector(pointer, "ptr")
     steps = c.as_vector(wide, "i64")
     level = max(base.level, steps.level)
@@ -194,18 +191,18 @@ def _widen(c: Context, offset: Lane, element: str) -> Offsets:
     return Vector(c.emit(found.level, f"sext {many[0]} {found.name} to {many[1]}"), found.level)
 
 
-def memory_element(pointer: PointerType) -> str:
-    """The LLVM type of what a pointer points at, in memory: truth values take a byte."""
-    element = element_of(pointer.pointee)
+def memory_element(pointers: Type) -> str:
+    """The LLVM type of what pointers point at, in memory: truth values take a byte."""
+    element = element_of(pointee_type(pointers.scalar))
     return "i8" if element == "i1" else element
 
 
-def _bitcast(c: Context, op: Op, index: Index) -> Lane:
+def _bitcast(c: Context, op: Bitcast, index: Index) -> Lane:
     """Pointers keep their address; other bits are reinterpreted."""
     target = op.result.type.scalar
     if not isinstance(target, PointerType):
         return _elementwise(c, op, index)
-    lane = evaluate(c, op.operands[0], index if isinstance(op.operands[0].type, TensorType) else ())
+    lane = evaluate(c, op.operand, index if isinstance(op.operand.type, TensorType) else ())
     element = memory_element(target)
     if isinstance(lane, Address) and lane.element != element:
         if keeps_element_size(op):
@@ -218,7 +215,7 @@ def _bitcast(c: Context, op: Op, index: Index) -> Lane:
     return lane
 
 
-_RULES: dict[str, Callable[[Context, Op, Index], Lane]] = {
+_RULES: dict[str, Callable[[Context, Any, Index], Lane]] = {
     "arith.constant": _constant,
     "arith.select": _select,
     "cpu.read": _read,

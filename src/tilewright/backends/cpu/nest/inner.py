@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.backends.cpu.costs import ATOMICS, STORES, cost
+from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
-from tilewright.backends.cpu.nest.loads import MASK_OPERANDS, masks_memory
+from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.roots import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
-from tilewright.ir.core import Op
-from tilewright.ir.types import TensorType
+from tilewright.dialects.arith import Select
+from tilewright.dialects.cpu import GuardedStore
+from tilewright.dialects.tt_memory import Store
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.ir.core import Op, tile_type
 
 STREAMED = 128
 """Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
@@ -45,7 +48,7 @@ LONG = 4
 class Accumulator:
     """A reduction in progress: one vector per operand and unrolled chunk."""
 
-    root: Op
+    root: Reduce
     combine: Combine
     start: list[str] | None
     values: list[list[str]] = field(default_factory=list)
@@ -64,9 +67,9 @@ class InnerLoop:
     def __init__(self, c: Context, nest: Nest, roots: Sequence[Op], extent: int, outer: Index) -> None:
         self.c, self.nest, self.roots, self.extent, self.outer = c, nest, roots, extent, outer
         self.by_rows = nest.mode == "rows"
-        self.accumulators = [self._accumulator(r) for r in roots if r.name == "tt.reduce"]
+        self.accumulators = [self._accumulator(r) for r in roots if isinstance(r, Reduce)]
 
-    def _accumulator(self, root: Op) -> Accumulator:
+    def _accumulator(self, root: Reduce) -> Accumulator:
         combine = Combine(root)
         identity = combine.identity()
         c = self.c
@@ -90,18 +93,18 @@ class InnerLoop:
         """Is there anything that a fast version could leave out?"""
         for root in self.roots:
             ops = [root, *self.nest.closures[root]]
-            if root.name in ATOMICS:
+            if isinstance(root, ATOMICS):
                 return False
             if any(_is_masked(op) or op.name in ("arith.divf", "arith.remsi", "arith.remui") for op in ops):
                 return True
-            if any(op.name == "arith.select" and masks_memory(op.operands[0]) for op in ops):
+            if any(isinstance(op, Select) and masks_memory(op.condition) for op in ops):
                 return True
         return False
 
     def _chunks_per_step(self) -> int:
         """Many for loops of few instructions, which also gives reductions enough independent accumulators."""
         c, nest = self.c, self.nest
-        if not self.by_rows or c.compact or any(r.name in ATOMICS for r in self.roots):
+        if not self.by_rows or c.compact or any(isinstance(r, ATOMICS) for r in self.roots):
             return 1
         ops = {o for r in self.roots for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
@@ -141,7 +144,8 @@ class InnerLoop:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
         c = self.c
         several = self.by_rows and not c.compact and c.programs is not None and step * c.lanes < self.extent
-        stored = sum(map(_bytes, self.roots)) if several and all(r.name in STORES for r in self.roots) else 0
+        stores = [r for r in self.roots if isinstance(r, STORES)]
+        stored = sum(map(_bytes, stores)) if several and len(stores) == len(self.roots) else 0
         w, bound = c.w, is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.roots[0]] > 0
         backwards = w.fresh("backwards") if stored >= ORDERED_TILE and (rereads or not bound) else ""
@@ -152,7 +156,7 @@ class InnerLoop:
         conditions = w.open_section()
         c.moved = MovedRows()
         if streams:
-            self._streamed(step, backwards, streams)
+            self._streamed(step, backwards, streams, max(1, STREAMED // (c.lanes * _element_bytes(stores[0]))))
         else:
             self._loop(step, backwards)
         with w.at(conditions):
@@ -163,8 +167,8 @@ class InnerLoop:
                 w.do(f"{backwards} = and i1 {order.backwards(streams)}, true")
         c.moved = None
 
-    def _streamed(self, step: int, backwards: str, streams: str) -> None:
-        """Two loops; where the i1 `streams` holds, the one that stores past the caches.
+    def _streamed(self, step: int, backwards: str, streams: str, most: int) -> None:
+        """Two loops; where the i1 `streams` holds, the one that stores past the caches, `most` chunks in a step.
 
         Nests that compute much do not need it: caches take in the stores of one row while the next one is computed.
         """
@@ -172,7 +176,7 @@ class InnerLoop:
         with c.w.branch(streams) as branch:
             with branch.then():
                 c.streaming = True
-                self._loop(max(1, min(step, STREAMED // (c.lanes * _element_bytes(self.roots[0])))), backwards)
+                self._loop(min(step, most), backwards)
                 c.forget(c.depth + 1)
                 c.streaming = False
             with branch.otherwise():
@@ -210,7 +214,8 @@ class InnerLoop:
         c.position = "0"  # what general masks compute here is not used, but must not name another loop's lane
         ends: dict[str, int] = {}
         for root in self.roots:
-            mask = evaluate(c, root.operands[-1], (*self.outer, LANE))
+            *_, last = root.operands  # the mask, or the buffer that keeps it, which has no end
+            mask = evaluate(c, last, (*self.outer, LANE))
             if not isinstance(mask, Prefix) or mask.level >= c.depth:
                 return str(self.extent)
             ends[mask.below] = mask.level
@@ -246,11 +251,11 @@ class InnerLoop:
             if self.by_rows:
                 c.position = c.add(index, str(chunk * c.lanes), "i64", c.depth)
             for root in self.roots:
-                if root.name == "tt.reduce":
+                if isinstance(root, Reduce):
                     self._accumulate(root, chunk, index, counter)
                 else:
                     act = prepare(c, root, self._index(root, index))
-                    if root.name in ATOMICS:
+                    if isinstance(root, ATOMICS):
                         act()
                     else:
                         acts.append(act)
@@ -264,7 +269,7 @@ class InnerLoop:
         found.insert(self.nest.axis, Uniform(inner, self.c.depth))
         return tuple(found)
 
-    def _accumulate(self, root: Op, chunk: int, index: str, counter: str | None) -> None:
+    def _accumulate(self, root: Reduce, chunk: int, index: str, counter: str | None) -> None:
         c = self.c
         accumulator = next(a for a in self.accumulators if a.root is root)
         where = self._index(root, index)
@@ -293,18 +298,16 @@ class InnerLoop:
             c.reduced[result] = kind(name, c.depth)
 
 
-def _bytes(store: Op) -> int:
-    tile = store.operands[1].type
-    assert isinstance(tile, TensorType)
-    return tile.numel * _element_bytes(store)
+def _bytes(store: Store | GuardedStore) -> int:
+    return tile_type(store.value).numel * _element_bytes(store)
 
 
-def _element_bytes(store: Op) -> int:
-    return max(8, store.operands[1].type.bits) // 8
+def _element_bytes(store: Store | GuardedStore) -> int:
+    return max(8, store.value.type.bits) // 8
 
 
 def _is_masked(op: Op) -> bool:
-    return len(op.operands) > MASK_OPERANDS.get(op.name, 9)
+    return isinstance(op, ACCESSES) and op.mask is not None
 
 
 def _scalar_zero(element: str) -> str:

@@ -10,18 +10,18 @@ from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform, Wrapped
 from tilewright.backends.llvm.spelling import element_of
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.arith import CompareIntegers, Unary
 from tilewright.ir.core import Op
 from tilewright.ir.types import IntType, i1
 
-CASTS = {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"}
+CASTS = ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast")
 
 
 def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
     """The result of `op` if it stays more than a vector; None to compute it lane by lane."""
-    if op.name in CASTS:
-        return _cast(c, op, operands[0])
-    if op.name == "arith.cmpi":
+    if isinstance(op, Unary):
+        return _cast(c, op, *operands) if op.name in CASTS else None
+    if isinstance(op, CompareIntegers):
         return _compare(c, op, operands)
     if op.name == "arith.andi" and op.result.type.scalar is i1:
         return _both(c, operands)
@@ -104,12 +104,12 @@ _RULES = {
 }
 
 
-def _cast(c: Context, op: Op, lane: Lane) -> Lane | None:
-    source, target = op.operands[0].type.scalar, op.result.type.scalar
+def _cast(c: Context, op: Unary, lane: Lane) -> Lane | None:
+    source, target = op.operand.type.scalar, op.result.type.scalar
     if not isinstance(lane, Affine | Wrapped) or i1 in (source, target):
         return None
     signed = op.name != "arith.extui"
-    if source.bits < target.bits and not extends_as_one(op.operands[0], signed=signed):
+    if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
         return None
     elements = element_of(source), element_of(target)
     if isinstance(lane, Wrapped):
@@ -129,11 +129,9 @@ _BELOW = {"slt": 0, "sle": 1, "ult": 0, "ule": 1}
 _MIRRORED = {"sgt": "slt", "sge": "sle", "ugt": "ult", "uge": "ule"}
 
 
-def _compare(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
-    predicate = op.attributes["predicate"]
-    assert isinstance(predicate, Keyword)
+def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | None:
     a, b = operands
-    name = predicate.name
+    name = op.predicate
     if name in _MIRRORED:
         a, b, name = b, a, _MIRRORED[name]
     if name not in _BELOW or not (isinstance(a, Affine) and isinstance(b, Uniform)):
@@ -143,7 +141,7 @@ def _compare(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
     tile = next(v for v, lane in zip(op.operands, operands, strict=True) if lane is a)
     if not compares_as_one(tile) or (name[0] == "u" and tile.type.scalar.bits == 64):
         return None
-    element = element_of(op.operands[0].type)
+    element = element_of(op.lhs.type)
     level = max(a.level, b.level)
     bound = c.extend(b.name, element, "i64", level, signed=name[0] == "s")
     base = c.extend(a.base, element, "i64", level)

@@ -65,12 +65,24 @@ class Address(NamedTuple):
 
 
 Lane: TypeAlias = Uniform | Affine | Wrapped | Prefix | Vector | Address
-Index: TypeAlias = tuple[Lane, ...]
+Index: TypeAlias = tuple[Offsets, ...]
 
 LANE = Affine("0", "1", 0)
 """The index along the vectorised axis."""
 
 ZERO = Uniform("0", 0)
+
+
+def uniform(lane: Lane | None) -> Uniform:
+    """`lane`, of which is known that it is one number for all lanes."""
+    assert isinstance(lane, Uniform), f"{lane} is not one number"
+    return lane
+
+
+def affine_address(lane: Lane) -> Address:
+    """`lane`, of which is known that it is a base and an offset."""
+    assert isinstance(lane, Address), f"{lane} is no address with an offset"
+    return lane
 
 
 def level_of(lane: Lane) -> int:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.costs import ACCESSES
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import (
     Address,
     Affine,
     Index,
     Lane,
+    Offsets,
     Prefix,
     Uniform,
     Vector,
     Wrapped,
+    affine_address,
     is_chunked,
     level_of,
+    uniform,
 )
 from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load, moved_as, spaced_load
 from tilewright.backends.llvm.spelling import bits_of, element_of, literal, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType, Type
+from tilewright.dialects.tt_memory import Load
+from tilewright.ir.core import Value
+from tilewright.ir.types import TensorType
 
 NEAR = 4
 """Elements up to this distance are read as whole vectors."""
 
 
-def load(c: Context, op: Op, operands: list[Lane]) -> Lane:
+def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     """A tt.load of the addresses, mask and default in `operands`."""
     pointer, *rest = operands
     element = element_of(op.result.type)
@@ -56,18 +61,14 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
 
 def masks_memory(value: Value) -> bool:
     """Is `value` the mask of a load or a store, so that a fast version relies on it anyway?"""
-    return any(value in op.operands[MASK_OPERANDS[op.name] :][:1] for op in value.uses if op.name in MASK_OPERANDS)
-
-
-MASK_OPERANDS = {"tt.load": 1, "tt.store": 2, "cpu.store": 3}
-"""Which operand is the mask, if there are so many."""
+    return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
 
 
 def read(c: Context, pointer: Lane, element: str, mask: Lane | None, other: Lane | None) -> Lane:
     """The elements at `pointer` on the lanes where `mask` holds, `other` (or zero) elsewhere."""
     inside = "i8" if element == "i1" else element
     if _is_single(pointer) and (mask is None or isinstance(mask, Uniform)):
-        lane = _read_one(c, pointer, inside, mask, other, element)
+        lane: Uniform | Vector = _read_one(c, pointer, inside, mask, other, element)
     else:
         lane = _read_lanes(c, pointer, inside, mask, other, element)
     return _as_truth(c, lane) if element == "i1" else lane
@@ -81,13 +82,11 @@ def single_address(c: Context, pointer: Lane) -> Uniform:
     """The one address that all lanes have."""
     if isinstance(pointer, Uniform):
         return pointer
-    assert isinstance(pointer, Address)
-    assert isinstance(pointer.offset, Uniform)
-    level = level_of(pointer)
-    if pointer.offset.name == "0":
-        return pointer.base
-    text = f"getelementptr {pointer.element}, ptr {pointer.base.name}, i64 {pointer.offset.name}"
-    return Uniform(c.emit(level, text), level)
+    base, offset, element = affine_address(pointer)
+    level, only = level_of(pointer), uniform(offset).name
+    if only == "0":
+        return base
+    return Uniform(c.emit(level, f"getelementptr {element}, ptr {base.name}, i64 {only}"), level)
 
 
 def _read_one(
@@ -107,8 +106,7 @@ def _read_one(
         deep = max(whole.level, rest.level)
         type = vector(inside, c.lanes)
         return Vector(c.emit(deep, f"select i1 {mask.name}, {type} {whole.name}, {type} {rest.name}"), deep)
-    default = _zero(inside) if other is None else as_bytes(c, other, element)
-    assert isinstance(default, Uniform)
+    default = _zero(inside) if other is None else uniform(as_bytes(c, other, element))
     level = max(level, default.level)
     chosen = f"select i1 {mask.name}, {inside} {value}, {inside} {default.name}"
     return Uniform(c.emit(level, chosen), level)
@@ -134,13 +132,11 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
             pointer_name = reachable(c, start, mask)
             args = (inside, lanes, mask_vector.name, default.name)
             return Vector(masked_load(w, pointer_name, *args, align=align), level)
-    offset = getattr(pointer, "offset", None)
-    if mask_vector is None and lanes > 1 and level >= c.depth and isinstance(offset, Affine):
-        assert isinstance(pointer, Address)
-        return Vector(_read_spaced(c, pointer, offset, inside), level)
-    if mask_vector is None and lanes > 1 and isinstance(offset, Wrapped):
-        assert isinstance(pointer, Address)
-        return Vector(_read_wrapped(c, pointer, offset, inside, level), level)
+    if mask_vector is None and lanes > 1 and isinstance(pointer, Address):
+        if level >= c.depth and isinstance(pointer.offset, Affine):
+            return Vector(_read_spaced(c, pointer, pointer.offset, inside), level)
+        if isinstance(pointer.offset, Wrapped):
+            return Vector(_read_wrapped(c, pointer, pointer.offset, inside, level), level)
     pointers, deep = each_address(c, pointer, inside)
     level = max(level, deep)
     with c.at(level) as w:
@@ -279,9 +275,8 @@ def _line_of(w: LlvmWriter, first: str, offset: Affine, element: str, lanes: int
     return found
 
 
-def _as_truth(c: Context, lane: Lane) -> Lane:
+def _as_truth(c: Context, lane: Uniform | Vector) -> Lane:
     """Bytes from memory as truth values."""
-    assert isinstance(lane, Uniform | Vector)
     lanes = c.lanes if isinstance(lane, Vector) else 1
     zero = "0" if lanes == 1 else "zeroinitializer"
     name = c.emit(lane.level, f"icmp ne {vector('i8', lanes)} {lane.name}, {zero}")
@@ -301,21 +296,19 @@ def as_bytes(c: Context, lane: Lane, element: str) -> Lane:
     return Vector(c.emit(found.level, f"zext {types[0]} {found.name} to {types[1]}"), found.level)
 
 
-def read_buffer(c: Context, base: Uniform, tile: Type, index: Index) -> Lane:
+def read_buffer(c: Context, base: Uniform, tile: TensorType, index: Index) -> Lane:
     """Elements of the buffer at `base`, which holds `tile` in row-major order."""
     element = element_of(tile)
     return read(c, buffer_address(c, base, tile, index), element, None, None)
 
 
-def buffer_address(c: Context, base: Uniform, tile: Type, index: Index) -> Address:
+def buffer_address(c: Context, base: Uniform, tile: TensorType, index: Index) -> Address:
     """The address of element `index` of a buffer."""
-    assert isinstance(tile, TensorType)
     element = element_of(tile)
     inside = "i8" if element == "i1" else element
-    offset: Lane = Uniform("0", 0)
+    offset: Offsets = Uniform("0", 0)
     stride = 1
     for lane, extent in zip(reversed(index), reversed(tile.shape), strict=True):
         offset = c.plus(c.scaled(lane, stride), offset)
         stride *= extent
-    assert isinstance(offset, Uniform | Affine | Vector)
     return Address(base, offset, inside)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tilewright.backends.cpu.costs import ATOMICS, CLOBBERS, STORES
+from tilewright.backends.cpu.costs import ATOMICS, tile_operand
 from tilewright.backends.cpu.nest.context import Context, Outside
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, uniform
 from tilewright.backends.cpu.nest.next_program import next_rows
 from tilewright.backends.cpu.nest.overlap import copy_back, overlap
 from tilewright.backends.cpu.nest.roots import prepare
@@ -24,6 +24,11 @@ from tilewright.backends.cpu.nest.scans import emit_scan
 from tilewright.backends.cpu.nest.transposed import Crossing, all_on, crossings, store_square
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.cpu import GuardedStore, Read, Write
+from tilewright.dialects.cpu import Nest as NestOp
+from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType
 
@@ -37,7 +42,7 @@ SHORT_ROW = 4
 
 def emit_nest(
     w: LlvmWriter,
-    op: Op,
+    op: NestOp,
     scalar: Callable[[Value], str],
     *,
     programs: str | None = None,
@@ -72,12 +77,12 @@ class NestEmitter:
         self.rank = len(nest.outer)
         by_rows = nest.mode == "rows"
         self.c = Context(w, scalar, self.rank + 1 if by_rows else self.rank)
-        self.scalar_lanes = any(r.name in ATOMICS for r in nest.roots)
+        self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.roots)
 
     def emit(self) -> list[str]:
         c, w = self.c, self.w
         c.places = [w.open_section()]
-        guarded = [r for r in self.nest.roots if r.name == "cpu.store"]
+        guarded = [r for r in self.nest.roots if isinstance(r, GuardedStore)]
         if guarded:
             c.in_front = True
             c.redirected = overlap(c, self.nest)
@@ -130,9 +135,7 @@ class NestEmitter:
                     act()
 
     def _result(self, value: Value) -> str:
-        lane = evaluate(self.c, value, ())
-        assert isinstance(lane, Uniform), "a nest yields scalars"
-        return lane.name
+        return uniform(evaluate(self.c, value, ())).name
 
     def _outer(self, extents: tuple[int, ...], index: Index) -> None:
         """One loop per extent, then the body."""
@@ -158,12 +161,12 @@ class NestEmitter:
         vectors that have no loop. What is spilled to a buffer of one row allows one row only.
         """
         nest = self.nest
-        simple = all(r.name in ("tt.reduce", "cpu.write") and not r.attributes.get("row") for r in nest.roots)
+        simple = all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in nest.roots)
         if nest.mode != "rows" or not simple or len(set(nest.phases.values())) == 1 or nest.outer[-1] == 1:
             return 1
         extents = [nest.inner_extent(r) for r in nest.roots]
         short = all(extent <= SHORT_ROW * self._lanes(extent) for extent in extents)
-        return ROWS_TOGETHER if short and not any(op.name == "tt.load" for op in nest.body) else 1
+        return ROWS_TOGETHER if short and not any(isinstance(op, Load) for op in nest.body) else 1
 
     @contextmanager
     def _level(self, extent: int, step: int) -> Iterator[str]:
@@ -210,16 +213,15 @@ class NestEmitter:
         c.reduced = reduced[0]
 
     def _is_row_root(self, root: Op) -> bool:
-        value = root.operands[1] if root.name in STORES else root.operands[0]
-        return self.nest.is_row_level(value)
+        return self.nest.is_row_level(tile_operand(root))
 
     def _inner(self, roots: list[Op], extent: int, index: Index) -> None:
         c = self.c
         if self.nest.mode == "rows":
             c.lanes, c.extent = self._lanes(extent), extent
-        scans = [r for r in roots if r.name == "tt.scan"]
+        scans = [r for r in roots if isinstance(r, Scan)]
         if scans:
-            emit_scan(c, self.nest, scans[0], [r for r in roots if r.name != "tt.scan"], extent, index)
+            emit_scan(c, self.nest, scans[0], [r for r in roots if isinstance(r, Write)], extent, index)
         else:
             InnerLoop(c, self.nest, roots, extent, index).emit()
 
@@ -238,7 +240,7 @@ class NestEmitter:
         Half a register crosses a cache line half as often: a vector add from DRAM runs 10 % faster on Zen 4.
         """
         target, roots = self.c.target, self.nest.roots
-        moves = any(r.name in CLOBBERS for r in roots) and not any(r.name == "tt.reduce" for r in roots)
+        moves = any(isinstance(r, WritesMemory) for r in roots) and not any(isinstance(r, Reduce) for r in roots)
         moves = moves and is_bound_by_memory(self.nest, self.nest.body)
         return target.vector_bits // 2 if moves and target.splits_vectors else target.vector_bits
 
@@ -251,4 +253,4 @@ def _is_computed(op: Op, value: Value) -> bool:
     """Not an index or address: those stay affine."""
     if not _is_number_tile(value):
         return False
-    return "f" in value.type.scalar.text or op.name in ("tt.load", "cpu.read", "tt.reduce", "tt.scan")
+    return "f" in value.type.scalar.text or isinstance(op, (Load, Read, Fold))

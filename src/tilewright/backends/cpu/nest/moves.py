@@ -3,91 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.analysis.gather_distance import distance_of_indices
 from tilewright.backends.cpu.alignment import axis_of, axis_of_new
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import ZERO, Affine, Index, Lane, Uniform, Vector, deeper, level_of
+from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
+    ZERO,
+    Affine,
+    Index,
+    Lane,
+    Offsets,
+    Uniform,
+    Vector,
+    deeper,
+    level_of,
+)
 from tilewright.backends.cpu.nest.reshapes import reshaped
 from tilewright.backends.llvm.spelling import element_of, literal, vector
-from tilewright.ir.attributes import DenseArray, Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.dialects.builtin import Poison
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Gather, Join, Splat, Trans
+from tilewright.ir.core import Value, tile_type
 
 Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
-Move: TypeAlias = Callable[[Context, Value, Index, Ask], Lane]
+Move: TypeAlias = Callable[[Context, Any, Index, Ask], Lane]
+"""The lanes of the result of an op, of the class that this move is for."""
 
 
-def _definition(value: Value) -> Op:
-    assert value.op is not None
-    return value.op
+def _splat(c: Context, op: Splat, index: Index, ask: Ask) -> Lane:
+    return ask(c, op.source, ())
 
 
-def _shape(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.shape
-
-
-def _splat(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    return ask(c, _definition(value).operands[0], ())
-
-
-def _range(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+def _range(c: Context, op: MakeRange, index: Index, ask: Ask) -> Lane:
     """start + index, in 32 bits."""
-    start = _definition(value).attributes["start"]
-    assert isinstance(start, Number)
-    lane = c.plus(index[0], Uniform(str(int(start.value)), 0))
-    element = element_of(value.type)
+    lane = c.plus(index[0], Uniform(str(op.start), 0))
+    element = element_of(op.result.type)
     if isinstance(lane, Uniform):
         return Uniform(c.extend(lane.name, "i64", element, lane.level), lane.level)
     if isinstance(lane, Affine):
         base, stride = (c.extend(part, "i64", element, lane.level) for part in (lane.base, lane.stride))
         return Affine(base, stride, lane.level, lane.local)
-    assert isinstance(lane, Vector)
+    whole = c.as_vector(lane, "i64")
     types = vector("i64", c.lanes), vector(element, c.lanes)
-    return Vector(c.emit(lane.level, f"trunc {types[0]} {lane.name} to {types[1]}"), lane.level)
+    return Vector(c.emit(whole.level, f"trunc {types[0]} {whole.name} to {types[1]}"), whole.level)
 
 
-def _expand_dims(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    axis = axis_of_new(_definition(value))
-    return ask(c, _definition(value).operands[0], index[:axis] + index[axis + 1 :])
+def _expand_dims(c: Context, op: ExpandDims, index: Index, ask: Ask) -> Lane:
+    axis = axis_of_new(op)
+    return ask(c, op.source, index[:axis] + index[axis + 1 :])
 
 
-def _broadcast(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    source = _definition(value).operands[0]
-    inner = tuple(ZERO if n == 1 else lane for n, lane in zip(_shape(source), index, strict=True))
-    return ask(c, source, inner)
+def _broadcast(c: Context, op: Broadcast, index: Index, ask: Ask) -> Lane:
+    shape = tile_type(op.source).shape
+    return ask(c, op.source, tuple(ZERO if n == 1 else lane for n, lane in zip(shape, index, strict=True)))
 
 
-def _trans(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    order = _definition(value).attributes["order"]
-    assert isinstance(order, DenseArray)
-    moved: list[Lane] = [ZERO] * len(index)
-    for position, axis in enumerate(order.values):
+def _trans(c: Context, op: Trans, index: Index, ask: Ask) -> Lane:
+    moved: list[Offsets] = [ZERO] * len(index)
+    for position, axis in enumerate(op.order):
         moved[axis] = index[position]
-    return ask(c, _definition(value).operands[0], tuple(moved))
+    return ask(c, op.source, tuple(moved))
 
 
-def _join(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+def _join(c: Context, op: Join, index: Index, ask: Ask) -> Lane:
     """join(a, b)[…, 0] = a[…], join(a, b)[…, 1] = b[…]"""
-    a, b = _definition(value).operands
-    return _choose(c, index[-1], value, lambda: ask(c, a, index[:-1]), lambda: ask(c, b, index[:-1]))
+    a, b = op.lhs, op.rhs
+    return _choose(c, index[-1], op.result, lambda: ask(c, a, index[:-1]), lambda: ask(c, b, index[:-1]))
 
 
-def _split(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    return ask(c, _definition(value).operands[0], (*index, Uniform(str(value.index), 0)))
-
-
-def _cat(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+def _cat(c: Context, op: Cat, index: Index, ask: Ask) -> Lane:
     """The elements of a, then those of b, along axis 0."""
-    a, b = _definition(value).operands
-    second, inside = c.divided(index[0], _shape(a)[0])
+    a, b = op.lhs, op.rhs
+    second, inside = c.divided(index[0], tile_type(a).shape[0])
     rest = index[1:]
-    return _choose(c, second, value, lambda: ask(c, a, (inside, *rest)), lambda: ask(c, b, (inside, *rest)))
+    return _choose(c, second, op.result, lambda: ask(c, a, (inside, *rest)), lambda: ask(c, b, (inside, *rest)))
 
 
-def _choose(c: Context, which: Lane, value: Value, zero: Callable[[], Lane], one: Callable[[], Lane]) -> Lane:
+def _choose(c: Context, which: Offsets, value: Value, zero: Callable[[], Lane], one: Callable[[], Lane]) -> Lane:
     if isinstance(which, Uniform) and which.name in ("0", "1"):
         return deeper(zero() if which.name == "0" else one(), which.level)
     element = element_of(value.type)
@@ -109,18 +103,16 @@ def _choose(c: Context, which: Lane, value: Value, zero: Callable[[], Lane], one
         return Vector(w.select(condition.name, vector(element, c.lanes), y.name, x.name, lanes=c.lanes), level)
 
 
-def _gather(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
+def _gather(c: Context, op: Gather, index: Index, ask: Ask) -> Lane:
     """src[…, indices[…], …] along one axis."""
-    op = _definition(value)
-    source, indices = op.operands
-    axis = axis_of(op)
+    source, indices, axis = op.source, op.indices, axis_of(op)
     distance = distance_of_indices(op)
     if distance is not None and c.counts_elements(index[axis]):
         return _partners(c, source, index, axis, distance, ask)
     where = ask(c, indices, index)
     element = element_of(indices.type)
     if isinstance(where, Uniform):
-        wide: Lane = Uniform(c.extend(where.name, element, "i64", where.level), where.level)
+        wide: Offsets = Uniform(c.extend(where.name, element, "i64", where.level), where.level)
     else:
         found = c.as_vector(where, element)
         types = vector(element, c.lanes), vector("i64", c.lanes)
@@ -134,10 +126,9 @@ def _partners(c: Context, source: Value, index: Index, axis: int, distance: int,
     lane, near = index[axis], distance % c.lanes
     if isinstance(lane, Uniform):
         return ask(c, source, (*index[:axis], c.flipped(lane, distance), *index[axis + 1 :]))
-    assert isinstance(lane, Affine), "lanes that count elements"
     if distance > near:
         level = max(lane.level, c.lane_level)
-        start = c.flipped(Uniform(c.start_of(lane, "i64"), level), distance - near)
+        start = c.flipped(Uniform(c.start_of(LANE, "i64"), level), distance - near)
         lane = Affine(start.name, "1", level, local=True)
     found = ask(c, source, (*index[:axis], lane, *index[axis + 1 :]))
     if isinstance(found, Uniform) or not near:
@@ -148,9 +139,8 @@ def _partners(c: Context, source: Value, index: Index, axis: int, distance: int,
         return Vector(w.shuffle(vector(element_of(source.type), c.lanes), whole.name, "poison", order), whole.level)
 
 
-def _poison(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    element = element_of(value.type)
-    return Uniform(literal(0, element), 0)
+def _poison(c: Context, op: Poison, index: Index, ask: Ask) -> Lane:
+    return Uniform(literal(0, element_of(op.result.type)), 0)
 
 
 MOVES: dict[str, Move] = {
@@ -162,7 +152,6 @@ MOVES: dict[str, Move] = {
     "tt.make_range": _range,
     "tt.reshape": reshaped,
     "tt.splat": _splat,
-    "tt.split": _split,
     "tt.trans": _trans,
     "ub.poison": _poison,
 }

@@ -10,14 +10,17 @@ A phase that reads for the second time leaves the way to the caches further out 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.spelling import bits_of, element_of
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.arith import Binary
+from tilewright.dialects.tt_memory import AddPtr, Load, pointee_type
+from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.ir.types import TensorType
 
 LONGEST = 8192
 """Bytes of a row of which two fit into L1 together with what is stored."""
@@ -33,12 +36,12 @@ def next_rows(c: Context, nest: Nest) -> dict[Op, str]:
         return {}
     first, second = ([r for r in nest.roots if nest.phases[r] == phase] for phase in (0, 1))
     again = {o for r in first for o in nest.closures[r]} & {o for r in second for o in nest.closures[r]}
-    loads = [op for op in nest.body if op in again and op.name == "tt.load" and _bytes(op) <= LONGEST]
-    steps = [(op, _step(c, op.operands[0])) for op in loads]
+    loads = [op for op in nest.body if op in again and isinstance(op, Load) and _bytes(op) <= LONGEST]
+    steps = [(op, _step(c, op.pointer)) for op in loads]
     return {op: _if_near(c, _bytes(op), step) for op, step in steps if step not in (None, "0")}
 
 
-def _bytes(load: Op) -> int:
+def _bytes(load: Load) -> int:
     tile = load.result.type
     return tile.numel * tile.bits // 8 if isinstance(tile, TensorType) else LONGEST + 1
 
@@ -55,9 +58,8 @@ def _step(c: Context, value: Value) -> str | None:
     op = value.op
     if op is None or op.definition.constant:
         return "0"
-    if op.name == "tt.get_program_id":
-        axis = op.attributes["axis"]
-        return "1" if isinstance(axis, Keyword) and axis.name == "x" else "0"
+    if isinstance(op, ProgramId) and op.name == "tt.get_program_id":
+        return "1" if op.axis == "x" else "0"
     steps = [step for step in (_step(c, v) for v in op.operands) if step is not None]
     if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
         return None
@@ -75,22 +77,19 @@ def _sum(c: Context, op: Op, steps: list[str]) -> str:
     return c.add(steps[0], steps[1], "i64", 0)
 
 
-def _product(c: Context, op: Op, steps: list[str]) -> str | None:
+def _product(c: Context, op: Binary, steps: list[str]) -> str | None:
     if "0" not in steps or isinstance(op.result.type, TensorType):
         return None
-    moving = 0 if steps[1] == "0" else 1
-    factor = op.operands[1 - moving]
-    return c.multiply(steps[moving], c.extend(c.scalar(factor), element_of(factor.type), "i64", 0), "i64", 0)
+    moving, factor = (steps[0], op.rhs) if steps[1] == "0" else (steps[1], op.lhs)
+    return c.multiply(moving, c.extend(c.scalar(factor), element_of(factor.type), "i64", 0), "i64", 0)
 
 
-def _address(c: Context, op: Op, steps: list[str]) -> str:
-    pointee = op.result.type.scalar
-    assert isinstance(pointee, PointerType)
-    size = max(8, bits_of(element_of(pointee.pointee))) // 8
+def _address(c: Context, op: AddPtr, steps: list[str]) -> str:
+    size = max(8, bits_of(element_of(pointee_type(op.result.type.scalar)))) // 8
     return c.add(steps[0], c.multiply(steps[1], str(size), "i64", 0), "i64", 0)
 
 
-_RULES: dict[str, Callable[[Context, Op, list[str]], str | None]] = {
+_RULES: dict[str, Callable[[Context, Any, list[str]], str | None]] = {
     "arith.addi": _sum,
     "arith.extsi": _same,
     "arith.extui": _same,

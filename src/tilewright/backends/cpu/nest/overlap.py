@@ -12,18 +12,33 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import asked_for
-from tilewright.backends.cpu.costs import INDEXING, WHERE, is_tile, makers, where_of
+from tilewright.backends.cpu.costs import ACCESSES, is_tile, makers, where_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Lane, Prefix, Uniform
+from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
+    ZERO,
+    Address,
+    Affine,
+    Index,
+    Lane,
+    Offsets,
+    Prefix,
+    Uniform,
+    affine_address,
+    uniform,
+)
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.cpu.strides import may_repeat
 from tilewright.backends.llvm.spelling import bits_of, element_of
-from tilewright.dialects.cpu import tile_of
-from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType
+from tilewright.dialects.arith import CompareIntegers
+from tilewright.dialects.cpu import GuardedStore, tile_of
+from tilewright.dialects.traits import Indexing
+from tilewright.dialects.tt_memory import Load, pointee_type
+from tilewright.dialects.tt_shape import Broadcast
+from tilewright.ir.core import Value, tile_type
 
 
 class Reach(NamedTuple):
@@ -55,12 +70,12 @@ Pair = tuple[Where, Where, bool]
 
 def overlap(c: Context, nest: Nest) -> str:
     """An i1: some store of `nest` overlaps memory that `nest` loads or stores, other than element by element."""
-    accesses = [op for op in nest.body if op.name in WHERE and is_tile(op.operands[0])]
+    accesses = [op for op in nest.body if isinstance(op, ACCESSES) and is_tile(op.pointer)]
     reaches = {op: _reach(c, *where_of(op)) for op in accesses}
-    elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if op.name == "tt.load" and not straight}
+    elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if isinstance(op, Load) and not straight}
     result = "false"
     checked: set[Pair] = set()
-    for store in [op for op in accesses if op.name == "cpu.store"]:
+    for store in [op for op in accesses if isinstance(op, GuardedStore)]:
         for other in accesses:
             pair = (tuple(where_of(store)), tuple(where_of(other)), other in elsewhere)
             if other is store or pair in checked:
@@ -132,9 +147,7 @@ def _reach(c: Context, pointer: Value, mask: Value | None = None) -> Reach:
     """The address is linear in each index. Where a mask cuts an axis off at some element, the reach ends there."""
     assert is_affine(pointer), "who shares a nest with a store has an affine address"
     shape = pointer.type.shape or ()
-    pointee = getattr(pointer.type.scalar, "pointee", None)
-    assert pointee is not None
-    size = max(1, pointee.bits // 8)
+    size = max(1, pointee_type(pointer.type.scalar).bits // 8)
     origin, known_steps = _lines(c, pointer, shape)
     low = first = _address(c, origin)
     steps, lengths, span, known = [], [], "0", size
@@ -190,17 +203,17 @@ def _last_index(c: Context, mask: Value | None, axis: int, extent: int) -> str:
 def conjuncts(mask: Value) -> list[Value]:
     """The conditions whose conjunction `mask` is, as tiles of the mask's rank."""
     op = mask.op
-    if op is not None and op.name in ("arith.andi", "tt.broadcast") and is_tile(mask):
+    if op is not None and (op.name == "arith.andi" or isinstance(op, Broadcast)) and is_tile(mask):
         return [part for v in op.operands for part in conjuncts(v)]
     return [mask]
 
 
 def _is_cheap(mask: Value) -> bool:
     """Is the mask made of comparisons of indices only? Others are not worth computing here."""
-    return all(op.name in _MASK_OPS for op in makers(mask))
+    return all(isinstance(op, (Indexing, CompareIntegers)) or op.name in _MASK_ARITHMETIC for op in makers(mask))
 
 
-_MASK_OPS = {"arith.addi", "arith.andi", "arith.cmpi", "arith.constant", "arith.muli", "arith.subi"} | INDEXING
+_MASK_ARITHMETIC = ("arith.addi", "arith.andi", "arith.muli", "arith.subi")
 
 
 def _step(c: Context, pointer: Value, axis: int, origin: Lane) -> str:
@@ -208,9 +221,7 @@ def _step(c: Context, pointer: Value, axis: int, origin: Lane) -> str:
     rank = len(pointer.type.shape or ())
     following = evaluate(c, pointer, tuple(Uniform("1", 0) if a == axis else ZERO for a in range(rank)))
     if isinstance(origin, Address) and isinstance(following, Address) and origin.base == following.base:
-        start, end = origin.offset, following.offset
-        assert isinstance(start, Uniform), "a corner is one element"
-        assert isinstance(end, Uniform), "a corner is one element"
+        start, end = uniform(origin.offset), uniform(following.offset)  # a corner is one element
         distance = c.subtract(end.name, start.name, "i64", 0)
         return c.multiply(distance, str(bits_of(origin.element) // 8), "i64", 0)
     return c.emit(0, f"sub i64 {_address(c, following)}, {_address(c, origin)}")
@@ -219,15 +230,15 @@ def _step(c: Context, pointer: Value, axis: int, origin: Lane) -> str:
 def _address(c: Context, lane: Lane) -> str:
     if isinstance(lane, Uniform):
         return c.emit(0, f"ptrtoint ptr {lane.name} to i64")
-    assert isinstance(lane, Address), "a guarded store has an affine address"
-    assert isinstance(lane.offset, Uniform), "a corner is one element"
-    if lane.offset.name == "0":
-        return c.emit(0, f"ptrtoint ptr {lane.base.name} to i64")
-    where = f"getelementptr {lane.element}, ptr {lane.base.name}, i64 {lane.offset.name}"
+    base, offset, element = affine_address(lane)
+    corner = uniform(offset).name
+    if corner == "0":
+        return c.emit(0, f"ptrtoint ptr {base.name} to i64")
+    where = f"getelementptr {element}, ptr {base.name}, i64 {corner}"
     return c.emit(0, f"ptrtoint ptr {c.emit(0, where)} to i64")
 
 
-def copy_back(c: Context, stores: list[Op]) -> None:
+def copy_back(c: Context, stores: list[GuardedStore]) -> None:
     """After the nest: where stores were redirected, copy each buffer to where it belongs, one store after the other."""
     redirected = c.redirected
     assert redirected is not None
@@ -239,11 +250,9 @@ def copy_back(c: Context, stores: list[Op]) -> None:
     c.redirected = redirected
 
 
-def _copy(c: Context, store: Op) -> None:
+def _copy(c: Context, store: GuardedStore) -> None:
     """Element by element: it is rare, and this is short."""
-    pointer, value, buffer, *mask = store.operands  # the mask, and the buffer that holds it if it may have changed
-    tile = value.type
-    assert isinstance(tile, TensorType)
+    tile, buffer = tile_type(store.value), store.buffer
     lanes, extent, lane_level, position = c.lanes, c.extent, c.lane_level, c.position
     c.lanes, c.extent, c.lane_level = 1, 1, 1
     c.forget(0)
@@ -253,23 +262,25 @@ def _copy(c: Context, store: Op) -> None:
         index = _index_of(c, loop.index, tile.shape)
         element = element_of(tile)
         read = read_buffer(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
-        lane = _mask(c, mask, index)
-        write(c, evaluate(c, pointer, index), read, lane, element)()
+        lane = _mask(c, store, index)
+        write(c, evaluate(c, store.pointer, index), read, lane, element)()
     c.places.pop()
     c.depth = 0
     c.forget(0)
     c.lanes, c.extent, c.lane_level, c.position = lanes, extent, lane_level, position
 
 
-def _mask(c: Context, mask: list[Value], index: Index) -> Lane | None:
-    if len(mask) < 2:
-        return evaluate(c, mask[0], index) if mask else None
-    return read_buffer(c, Uniform(c.scalar(mask[1]), 0), tile_of(mask[1].type), index)
+def _mask(c: Context, store: GuardedStore, index: Index) -> Lane | None:
+    """The mask of `store`, from the buffer that keeps it if it may have changed."""
+    kept = store.kept_mask
+    if kept is None:
+        return None if store.mask is None else evaluate(c, store.mask, index)
+    return read_buffer(c, Uniform(c.scalar(kept), 0), tile_of(kept.type), index)
 
 
 def _index_of(c: Context, linear: str, shape: tuple[int, ...]) -> Index:
-    found: list[Lane] = []
-    rest: Lane = Uniform(linear, 1)
+    found: list[Offsets] = []
+    rest: Offsets = Uniform(linear, 1)
     for extent in reversed(shape[1:]):
         rest, low = c.divided(rest, extent)
         found.append(low)

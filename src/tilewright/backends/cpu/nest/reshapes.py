@@ -17,10 +17,11 @@ from math import prod
 from typing import TypeAlias
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index, Lane, Uniform, Vector, deeper
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index, Lane, Offsets, Uniform, Vector, deeper
 from tilewright.backends.llvm.spelling import element_of, vector
-from tilewright.ir.core import Value
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.dialects.tt_shape import Broadcast, Reshape
+from tilewright.ir.core import Value, defining, tile_type
+from tilewright.ir.types import PointerType
 
 Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Shape: TypeAlias = tuple[int, ...]
@@ -29,20 +30,18 @@ MOST_INTERLEAVED = 4
 """Of so many vectors a chunk may consist; beyond that its lanes are asked for as they come."""
 
 
-def reshaped(c: Context, value: Value, index: Index, ask: Ask) -> Lane:
-    """The lanes of the tt.reshape `value` at `index`."""
-    assert value.op is not None, "a reshape is an op"
-    assert isinstance(value.type, TensorType)
-    return _asked(c, value.op.operands[0], value.type.shape, index, ask, most=MOST_INTERLEAVED)
+def reshaped(c: Context, op: Reshape, index: Index, ask: Ask) -> Lane:
+    """The lanes of the tt.reshape `op` at `index`."""
+    return _asked(c, op.source, tile_type(op.result).shape, index, ask, most=MOST_INTERLEAVED)
 
 
 def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, most: int) -> Lane:
     """`source`, seen as a tile of `shape`, at `index`; at most `most` vectors are interleaved."""
-    assert isinstance(source.type, TensorType)
-    axis, count = _narrowest(source.type.shape, shape, index)
+    old = tile_type(source).shape
+    axis, count = _narrowest(old, shape, index)
     repeated = _is_repeated(source, count * prod(shape[axis + 1 :]))
     if not 2 <= count <= c.lanes // 2 or not (repeated or count <= most) or not _divides(c, source):
-        there = _places(c, index, shape, source.type.shape)
+        there = _places(c, index, shape, old)
         found = ask(c, source, there)
         is_cut = there != index and any(not isinstance(lane, Uniform) for lane in index)
         return deeper(found, c.lane_level) if is_cut else found  # another chunk may have another place
@@ -79,12 +78,10 @@ def _divides(c: Context, source: Value) -> bool:
 
 def _is_repeated(source: Value, count: int) -> bool:
     """Is the source the same for the first `count` elements, and for the next ones, and so on?"""
-    op = source.op
-    if op is None or op.name != "tt.broadcast":
+    op = defining(source, Broadcast)
+    if op is None:
         return False
-    inner, outer = op.operands[0].type.shape, source.type.shape
-    assert inner is not None
-    assert outer is not None
+    inner, outer = tile_type(op.source).shape, tile_type(source).shape
     wide = len(outer)
     while wide > 0 and inner[wide - 1] == 1:
         wide -= 1
@@ -94,14 +91,14 @@ def _is_repeated(source: Value, count: int) -> bool:
 def _places(c: Context, index: Index, shape: Shape, source: Shape) -> Index:
     """The index in the source for the index in a tile of `shape`."""
     cuts = _cuts(source)
-    pieces: list[tuple[int, Lane]] = []
+    pieces: list[tuple[int, Offsets]] = []
     for axis, lane in enumerate(index):
         low = _bits(shape[axis + 1 :])
         pieces += _pieces(c, lane, low, [cut for cut in cuts if low < cut < low + _bits(shape[axis : axis + 1])])
-    found: list[Lane] = []
+    found: list[Offsets] = []
     for axis in range(len(source)):
         low, high = _bits(source[axis + 1 :]), _bits(source[axis:])
-        total: Lane = ZERO
+        total: Offsets = ZERO
         for place, lane in pieces:
             if low <= place < high:
                 total = c.plus(c.scaled(lane, 1 << (place - low)), total)
@@ -109,7 +106,7 @@ def _places(c: Context, index: Index, shape: Shape, source: Shape) -> Index:
     return tuple(found)
 
 
-def _pieces(c: Context, lane: Lane, low: int, cuts: list[int]) -> list[tuple[int, Lane]]:
+def _pieces(c: Context, lane: Offsets, low: int, cuts: list[int]) -> list[tuple[int, Offsets]]:
     """An index whose lowest bit is bit `low`, cut at the bits `cuts`: each piece with its lowest bit."""
     pieces = []
     for cut in sorted(cuts):

@@ -6,6 +6,7 @@ Two steps, so that the loads of all roots and chunks of an iteration stand befor
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tilewright.backends.cpu.nest.atomics import emit_atomic
 from tilewright.backends.cpu.nest.context import Context
@@ -14,7 +15,9 @@ from tilewright.backends.cpu.nest.lane_values import Address, Index, Uniform, is
 from tilewright.backends.cpu.nest.loads import buffer_address
 from tilewright.backends.cpu.nest.stores import redirected, write
 from tilewright.backends.llvm.spelling import element_of
-from tilewright.dialects.cpu import tile_of
+from tilewright.dialects.cpu import GuardedStore, Write, tile_of
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.tt_memory import Store
 from tilewright.ir.core import Op
 
 Act = Callable[[], None]
@@ -35,22 +38,20 @@ def prepare(c: Context, root: Op, index: Index) -> Act:
     return described
 
 
-def _write(c: Context, root: Op, index: Index) -> Act:
-    value, buffer = root.operands
-    lane = evaluate(c, value, index)
-    inside = index[-1:] if root.attributes.get("row") else index
+def _write(c: Context, root: Write, index: Index) -> Act:
+    buffer = root.buffer
+    lane = evaluate(c, root.value, index)
+    inside = index[-1:] if root.row else index
     address = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), inside)
-    element = element_of(value.type)
-    return write(c, address, lane, None, element)
+    return write(c, address, lane, None, element_of(root.value.type))
 
 
-def _store(c: Context, root: Op, index: Index) -> Act:
-    pointer, value, *rest = root.operands
-    buffer = rest.pop(0) if root.name == "cpu.store" else None
-    address = evaluate(c, pointer, index)
-    element = element_of(value.type)
-    lane = evaluate(c, value, index)
-    mask = evaluate(c, rest[0], index) if rest else None
+def _store(c: Context, root: Store | GuardedStore, index: Index) -> Act:
+    buffer = root.buffer if isinstance(root, GuardedStore) else None
+    address = evaluate(c, root.pointer, index)
+    element = element_of(root.value.type)
+    lane = evaluate(c, root.value, index)
+    mask = None if root.mask is None else evaluate(c, root.mask, index)
     if c.moved is not None and isinstance(address, Address) and not is_chunked(address):
         c.moved.stores.append(address)
     if buffer is not None:
@@ -59,12 +60,12 @@ def _store(c: Context, root: Op, index: Index) -> Act:
     return write(c, address, lane, mask, element, stream=True)
 
 
-def _atomic(c: Context, root: Op, index: Index) -> Act:
+def _atomic(c: Context, root: AtomicRmw | AtomicCas, index: Index) -> Act:
     operands = [evaluate(c, v, index) for v in root.operands]
     return lambda: emit_atomic(c, root, operands, index)
 
 
-_PREPARE: dict[str, Callable[[Context, Op, Index], Act]] = {
+_PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
     "cpu.store": _store,
     "cpu.write": _write,
     "tt.atomic_cas": _atomic,

@@ -12,13 +12,14 @@ from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vecto
 from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.spelling import vector
-from tilewright.ir.core import Op
+from tilewright.dialects.cpu import Write
+from tilewright.dialects.tt_reduce import Scan
 
 
-def emit_scan(c: Context, nest: Nest, scan: Op, writes: list[Op], extent: int, outer: Index) -> None:
+def emit_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: int, outer: Index) -> None:
     """Write the loop for the tt.scan `scan` and for the writes of its results to buffers."""
     combine = Combine(scan)
-    reverse = bool(scan.attributes.get("reverse", False))
+    reverse = scan.reverse
     by_rows = nest.mode == "rows"
     step = c.lanes if by_rows else 1
     types = [vector(e, c.lanes) for e in combine.elements]

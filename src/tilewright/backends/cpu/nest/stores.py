@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Lane, Uniform, is_chunked
+from tilewright.backends.cpu.nest.lane_values import (
+    Address,
+    Affine,
+    Lane,
+    Offsets,
+    Uniform,
+    affine_address,
+    is_chunked,
+    uniform,
+)
 from tilewright.backends.cpu.nest.loads import (
     as_bytes,
     contiguous_start,
@@ -49,12 +58,11 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
 
 def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
     """One element per row."""
-    assert isinstance(value, Uniform), "a row has one value"
-    address = single_address(c, pointer).name
+    address, number = single_address(c, pointer).name, uniform(value).name
     align = bits_of(inside) // 8
     if isinstance(mask, Uniform):
         address, align = c.w.emit(f"select i1 {mask.name}, ptr {address}, ptr {c.w.waste_slot()}"), 1
-    return lambda: c.w.store(inside, value.name, address, align=align)
+    return lambda: c.w.store(inside, number, address, align=align)
 
 
 def redirected(c: Context, pointer: Lane, place: Address) -> Lane:
@@ -63,10 +71,8 @@ def redirected(c: Context, pointer: Lane, place: Address) -> Lane:
         return pointer
     if isinstance(pointer, Uniform):
         pointer = Address(pointer, Uniform("0", 0), place.element)
-    assert isinstance(pointer, Address), "a guarded store has an affine address"
+    pointer = affine_address(pointer)
     there, here = place.offset, pointer.offset
-    assert isinstance(there, Affine | Uniform), "buffers are dense"
-    assert isinstance(here, Affine | Uniform), "a guarded store has an affine address"
     level = max(pointer.base.level, there.level, here.level)
 
     def choose(type: str, if_redirected: str, otherwise: str) -> str:
@@ -82,6 +88,6 @@ def redirected(c: Context, pointer: Lane, place: Address) -> Lane:
     return Address(base, offset, place.element)
 
 
-def _line(offset: Affine | Uniform) -> tuple[str, str]:
-    """Start and stride."""
-    return (offset.base, offset.stride) if isinstance(offset, Affine) else (offset.name, "0")
+def _line(offset: Offsets) -> tuple[str, str]:
+    """Start and stride: buffers are dense, and a guarded store has an affine address."""
+    return (offset.base, offset.stride) if isinstance(offset, Affine) else (uniform(offset).name, "0")

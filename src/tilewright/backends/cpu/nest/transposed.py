@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import LOADS, STORES, is_tile, where_of
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, is_tile, tile_operand, where_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
@@ -22,14 +22,16 @@ from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.cpu import GuardedStore, Read
+from tilewright.dialects.tt_memory import Store
+from tilewright.ir.core import Value
 from tilewright.ir.types import PointerType, TensorType, i1
 
 
 class Crossing(NamedTuple):
     """A store, and whether its value and its addresses have neighbours along the last outer axis, not the inner one."""
 
-    store: Op
+    store: Store | GuardedStore
     value_is_outer: bool
     store_is_outer: bool
 
@@ -46,16 +48,16 @@ def crossings(nest: Nest, target: Target, scalar: Callable[[Value], str]) -> tup
     with w.function("f", []):
         c = Context(w, scalar, len(nest.outer) + 1)
         c.lanes, c.places = lanes, [w.open_section()]
-        found = [_crossing(c, store) for store in nest.roots]
+        found = [_crossing(c, store) for store in nest.roots if isinstance(store, STORES)]
     gains = any(crossing.value_is_outer or crossing.store_is_outer for crossing in found)
     return (found, lanes) if gains else ([], 0)
 
 
 def _side(nest: Nest, target: Target) -> int:
     """W of squares, 0 where there are none."""
-    if nest.mode != "rows" or not nest.outer or not all(r.name in STORES for r in nest.roots):
+    if nest.mode != "rows" or not nest.outer or not all(isinstance(r, STORES) for r in nest.roots):
         return 0
-    values = [r.operands[1] for r in nest.roots]
+    values = [tile_operand(r) for r in nest.roots]
     types = [v.type for v in values if isinstance(v.type, TensorType)]
     if not types or len(types) < len(values):
         return 0
@@ -70,8 +72,8 @@ def _is_word(tile: TensorType) -> bool:
     return not isinstance(tile.element, PointerType) and tile.element is not i1 and tile.bits <= 64
 
 
-def _crossing(c: Context, store: Op) -> Crossing:
-    pointer, value = store.operands[:2]
+def _crossing(c: Context, store: Store | GuardedStore) -> Crossing:
+    pointer, value = store.pointer, store.value
     inner = len(value.type.shape or ()) - 1
     votes = {inner: 0, inner - 1: 0}
     seen: set[tuple[Value, Tags]] = set()
@@ -82,12 +84,14 @@ def _crossing(c: Context, store: Op) -> Crossing:
         if op is None or op.parent is not store.parent or (v, tags) in seen:
             continue
         seen.add((v, tags))
-        axis = _axis_of_neighbours(c, op.operands[0]) if op.name in LOADS and is_tile(v) else None
+        if not isinstance(op, LOADS):
+            stack.extend(operand_tags(op, tags))
+            continue
+        where = op.buffer if isinstance(op, Read) else op.pointer
+        axis = _axis_of_neighbours(c, where) if is_tile(v) else None
         tag = tags[axis] if axis is not None else None
         if tag is not None and tag in votes:
             votes[tag] += 1
-        if op.name not in LOADS:
-            stack.extend(operand_tags(op, tags))
     return Crossing(store, votes[inner - 1] > votes[inner], _axis_of_neighbours(c, pointer) == inner - 1)
 
 
@@ -109,7 +113,7 @@ def all_on(c: Context, nest: Nest) -> str | None:
     """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
     conditions = []
     for op in nest.body:
-        masks = where_of(op)[1:] if op.name in ("tt.load", *STORES) else []
+        masks = where_of(op)[1:] if isinstance(op, ACCESSES) else []
         for part in [part for mask in masks for part in conjuncts(mask)]:
             shape = part.type.shape or ()
             long = [axis for axis, extent in enumerate(shape) if extent > 1]
@@ -136,7 +140,7 @@ def store_square(c: Context, crossing: Crossing, outer: Index, row: Uniform, col
     """Compute the W × W elements from (row, column) on; what is returned stores them."""
     along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
     across = [(*outer, Affine(row.name, "1", row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
-    pointer, value = crossing.store.operands[:2]
+    pointer, value = crossing.store.pointer, crossing.store.value
     element = element_of(value.type)
     vectors = [
         c.as_vector(evaluate(c, value, index), element) for index in (across if crossing.value_is_outer else along)
