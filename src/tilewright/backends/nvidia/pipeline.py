@@ -25,6 +25,7 @@ from tilewright.backends.nvidia.ptxas import assemble_kernel
 from tilewright.backends.nvidia.targets import Device
 from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.tools import find_libdevice
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, verify_after
@@ -92,7 +93,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     facts.update(lowered.facts)
     facts["entry"] = facts["name"]
     facts["shared"] = max(facts["shared"], options.min_shared_mem or 0)
-    facts["tmem_size"] = _number(module, "ttg.tensor_memory_size")
+    facts["tmem_size"] = _number(module, TENSOR_MEMORY_COLUMNS)
     facts["cluster_dims"] = [options.num_ctas, 1, 1]
     if facts["shared"] > device.shared_limit:
         raise OutOfResources(facts["shared"], device.shared_limit, "shared memory")

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.lowerer import SCRATCH_OFFSET, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.shared_tiles import (
     BYTE,
     Bytes,
@@ -29,6 +29,7 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     store_tile,
     with_holes,
 )
+from tilewright.dialects.ttg_attributes import OFFSET
 from tilewright.dialects.ttg_memory import (
     LocalAlloc,
     LocalLoad,
@@ -172,7 +173,7 @@ def _holes(type: MemDescType) -> tuple[tuple[int, int], ...]:
 
 
 def _alloc(lowerer: Lowerer, op: LocalAlloc) -> None:
-    at = op.attributes[SCRATCH_OFFSET]
+    at = op.attributes[OFFSET]
     if isinstance(shared_layout(buffer_type(op.result)), PartitionedShared) or not isinstance(at, Number):
         raise located(NotSupported("a buffer in several pieces", "only AMD's devices need them"), span_of(op.location))
     lowerer.bind_buffer(op.result, SharedBuffer(str(int(at.value))))

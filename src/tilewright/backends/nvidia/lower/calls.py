@@ -17,13 +17,13 @@ from tilewright.backends.nvidia.lower.control import write_blocks
 from tilewright.backends.nvidia.lower.global_scratch import scratch_of
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
-    SCRATCH_OFFSET,
     SHARED_POINTER,
     Lowerer,
     Lowering,
     struct,
 )
 from tilewright.dialects.tt_function import Call, Return
+from tilewright.dialects.ttg_attributes import OFFSET
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorDescType, TensorType, Type
 
@@ -81,7 +81,7 @@ def _types(lowerer: Lowerer, types: Sequence[Type]) -> list[str]:
 
 def _call(lowerer: Lowerer, op: Call) -> None:
     w, name = lowerer.w, lowerer.module.functions[op.callee]
-    shared = lowerer.scratch(op) if SCRATCH_OFFSET in op.attributes else lowerer.shared(0)
+    shared = lowerer.scratch(op) if OFFSET in op.attributes else lowerer.shared(0)
     given = [part for value in op.arguments for part in lowerer.parts(value)]
     scratch = [(GLOBAL_POINTER, scratch_of(lowerer, op)), *SCRATCH[1:]]
     arguments = [(SHARED_POINTER, shared), *scratch, *given]

@@ -26,10 +26,11 @@ from tilewright.backends.nvidia.lower.address import Place, diagonals, place_of
 from tilewright.backends.nvidia.lower.not_yet import refuse
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Func
+from tilewright.dialects.ttg_attributes import OFFSET
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import Distributed, encoding_as
+from tilewright.layouts.encoding import Distributed, encoding, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout
 
 WARP = 32
@@ -38,7 +39,6 @@ LANE_BITS = 5
 SHARED = "@global_smem"
 """The block's shared memory."""
 SHARED_POINTER, GLOBAL_POINTER = "ptr addrspace(3)", "ptr addrspace(1)"
-SCRATCH_OFFSET = "allocation.offset"
 POSITION = ("lane", "warp", "block")
 """The inputs of layouts that differ between threads."""
 
@@ -174,7 +174,7 @@ class Lowerer:
     def layout(self, what: Value | TensorType) -> LinearLayout:
         """From register, lane, warp and block to the elements of a tile."""
         type = tile_type(what) if isinstance(what, Value) else what
-        return to_linear_layout(layout_of(type), type.shape)
+        return to_linear_layout(encoding(type.encoding or ""), type.shape)
 
     def element(self, type: Type) -> str:
         """The LLVM type of one element in a register: fp8 and fp4 as i8, pointers with their address space."""
@@ -369,4 +369,4 @@ def layout_of(type: TensorType) -> Distributed:
 
 def scratch_offset(op: Op) -> int:
     """Where the op's scratch memory begins, in bytes."""
-    return number(op, SCRATCH_OFFSET)
+    return number(op, OFFSET)

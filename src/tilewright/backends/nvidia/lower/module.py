@@ -24,6 +24,7 @@ from tilewright.backends.nvidia.lower.calls import write_function
 from tilewright.backends.nvidia.lower.lowerer import SHARED, Lowerer, Module, Target
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.dialects.tt_function import Func
+from tilewright.dialects.ttg_attributes import SHARED_BYTES
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
@@ -74,7 +75,7 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
     """
     functions = functions_of(module)
     w = _writer(options, has_lines=all(span_of(function.location).file for function in functions))
-    shared = module.attributes.get("ttg.shared")
+    shared = module.attributes.get(SHARED_BYTES)
     bytes_of_shared = int(shared.value) if isinstance(shared, Number) else 0
     state = Module(
         w, options.target, LOWERINGS, analyze_axis_info(module), {symbol_name(f): llvm_name(f) for f in functions}

@@ -30,6 +30,7 @@ from tilewright.backends.nvidia.lower.dot.tensor_instructions import (
 )
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttng_products import TensorCoreCommit, TensorCoreProduct, TensorCoreProductScaled
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
@@ -40,7 +41,6 @@ from tilewright.layouts.tensor_memory import allocated
 from tilewright.layouts.walk import shape_of_block
 from tilewright.support.diagnostics import NotSupported, located
 
-TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32
 BITS_OF_A_STEP = 256
 """How much of each row of a factor one instruction takes."""

@@ -17,6 +17,7 @@ from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WA
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, struct
 from tilewright.backends.nvidia.lower.words import Words
 from tilewright.dialects.rules import number
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore, TmemSubslice
 from tilewright.ir.core import Value, buffer_type
@@ -101,7 +102,7 @@ def _get_columns(lowerer: Lowerer) -> str:
 def _columns_of(lowerer: Lowerer) -> int:
     module = lowerer.function.parent
     assert module is not None, "a function is in a module"
-    return number(module, "ttg.tensor_memory_size")
+    return number(module, TENSOR_MEMORY_COLUMNS)
 
 
 # Ops
