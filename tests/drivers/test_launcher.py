@@ -286,6 +286,79 @@ def test_kernels_are_collected() -> None:
     assert watched_array() is None
 
 
+class Holder:
+    """What may be in a cycle with a bound launch."""
+
+    launch: Any = None
+
+
+@pytest.mark.parametrize("bound_before", [0, 3])
+def test_cycles_through_bound_launches_are_collected(bound_before: int) -> None:
+    """A kernel calls what holds its launch. Bound launches are tracked from the first, and when one is used again."""
+    holder = Holder()
+    kernel = create_native_kernel([], lambda grid, args, kwargs, miss, keeps=holder: keeps)
+    for _ in range(bound_before):
+        assert kernel[(1,)]() is holder
+    holder.launch = kernel[(1,)]
+    in_the_grid = Holder()
+    in_the_grid.launch = kernel[[1, in_the_grid]]
+    watched = [weakref.ref(thing) for thing in (holder, kernel, in_the_grid)]
+    del holder, kernel, in_the_grid
+    gc.collect()
+
+    assert [reference() for reference in watched] == [None] * 3
+
+
+def test_a_bound_launch_whose_launch_is_under_way_is_not_collected() -> None:
+    def slow_path(grid: Any, args: Any, kwargs: Any, miss: Any) -> int:
+        gc.collect()
+        return len(grid) + len(args)
+
+    kernel = create_native_kernel([Parameter("x")], slow_path)
+    launch, grid = kernel[(3, 4)], [5]
+    for _ in range(20):
+        assert kernel[grid](7) == 2
+        assert launch(7) == 3
+
+
+def test_the_bound_launch_that_is_kept_may_be_found() -> None:
+    kernel, (x, y, out) = adder(), arrays()
+    for _ in range(3):
+        kernel.native[(1,)](x, y, out, 999, BLOCK=1024)
+        kind = type(kernel.native[(1,)])
+        found = [thing for thing in gc.get_objects() if type(thing) is kind]
+        assert found, "the collector has it in its lists"
+        for launch in found:
+            with pytest.raises(SystemError):
+                launch(x, y, out, 999, BLOCK=1024)
+        out[:] = 0
+        launches = [kernel.native[(1,)] for _ in range(3)]
+        assert not {*map(id, launches)} & {*map(id, found)}, "those that somebody has are not used again"
+        assert [launch(x, y, out, 999, BLOCK=1024) for launch in launches] == [kernel.result] * 3
+        assert np.array_equal(out[:999], (x + y)[:999])
+        assert gc.get_referents(launches[0]) == [kind, kernel.native, (1,)]
+        del found, launch, launches
+
+
+def test_launches_while_the_collector_runs_all_the_time() -> None:
+    kernel, (x, y, out) = adder(), arrays()
+    before = gc.get_threshold()
+
+    def grid(meta: dict[str, Any]) -> tuple[int, ...]:
+        kernel.native[[1]](x, y, out, 999, BLOCK=1024)
+        return tuple(map(int, "1"))
+
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(50):
+            out[:] = 0
+            assert kernel.native[grid](x, y, out, 999, BLOCK=1024) is kernel.result
+            assert np.array_equal(out[:999], (x + y)[:999])
+    finally:
+        gc.set_threshold(*before)
+    assert len(kernel.slow_calls) == 2, "the first launch, and the first of its grid"
+
+
 def test_bound_launches_can_be_kept_and_called_again() -> None:
     kernel, (x, y, out) = adder(), arrays()
     launches = [kernel.native[(1,)] for _ in range(10)]

@@ -142,6 +142,25 @@ def test_a_launcher_that_cannot_be_put_in_place_is_told(monkeypatch: pytest.Monk
             assert launcher._set_up.__wrapped__() is None
 
 
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+def test_systems_on_which_code_cannot_be_mapped_say_so(system: str, tmp_path: Path) -> None:
+    """As far as Linux can play one; what can be done instead works."""
+    file = tmp_path / "program.py"
+    body = LAUNCH.format(before="import llvmlite.binding").partition("with warnings")[0]
+    file.write_text(
+        f"{body}sys.platform = {system!r}\n"
+        "warnings.simplefilter('ignore')\n"
+        "try:\n    scaled[(4,)](x, out, 100, BLOCK=32)\n"
+        "except tw.TilewrightError as error:\n    print(error)\n"
+        "tw.jit(scaled.fn, interpret=True)[(4,)](x, out, 100, BLOCK=32)\n"
+        "print(np.array_equal(out, 3 * x))\n"
+    )
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, check=True)
+    message, right = done.stdout.splitlines()
+    assert f"made for Linux, and this is {system}; TRITON_INTERPRET=1" in message
+    assert right == "True"
+
+
 def test_nothing_is_warned_of_where_all_is_well(tmp_path: Path) -> None:
     if launcher.is_native():
         assert outcome(tmp_path) == ("True", "[]")

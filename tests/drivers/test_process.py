@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import subprocess
 import sys
@@ -123,6 +125,34 @@ def test_slots_are_found_where_they_are() -> None:
     assert python_memory._word(id(instance) + offset) == id(value)
     assert python_memory.slot_offset(Slotted, "third") is None
     assert python_memory.slot_offset(list, "append") is None
+
+
+@pytest.mark.parametrize("place", [24, 32, 48, 56])
+def test_descriptors_that_are_laid_out_otherwise_are_left_alone(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_memory, "_DESCRIPTOR_OFFSET", place)
+    assert python_memory.slot_offset(Slotted, "second") is None
+    assert python_memory.subscript_definition() is None
+
+
+@pytest.mark.parametrize("definition", [0, 8, 2**47 - 8, 2**64 - 8])
+def test_addresses_that_lead_nowhere_are_not_read(definition: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a descriptor began as is known, and went on in another way."""
+    known = python_memory._word
+    place = id(Slotted.__dict__["second"]) + python_memory._DESCRIPTOR_OFFSET
+    monkeypatch.setattr(python_memory, "_word", lambda at: definition if at == place else known(at))
+    assert python_memory.slot_offset(Slotted, "second") is None
+    assert python_memory.slot_offset(Slotted, "first") is not None
+
+
+def test_memory_is_read_only_where_there_is_some() -> None:
+    page = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    page[-5:] = b"whole"
+    end = ctypes.addressof(ctypes.c_char.from_buffer(page)) + 2 * mmap.PAGESIZE
+    assert python_memory.read_memory(end - 5, 5) == b"whole"
+    assert python_memory.read_memory(8, 5) is None
+    mapped = {int(line.split("-")[0], 16) for line in Path("/proc/self/maps").read_text().splitlines()}
+    if end not in mapped:
+        assert python_memory.read_memory(end - 5, 6) is None
 
 
 def test_numpy_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:

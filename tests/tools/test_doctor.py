@@ -99,8 +99,8 @@ def test_settings_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("version", "state", "fact"),
     [
-        ("0.44.3", WRONG, "older than 0.45"),
-        ("0.45.0rc1", OK, "0.45.0rc1"),
+        ("0.47.3", WRONG, "older than 0.48"),
+        ("0.48.0rc1", OK, "0.48.0rc1"),
         ("0.50.9", OK, "0.50.9"),
         ("0.51.0", NOTE, "newer than 0.50"),
         ("1.0", NOTE, "newer than 0.50"),
@@ -112,7 +112,7 @@ def test_versions_of_llvmlite(version: str, state: str, fact: str, monkeypatch: 
     line = line_of(doctor.libraries, "llvmlite")
     assert (line.state, bool(line.remedy)) == (state, state != OK)
     assert fact in line.fact
-    assert state != WRONG or line.remedy == "pip install 'llvmlite>=0.45'"
+    assert state != WRONG or line.remedy == "pip install 'llvmlite>=0.48'"
 
 
 def test_libraries_that_are_missing_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_old_llvmlite_is_refused_when_something_is_compiled(monkeypatch: pytest.
     import llvmlite
 
     monkeypatch.setattr(llvmlite, "__version__", "0.44.0")
-    with pytest.raises(ImportError, match=r"llvmlite 0\.44\.0 is older than 0\.45.*pip install 'llvmlite>=0\.45'"):
+    with pytest.raises(ImportError, match=r"llvmlite 0\.44\.0 is older than 0\.48.*pip install 'llvmlite>=0\.48'"):
         machine._llvm.__wrapped__()
 
 

@@ -6,6 +6,7 @@ import gc
 import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 import weakref
@@ -17,6 +18,8 @@ from expressions import function
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.vectorizing import process
+from tilewright.vectorizing.native.calls import calls_text
 
 
 @tw.vectorize
@@ -36,6 +39,39 @@ def test_defaults_and_keywords() -> None:
         assert scaled(x, plus=x).tolist() == [0.0, 3.0, 6.0]
     with pytest.raises(TypeError):
         scaled(1, too=2)
+
+
+def test_names_of_arguments_are_read_by_pythons_functions() -> None:
+    """Tuples begin with other fields in other Pythons."""
+    loads = re.findall(r"(\w+) = getelementptr i8, ptr %names\b", calls_text())
+    assert loads == []
+    assert calls_text().count("%names") > 5
+
+
+def test_numpys_functions_are_those_that_are_known() -> None:
+    found = process.numpy_functions()
+    assert process._makes_arrays(found[process.NUMPY_EMPTY])
+    assert process._sets_handlers(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("NUMPY_ARRAY_TYPE", process.NUMPY_EMPTY, "does not begin"),
+        ("NUMPY_MAJORS", (3,), "unknown"),
+        ("NUMPY_LEAST_FEATURES", 1 << 20, "unknown"),
+        ("_makes_arrays", lambda address: False, "do not do"),
+        ("_sets_handlers", lambda addresses: False, "do not do"),
+    ],
+)
+def test_another_table_of_numpys_functions_is_not_used(
+    name: str, value: object, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, name, value)
+    with pytest.raises(ValueError, match=message):
+        process.numpy_functions()
+    with pytest.warns(RuntimeWarning, match="through Python"):
+        assert process.native_side(tw.vectorize(function("a + b")).__class__.__mro__[1], scaled) is None
 
 
 def test_names() -> None:

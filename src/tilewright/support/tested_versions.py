@@ -2,7 +2,7 @@
 
     problem_of("numpy", "2.1.3")        ""
     problem_of("numpy", "3.0.0")        "numpy 3.0.0 is newer than 2.4, …"
-    require("llvmlite", "0.44.0")       raises ImportError; a newer version than was tested gets a warning
+    require("llvmlite", "0.47.0")       raises ImportError; a newer version than was tested gets a warning
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Tested(NamedTuple):
 
 
 TESTED = {
-    "llvmlite": Tested((0, 45), (0, 50)),
+    "llvmlite": Tested((0, 48), (0, 50)),
     "ml_dtypes": Tested((0, 4), (0, 6)),
     "numpy": Tested((1, 26), (2, 4)),
 }
-"""By library; `pyproject.toml` requires the oldest."""
+"""By library; `pyproject.toml` requires the oldest. llvmlite 0.48 is the first with LLVM 22, whose text we write."""
 
 
 def require(library: str, version: str) -> None:

@@ -37,12 +37,19 @@ from tilewright.vectorizing.native.structs import (
     C_FUNCTIONS,
     FLOAT_VALUE,
     HANDLER,
+    HANDLER_CAPSULE,
     HANDLER_HEAD,
     HANDLER_NAME,
     HANDLER_VERSION,
     MOST_BLOCKS,
+    NUMPY_ARRAY_TYPE,
     NUMPY_EMPTY,
+    NUMPY_FEATURES,
+    NUMPY_GET_HANDLER,
+    NUMPY_LEAST_FEATURES,
+    NUMPY_MAJORS,
     NUMPY_SET_HANDLER,
+    NUMPY_VERSION,
     STATE,
     SYSTEM_FUNCTIONS,
     TABLE,
@@ -82,6 +89,7 @@ class NativeSide:
         return state
 
     def _fill_table(self, runtime: NativeRuntime, missed: Callable[..., Any]) -> None:
+        functions = numpy_functions()
         addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
         system = ctypes.CDLL(None)
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
@@ -92,10 +100,10 @@ class NativeSide:
         words = {name: id(value) for name, value in objects.items()}
         fields = {
             "kept": allocate(BLOCK.size * MOST_BLOCKS),
-            "set_handler": _of_numpy(NUMPY_SET_HANDLER),
+            "set_handler": functions[NUMPY_SET_HANDLER],
             "handler": self._handler(),
             "execute": runtime.symbols["execute"],
-            "empty": _of_numpy(NUMPY_EMPTY),
+            "empty": functions[NUMPY_EMPTY],
             "state": self._state,
         }
         poke(self._table, TABLE.pack(**addresses, **words, **fields))
@@ -110,7 +118,7 @@ class NativeSide:
         poke(memory, image)
         make = ctypes.pythonapi.PyCapsule_New
         make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        name = ctypes.c_char_p(b"mem_handler")
+        name = ctypes.c_char_p(HANDLER_CAPSULE)
         self._kept.append(name)
         return int(make(memory, name, None))
 
@@ -157,10 +165,57 @@ def _objects_are_as_expected() -> bool:
     )
 
 
-def _of_numpy(number: int) -> int:
-    """The address of a function of NumPy's C interface, by its place in the table, which never changes."""
+def numpy_functions() -> dict[int, int]:
+    """The addresses of the functions of NumPy's C interface that native code calls, by their places in its table.
+
+    A place stands for the same function in all versions of one major number. What the table says of itself is compared
+    first, so that nothing is called that may be something else; then each function has to do what it is called for.
+
+    Raises:
+        ValueError: this NumPy has another table.
+    """
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]  # NumPy 1
     table = get(core._ARRAY_API, None)
-    return ctypes.c_uint64.from_address(table + 8 * number).value
+    addresses = {place: ctypes.c_uint64.from_address(table + 8 * place).value for place in _NUMPY_PLACES}
+    if addresses[NUMPY_ARRAY_TYPE] != id(np.ndarray):
+        raise ValueError("the table of NumPy's C interface does not begin as is known")
+    number = ctypes.PYFUNCTYPE(ctypes.c_uint)
+    version, features = (number(addresses[place])() for place in (NUMPY_VERSION, NUMPY_FEATURES))
+    if version >> 24 not in NUMPY_MAJORS or features < NUMPY_LEAST_FEATURES:
+        raise ValueError(f"the version of NumPy's C interface, {version:#x} with {features:#x}, is unknown")
+    if not (_makes_arrays(addresses[NUMPY_EMPTY]) and _sets_handlers(addresses)):
+        raise ValueError("functions of NumPy's C interface do not do what is known of them")
+    return addresses
+
+
+_NUMPY_PLACES = (
+    NUMPY_VERSION,
+    NUMPY_ARRAY_TYPE,
+    NUMPY_EMPTY,
+    NUMPY_FEATURES,
+    NUMPY_SET_HANDLER,
+    NUMPY_GET_HANDLER,
+)
+
+
+def _makes_arrays(address: int) -> bool:
+    """Is this `PyArray_Empty`?"""
+    pointer = ctypes.c_void_p
+    empty = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_int, pointer, pointer, ctypes.c_int)(address)
+    dtype, extents = np.dtype(np.int16), (ctypes.c_int64 * 2)(3, 5)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # the new array takes the reference
+    made = empty(2, ctypes.addressof(extents), id(dtype), 1)
+    return type(made) is np.ndarray and (made.shape, made.dtype, made.strides) == ((3, 5), dtype, (2, 6))
+
+
+def _sets_handlers(addresses: dict[int, int]) -> bool:
+    """Does setting the handler that is set give the same one?"""
+    current = ctypes.PYFUNCTYPE(ctypes.py_object)(addresses[NUMPY_GET_HANDLER])()
+    is_capsule = ctypes.pythonapi.PyCapsule_IsValid
+    is_capsule.restype, is_capsule.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+    if not is_capsule(current, HANDLER_CAPSULE):
+        return False
+    before = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(addresses[NUMPY_SET_HANDLER])(current)
+    return before is current

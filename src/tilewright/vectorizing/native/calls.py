@@ -302,7 +302,7 @@ def _missed(module: Module) -> None:
     f = module.function("missed", "ptr", {"self": "ptr", "objects": "ptr", "positional": "i64", "names": "ptr"})
     count = f.variable("i64", f["positional"])
     with f.when(f["names"].differs(0)):
-        count.set(count.value + f.load("i64", f["names"], 16))
+        count.set(count.value + f.call(outside(f, "PyTuple_Size"), "i64", f["names"]))
     everything = f.stack_words(count.value + 1)
     f.store(f["self"], everything)
     with f.counted(count.value) as index:
@@ -336,9 +336,10 @@ def _output_among(module: Module) -> None:
     f = module.function("output_among", "ptr", {"objects": "ptr", "positional": "i64", "names": "ptr"})
     with f.when(f["names"].equals(0)):
         f.give(0)
-    with f.when(f.load("i64", f["names"], 16).differs(1)):
+    with f.when(f.call(outside(f, "PyTuple_Size"), "i64", f["names"]).differs(1)):
         f.give(0)
-    with f.when(f.load("ptr", f["names"], 24).differs(f.get(TABLE, table_of(f), "out"))):
+    name = f.call(outside(f, "PyTuple_GetItem"), "ptr", f["names"], f.constant("i64", 0))
+    with f.when(name.differs(f.get(TABLE, table_of(f), "out"))):
         f.give(0)
     f.give(f.load("ptr", f["objects"], f["positional"] * 8))
 

@@ -9,6 +9,8 @@ C_FUNCTIONS = (
     "PyLong_AsLongLongAndOverflow",
     "PyLong_FromLongLong",
     "PyObject_Vectorcall",
+    "PyTuple_GetItem",
+    "PyTuple_Size",
     "Py_DecRef",
     "Py_IncRef",
 )
@@ -96,8 +98,12 @@ FLOAT_VALUE = 16
 ARRAY_RANK, ARRAY_EXTENTS = 24, 32
 ARRAY_C_ORDER, ARRAY_F_ORDER, ARRAY_WRITEABLE = 1, 2, 0x400
 OUTPUT_UNFIT, OUTPUT_IN_PLACE, OUTPUT_APART = 0, 1, 2
-NUMPY_EMPTY, NUMPY_SET_HANDLER = 184, 304
+NUMPY_VERSION, NUMPY_ARRAY_TYPE, NUMPY_EMPTY, NUMPY_FEATURES = 0, 2, 184, 211
+NUMPY_SET_HANDLER, NUMPY_GET_HANDLER = 304, 305
+"""Places in the table of NumPy's C interface, in its versions NUMPY_MAJORS from NUMPY_LEAST_FEATURES on."""
+NUMPY_MAJORS, NUMPY_LEAST_FEATURES = (1, 2), 0x0F  # NumPy 1.22 has the first functions for handlers
 
 HANDLER = struct_of(context="ptr", malloc="ptr", calloc="ptr", realloc="ptr", free="ptr")
 """The end of NumPy's PyDataMem_Handler; a name and a version come first."""
 HANDLER_NAME, HANDLER_HEAD, HANDLER_VERSION = b"tilewright", 128, 1
+HANDLER_CAPSULE = b"mem_handler"

@@ -15,11 +15,13 @@ import mmap
 import os
 import platform
 import struct
+import sys
 from collections.abc import Mapping as Map
 from sys import is_finalizing
 
 from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, poke
 from tilewright.runtime.locks import fork_safe_lock
+from tilewright.support.diagnostics import TilewrightError
 from tilewright.support.named_tuple import NamedTuple
 
 _READ_WRITE, _READ_EXECUTE = 3, 5
@@ -31,6 +33,19 @@ def host_machine() -> str:
     """The machine name that a blob must have to run here; unknown machines give their own name."""
     name = platform.machine().lower()
     return _MACHINES.get(name, name)
+
+
+def why_no_code() -> str:
+    """Why machine code cannot be mapped into this process; "" where it can.
+
+    Windows hands out memory by other functions; macOS on AArch64 wants a flag for memory with code, and the caches of
+    instructions told of it. None of that was ever tried.
+    """
+    return "" if sys.platform == "linux" else f"it is made for Linux, and this is {sys.platform}"
+
+
+class PlatformError(TilewrightError, OSError):
+    """This system cannot run compiled kernels."""
 
 
 class NativeCodeError(Exception):
@@ -61,7 +76,7 @@ def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
 
     Args: image: the bytes of a blob for this machine; pointers: addresses to write at given offsets first.
     Returns: where it lies.
-    Errors: OSError when the system gives no executable memory.
+    Errors: OSError when the system gives no executable memory; PlatformError when code cannot be mapped here at all.
     """
     libc = _libc()
     size = -(-len(image) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -175,6 +190,11 @@ class _Library:
 
 def _libc() -> ctypes.CDLL:
     if _Library.handle is None:
+        if reason := why_no_code():
+            raise PlatformError(
+                f"compiled kernels cannot run on this CPU: {reason}; TRITON_INTERPRET=1 runs kernels as Python "
+                "functions, and `tilewright.simulate` in a simulated GPU"
+            )
         library = ctypes.CDLL(None, use_errno=True)
         library.mmap.restype = ctypes.c_void_p
         integer = ctypes.c_int

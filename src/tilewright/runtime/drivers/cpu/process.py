@@ -22,7 +22,15 @@ from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import late
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, allocate, host_machine, map_code, ranges
+from tilewright.runtime.drivers.cpu.loader import (
+    Blob,
+    NativeCodeError,
+    allocate,
+    host_machine,
+    map_code,
+    ranges,
+    why_no_code,
+)
 from tilewright.runtime.drivers.cpu.native.structs import (
     ACTION,
     BOUND,
@@ -176,6 +184,7 @@ class NativeRuntime:
             BOUND.size,
             BOUND.fields["vectorcall"].offset,
             destroy=self.symbols["destroy_bound"],
+            traverse=self.symbols["traverse_bound"],
             flags=python_memory.IMMUTABLE | python_memory.NOT_INSTANTIATED,
         )
 
@@ -228,8 +237,8 @@ def _set_up() -> NativeRuntime | None:
 
 def _why_not(machine: str) -> str:
     """Why there can be no native runtime here; "" where there can."""
-    if sys.platform != "linux":
-        return f"it is made for Linux, and this is {sys.platform}"
+    if reason := why_no_code():
+        return reason
     if machine not in _BASE_CPUS:
         return f"it is made for {' and '.join(_BASE_CPUS)}, and this machine is a {machine}"
     return python_memory.why_unsupported()

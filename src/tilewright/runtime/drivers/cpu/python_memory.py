@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import sys
 from functools import cache, reduce
-from types import CellType
+from types import CellType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_
 from tilewright.support.named_tuple import NamedTuple
 
 _TYPE_OFFSET = 8  # of ob_type
-_DESCRIPTOR_OFFSET = 40  # of d_member, d_method, d_getset and d_base in descriptor objects
+_DESCRIPTOR_OFFSET = 40  # of d_member and d_base in descriptor objects
+_DEFINITION_BYTES, _MEMBER_OFFSET = 24, 16  # of a PyMemberDef up to `offset`; a wrapperbase is longer
 _HANDLES = (16, 24)  # where tensors may have their handle
 _NO_INDEX = -1  # torch's number of the CPU among CPUs
 _DTYPES = ("float32", "int64", "uint8", "float64", "bfloat16", "bool")
@@ -27,8 +29,8 @@ _TENSOR_BYTES = 192  # of what a handle points to
 _PLAIN_KEYS = ("ADInplaceOrView", "CPU", "AutogradCPU", "AutocastCPU", "CUDA", "AutogradCUDA", "AutocastCUDA")
 _CELL_CONTENT = 16  # of ob_ref
 _T_PYSSIZET, _READONLY = 19, 1
-_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_MEMBERS = 50, 52, 72
-_DEFAULT, _HAVE_VECTORCALL = 1 << 18, 1 << 11
+_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_TRAVERSE, _PY_TP_MEMBERS = 50, 52, 71, 72
+_DEFAULT, _HAVE_VECTORCALL, _HAVE_GC = 1 << 18, 1 << 11, 1 << 14
 IMMUTABLE, NOT_INSTANTIATED = 1 << 8, 1 << 7  # from Python
 _kept: list[object] = []  # what types refer to for as long as the process lives
 
@@ -65,8 +67,11 @@ def function_address(library: ctypes.CDLL, name: str) -> int:
 
 def slot_offset(owner: type, name: str) -> int | None:
     """Where instances of a class keep the value of its `__slots__` entry `name`."""
-    definition = _definition(owner.__dict__.get(name), name, "member_descriptor")
-    return None if definition is None else _word(definition + 16)
+    definition = _definition(owner, name, MemberDescriptorType)
+    if definition is None:
+        return None
+    offset = _word(definition + _MEMBER_OFFSET)
+    return offset if offset % 8 == 0 and 16 <= offset <= owner.__basicsize__ - 8 else None
 
 
 def cell_offset() -> int | None:
@@ -80,7 +85,7 @@ def cell_offset() -> int | None:
 
 def subscript_definition() -> int | None:
     """CPython's own record of the method `__getitem__` that stands for the mapping slot."""
-    return _definition(type(type.__dict__).__dict__.get("__getitem__"), "__getitem__", "wrapper_descriptor")
+    return _definition(MappingProxyType, "__getitem__", WrapperDescriptorType)
 
 
 def ndarray_is_as_expected() -> bool:
@@ -191,13 +196,39 @@ def _is_read_right(access: TensorAccess, tensor: Any) -> bool:
     return tuple(place.value for place in places) == expected
 
 
-def _definition(descriptor: object, name: str, kind: str) -> int | None:
-    """The C record behind a descriptor; it starts with a pointer to the name, which is checked."""
-    if type(descriptor).__name__ != kind or not is_supported_python():
+def _definition(owner: type, name: str, kind: type) -> int | None:
+    """The C record behind a descriptor, which starts with a pointer to the name.
+
+    Descriptors begin with the class they belong to and their name; nothing behind that is taken for an address before
+    these were found, and nothing is read through an address but by the system, which refuses one that leads nowhere.
+    """
+    descriptor = owner.__dict__.get(name)
+    label = getattr(descriptor, "__name__", None)
+    if type(descriptor) is not kind or not is_supported_python():
         return None
-    definition = _word(id(descriptor) + _DESCRIPTOR_OFFSET)
-    found = ctypes.string_at(_word(definition)) if definition else b""
-    return definition if found == name.encode() else None
+    begin = id(descriptor) + _DESCRIPTOR_OFFSET - 24
+    if (_word(begin), _word(begin + 8)) != (id(owner), id(label)):
+        return None
+    definition = _word(begin + 24)
+    head = read_memory(definition, _DEFINITION_BYTES)
+    expected = name.encode() + b"\0"
+    found = None if head is None else read_memory(int.from_bytes(head[:8], sys.byteorder), len(expected))
+    return definition if found == expected else None
+
+
+def read_memory(address: int, size: int) -> bytes | None:
+    """The bytes at an address; None where this process has no memory, which would end it if it read there itself.
+
+    Args: size: at most a page, which a pipe always has room for.
+    """
+    reader, writer = os.pipe()
+    try:
+        write = ctypes.CDLL(None).write
+        write.restype, write.argtypes = ctypes.c_ssize_t, [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+        return os.read(reader, size) if write(writer, address, size) == size else None
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def _word(address: int) -> int:
@@ -229,9 +260,18 @@ class _Spec(ctypes.Structure):
 
 
 def callable_type(
-    name: bytes, size: int, vectorcall: int, *, base: type = object, destroy: int | None = None, flags: int = 0
+    name: bytes,
+    size: int,
+    vectorcall: int,
+    *,
+    base: type = object,
+    destroy: int | None = None,
+    traverse: int | None = None,
+    flags: int = 0,
 ) -> type:
     """A new type whose objects have `size` bytes and, at offset `vectorcall`, the address of what calls them.
+
+    With `traverse` the collector knows of its objects, and with `destroy` their memory is nobody else's business.
 
     Source: https://docs.python.org/3/c-api/type.html#c.PyType_FromSpecWithBases and "The Vectorcall Protocol" there.
     """
@@ -242,6 +282,9 @@ def callable_type(
     }
     if destroy is not None:
         functions[_PY_TP_DEALLOC] = destroy
+    if traverse is not None:
+        functions[_PY_TP_TRAVERSE] = traverse
+        flags |= _HAVE_GC
     slots = (_Slot * (len(functions) + 1))(*(_Slot(slot, address) for slot, address in functions.items()))
     spec = _Spec(name, size, 0, _DEFAULT | _HAVE_VECTORCALL | flags, slots)
     _kept.append((members, slots, spec))

@@ -45,6 +45,7 @@ def add_launch(module: Module) -> None:
     _subscript_kernel(module)
     _subscript_owner(module)
     _destroy_bound(module)
+    _traverse_bound(module)
     _extents(module)
     _called_grid(module)
     _fill_slots(module)
@@ -68,20 +69,27 @@ def _retained(f: Function, value: Value) -> Value:
 
 
 def _bind(module: Module) -> None:
-    """A new bound object."""
+    """A new bound object, which the collector knows; the one that is kept stays known to it, too.
+
+    Who asks the collector for all objects finds the one that is kept, and it is left to them.
+    """
     f = module.function("bind", "ptr", {"kernel": "ptr", "grid": "ptr"})
     table = runtime(f)
     bound = f.variable("ptr", f.get(TABLE, table, "free_bound"))
-    with f.when(bound.value.differs(0)) as reuse:
+    with f.when(bound.value.differs(0)):
         f.put(TABLE, table, "free_bound", 0)
-        f.put(BOUND, bound.value, "refcount", 1)
-    with reuse.otherwise():
-        bound.set(f.call(system(f, "_PyObject_New"), "ptr", f.get(TABLE, table, "bound_type")))
-        with f.when(bound.value.equals(0)):
-            f.give(0)
-        f.put(BOUND, bound.value, "vectorcall", f.emit("ptr", "getelementptr i8, ptr @call_bound, i64 0"))
+        with f.when(f.get(BOUND, bound.value, "refcount").equals(1)):
+            for field in ("kernel", "grid"):
+                f.put(BOUND, bound.value, field, _retained(f, f[field]))
+            f.give(bound.value)
+        release(f, bound.value)
+    bound.set(f.call(system(f, "_PyObject_GC_New"), "ptr", f.get(TABLE, table, "bound_type")))
+    with f.when(bound.value.equals(0)):
+        f.give(0)
+    f.put(BOUND, bound.value, "vectorcall", f.emit("ptr", "getelementptr i8, ptr @call_bound, i64 0"))
     for field in ("kernel", "grid"):
         f.put(BOUND, bound.value, field, _retained(f, f[field]))
+    f.call(system(f, "PyObject_GC_Track"), "void", bound.value)
     f.give(bound.value)
 
 
@@ -111,18 +119,44 @@ def _python(f: Function, function: Value, *arguments: Value) -> Value:
 
 
 def _destroy_bound(module: Module) -> None:
-    """Frees a bound object, or keeps its memory for the next one."""
+    """Frees a bound object, or keeps it for the next launch.
+
+    One that is kept is referred to by the table, so that the collector, which has it in its lists all the time, may
+    look at it whenever it likes: putting it there and taking it away again would take longer than all the rest here.
+    What the object referred to goes last, since that may run any code, another launch included.
+    """
     f = module.function("destroy_bound", "void", {"bound": "ptr"}, exported=True)
     table, bound = runtime(f), f["bound"]
-    release(f, f.get(BOUND, bound, "kernel"))
-    release(f, f.get(BOUND, bound, "grid"))
-    with f.when(f.get(TABLE, table, "free_bound").equals(0)):
+    kernel, grid = f.get(BOUND, bound, "kernel"), f.get(BOUND, bound, "grid")
+    with f.when(f.get(TABLE, table, "free_bound").equals(0)) as keeps:
+        f.put(BOUND, bound, "kernel", 0)
+        f.put(BOUND, bound, "grid", 0)
+        f.put(BOUND, bound, "refcount", 1)
         f.put(TABLE, table, "free_bound", bound)
-        f.give()
-    kind = f.get(BOUND, bound, "type")
-    f.call(system(f, "PyObject_Free"), "void", bound)
-    release(f, kind)
+    with keeps.otherwise():
+        kind = f.get(BOUND, bound, "type")
+        f.call(system(f, "PyObject_GC_UnTrack"), "void", bound)
+        f.call(system(f, "PyObject_GC_Del"), "void", bound)
+        release(f, kind)
+    release(f, kernel)
+    release(f, grid)
     f.give()
+
+
+def _traverse_bound(module: Module) -> None:
+    """Shows the collector what a bound object refers to.
+
+    There is nothing that clears one, as for tuples: it refers to what was there before it, so a cycle through it goes
+    through something that was changed later, and that can be cleared.
+    """
+    f = module.function("traverse_bound", "i32", {"bound": "ptr", "visit": "ptr", "argument": "ptr"}, exported=True)
+    for field in ("type", "kernel", "grid"):
+        value = f.get(BOUND, f["bound"], field)
+        with f.when(value.differs(0)):
+            status = f.call(f["visit"], "i32", value, f["argument"])
+            with f.when(status.differs(0)):
+                f.give(status)
+    f.give(0)
 
 
 def _extents(module: Module) -> None:
@@ -291,6 +325,9 @@ def _call_bound(module: Module) -> None:
     objects, names = f["objects"], f["names"]
     positional = f["flags"] & _NO_OFFSET_FLAG
     kernel, grid = f.get(BOUND, f["bound"], "kernel"), f.get(BOUND, f["bound"], "grid")
+    with f.when(kernel.equals(0)):  # it is the one that is kept, and somebody got it from the collector
+        f.call(system(f, "PyErr_BadInternalCall"), "void")
+        f.give(0)
     slot = f.load("ptr", kernel, f.get(TABLE, runtime(f), "state_slot"))
     with f.when(slot.equals(0)):  # the collector has taken the kernel apart
         f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))

@@ -83,6 +83,7 @@ C_FUNCTIONS = (
     "PyDict_GetItemWithError",
     "PyDict_New",
     "PyDict_SetItem",
+    "PyErr_BadInternalCall",
     "PyErr_CheckSignals",
     "PyErr_Clear",
     "PyErr_NoMemory",
@@ -97,7 +98,9 @@ C_FUNCTIONS = (
     "PyLong_AsUnsignedLongLong",
     "PyLong_AsVoidPtr",
     "PyLong_FromLong",
-    "PyObject_Free",
+    "PyObject_GC_Del",
+    "PyObject_GC_Track",
+    "PyObject_GC_UnTrack",
     "PyObject_GetAttr",
     "PyObject_Vectorcall",
     "PyTuple_GetItem",
@@ -107,7 +110,7 @@ C_FUNCTIONS = (
     "PyType_GetFlags",
     "Py_DecRef",
     "Py_IncRef",
-    "_PyObject_New",
+    "_PyObject_GC_New",
 )
 """Functions of the Python library that native code calls."""
 
@@ -146,7 +149,7 @@ OBJECTS = (
 TABLE = struct_of(
     dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS, *OBJECTS), "ptr"),
     bound_type="ptr",  # the type of `kernel[grid]`
-    free_bound="ptr",  # a dead object of it, to be used again
+    free_bound="ptr",  # an object of it that nobody else refers to, without kernel and grid, to be used again
     missed="ptr",  # Python: (kernel, grid, values, names) → result, when there is no specialisation
     owner_fallback="ptr",  # Python: JITFunction.__getitem__ before it was replaced
     owner_slot="i64",  # where a JITFunction keeps its kernel
