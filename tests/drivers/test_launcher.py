@@ -17,10 +17,10 @@ from tilewright.runtime.drivers.cpu.launcher import (
     Parameter,
     Slot,
     Specialization,
-    accelerate,
     create_native_kernel,
     is_native,
 )
+from tilewright.runtime.drivers.cpu.native.structs import TABLE
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -458,10 +458,12 @@ def accelerated() -> Iterator[None]:
     original = Owner.__getitem__
     runtime = launcher._ready()
     assert runtime is not None
+    before = {field: TABLE.read(runtime.table, field) for field in ("owner_slot", "owner_fallback")}
     launcher._accelerate(runtime, Owner, "native")
     yield
     Owner.__getitem__ = original
-    accelerate(Owner, "native")
+    for field, value in before.items():  # those of JITFunction, if it was accelerated
+        runtime.set(field, value)
 
 
 @pytest.mark.usefixtures("accelerated")
