@@ -12,6 +12,7 @@ from tilewright.backends.base import BaseBackend
 from tilewright.compiler.artifact import Stage
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.compiler.stages import parse_stage, stage_table
+from tilewright.dialects.tt_function import Func
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import FloatType, PointerType, Type
@@ -68,16 +69,14 @@ def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Descri
 
 
 def _in_module(module: Op, file: str) -> Described:
-    functions = [op for op in module.regions[0].block if op.name == "tt.func"]
-    public = [op for op in functions if op.attributes.get("sym_visibility", "public") == "public"]
+    public = [op for op in module.regions[0].block if isinstance(op, Func) and op.is_public]
     if len(public) != 1:
         raise ValueError(f"{file}: expected one public tt.func, found {len(public)}")
     kernel = public[0]
-    arguments = kernel.regions[0].block.args
+    arguments = kernel.body.args
     if "sanitizer" in kernel.attributes:  # the runtime adds the last one
         arguments = arguments[:-1]
-    given = kernel.attributes.get("arg_attrs", ())
-    attributes = list(given) if isinstance(given, tuple) and given else [{}] * len(arguments)
+    attributes = kernel.argument_attributes
     specs = [
         ArgumentSpec(argument.name or f"arg{number}", _type_string(argument.type), _divisibility(attributes[number]))
         for number, argument in enumerate(arguments)
@@ -88,7 +87,7 @@ def _in_module(module: Op, file: str) -> Described:
     }
     workers = {name: module.attributes.get(attribute) for name, attribute in _WORKERS.items()}
     options = {name: int(value.value) for name, value in workers.items() if isinstance(value, Number)}
-    return Described(str(kernel.attributes["sym_name"]), tuple(specs), signature, options)
+    return Described(kernel.symbol, tuple(specs), signature, options)
 
 
 def _is_tensor_map(attributes: object) -> bool:

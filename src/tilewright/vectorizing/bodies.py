@@ -127,7 +127,7 @@ def _described(kinds: Sequence[Kind], layout: Layout) -> list[tuple[Kind, str]]:
 def _write_turn(
     w: LlvmWriter, block: Block, operands: list[_Operand], layout: Layout, lanes: int, loop: Loop, flags: _Flags
 ) -> None:
-    inputs, result = operands[: len(block.args)], operands[-1]
+    inputs, (*selected, result) = operands[: len(block.args)], operands[len(block.args) :]
     same = [argument for argument, operand in zip(block.args, inputs, strict=True) if operand.letter == UNIFORM]
     writer = LaneWriter(w, lanes, uniform_values(block, same), flags.raised, loop.preheader)
     for argument, operand in zip(block.args, inputs, strict=True):
@@ -136,13 +136,13 @@ def _write_turn(
                 writer.bind(argument, operand.load_one(), ahead=True)
         else:
             writer.bind(argument, operand.load(loop.index, lanes))
-    mask = operands[-3].load(loop.index, lanes) if layout.select else None
-    writer.active = mask
+    mask, old = selected if layout.select else (None, None)
+    writer.active = None if mask is None else mask.load(loop.index, lanes)
     (value,) = writer.run(block)
     text = writer.text(value)
-    if mask is not None:
-        old = operands[-2].load(loop.index, lanes)
-        text = w.select(mask, vector(result.element, lanes), text, old, lanes=lanes)
+    if old is not None and writer.active is not None:
+        before = old.load(loop.index, lanes)
+        text = w.select(writer.active, vector(result.element, lanes), text, before, lanes=lanes)
     result.store(loop.index, lanes, text)
 
 
@@ -239,8 +239,9 @@ def fold_text(module: Op, target: Target, kinds: Sequence[Kind]) -> str:
         first = w.convert("bitcast", total.load_one(), total.element, moved)
         with w.loop("%begin", "%end", carried=[(moved, first)], guarded=True) as loop:
             writer = LaneWriter(w, 1, set(), flags.raised)
-            writer.bind(block.args[0], w.convert("bitcast", loop.carried[0], moved, total.element))
-            writer.bind(block.args[1], items.load(loop.index, 1))
+            so_far, item = block.args
+            writer.bind(so_far, w.convert("bitcast", loop.carried[0], moved, total.element))
+            writer.bind(item, items.load(loop.index, 1))
             (value,) = writer.run(block)
             loop.next = [_bits(w, writer.text(value), total.element)]
         total.store("0", 1, w.convert("bitcast", loop.results[0], moved, total.element))

@@ -21,7 +21,10 @@ from tilewright.backends.llvm.memory import moved_as
 from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.core import Block, Op, Value
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import If, While
+from tilewright.dialects.tt_program import Assert
+from tilewright.ir.core import Block, Op, Value, defining
 
 LONG_SIDE = 12
 """A side of a branch with so many ops is jumped over where no lane needs it."""
@@ -55,7 +58,7 @@ class LaneWriter:
         self._hoisted: set[Value] = set()
         self._splats: dict[Value, str] = {}
         self.active: str | None = None
-        self._handlers: Mapping[str, Callable[[Op], None]] = {
+        self._handlers: Mapping[str, Callable[[Any], None]] = {
             "arith.constant": self._constant,
             "scf.if": self._if,
             "scf.while": self._while,
@@ -86,10 +89,9 @@ class LaneWriter:
     def text(self, value: Value, lanes: int | None = None) -> str:
         """The operand for a value, in so many lanes."""
         lanes = self.lanes if lanes is None else lanes
-        op = value.op
-        element = element_of(value.type)
-        if op is not None and op.name == "arith.constant":
-            return constant(op.attributes["value"].value, element, lanes)  # type: ignore[union-attr]  # a Number
+        element, literal = element_of(value.type), defining(value, Constant)
+        if literal is not None:
+            return constant(literal.number.value, element, lanes)
         text = self._texts[value]
         if lanes == 1 or not self.is_uniform(value):
             return text
@@ -100,8 +102,8 @@ class LaneWriter:
                 self._splats[value] = self.w.splat(text, element, lanes)
         return self._splats[value]
 
-    def _constant(self, op: Op) -> None:
-        self._hoisted.add(op.results[0])
+    def _constant(self, op: Constant) -> None:
+        self._hoisted.add(op.result)
 
     def _elementwise(self, op: Op) -> None:
         (result,) = op.results
@@ -119,9 +121,8 @@ class LaneWriter:
 
     # --- assertions ---
 
-    def _assert(self, op: Op) -> None:
-        message: Any = op.attributes["message"]
-        (condition,) = op.operands
+    def _assert(self, op: Assert) -> None:
+        message, condition = op.message, op.condition
         if self.is_uniform(condition) and (self.lanes == 1 or self.active is None):
             flag = Kind(self.w, "i1", 1)
             self._failed((~flag(self.text(condition, 1))).name, message)
@@ -142,12 +143,12 @@ class LaneWriter:
 
     # --- branches ---
 
-    def _if(self, op: Op) -> None:
-        if self.is_uniform(op.operands[0]):
+    def _if(self, op: If) -> None:
+        if self.is_uniform(op.condition):
             self._jump(op)
             return
         flags = Kind(self.w, "i1", self.lanes)
-        condition = flags(self.text(op.operands[0]))
+        condition = flags(self.text(op.condition))
         sides: list[list[str]] = []
         for region, chosen in zip(op.regions, (condition, ~condition), strict=False):
             needed = chosen if self.active is None else chosen & flags(self.active)
@@ -157,7 +158,7 @@ class LaneWriter:
             kind = Kind(self.w, element_of(result.type), self.lanes)
             self.bind(result, kind.select(condition, kind(sides[0][number]), kind(sides[1][number])).name)
 
-    def _side(self, block: Block, needed: Lanes, op: Op) -> list[str]:
+    def _side(self, block: Block, needed: Lanes, op: If) -> list[str]:
         if not is_long(block):
             return [self.text(value) for value in self.run(block)]
         with self.w.branch(needed.any()) as branch, branch.then():
@@ -168,11 +169,11 @@ class LaneWriter:
         ]
         return [self._entering(result, text, self.lanes) for result, text in zip(op.results, joined, strict=True)]
 
-    def _jump(self, op: Op) -> None:
+    def _jump(self, op: If) -> None:
         """One side only: all lanes agree."""
         widths = [1 if self.is_uniform(result) else self.lanes for result in op.results]
         sides: list[list[str]] = [[], []]
-        with self.w.branch(self.text(op.operands[0], 1)) as branch:
+        with self.w.branch(self.text(op.condition, 1)) as branch:
             for region, way, side in zip(op.regions, (branch.then, branch.otherwise), sides, strict=False):
                 with way():
                     found = self.run(region.block)
@@ -197,13 +198,11 @@ class LaneWriter:
 
     # --- loops ---
 
-    def _while(self, op: Op) -> None:
-        w = self.w
-        before, after = (region.block for region in op.regions)
-        condition = before.terminator.operands[0]
-        agree = self.is_uniform(condition)
+    def _while(self, op: While) -> None:
+        w, before, after = self.w, op.before, op.after
+        agree = self.is_uniform(op.condition.condition)
         widths = [1 if self.is_uniform(argument) else self.lanes for argument in before.args]
-        initial = [self._leaving(value, lanes) for value, lanes in zip(op.operands, widths, strict=True)]
+        initial = [self._leaving(value, lanes) for value, lanes in zip(op.inits, widths, strict=True)]
         everyone = constant(1, "i1", self.lanes) if self.active is None else self.active
         head, body, end = (w.fresh_label(name) for name in ("while", "do", "done"))
         entry = w.leave_to(head)
@@ -214,9 +213,9 @@ class LaneWriter:
         for argument, name, lanes in zip(before.args, names, widths, strict=True):
             self.bind(argument, self._entering(argument, name, lanes))
         with self._only(running) if not agree else self._same():
-            found = self.run(before)
-            flag = self.text(found[0], 1) if agree else self._still(found[0], running)
-            passed = self._passed(found[1:], op.results)
+            condition, *values = self.run(before)
+            flag = self.text(condition, 1) if agree else self._still(condition, running)
+            passed = self._passed(values, op.results)
             going = flag if agree else Lanes(Kind(w, "i1", self.lanes), flag).any()
             w.do(f"br i1 {going}, label %{body}, label %{end}")
             w.start_block(body)

@@ -85,7 +85,7 @@ def _integer_power(base: Element, exponent: Element) -> Element:
     zero, one = constant(0, kind), constant(1, kind)
     before, after = Block([type] * 3), Block([type] * 3)
     with emitter.recording(before):
-        rest = Element(before.args[2], kind)
+        *_, rest = (Element(value, kind) for value in before.args)
         test = compare("gt", rest, zero)
     before.append(Op.create("scf.condition", [test.handle, *before.args], location=emitter.location))
     with emitter.recording(after):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.ir.core import Block, Op, Value
+from tilewright.dialects.scf import If, While
+from tilewright.ir.core import Block, Value
 
 
 def uniform_values(block: Block, uniform: Iterable[Value]) -> set[Value]:
@@ -21,35 +22,34 @@ def uniform_values(block: Block, uniform: Iterable[Value]) -> set[Value]:
 
 def _visit(block: Block, found: set[Value]) -> None:
     for op in block:
-        if op.name == "scf.if":
+        if isinstance(op, If):
             _visit_if(op, found)
-        elif op.name == "scf.while":
+        elif isinstance(op, While):
             _visit_while(op, found)
         elif all(operand in found for operand in op.operands):
             found.update(op.results)
 
 
-def _visit_if(op: Op, found: set[Value]) -> None:
+def _visit_if(op: If, found: set[Value]) -> None:
     for region in op.regions:
         _visit(region.block, found)
-    if op.operands[0] in found and op.results:
+    if op.condition in found and op.results:
         sides = zip(*(region.block.terminator.operands for region in op.regions), strict=True)
         found.update(result for result, pair in zip(op.results, sides, strict=True) if found.issuperset(pair))
 
 
-def _visit_while(op: Op, found: set[Value]) -> None:
-    before, after = (region.block for region in op.regions)
-    candidates = [operand in found for operand in op.operands]
+def _visit_while(op: While, found: set[Value]) -> None:
+    before, after = op.before, op.after
+    candidates = [value in found for value in op.inits]
     while True:
         inside = set(found)
         inside.update(argument for argument, holds in zip(before.args, candidates, strict=True) if holds)
         _visit(before, inside)
-        condition, *passed = before.terminator.operands
+        condition, passed = op.condition.condition, op.condition.values
         inside.update(argument for argument, value in zip(after.args, passed, strict=True) if value in inside)
         _visit(after, inside)
         agree = condition in inside
-        yielded = after.terminator.operands
-        still = [holds and agree and value in inside for holds, value in zip(candidates, yielded, strict=True)]
+        still = [holds and agree and value in inside for holds, value in zip(candidates, op.yielded, strict=True)]
         if still == candidates:
             break
         candidates = still
