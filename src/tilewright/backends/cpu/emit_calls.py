@@ -20,7 +20,7 @@ from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type
-from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.functions import functions_of, is_public
 
 CONTEXT: tuple[Typed, ...] = (
     ("ptr noalias", "%launch"),
@@ -36,7 +36,7 @@ _AS_INTEGERS = {"half": "i16", "bfloat": "i16"}
 
 def called_names(module: Op) -> dict[str, str]:
     """A name in LLVM IR for each function that is not the kernel."""
-    called = [symbol_name(function) for function in functions_of(module) if not is_public(function)]
+    called = [function.symbol for function in functions_of(module) if not is_public(function)]
     return {name: f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}.{number}" for number, name in enumerate(called)}
 
 
@@ -63,8 +63,8 @@ class Shared(NamedTuple):
 def shared_by(module: Op, polled: Sequence[str]) -> Shared:
     """What the functions of `module` share before any of them is written."""
     functions = functions_of(module)
-    reporting = {symbol_name(f) for f in functions if may_report(f, module)}
-    leaving = reporting | {symbol_name(f) for f in functions if may_leave(f, module, polled)}
+    reporting = {f.symbol for f in functions if may_report(f, module)}
+    leaving = reporting | {f.symbol for f in functions if may_leave(f, module, polled)}
     return Shared(called_names(module), polled, reporting, leaving, [], [])
 
 

@@ -54,7 +54,7 @@ from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.types import IntType, TensorType, Type
 from tilewright.support.diagnostics import InternalError
-from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.functions import functions_of, is_public
 
 ARGUMENTS_AT = 24
 LIKELY_STEP = 2
@@ -73,10 +73,10 @@ def emit_functions(w: LlvmWriter, module: Op, *, polled: Sequence[str]) -> tuple
     entry = ""
     for function in functions_of(module):
         if is_public(function):
-            entry = symbol_name(function)
+            entry = function.symbol
             FunctionEmitter(w, function, shared).emit(entry)
         else:
-            FunctionEmitter(w, function, shared).emit_called(shared.names[symbol_name(function)])
+            FunctionEmitter(w, function, shared).emit_called(shared.names[function.symbol])
     return entry, shared.sites, shared.waits
 
 
@@ -153,7 +153,7 @@ class FunctionEmitter:
             self.names = {v: received(w, name, v.type) for v, (_, name) in zip(body.args, given, strict=True)}
             self._buffers()
             self._grid()
-            if symbol_name(self.function) in self.shared.leaving:
+            if self.function.symbol in self.shared.leaving:
                 self.control = Control(w, "%launch", self.exit)
             self._listen()
             self.block_without_end(body)
@@ -167,7 +167,7 @@ class FunctionEmitter:
                     w.do(f"ret {result} zeroinitializer")
 
     def _listen(self) -> None:
-        if symbol_name(self.function) in self.shared.reporting:
+        if self.function.symbol in self.shared.reporting:
             assert self.control is not None, "a function with reports may leave"
             self.listener = Listener(self.w, self.shared.sites, self.control)
 

@@ -213,10 +213,7 @@ class _Checks:
             op.pointer = good.like_shape(pointer).choose(pointer, waste, pointer.type.scalar).value
             return
         good = good.like_shape(pointer)
-        value = [] if isinstance(op, Load) else [op.value]
-        other = [op.other] if isinstance(op, Load) and op.other is not None else []
-        mask = good if self.mask is None else self.mask & good
-        op.set_operands([op.pointer, *value, mask.value, *other])
+        op.mask = (good if self.mask is None else self.mask & good).value
 
 
 def _both(condition: Term, mask: Term | None) -> Term:
