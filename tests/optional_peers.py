@@ -82,6 +82,7 @@ PEERS: dict[str, tuple[Callable[[], bool], str]] = {
         "TRITON_PYTHON names no interpreter with Triton 3.9",
     ),
     "needs_triton_tree": (lambda: "TRITON_TREE" in os.environ, "TRITON_TREE names no checkout of Triton"),
+    "needs_valgrind": (has_program("valgrind"), "no valgrind on this machine"),
 }
 """By marker: whether the peer is here, and what a test says that skips because it is not."""
 
