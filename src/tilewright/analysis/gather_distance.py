@@ -14,22 +14,20 @@ from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.core import Value, tile_type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.linear_layout import LinearLayout
 
 
-def distance_of(gather: Op) -> int | None:
+def distance_of(gather: Gather) -> int | None:
     """The number that each index is XOR its own place along the axis; None if there is no such number."""
-    source, indices = gather.operands
     distance = distance_of_indices(gather)
-    return distance if distance is not None and _layout(source) == _layout(indices) else None
+    return distance if distance is not None and _layout(gather.source) == _layout(gather.indices) else None
 
 
-def distance_of_indices(gather: Op) -> int | None:
+def distance_of_indices(gather: Gather) -> int | None:
     """The same of tiles without layouts, which may have different shapes off the axis."""
-    assert isinstance(gather, Gather), f"{gather.name} is no gather"
     axis = gather.axis
     distance, length, asked = _distance(gather.indices, axis), gather.source.type.shape, gather.indices.type.shape
     if distance is None or length is None or asked is None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from tilewright.dialects.cf import target_operands
 from tilewright.dialects.scf import Condition, For, While, Yield
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, enclosing
 
 Fact = TypeVar("Fact", bound=Hashable)
 Edge = tuple[Value, Value]
@@ -52,8 +52,7 @@ def flows_into(user: Op, index: int) -> list[Value]:
     if isinstance(user, While):
         return [user.before.args[index]]
     if isinstance(user, Condition):
-        loop = user.parent
-        assert isinstance(loop, While), "a condition is in a loop"
+        loop = enclosing(user, While)
         return [loop.results[index - 1], loop.after.args[index - 1]] if index else []
     return _yielded_into(user, index) if isinstance(user, Yield) else []
 

@@ -52,8 +52,8 @@ class DependenciesFinder:
 
     def _function(self, definition: ast.FunctionDef) -> FunctionType:
         """The function that the text means, among these globals and in these variables."""
-        (outer,) = ast.parse(f"def enclosing({', '.join(self.nonlocals)}): return {definition.name}").body
-        assert isinstance(outer, ast.FunctionDef), "written in the line above"
+        text = f"def enclosing({', '.join(self.nonlocals)}): return {definition.name}"
+        (outer,) = (part for part in ast.parse(text).body if isinstance(part, ast.FunctionDef))
         outer.body.insert(0, ast.FunctionDef(**dict(ast.iter_fields(definition)) | {"decorator_list": []}))
         tree = ast.fix_missing_locations(ast.Module([outer], []))
         module = compile(tree, f"<{self.name}>", "exec", dont_inherit=True)

@@ -317,6 +317,12 @@ def typed(op: Op, kind: type[OpT]) -> OpT:
     return op
 
 
+def enclosing(op: Op, kind: type[OpT]) -> OpT:
+    """The op around `op`, which is of this class."""
+    assert isinstance(op.parent, kind), f"{op.name} is not in a {kind.__name__}"
+    return op.parent
+
+
 def tile_type(value: Value) -> TensorType:
     """The type of a tile."""
     assert isinstance(value.type, TensorType), f"{value.type} is no tile"

@@ -97,8 +97,8 @@ def _compiled(text: str, file: str, line: int, fn: FunctionType) -> CodeType:
     """The code of the `def` in `text`, which may use the captured variables of `fn`."""
     (definition,) = ast.increment_lineno(ast.parse(text), line - 1).body
     if fn.__code__.co_freevars:
-        (outer,) = ast.parse(f"def enclosing({', '.join(fn.__code__.co_freevars)}): pass").body
-        assert isinstance(outer, ast.FunctionDef), "written in the line above"
+        enclosing = ast.parse(f"def enclosing({', '.join(fn.__code__.co_freevars)}): pass").body
+        (outer,) = (part for part in enclosing if isinstance(part, ast.FunctionDef))
         outer.body = [definition]
         definition = outer
     code = compile(ast.Module([definition], []), file, "exec", dont_inherit=True)

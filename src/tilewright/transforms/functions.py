@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.dialects.builtin import Module
 from tilewright.dialects.tt_function import Call, Func
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, typed
 from tilewright.ir.rewriter import Fold, Rule, apply_rules
 
 
@@ -23,8 +23,7 @@ def functions_of(module: Op) -> list[Func]:
 
 def symbol_name(function: Op) -> str:
     """The name calls use for `function`."""
-    assert isinstance(function, Func), f"{function.name} is no function"
-    return function.symbol
+    return typed(function, Func).symbol
 
 
 def is_public(function: Op) -> bool:

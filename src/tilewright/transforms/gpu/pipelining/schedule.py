@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, enclosing
 from tilewright.ir.types import i32
 
 AnyLoop = TypeVar("AnyLoop", bound=Loop)
@@ -195,8 +195,7 @@ def carried_from(value: Value, loop: For) -> Value | None:
 
 def _through_steps(value: Value, op: Op) -> Value:
     """`value`, or what the steps before computed it from if they hand it on."""
-    loop = op.parent
-    assert isinstance(loop, For), "ops of a schedule are in a loop"
+    loop = enclosing(op, For)
     seen: set[Value] = set()
     while value not in seen and (before := carried_from(value, loop)) is not None:
         seen.add(value)
