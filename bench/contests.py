@@ -1,5 +1,8 @@
 """The rows of the table "Run": who does the same work faster, on the same arrays, in the same run.
 
+Some peers cannot be given an array for their result: they make one in each call. Beside those we make ours in each
+call, too (`Contest.making`).
+
 Each function below returns a `Contest`; CONTESTS lists them with their bars. All results are checked before timing.
 """
 
@@ -31,32 +34,47 @@ class Contest:
     """One problem, ready to be run by everybody.
 
     Attributes:
-        ours: runs it with so many threads.
+        launch: runs it into `out`, or what is like it, with so many threads.
+        out: an array for the result, or several.
         peers: run it; by name.
-        result: what `ours` wrote, as a NumPy array.
+        result: what was written to `out`, as a NumPy array.
         expected: what it should be.
         tolerance: largest difference, relative to the largest expected element.
         operations: multiplications and additions, for dots.
         peak: which instruction's peak bounds it: a key of `fma_peak.KINDS`.
+        making: the peers that make their result in each call.
     """
 
-    ours: Callable[[int], Any]
+    launch: Callable[[Any, int], Any]
+    out: Any
     peers: Mapping[str, Work]
     result: Callable[[], np.ndarray]
     expected: np.ndarray
     tolerance: float = 1e-5
     operations: float = 0
     peak: str = "fp32"
+    making: frozenset[str] = frozenset({"jax"})
+
+    def anew(self, threads: int) -> None:
+        """Run ours, its result being made in this call."""
+        self.launch(like(self.out), threads)
 
     def check(self) -> None:
         """Run ours once and compare."""
-        self.ours(1)
+        self.launch(self.out, 1)
         error = np.abs(self.result().astype(np.float64) - self.expected).max() / np.abs(self.expected).max()
         assert error <= self.tolerance, f"wrong by {error:.1e}"
 
 
 class NotPossibleError(Exception):
     """A contest cannot be held here; the message says why."""
+
+
+def like(out: Any) -> Any:
+    """New arrays as `out`, by the library that those are of."""
+    if isinstance(out, tuple):
+        return tuple(map(like, out))
+    return np.empty_like(out) if isinstance(out, np.ndarray) else torch.empty_like(out)
 
 
 def empty(*shape: int) -> np.ndarray:
@@ -95,7 +113,7 @@ def vector_add(n: int) -> Contest:
         peers["numba"] = partial(numba_add(), x, y, out_peer)
     if jax:
         peers["jax"] = jax_work(lambda a, b: a + b, x, y)
-    return Contest(lambda threads: add_kernel[grid](x, y, out, n, BLOCK=1024, num_threads=threads), peers,
+    return Contest(lambda out, threads: add_kernel[grid](x, y, out, n, BLOCK=1024, num_threads=threads), out, peers,
                    lambda: out, x + y, 0.0)  # fmt: skip
 
 
@@ -111,19 +129,20 @@ def numba_add() -> Callable[..., None]:
 def vector_sum(n: int) -> Contest:
     x = normal(n)
     programs = tw.cdiv(n, 8192)
-    sums, total = np.empty(programs, np.float32), np.empty(1, np.float32)
+    sums, total, total_peer = np.empty(programs, np.float32), np.empty(1, np.float32), np.empty((), np.float32)
 
-    def ours(threads: int) -> None:
+    def ours(out: tuple[np.ndarray, np.ndarray], threads: int) -> None:
+        sums, total = out
         sum_kernel[(programs,)](x, sums, n, BLOCK=8192, num_threads=threads)
         sum_kernel[(1,)](sums, total, programs, BLOCK=2048, num_threads=1)
 
-    peers: dict[str, Work] = {"numpy": lambda: np.sum(x)}
+    peers: dict[str, Work] = {"numpy": lambda: np.sum(x, out=total_peer)}
     if torch:
-        (tx,) = tensors(x)
-        peers["torch"] = lambda: torch.sum(tx)
+        tx, ttotal = tensors(x, total_peer)
+        peers["torch"] = lambda: torch.sum(tx, 0, out=ttotal)
     if jax:
         peers["jax"] = jax_work(lambda a: a.sum(), x)
-    return Contest(ours, peers, lambda: total, x.sum(dtype=np.float64, keepdims=True), 1e-4)
+    return Contest(ours, (sums, total), peers, lambda: total, x.sum(dtype=np.float64, keepdims=True), 1e-4)
 
 
 def elementwise(
@@ -142,7 +161,7 @@ def elementwise(
         works["jax"] = jax_work(peers["jax"], x)
     if "numpy" in peers:
         works["numpy"] = partial(peers["numpy"], x, out_peer)
-    return Contest(lambda threads: kernel[grid](x, out, n, BLOCK=1024, num_threads=threads), works,
+    return Contest(lambda out, threads: kernel[grid](x, out, n, BLOCK=1024, num_threads=threads), out, works,
                    lambda: out, reference(x.astype(np.float64)))  # fmt: skip
 
 
@@ -185,10 +204,11 @@ def softmax(rows: int, columns: int) -> Contest:
     if jax:
         peers["jax"] = jax_work(lambda a: jax.nn.softmax(a, axis=-1), x)
     powers = np.exp(x.astype(np.float64))
-    return Contest(
-        lambda threads: softmax_kernel[(rows,)](out, x, columns, columns, columns, BLOCK=columns, num_threads=threads),
-        peers, lambda: out, powers / powers.sum(axis=1, keepdims=True),
-    )  # fmt: skip
+
+    def ours(out: np.ndarray, threads: int) -> Any:
+        return softmax_kernel[(rows,)](out, x, columns, columns, columns, BLOCK=columns, num_threads=threads)
+
+    return Contest(ours, out, peers, lambda: out, powers / powers.sum(axis=1, keepdims=True))
 
 
 def layer_norm(rows: int, columns: int) -> Contest:
@@ -203,12 +223,13 @@ def layer_norm(rows: int, columns: int) -> Contest:
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * weight + bias
 
-    def ours(threads: int) -> Any:
+    def ours(results: tuple[np.ndarray, ...], threads: int) -> Any:
+        out, mean, scale = results
         return forward_kernel[(rows,)](
             x, out, weight, bias, mean, scale, columns, columns, columns, 1e-5, BLOCK=columns, num_threads=threads
         )
 
-    return Contest(ours, peers, lambda: out, expected)
+    return Contest(ours, (out, mean, scale), peers, lambda: out, expected, making=frozenset({"jax", "torch"}))
 
 
 def jax_layer_norm(x: Any, weight: Any, bias: Any) -> Any:
@@ -237,7 +258,7 @@ def matmul_fp32(tile: tuple[int, int, int], shape: tuple[int, int, int] = (1024,
         peers["torch"] = lambda: torch.matmul(ta, tb, out=tout)
     if jax and not kind:
         peers["jax"] = jax_work(lambda x, y: x @ y, a, b)
-    return Contest(lambda threads: launch_matmul(a, b, out, (m, n, k, *steps), tile, threads), peers,
+    return Contest(lambda out, threads: launch_matmul(a, b, out, (m, n, k, *steps), tile, threads), out, peers,
                    lambda: out, a.astype(np.float64) @ b, operations=2.0 * m * n * k)  # fmt: skip
 
 
@@ -255,14 +276,14 @@ def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
     element = getattr(torch, dtype)
     if dtype == "int8":
         a, b = (torch.from_numpy(RNG.integers(-100, 100, (n, n), np.int8)) for _ in range(2))
-        out = torch.empty((n, n), dtype=torch.int32)
-        peer: Work = lambda: torch._int_mm(a, b)  # noqa: E731
+        out, out_peer = (torch.empty((n, n), dtype=torch.int32) for _ in range(2))
+        peer: Work = lambda: torch._int_mm(a, b, out=out_peer)  # noqa: E731
     else:
         a, b = (torch.from_numpy(normal(n, n)).to(element) for _ in range(2))
         out, out_peer = torch.empty_like(a), torch.empty_like(a)
         peer = lambda: torch.matmul(a, b, out=out_peer)  # noqa: E731
     expected = a.double().numpy() @ b.double().numpy()
-    return Contest(lambda threads: launch_matmul(a, b, out, (n, n, n, n, 1, n, 1, n, 1), tile, threads),
+    return Contest(lambda out, threads: launch_matmul(a, b, out, (n, n, n, n, 1, n, 1, n, 1), tile, threads), out,
                    {"torch": peer}, lambda: out.double().numpy(), expected, 1e-2, 2.0 * n**3, peak)  # fmt: skip
 
 
@@ -282,12 +303,12 @@ def scaled_product() -> Contest:
         out_peer = torch.empty_like(wide[0])
         peers["torch"] = lambda: torch.matmul(wide[0], wide[1].T, out=out_peer)
 
-    def ours(threads: int) -> Any:
+    def ours(out: np.ndarray, threads: int) -> Any:
         return scaled_product_kernel[(n // 128, n // 128)](
             a, a_scale, b, b_scale, out, n, n, BM=128, BN=128, BK=128, num_threads=threads
         )
 
-    return Contest(ours, peers, lambda: out, left @ right.T, operations=2.0 * n**3, peak="bf16")
+    return Contest(ours, out, peers, lambda: out, left @ right.T, operations=2.0 * n**3, peak="bf16")
 
 
 def flash(*, is_causal: bool) -> Contest:
@@ -305,14 +326,15 @@ def flash(*, is_causal: bool) -> Contest:
     weights = np.exp(scores) * (np.tri(length) if is_causal else 1)
     steps = [length * features, features] * 4
 
-    def ours(threads: int) -> Any:
+    def ours(out: np.ndarray, threads: int) -> Any:
         return attention_kernel[(length // 64, heads)](
             q, k, v, out, features**-0.5, *steps, length, length,
             HEAD=features, BLOCK_M=64, BLOCK_N=64, CAUSAL=is_causal, num_threads=threads,
         )  # fmt: skip
 
     operations = 4.0 * heads * length * length * features * (0.5 if is_causal else 1)
-    return Contest(ours, peers, lambda: out, weights / weights.sum(2, keepdims=True) @ v, operations=operations)
+    return Contest(ours, out, peers, lambda: out, weights / weights.sum(2, keepdims=True) @ v, operations=operations,
+                   making=frozenset({"jax", "torch"}))  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 import peers
 from contests import CONTESTS, NotPossibleError, Row
 from fma_peak import Peak
+from run import ratio
 from timing import clock_for, fast, race
 
 import tilewright as tw
@@ -33,16 +34,19 @@ def measure(row: Row, threads: int, seconds: float, target: Target) -> dict[str,
     """Hold one contest; times are seconds."""
     contest = row.make()
     contest.check()
-    functions = {"ours": partial(contest.ours, threads), **contest.peers}
+    functions = {"ours": partial(contest.launch, contest.out, threads), **contest.peers}
+    if contest.making & functions.keys():
+        functions["ours, anew"] = partial(contest.anew, threads)
     if threads > 1:
-        functions["ours, 1 thread"] = partial(contest.ours, 1)
+        functions["ours, 1 thread"] = partial(contest.launch, contest.out, 1)
     rates: list[float] = []
     if contest.operations and threads == 1:
         peak = Peak(target)
         functions["peak"] = lambda: rates.extend(peak.sample(contest.peak) for _ in range(5))
     times = race(functions, seconds=seconds, clock=clock_for(threads), threads=threads)
     times.pop("peak", None)
-    return judge(row, times, threads, target) | shares(row, contest.operations / times["ours"], rates, target)
+    rate = contest.operations / times["ours"]
+    return judge(row, times, contest.making, threads, target) | shares(row, rate, rates, target)
 
 
 @tw.jit
@@ -74,13 +78,15 @@ def dispatch() -> dict[str, Any]:
     return {"row": DISPATCH, "ours": ours, "peers": {"alone": alone}, "limit": DISPATCH_LIMIT}
 
 
-def judge(row: Row, times: dict[str, float], threads: int, target: Target) -> dict[str, Any]:
-    """The row as run.py prints it."""
+def judge(row: Row, times: dict[str, float], making: frozenset[str], threads: int, target: Target) -> dict[str, Any]:
+    """The row as run.py prints it. Beside peers that make their results in each call, our time is that of doing so."""
     others = {name: time for name, time in times.items() if not name.startswith("ours")}
     ours, alone = times["ours"], times.get("ours, 1 thread")
     bar, against = (row.bar, row.against) if is_wide(target) else row.narrow or (None, row.against)
-    best = min((name for name in against if name in others), key=lambda name: others[name], default=None)
-    judged: dict[str, Any] = {"row": row.name, "ours": ours, "peers": others, "bar": bar, "against": best}
+    judged: dict[str, Any] = {"row": row.name, "ours": ours, "peers": others, "bar": bar}
+    if "ours, anew" in times:
+        judged |= {"anew": times["ours, anew"], "making": sorted(making & others.keys())}
+    judged["against"] = min((name for name in against if name in others), key=partial(ratio, judged), default=None)
     if alone:
         judged |= {"speedup": alone / ours, "speedup_bar": THREADS_BAR if row.scales and threads == 2 else None}
     return judged
