@@ -30,7 +30,7 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "LLVM": elementwise.LOWERINGS,
     "NVIDIA": tables.LOWERINGS,
     "NVIDIA rules": rules.RULES,
-    "addresses": {**affine._AFFINE_IF, **strides._RULES},
+    "addresses": {**affine._KEEPS_LINES, **strides._RULES},
     "functions": FunctionEmitter._OWN,
     "lanes": evaluate._RULES,
     "moves": MOVES,

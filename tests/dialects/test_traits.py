@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.arith import Compare, CompareFloats, CompareIntegers
+from tilewright.dialects.arith import (
+    Bitwise,
+    Compare,
+    CompareFloats,
+    CompareIntegers,
+    Division,
+    Extreme,
+    FloatExtreme,
+    IntegerCast,
+    IntegerExtreme,
+    IntegerRemainder,
+    ModularArithmetic,
+    NumberExtreme,
+)
+from tilewright.dialects.math import Approximate, Exact
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.traits import ControlFlow, Loop, WritesMemory
 from tilewright.dialects.tt_function import Call, Func
@@ -51,6 +65,26 @@ def test_loops_are_control_flow() -> None:
 def test_both_comparisons_are_comparisons() -> None:
     assert (kinds(CompareIntegers), kinds(CompareFloats)) == ({"arith.cmpi"}, {"arith.cmpf"})
     assert kinds(Compare) == {"arith.cmpi", "arith.cmpf"}
+
+
+def test_families_of_arithmetic() -> None:
+    """Each op of one or two integers or floats is of the class that says what passes ask about it."""
+    assert kinds(ModularArithmetic) == {"arith.addi", "arith.subi", "arith.muli"}
+    assert kinds(Bitwise) == {"arith.andi", "arith.ori", "arith.xori"}
+    assert kinds(IntegerRemainder) == {"arith.remsi", "arith.remui"}
+    divided = (name for name in OPS if any(part in name for part in ("arith.div", "divsi", "divui", "arith.rem")))
+    assert kinds(Division) == set(divided)
+    assert kinds(IntegerExtreme) == {"arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui"}
+    assert kinds(NumberExtreme) == {"arith.minnumf", "arith.maxnumf"}
+    assert kinds(FloatExtreme) == kinds(NumberExtreme) | {"arith.minimumf", "arith.maximumf"}
+    assert kinds(Extreme) == kinds(IntegerExtreme) | kinds(FloatExtreme)
+    casts = ("extsi", "extui", "trunci", "index_cast", "index_castui")
+    assert kinds(IntegerCast) == {f"arith.{name}" for name in casts}
+
+
+def test_functions_are_exact_or_approximate() -> None:
+    assert kinds(Exact) == {"math.absf", "math.absi", "math.ceil", "math.floor", "math.sqrt"}
+    assert kinds(Exact) | kinds(Approximate) == {name for name in OPS if name.startswith("math.")} - {"math.fma"}
 
 
 def test_what_writes_says_where() -> None:

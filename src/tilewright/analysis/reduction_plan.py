@@ -24,6 +24,7 @@ from tilewright.analysis.reduction_scratch import (
     rows_of,
     without_copies,
 )
+from tilewright.dialects.arith import Bitwise, Extreme, FloatExtreme, IntegerExtreme
 from tilewright.ir.core import Op
 from tilewright.ir.types import FloatType, IntType, Type
 from tilewright.layouts.linear_layout import LinearLayout
@@ -61,20 +62,8 @@ WARP_FOLDS_SINCE = 80
 """The first compute capability with `redux.sync`."""
 FLOAT_WARP_FOLDS_ON = 100
 """The one whose `redux.sync` knows f32."""
-INTEGER_FOLDS = frozenset(
-    f"arith.{name}" for name in ("addi", "andi", "maxsi", "maxui", "minsi", "minui", "ori", "xori")
-)
-FLOAT_FOLDS = frozenset(f"arith.{name}" for name in ("maximumf", "maxnumf", "minimumf", "minnumf"))
-WIDE_FOLDS = frozenset({"arith.addi", "arith.andi", "arith.ori", "arith.xori"})
-"""What can be done with 64 bits by parts."""
-
-
-PAIRED: dict[str, tuple[int, frozenset[str]]] = {
-    "bf16": (90, FLOAT_FOLDS | {"arith.addf", "arith.mulf"}),
-    "f16": (90, FLOAT_FOLDS | {"arith.addf", "arith.mulf"}),
-    "f32": (100, frozenset({"arith.addf", "arith.mulf"})),
-}
-"""Per type the first compute capability on which two elements at once are worth it, and for which ops."""
+PAIRS_SINCE = {"bf16": 90, "f16": 90, "f32": 100}
+"""Per type the first compute capability on which two elements at once are worth it."""
 LEAST_TO_PAIR = 2
 """How many bits of the register move along the axis at least, for Triton to take two elements at once."""
 
@@ -84,17 +73,16 @@ def function_of(op: Op, capability: int) -> Function:
     bits = tuple(max(8, value.type.scalar.bits) for value in op.operands)
     cost = sum(1 for _ in op.regions[0].block) - 1
     folds_warps = capability >= WARP_FOLDS_SINCE and _folds_warps(op, capability)
-    since, names = PAIRED.get(_element(op).text, (capability + 1, frozenset()))
-    return Function(bits, cost, folds_warps, capability >= since and only_op(op) in names)
+    return Function(bits, cost, folds_warps, _is_paired(op, capability))
 
 
-def only_op(op: Op) -> str:
-    """The name of the op that the function of a reduction consists of; "" if it is more than one."""
+def only_op(op: Op) -> Op | None:
+    """The op that the function of a reduction consists of; None if it is more than one."""
     block = op.regions[0].block
     ops = list(block)
     if len(ops) != 2 or set(ops[0].operands) != set(block.args) or ops[1].operands != ops[0].results:
-        return ""
-    return ops[0].name
+        return None
+    return ops[0]
 
 
 def _element(op: Op) -> Type:
@@ -104,10 +92,22 @@ def _element(op: Op) -> Type:
 
 
 def _folds_warps(op: Op, capability: int) -> bool:
-    type, name = _element(op), only_op(op)
+    type, only = _element(op), only_op(op)
     if isinstance(type, FloatType):
-        return capability == FLOAT_WARP_FOLDS_ON and type.text == "f32" and name in FLOAT_FOLDS
-    return isinstance(type, IntType) and name in (WIDE_FOLDS if type.bits > WORD else INTEGER_FOLDS)
+        return capability == FLOAT_WARP_FOLDS_ON and type.text == "f32" and isinstance(only, FloatExtreme)
+    if only is None or not isinstance(type, IntType):
+        return False
+    if isinstance(only, IntegerExtreme):
+        return type.bits <= WORD  # of wider ones, the parts cannot be compared one by one
+    return isinstance(only, Bitwise) or only.name == "arith.addi"
+
+
+def _is_paired(op: Op, capability: int) -> bool:
+    """Are two elements of a thread worth one instruction? Extremes of f32 have none."""
+    element, only = _element(op).text, only_op(op)
+    if only is None or not only.definition.commutative or (element == "f32" and isinstance(only, Extreme)):
+        return False
+    return capability >= PAIRS_SINCE.get(element, capability + 1)
 
 
 class Fold(NamedTuple):

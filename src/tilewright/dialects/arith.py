@@ -151,6 +151,12 @@ class Unary(Op):
     operand = Operand(0)
 
 
+class IntegerCast(Unary):
+    """A conversion between integers of different widths, or between integers and indices."""
+
+    __slots__ = ()
+
+
 class FloatCast(Unary):
     """A conversion between floating point types; `rounding` is "" where the text says none."""
 
@@ -163,6 +169,54 @@ class Binary(Op):
 
     __slots__ = ()
     lhs, rhs = Operand(0), Operand(1)
+
+
+class ModularArithmetic(Binary):
+    """A sum, a difference or a product of integers: its low bits depend on those of its operands only."""
+
+    __slots__ = ()
+
+
+class Bitwise(Binary):
+    """An op on each bit by itself."""
+
+    __slots__ = ()
+
+
+class Division(Binary):
+    """A quotient or a remainder."""
+
+    __slots__ = ()
+
+
+class IntegerRemainder(Division):
+    """The remainder of a division of integers."""
+
+    __slots__ = ()
+
+
+class Extreme(Binary):
+    """The lesser or the greater of two numbers."""
+
+    __slots__ = ()
+
+
+class IntegerExtreme(Extreme):
+    """The lesser or the greater of two integers."""
+
+    __slots__ = ()
+
+
+class FloatExtreme(Extreme):
+    """The lesser or the greater of two floating point numbers; a NaN where one operand is a NaN."""
+
+    __slots__ = ()
+
+
+class NumberExtreme(FloatExtreme):
+    """The lesser or the greater of two floating point numbers; the other one where one operand is a NaN."""
+
+    __slots__ = ()
 
 
 class Compare(Binary):
@@ -191,6 +245,20 @@ class Select(Op):
     condition, chosen, other = Operand(0), Operand(1), Operand(2)
 
 
+_CLASSES: dict[str, type[Op]] = {
+    **dict.fromkeys(("addi", "subi", "muli"), ModularArithmetic),
+    **dict.fromkeys(("andi", "ori", "xori"), Bitwise),
+    **dict.fromkeys(("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi", "divf", "remf"), Division),
+    **dict.fromkeys(("remsi", "remui"), IntegerRemainder),
+    **dict.fromkeys(("minsi", "maxsi", "minui", "maxui"), IntegerExtreme),
+    **dict.fromkeys(("minimumf", "maximumf"), FloatExtreme),
+    **dict.fromkeys(("minnumf", "maxnumf"), NumberExtreme),
+    **dict.fromkeys(("extsi", "extui", "trunci", "index_cast", "index_castui"), IntegerCast),
+    **dict.fromkeys(("extf", "truncf"), FloatCast),
+}
+"""The classes of ops of one or two operands that have more than `Unary` or `Binary` says."""
+
+
 declare(
     "arith.constant",
     kind=Constant,
@@ -205,7 +273,7 @@ declare(
 for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
     declare(
         f"arith.{_name}",
-        kind=Binary,
+        kind=_CLASSES.get(_name, Binary),
         results=1,
         elementwise=True,
         commutative=_name in COMMUTATIVE,
@@ -226,7 +294,7 @@ declare(
 for _name, _rule in CONVERSIONS.items():
     declare(
         f"arith.{_name}",
-        kind=FloatCast if _name in ("extf", "truncf") else Unary,
+        kind=_CLASSES.get(_name, Unary),
         results=1,
         elementwise=True,
         verify=_rule,

@@ -10,10 +10,20 @@ from tilewright.ir.core import Op
 from tilewright.ir.declare import declare
 from tilewright.ir.fields import Operand
 
-FLOAT_UNARY = (
-    *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf"),
-    *("floor", "ceil", "absf"),
-)
+APPROXIMATE = ("exp", "exp2", "log", "log2", "rsqrt", "sin", "cos", "tanh", "erf")
+EXACT = ("sqrt", "floor", "ceil", "absf")
+
+
+class Exact(Unary):
+    """A function whose result is correctly rounded, by one instruction of most machines."""
+
+    __slots__ = ()
+
+
+class Approximate(Unary):
+    """A function that is computed by several instructions, with errors."""
+
+    __slots__ = ()
 
 
 class Fma(Op):
@@ -24,9 +34,10 @@ class Fma(Op):
 
 
 for _name, _kind, _rule in (
-    *((name, Unary, float_type) for name in FLOAT_UNARY),
+    *((name, Approximate, float_type) for name in APPROXIMATE),
+    *((name, Exact, float_type) for name in EXACT),
     ("fma", Fma, float_type),
-    ("absi", Unary, integer_type),
+    ("absi", Exact, integer_type),
 ):
     declare(
         f"math.{_name}",

@@ -176,20 +176,16 @@ def descriptor_load_of_fewer_axes(op: Reshape, rewriter: Rewriter) -> bool:
     return True
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
+CONTRACTIONS: dict[str, tuple[Rule, ...]] = {"arith.addf": (sum_with_dot,), "tt.reduce": (sum_of_products,)}
+"""Those that make several roundings of floats one."""
+RULES_WITHOUT_FUSION: dict[str, tuple[Rule, ...]] = {
     "arith.addi": (sum_with_dot,),
-    "arith.addf": (sum_with_dot,),
-    "tt.addptr": (addptr_of_addptr, addptr_of_wide_addptr),
+    "tt.addptr": (addptr_of_addptr,),
     "arith.select": (select_of_masked_load,),
-    "tt.reduce": (sum_of_products,),
     "tt.reshape": (descriptor_load_of_fewer_axes, reshape_before_reduce),
 }
-
-
-RULES_KEEPING_BASES: dict[str, tuple[Rule, ...]] = {**RULES, "tt.addptr": (addptr_of_addptr,)}
-CONTRACTIONS = ("arith.addf", "tt.reduce")
-"""Ops whose rules make several roundings of floats one."""
-RULES_WITHOUT_FUSION = {name: rules for name, rules in RULES_KEEPING_BASES.items() if name not in CONTRACTIONS}
+RULES_KEEPING_BASES: dict[str, tuple[Rule, ...]] = {**RULES_WITHOUT_FUSION, **CONTRACTIONS}
+RULES: dict[str, tuple[Rule, ...]] = {**RULES_KEEPING_BASES, "tt.addptr": (addptr_of_addptr, addptr_of_wide_addptr)}
 
 
 def combine(module: Op) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TypeAlias
 
-from tilewright.dialects.arith import Binary, CompareIntegers, Select, Unary
+from tilewright.dialects.arith import EXTENSIONS, Binary, CompareIntegers, Select, Unary
 from tilewright.dialects.arithmetic_meaning import MEANINGS, is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import FpToFp
@@ -235,7 +235,7 @@ def fold_fp_to_fp(op: FpToFp) -> Value | Number | None:
 FOLDS: dict[str, Fold] = {
     **dict.fromkeys(MEANINGS, evaluate),
     **{name: _binary_fold(identities) for name, identities in IDENTITIES.items()},
-    **dict.fromkeys((*UNDONE_BY, "arith.extsi", "arith.extui", "arith.extf"), fold_unary),
+    **dict.fromkeys((*UNDONE_BY, *EXTENSIONS), fold_unary),
     "arith.cmpi": fold_cmpi,
     "arith.select": fold_select,
     "tt.fp_to_fp": fold_fp_to_fp,

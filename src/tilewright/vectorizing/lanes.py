@@ -21,15 +21,16 @@ from tilewright.backends.llvm.memory import moved_as
 from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.arith import Constant
+from tilewright.dialects.arith import Constant, Division, NumberExtreme
+from tilewright.dialects.math import Approximate, Fma
 from tilewright.dialects.scf import If, While
+from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.dialects.tt_program import Assert
 from tilewright.ir.core import Block, Op, Value, defining
 
 LONG_SIDE = 12
 """A side of a branch with so many ops is jumped over where no lane needs it."""
-_COSTLY = ("math.", "tt.extern", "scf.while", "arith.div", "arith.rem", "arith.floordiv")
-_FREE = ("math.absf", "math.absi", "math.sqrt", "math.floor", "math.ceil")
+_COSTLY = (Approximate, Division, ExternElementwise, Fma, While)
 
 Failure = Callable[[str, str], None]
 """(i1 or vector of i1 that says where something is wrong, message) → code."""
@@ -269,7 +270,7 @@ def is_long(block: Block) -> bool:
 
 def is_costly(op: Op) -> bool:
     """Is there anything in the op that takes more than a few instructions?"""
-    return any(one.name.startswith(_COSTLY) and one.name not in _FREE for one in op.walk())
+    return any(isinstance(one, _COSTLY) for one in op.walk())
 
 
 def is_quick(block: Block) -> bool:
@@ -279,4 +280,4 @@ def is_quick(block: Block) -> bool:
 
 def is_bound_by_memory(block: Block) -> bool:
     """Is the function done before its operands come from memory? (Some extremes have one width of registers only.)"""
-    return not any(is_costly(op) or op.name in ("math.sqrt", "arith.maxnumf", "arith.minnumf") for op in block)
+    return not any(is_costly(op) or isinstance(op, NumberExtreme) or op.name == "math.sqrt" for op in block)

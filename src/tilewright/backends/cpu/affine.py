@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.cpu.costs import is_tile, makers
-from tilewright.dialects.arith import Binary, CompareIntegers, Constant, Unary
+from tilewright.dialects.arith import Binary, CompareIntegers, Constant, ModularArithmetic, Unary
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import MakeRange
@@ -29,18 +29,9 @@ Interval = tuple[int, int]
 FARTHEST = 50
 """Through so many ops a range is followed."""
 
-_AFFINE = {
-    "arith.addi",
-    "arith.index_cast",
-    "arith.subi",
-    "arith.trunci",
-    "tt.broadcast",
-    "tt.expand_dims",
-    "tt.make_range",
-    "tt.splat",
-}
-_PLACES = {"arith.addi", "arith.muli", "arith.remsi", "arith.subi", "tt.broadcast", "tt.expand_dims"}
-"""Arithmetic of offsets."""
+
+_OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
+"""Arithmetic of offsets, besides sign extensions and remainders."""
 
 
 def is_affine(value: Value) -> bool:
@@ -50,9 +41,8 @@ def is_affine(value: Value) -> bool:
 
 def _keeps_lines(op: Op) -> bool:
     """Is the result of `op` affine if its operands are?"""
-    condition = _AFFINE_IF.get(op.name)
-    keeps = condition(op) if condition is not None else op.name in _AFFINE
-    return keeps and all(v.op is not None for v in op.operands if is_tile(v))
+    keeps = _KEEPS_LINES.get(op.name)
+    return keeps is not None and keeps(op) and all(v.op is not None for v in op.operands if is_tile(v))
 
 
 def is_uniform(value: Value) -> bool:
@@ -101,6 +91,10 @@ def _fits(interval: Interval, bits: int) -> bool:
     return -half <= low and high < half and high - low < half
 
 
+def _always(op: Op) -> bool:
+    return True
+
+
 def _constant_keeps(op: Constant) -> bool:
     return is_uniform(op.result)
 
@@ -121,13 +115,21 @@ def _addptr_keeps(op: AddPtr) -> bool:
     return extends_as_one(op.offset)
 
 
-_AFFINE_IF: dict[str, Callable[[Any], bool]] = {
+_KEEPS_LINES: dict[str, Callable[[Any], bool]] = {
+    "arith.addi": _always,
     "arith.constant": _constant_keeps,
     "arith.extsi": _extsi_keeps,
     "arith.extui": _extui_keeps,
+    "arith.index_cast": _always,
     "arith.muli": _muli_keeps,
+    "arith.subi": _always,
+    "arith.trunci": _always,
     "tt.addptr": _addptr_keeps,
     "tt.bitcast": keeps_element_size,
+    "tt.broadcast": _always,
+    "tt.expand_dims": _always,
+    "tt.make_range": _always,
+    "tt.splat": _always,
 }
 
 
@@ -140,7 +142,7 @@ def _is_place(value: Value) -> bool:
             continue
         seen.add(value)
         for user in value.uses:
-            if user.name in _PLACES or user.name == "arith.extsi":
+            if isinstance(user, _OF_PLACES) or user.name in ("arith.extsi", "arith.remsi"):
                 stack.append(user.result)
             elif not isinstance(user, CompareIntegers) and not (isinstance(user, AddPtr) and user.pointer is not value):
                 return False

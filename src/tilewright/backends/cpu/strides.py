@@ -15,9 +15,6 @@ from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Trans
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.matching import integer_of
 
-CASTS = ("arith.extsi", "arith.extui", "arith.index_cast", "arith.trunci", "tt.bitcast")
-"""Conversions that keep the steps."""
-
 Steps = dict[int, int | None]
 """For each axis that the value depends on: how far a step goes, in elements; None where only the launch tells."""
 
@@ -125,13 +122,17 @@ def _scaled(op: Binary) -> Steps:
 _RULES: dict[str, Callable[[Any], Steps]] = {
     "arith.addi": _summed,
     "arith.constant": _none,
+    "arith.extsi": _cast,
+    "arith.extui": _cast,
+    "arith.index_cast": _cast,
     "arith.muli": _scaled,
     "arith.remsi": _remainder,
     "arith.subi": _subtracted,
+    "arith.trunci": _cast,
     "tt.addptr": _summed,
+    "tt.bitcast": _cast,
     "tt.broadcast": _broadcast,
     "tt.expand_dims": _expanded,
     "tt.make_range": _range,
     "tt.splat": _none,
-    **dict.fromkeys(CASTS, _cast),
 }

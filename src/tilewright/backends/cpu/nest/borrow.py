@@ -17,6 +17,7 @@ from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
 from tilewright.backends.cpu.nest.loads import needed_mask, single_address
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.arith import IntegerRemainder
 from tilewright.dialects.cpu import Nest, Write, tile_of
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_shape import Broadcast, Trans
@@ -112,7 +113,7 @@ def _write_of(nest: Nest) -> Write:
 
 def _wraps(nest: Nest) -> bool:
     """Are there ranges that may wrap? Rows where they do not are many, and far cheaper to copy."""
-    return any(op.name in ("arith.remsi", "arith.remui") for op in nest.body)
+    return any(isinstance(op, IntegerRemainder) for op in nest.body)
 
 
 def _in_place(

@@ -19,7 +19,7 @@ from tilewright.backends.cpu.nest.roots import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
 from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
-from tilewright.dialects.arith import Select
+from tilewright.dialects.arith import IntegerRemainder, Select
 from tilewright.dialects.cpu import GuardedStore
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
@@ -95,7 +95,7 @@ class InnerLoop:
             ops = [root, *self.nest.closures[root]]
             if isinstance(root, ATOMICS):
                 return False
-            if any(_is_masked(op) or op.name in ("arith.divf", "arith.remsi", "arith.remui") for op in ops):
+            if any(_is_masked(op) or isinstance(op, IntegerRemainder) or op.name == "arith.divf" for op in ops):
                 return True
             if any(isinstance(op, Select) and masks_memory(op.condition) for op in ops):
                 return True

@@ -10,17 +10,15 @@ from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform, Wrapped
 from tilewright.backends.llvm.spelling import element_of
-from tilewright.dialects.arith import CompareIntegers, Unary
+from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
 from tilewright.ir.core import Op
 from tilewright.ir.types import IntType, i1
-
-CASTS = ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast")
 
 
 def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
     """The result of `op` if it stays more than a vector; None to compute it lane by lane."""
     if isinstance(op, Unary):
-        return _cast(c, op, *operands) if op.name in CASTS else None
+        return _cast(c, op, *operands) if isinstance(op, IntegerCast) else None
     if isinstance(op, CompareIntegers):
         return _compare(c, op, operands)
     if op.name == "arith.andi" and op.result.type.scalar is i1:
@@ -104,11 +102,11 @@ _RULES = {
 }
 
 
-def _cast(c: Context, op: Unary, lane: Lane) -> Lane | None:
+def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     source, target = op.operand.type.scalar, op.result.type.scalar
     if not isinstance(lane, Affine | Wrapped) or i1 in (source, target):
         return None
-    signed = op.name != "arith.extui"
+    signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
         return None
     elements = element_of(source), element_of(target)

@@ -33,7 +33,7 @@ from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.phases import Nest
 from tilewright.backends.cpu.strides import may_repeat
 from tilewright.backends.llvm.spelling import bits_of, element_of
-from tilewright.dialects.arith import CompareIntegers
+from tilewright.dialects.arith import CompareIntegers, ModularArithmetic
 from tilewright.dialects.cpu import GuardedStore, tile_of
 from tilewright.dialects.traits import Indexing
 from tilewright.dialects.tt_memory import Load, pointee_type
@@ -210,10 +210,8 @@ def conjuncts(mask: Value) -> list[Value]:
 
 def _is_cheap(mask: Value) -> bool:
     """Is the mask made of comparisons of indices only? Others are not worth computing here."""
-    return all(isinstance(op, (Indexing, CompareIntegers)) or op.name in _MASK_ARITHMETIC for op in makers(mask))
-
-
-_MASK_ARITHMETIC = ("arith.addi", "arith.andi", "arith.muli", "arith.subi")
+    cheap = (Indexing, CompareIntegers, ModularArithmetic)
+    return all(isinstance(op, cheap) or op.name == "arith.andi" for op in makers(mask))
 
 
 def _step(c: Context, pointer: Value, axis: int, origin: Lane) -> str:

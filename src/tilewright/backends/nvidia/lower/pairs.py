@@ -24,7 +24,9 @@ class Pairs:
 
     def __init__(self, combine: Combination) -> None:
         (self.element,) = combine.elements
-        self.w, self.name = combine.lowerer.w, only_op(combine.op)
+        only = only_op(combine.op)
+        assert only is not None, "pairs are for functions of one op"
+        self.w, self.name = combine.lowerer.w, only.name
         self.type = vector(self.element, 2)
 
     def of(self, first: str, second: str) -> str:

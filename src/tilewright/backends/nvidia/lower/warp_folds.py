@@ -34,8 +34,9 @@ FLOATS = {
 
 def fold_warp(combine: Combination, value: str) -> str:
     """The values of all lanes folded, in every lane."""
-    lowerer, name, (element,) = combine.lowerer, only_op(combine.op), combine.elements
-    w = lowerer.w
+    lowerer, only, (element,) = combine.lowerer, only_op(combine.op), combine.elements
+    assert only is not None, "a warp is folded by functions of one op"
+    w, name = lowerer.w, only.name
     if element == "float":
         operands = [("float", value), ("i32", ALL_LANES)]
         return w.call("float", f"llvm.nvvm.redux.sync.{FLOATS[name]}", operands)
