@@ -22,7 +22,7 @@ class Tested(NamedTuple):
 TESTED = {
     "llvmlite": Tested((0, 48), (0, 50)),
     "ml_dtypes": Tested((0, 4), (0, 6)),
-    "numpy": Tested((1, 26), (2, 4)),
+    "numpy": Tested((1, 26), (2, 5)),
 }
 """By library; `pyproject.toml` requires the oldest. llvmlite 0.48 is the first with LLVM 22, whose text we write."""
 
