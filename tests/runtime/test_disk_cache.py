@@ -30,6 +30,7 @@ from tilewright.runtime.cache.managers import (
     get_override_manager,
 )
 from tilewright.runtime.cache.store import Entry, damages, load, store
+from tilewright.support import knob_kinds
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is damaged:RuntimeWarning")
 
@@ -90,11 +91,13 @@ def test_a_cache_folder_may_be_moved(root: Path, folder: Path, monkeypatch: pyte
 
 def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(knob_kinds, "_started_in", str(tmp_path))
     monkeypatch.setenv("TRITON_CACHE_DIR", "here")
     store(DIGEST, "add", ENTRY)
     stored = load(DIGEST, "add")
     monkeypatch.chdir("/")
     assert stored is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
     assert stored.read("image") == ENTRY.files["image"]
 
 
