@@ -1,11 +1,11 @@
-"""Compile the anchors for several architectures into a folder that needs only Python, NumPy and a driver to run.
+"""Compile kernels for several architectures into a folder that needs only Python, NumPy and a driver to run.
 
     python bench/gpu/bundle.py build/gpu --architectures 80,90,100,120
     cd build/gpu && python parts.py right
 
 For each kernel: PTX, machine code where ptxas is installed, and what a launch has to know of it. Results of the
 simulator come along for kernels that it runs quickly, for the part `agrees`. Launches of examples and tests come along
-with their memory, before and behind them.
+with their memory, before and behind them. What cannot be compiled or simulated is in the bundle as left out, and why.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,51 +26,87 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import gpu_static_kernels as kernels
+import gpu_static_kernels as anchors
 import numpy as np
+import timed_kernels
 from cases import case_of
-from entries import SIMULATED, Bundle, Entry, write
+from entries import SIMULATED, Bundle, Entry, LeftOut, write
 from gpu_only import NEEDS
 from launches import Launch
+from recorded_tests import FILES, recorded_file
 from recording import is_exact, recorded
 from repeated_programs import PROGRAMS, WHOLE
 from simulator import Simulated
+from timed import TIMED
 
 import tilewright
 from tilewright.backends.base import GPUTarget
+from tilewright.runtime.drivers.cuda import structs
 
 HERE = Path(__file__).parent
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
-RUNNER = ("cases.py", "driver.py", "entries.py", "launches.py", "parts.py", "peaks.py", "processes.py")
+RUNNER = (
+    *("anchor_cases.py", "case_basics.py", "cases.py", "driver.py", "entries.py", "faults.py", "launches.py"),
+    *("parts.py", "peaks.py", "processes.py", "rivals.py", "timed_cases.py", "timed_kernels.py"),
+)
+"""What runs where there is nothing but Python and NumPy; `rivals.py` has more to say where torch and Triton are."""
 LARGEST = 40 << 20
 """Bytes of a bundle at most."""
 SLOW = ("matmul", "matmul_by_descriptors", "attention")
-"""Kernels that take the simulator minutes: their results are not in the bundle."""
+"""Kernels that take the simulator minutes, as those that are timed do: their results are not in the bundle."""
 GENERATED_FOR = (80, 90)
-"""The architectures of drawn programs, in a bundle for more than two."""
+"""The architectures of drawn programs and of recorded tests, in a bundle for more than two."""
+
+
+class Wanted(NamedTuple):
+    """A kernel to compile."""
+
+    name: str
+    function: Any
+    types: dict[str, str]
+    constants: dict[str, Any]
+    aligned: tuple[str, ...]
+    warps: int
+    stages: int
+    row: str = ""
+    needs: int = 0
 
 
 def shapes() -> list[Any]:
     """The anchors, each shape once."""
     found: dict[str, Any] = {}
-    for anchor in kernels.ANCHORS:
+    for anchor in anchors.ANCHORS:
         found.setdefault(anchor.name.rpartition("_")[0], anchor)
     return list(found.values())
 
 
-def compiled(anchor: Any, capability: int) -> tuple[Entry, dict[str, Any]]:
+def wanted_kernels() -> Iterator[Wanted]:
+    """The anchors, and all configurations of what is timed."""
+    for anchor in shapes():
+        *rest, _ = anchor[2:]
+        yield Wanted(anchor.name.rpartition("_")[0], getattr(anchors, anchor.kernel), *rest)
+    counts: Counter[str] = Counter()
+    for timed in TIMED:
+        for constants, warps, stages in timed.configurations:
+            name = f"{timed.row.replace(' ', '_')}_{counts[timed.row]}"
+            counts[timed.row] += 1
+            function, constants = getattr(timed_kernels, timed.kernel), timed.constants | constants
+            yield Wanted(name, function, timed.types, constants, timed.aligned, warps, stages, timed.row, timed.needs)
+
+
+def compiled(wanted: Wanted, capability: int) -> tuple[Entry, dict[str, bytes]]:
     """A kernel for an architecture: the entry, and its texts."""
-    signature = {**anchor.types, **dict.fromkeys(anchor.constants, "constexpr")}
-    attributes = {(list(anchor.types).index(name),): [["tt.divisibility", 16]] for name in anchor.aligned}
-    source = tilewright.ASTSource(getattr(kernels, anchor.kernel), signature, anchor.constants, attributes)
-    options = {"num_warps": anchor.warps, "num_stages": anchor.stages}
+    signature = {**wanted.types, **dict.fromkeys(wanted.constants, "constexpr")}
+    attributes = {(list(wanted.types).index(name),): [["tt.divisibility", 16]] for name in wanted.aligned}
+    source = tilewright.ASTSource(wanted.function, signature, wanted.constants, attributes)
+    options = {"num_warps": wanted.warps, "num_stages": wanted.stages}
     made = tilewright.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     facts, codes = made.metadata, {name: made.asm[name] for name in ("ptx", "cubin") if name in made.asm}
     return Entry(
-        name=f"{anchor.name.rpartition('_')[0]}_{capability}",
-        kernel=anchor.kernel,
-        types=anchor.types,
-        constants=anchor.constants,
+        name=f"{wanted.name}_{capability}",
+        kernel=wanted.function.__name__,
+        types=wanted.types,
+        constants=wanted.constants,
         capability=capability,
         symbol=facts.name,
         shared=facts.shared,
@@ -77,38 +115,48 @@ def compiled(anchor: Any, capability: int) -> tuple[Entry, dict[str, Any]]:
         scratch=facts.global_scratch_size,
         has_cubin="cubin" in codes,
         exact=is_exact(codes["ptx"]),
-    ), codes
+        stages=wanted.stages,
+        row=wanted.row,
+    ), {name: code if isinstance(code, bytes) else code.encode() for name, code in codes.items()}
 
 
 def build(folder: Path, architectures: tuple[int, ...], *, only: str = "", jobs: int = 1) -> Bundle:
     """Write a bundle of the kernels and programs whose names match; so many processes run programs."""
     folder.mkdir(parents=True, exist_ok=True)
-    launches = all_recorded(tasks(folder, architectures, only), jobs)
-    bundle = Bundle(compiled_anchors(folder, architectures, only), launches, commit())
+    launches, missing = all_recorded(tasks(folder, architectures, only), jobs)
+    entries, too_large = compiled_kernels(folder, architectures, only)
+    bundle = Bundle(entries, launches, [*too_large, *missing], commit())
     write(folder, bundle)
     for name in RUNNER:
         shutil.copy(HERE / name, folder / name)
+    shutil.copy(anchors.__file__, folder)
+    shutil.copy(structs.__file__, folder / "cuda_structs.py")
     return bundle
 
 
-def compiled_anchors(folder: Path, architectures: tuple[int, ...], only: str) -> list[Entry]:
-    """The anchors, and what the simulator gives, in the folder."""
-    entries, simulated = [], {}
+def compiled_kernels(folder: Path, architectures: tuple[int, ...], only: str) -> tuple[list[Entry], list[LeftOut]]:
+    """The anchors and what is timed, with what the simulator gives, in the folder; and what does not fit."""
+    entries, left_out, simulated = [], list[LeftOut](), {}
     for capability in architectures:
-        for anchor in shapes():
-            if not re.search(only, anchor.name):
+        for wanted in wanted_kernels():
+            if wanted.needs > capability or not re.search(only, wanted.name):
                 continue
             try:
-                entry, codes = compiled(anchor, capability)
+                entry, codes = compiled(wanted, capability)
             except tilewright.OutOfResources as error:
-                print(f"{anchor.name} on {capability}: {error}", file=sys.stderr)
+                kind, name = "timed" if wanted.row else "anchors", f"{wanted.name}_{capability}"
+                left_out.append(LeftOut(name, kind, capability, first_line(error)))
                 continue
             entries.append(entry)
-            for suffix, code in codes.items():
-                (folder / f"{entry.name}.{suffix}").write_bytes(code if isinstance(code, bytes) else code.encode())
+            entry.write(folder, codes)
             simulated |= simulated_results(entry, folder)
     np.savez_compressed(folder / SIMULATED, **simulated)
-    return entries
+    return entries, left_out
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text."""
+    return str(error).splitlines()[0]
 
 
 class Task(NamedTuple):
@@ -121,45 +169,63 @@ class Task(NamedTuple):
 
 
 def tasks(folder: Path, architectures: tuple[int, ...], only: str) -> list[Task]:
-    """All programs with a name that matches, for all architectures that can run them."""
+    """All programs and tests with a name that matches, for all architectures that can run them."""
     found = []
     for capability in architectures:
+        is_chosen = len(architectures) <= 2 or capability in GENERATED_FOR
         for kind, programs in PROGRAMS.items():
-            if kind == "generated" and len(architectures) > 2 and capability not in GENERATED_FOR:
+            if kind == "generated" and not is_chosen:
                 continue
             names = [name for name in programs if re.search(only, name) and NEEDS.get(name, 0) <= capability]
             found += [Task(folder, capability, kind, name) for name in names]
+        if is_chosen:
+            found += [Task(folder, capability, TESTS, name) for name in FILES if re.search(only, name)]
     return found
 
 
-def all_recorded(wanted: list[Task], jobs: int) -> list[Launch]:
-    """The launches of programs, in their order."""
+TESTS = "tests"
+"""The kind of launches that tests make."""
+Recorded = tuple[list[Launch], list[LeftOut]]
+
+
+def all_recorded(wanted: list[Task], jobs: int) -> Recorded:
+    """The launches of programs, in their order, and what was left out."""
     if jobs == 1:
-        results = map(launches_of, wanted)
-        return [launch for launches in results for launch in launches]
+        return flat(map(launches_of, wanted))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return [launch for launches in pool.map(launches_of, wanted, chunksize=8) for launch in launches]
+        return flat(pool.map(launches_of, wanted, chunksize=8))
 
 
-def launches_of(task: Task) -> list[Launch]:
-    """The launches of a program; what cannot be compiled or simulated is left out, and said."""
+def flat(results: Iterable[Recorded]) -> Recorded:
+    """One list of each."""
+    launches, left_out = list[Launch](), list[LeftOut]()
+    for some, others in results:
+        launches += some
+        left_out += others
+    return launches, left_out
+
+
+def launches_of(task: Task) -> Recorded:
+    """The launches of a program, or of a file of tests; and what of it cannot be compiled or simulated."""
+    if task.kind == TESTS:
+        launches, reasons = recorded_file(task.name, task.capability, task.folder)
+        return launches, [LeftOut(name, TESTS, task.capability, reason) for name, reason in reasons.items()]
     is_whole = task.name in WHOLE
     with recorded(task.capability, task.folder, task.name, task.kind, is_whole=is_whole) as launches:
         try:
             PROGRAMS[task.kind][task.name]()
         except tilewright.TilewrightError as error:
-            print(f"{task.name} on {task.capability}: {str(error).splitlines()[0]}", file=sys.stderr)
-    return launches
+            name = f"{task.name}_{task.capability}"
+            return launches, [LeftOut(name, task.kind, task.capability, first_line(error))]
+    return launches, []
 
 
 def simulated_results(entry: Entry, folder: Path) -> dict[str, Any]:
     """What the simulator gives, by name of the kernel and position of the array."""
-    if entry.kernel in SLOW:
+    if entry.row or entry.kernel in SLOW:
         return {}
     case, simulator = case_of(entry), Simulated(entry.capability)
-    results = simulator.run(
-        simulator.load(entry, (folder / f"{entry.name}.ptx").read_bytes()), case.grid, case.arguments
-    )
+    results = simulator.run(simulator.load(entry, entry.text(folder, "ptx")), case.grid, case.arguments)
     return {f"{entry.name}:{number}": results[number] for number in case.expected}
 
 
@@ -174,13 +240,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--architectures", default=",".join(map(str, ARCHITECTURES)))
-    parser.add_argument("--only", default="", help="anchors whose name matches this regular expression")
+    parser.add_argument("--only", default="", help="what has a name that matches this regular expression")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that run programs")
     asked = parser.parse_args()
     architectures = tuple(map(int, asked.architectures.split(",")))
     bundle = build(asked.folder, architectures, only=asked.only, jobs=asked.jobs)
     size = sum(file.stat().st_size for file in asked.folder.rglob("*") if file.is_file())
-    print(f"{asked.folder}: {len(bundle.entries)} kernels, {len(bundle.launches)} launches, {size / 1e6:.1f} MB")
+    found = f"{len(bundle.entries)} kernels, {len(bundle.launches)} launches, {len(bundle.left_out)} left out"
+    print(f"{asked.folder}: {found}, {size / 1e6:.1f} MB")
     return int(size > LARGEST)
 
 

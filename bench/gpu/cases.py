@@ -1,6 +1,6 @@
-"""What the anchors are launched with, and what they must give: NumPy only, so that it is there on every machine.
+"""What kernels of a bundle are launched with, and what they must give.
 
-case = CASES["softmax"](entry)          # entry: constants and types, as of an anchor or of the bundle
+case = case_of(entry)                   # entry: constants and types, as of an anchor or of the bundle
 case.grid, case.arguments, case.expected, case.error
 fast = LARGE["matmul"](entry)           # the same, as large as is worth timing; without what it must give
 """
@@ -8,184 +8,19 @@ fast = LARGE["matmul"](entry)           # the same, as large as is worth timing;
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+from anchor_cases import ANCHOR_CASES, LARGE_ANCHOR_CASES
+from case_basics import RANDOM, Case
+from timed_cases import LARGE_TIMED_CASES, TIMED_CASES
 
-Array = np.ndarray[Any, Any]
-
-
-class Case(NamedTuple):
-    """One launch.
-
-    Attributes:
-        grid: programs along each axis.
-        arguments: numbers and arrays, in the order of the kernel.
-        expected: arrays by position among the arrays.
-        error: the largest absolute one; the relative one is `RELATIVE`.
-        operations, moved: floating point operations and bytes, of launches that are timed.
-    """
-
-    grid: tuple[int, ...]
-    arguments: list[Any]
-    expected: dict[int, Array]
-    error: float = 0.0
-    operations: float = 0.0
-    moved: float = 0.0
+CASES: dict[str, Callable[[Any], Case]] = ANCHOR_CASES | TIMED_CASES
+LARGE: dict[str, Callable[[Any], Case]] = LARGE_ANCHOR_CASES | LARGE_TIMED_CASES
 
 
-RELATIVE = 2e-3
-RANDOM = np.random.default_rng(7)
-
-
-def halves(*shape: int) -> Array:
-    return RANDOM.standard_normal(shape).astype(np.float16)
-
-
-def add(anchor: Any) -> Case:
-    n = 2000
-    x, y = RANDOM.random((2, n), np.float32)
-    return Case((2,), [x, y, np.zeros(n, np.float32), n], {2: x + y}, 0)
-
-
-def softmax(anchor: Any) -> Case:
-    columns = anchor.constants["BLOCK"] - 32
-    x = RANDOM.random((2, columns), np.float32)
-    e = np.exp(x - x.max(axis=1, keepdims=True))
-    expected = e / e.sum(axis=1, keepdims=True)
-    return Case((2,), [np.zeros_like(x), x, columns, columns, columns], {0: expected}, 1e-6)
-
-
-def factors(anchor: Any) -> tuple[Array, Array, Array, Array]:
-    """Matrices of one whole block and a bit, three steps and a bit deep; and their product."""
-    m, n = anchor.constants["BLOCK_M"] + 16, anchor.constants["BLOCK_N"]
-    k = 3 * anchor.constants["BLOCK_K"] + 16
-    a, b = halves(m, k), halves(k, n)
-    return a, b, np.zeros((m, n), np.float16), a.astype(np.float32) @ b.astype(np.float32)
-
-
-def matmul(anchor: Any) -> Case:
-    a, b, c, expected = factors(anchor)
-    (m, k), n = a.shape, b.shape[1]
-    return Case((2, 1), [a, b, c, m, n, k, k, n, n], {2: expected}, 0.06)
-
-
-def matmul_by_descriptors(anchor: Any) -> Case:
-    a, b, c, expected = factors(anchor)
-    return Case((2, 1), [a, b, c, *c.shape, a.shape[1]], {2: expected}, 0.06)
-
-
-def attention(anchor: Any) -> Case:
-    rows, head, scale = 256, anchor.constants["HEAD"], 0.125
-    q, k, v = (halves(rows, head) for _ in range(3))
-    scores = scale * (q.astype(np.float32) @ k.astype(np.float32).T)
-    if anchor.constants["CAUSAL"]:
-        scores = np.where(np.arange(rows)[:, None] >= np.arange(rows), scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    expected = (weights / weights.sum(axis=1, keepdims=True)) @ v.astype(np.float32)
-    return Case((2, 1), [q, k, v, np.zeros_like(q), scale, rows * head, head, rows], {3: expected}, 4e-3)
-
-
-def power(anchor: Any) -> Case:
-    dtype = np.dtype("f4" if anchor.types["x_ptr"] == "*fp32" else "f8")
-    x, y = RANDOM.uniform(0.1, 9, (2, 1500)).astype(dtype)
-    return Case((2,), [x, y, np.zeros_like(x), x.size], {2: x**y}, 0)
-
-
-def cosine(anchor: Any) -> Case:
-    dtype = np.dtype("f4" if anchor.types["x_ptr"] == "*fp32" else "f8")
-    x = RANDOM.uniform(-4e5, 4e5, 1500).astype(dtype)
-    return Case((2,), [x, np.zeros_like(x), x.size], {1: np.cos(x.astype(float))}, 1e-6)
-
-
-def table(anchor: Any) -> Array:
-    """One tile and a bit in both directions, by multiples of 16."""
-    rows, columns = anchor.constants["ROWS"] // 16 * 16 + 16, anchor.constants["COLUMNS"] + 16
-    return RANDOM.integers(-9, 9, (rows, columns if "LAST" in anchor.constants else columns - 32)).astype(np.float32)
-
-
-def cosine_sums(anchor: Any) -> Case:
-    x = RANDOM.uniform(-4e5, 4e5, (anchor.constants["ROWS"] // 16 * 16 + 16, 1040)).astype(np.float32)
-    return Case((2,), [x, np.zeros(len(x), np.float32), *x.shape], {1: np.cos(x.astype(float)).sum(axis=1)}, 1e-3)
-
-
-def argmax(anchor: Any) -> Case:
-    x = table(anchor)
-    return Case((2,), [x, np.zeros(len(x), np.int64), *x.shape], {1: x.argmax(axis=1)}, 0)
-
-
-CASES: dict[str, Callable[[Any], Case]] = {
-    **{function.__name__: function for function in (add, softmax, matmul, matmul_by_descriptors, attention)},
-    **{function.__name__: function for function in (power, cosine, cosine_sums, argmax)},
-    "argmax_at_once": argmax,
-}
-
-
-def case_of(anchor: Any) -> Case:
+def case_of(entry: Any) -> Case:
     """The launch that shows whether a kernel is right; the same numbers on every machine."""
-    RANDOM.bit_generator.state = np.random.default_rng(crc32(anchor.name.encode())).bit_generator.state
-    return CASES[anchor.kernel](anchor)
-
-
-def largest_error(case: Case, results: list[Array]) -> float:
-    """How far off a result is, as a share of what is allowed: right is at most 1, NaN in a wrong place infinite."""
-    worst = 0.0
-    for number, expected in case.expected.items():
-        allowed = case.error + RELATIVE * np.abs(expected.astype(float))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            off = np.abs(results[number].astype(float) - expected) / np.maximum(allowed, 1e-30)
-        same = (results[number] == expected) | (np.isnan(results[number]) & np.isnan(expected))
-        off = np.where(same, 0.0, np.where(np.isnan(off), np.inf, off))
-        worst = max(worst, float(off.max(initial=0.0)))
-    return worst
-
-
-# --- launches that are timed ----------------------------------------------------------------------------------
-
-
-SIZES = {"elements": 1 << 26, "softmax rows": 1 << 15, "side": 8192, "heads": 64, "rows": 4096}
-"""How large they are."""
-REPEATED = 1 << 16
-"""How many numbers of a large array differ: drawing all of them would take longer than the launches."""
-
-
-def _large_halves(*shape: int) -> Array:
-    return np.resize(halves(REPEATED), shape)
-
-
-def _large_add(anchor: Any) -> Case:
-    n = SIZES["elements"]
-    arrays = [np.ones(n, np.float32) for _ in range(3)]
-    return Case((n // anchor.constants["BLOCK"],), [*arrays, n], {}, moved=12.0 * n)
-
-
-def _large_softmax(anchor: Any) -> Case:
-    rows, columns = SIZES["softmax rows"], anchor.constants["BLOCK"]
-    x = np.ones((rows, columns), np.float32)
-    return Case((rows,), [np.empty_like(x), x, columns, columns, columns], {}, moved=2.0 * x.nbytes)
-
-
-def _large_matmul(anchor: Any) -> Case:
-    n = SIZES["side"]
-    a, b = _large_halves(n, n), _large_halves(n, n)
-    strides = [] if anchor.kernel == "matmul_by_descriptors" else [n, n, n]
-    grid = (n // anchor.constants["BLOCK_M"], n // anchor.constants["BLOCK_N"])
-    return Case(grid, [a, b, np.zeros((n, n), np.float16), n, n, n, *strides], {}, operations=2.0 * n**3)
-
-
-def _large_attention(anchor: Any) -> Case:
-    heads, rows, head = SIZES["heads"], SIZES["rows"], anchor.constants["HEAD"]
-    q, k, v = (_large_halves(heads, rows, head) for _ in range(3))
-    grid = (rows // anchor.constants["BLOCK_M"], heads)
-    operations = 4.0 * heads * rows * rows * head * (0.5 if anchor.constants["CAUSAL"] else 1.0)
-    return Case(grid, [q, k, v, np.zeros_like(q), 0.125, rows * head, head, rows], {}, operations=operations)
-
-
-LARGE: dict[str, Callable[[Any], Case]] = {
-    "add": _large_add,
-    "attention": _large_attention,
-    "matmul": _large_matmul,
-    "matmul_by_descriptors": _large_matmul,
-    "softmax": _large_softmax,
-}
+    RANDOM.bit_generator.state = np.random.default_rng(crc32(entry.name.encode())).bit_generator.state
+    return CASES[entry.kernel](entry)

@@ -11,47 +11,29 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_float, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
 
+try:
+    import cuda_structs as structs  # the copy that a bundle has of that file
+except ModuleNotFoundError:
+    from tilewright.runtime.drivers.cuda import structs
+
 Array = np.ndarray[Any, Any]
-WARP = 32
-MAJOR, MINOR, CLOCK, MULTIPROCESSORS, MEMORY_CLOCK, BUS_WIDTH = 75, 76, 13, 16, 36, 37
-DYNAMIC_SHARED, CLUSTER = 8, 4
-FLAGS = {"cooperative": 2, "dependent": 6}
+FLAGS = {"cooperative": structs.ATTRIBUTE_COOPERATIVE, "dependent": structs.ATTRIBUTE_PDL}
 """Launch attributes by the field of a launch."""
 ALIGNMENT, MAP_BYTES, MAP_ALIGNMENT, PROMOTE_128_BYTES = 256, 128, 64, 2
 MAP_ELEMENTS = {8: 10, 9: 8, 10: 9}
 """PTX's number of an element type → CUtensorMapDataType, where they differ."""
-UNLIMITED_SHARED = 48 << 10
 NAME_BYTES = 256
 
 
 class CudaError(Exception):
     """The driver gave an error, or is not there."""
-
-
-class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute."""
-
-    _fields_ = (("id", c_uint32), ("padding", c_uint32), ("value", c_uint32 * 16))
-
-
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", c_uint32 * 3),
-        ("block", c_uint32 * 3),
-        ("shared", c_uint32),
-        ("stream", c_void_p),
-        ("attributes", c_void_p),
-        ("attribute_count", c_uint32),
-    )
 
 
 class Kernel(NamedTuple):
@@ -80,7 +62,7 @@ class Device:
         self._call("cuDeviceGet", byref(self._device), c_int(number))
         self._call("cuDevicePrimaryCtxRetain", byref(context), self._device)
         self._call("cuCtxSetCurrent", context)
-        self.capability = 10 * self._attribute(MAJOR) + self._attribute(MINOR)
+        self.capability = 10 * self._attribute(structs.MAJOR) + self._attribute(structs.MINOR)
         self.facts = self._facts()
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -99,13 +81,11 @@ class Device:
         name, version = ctypes.create_string_buffer(NAME_BYTES), c_int()
         self._call("cuDeviceGetName", name, c_int(NAME_BYTES), self._device)
         self._call("cuDriverGetVersion", byref(version))
-        kilohertz, bits = self._attribute(MEMORY_CLOCK), self._attribute(BUS_WIDTH)
         return {
             "device": name.value.decode(),
             "capability": self.capability,
             "driver": f"{version.value // 1000}.{version.value % 1000 // 10}",
-            "multiprocessors": self._attribute(MULTIPROCESSORS),
-            "gigabytes per second": round(2 * kilohertz * bits / 8e6, 1),
+            "multiprocessors": self._attribute(structs.MULTIPROCESSORS),
         }
 
     def repeat(self, launch: Any, code: bytes, memory: Sequence[Array]) -> list[Array]:
@@ -116,10 +96,10 @@ class Device:
                 owned.append(self._allocated(piece.size + ALIGNMENT))
                 places.append(owned[-1] + phase)
                 self._copy("cuMemcpyHtoDAsync_v2", places[-1], piece.ctypes.data, piece.size)
-            scratch = launch.scratch * int(np.prod(launch.grid)) * launch.ctas
-            owned += [self._allocated(scratch)] if scratch else []
+            scratch = self._scratch(launch, launch.grid)
+            owned += [scratch] if scratch else []
             values = [self._parameter(*parameter, places=places) for parameter in launch.parameters]
-            values += [c_uint64(owned[-1] if scratch else 0), c_uint64(0)]
+            values += [c_uint64(scratch), c_uint64(0)]
             self._launch(kernel, launch.grid, values)
             self._call("cuCtxSynchronize")
             return [self._back(place, piece) for place, piece in zip(places, memory, strict=True)]
@@ -152,8 +132,8 @@ class Device:
         module, function = c_void_p(), c_void_p()
         self._call("cuModuleLoadDataEx", byref(module), code + b"\0", c_uint32(0), None, None)
         self._call("cuModuleGetFunction", byref(function), module, entry.symbol.encode())
-        if entry.shared > UNLIMITED_SHARED:
-            self._call("cuFuncSetAttribute", function, c_int(DYNAMIC_SHARED), c_int(entry.shared))
+        if entry.shared > structs.UNLIMITED_SHARED:
+            self._call("cuFuncSetAttribute", function, c_int(structs.DYNAMIC_SHARED), c_int(entry.shared))
         return Kernel(function, entry)
 
     def run(self, kernel: Kernel, grid: Sequence[int], arguments: Sequence[Any]) -> list[Array]:
@@ -181,6 +161,27 @@ class Device:
         return found.value / 1000 / launches
 
     @contextmanager
+    def bound(self, kernel: Kernel, grid: Sequence[int], arguments: Sequence[Any]) -> Iterator[Callable[[], None]]:
+        """Launches with arrays of others, which have a `data_ptr()`, on the default stream."""
+        kinds = zip(kernel.entry.types.values(), arguments, strict=True)
+        values = [
+            c_uint64(value.data_ptr()) if hasattr(value, "data_ptr") else NUMBERS[kind](value) for kind, value in kinds
+        ]
+        scratch = self._scratch(kernel.entry, grid)
+        values += [c_uint64(scratch), c_uint64(0)]
+        try:
+            yield lambda: self._launch(kernel, grid, values)
+        finally:
+            self._call("cuCtxSynchronize")
+            if scratch:
+                self._call("cuMemFree_v2", c_uint64(scratch))
+
+    def _scratch(self, entry: Any, grid: Sequence[int]) -> int:
+        """Scratch memory of a launch; 0 where it needs none."""
+        size = entry.scratch * int(np.prod(grid)) * entry.ctas
+        return self._allocated(size) if size else 0
+
+    @contextmanager
     def _copied(self, kernel: Kernel, grid: Sequence[int], arguments: Sequence[Any]) -> Iterator[Any]:
         """The parameters of a launch, with arrays in the GPU's memory; and where those are."""
         places: list[tuple[int, Array]] = []
@@ -197,9 +198,9 @@ class Device:
                     values.append(c_uint64(owned[-1]))
                 else:
                     values.append(NUMBERS[kind](value))
-            scratch = kernel.entry.scratch * int(np.prod(grid)) * kernel.entry.ctas
-            owned += [self._allocated(scratch)] if scratch else []
-            values += [c_uint64(owned[-1] if scratch else 0), c_uint64(0)]
+            scratch = self._scratch(kernel.entry, grid)
+            owned += [scratch] if scratch else []
+            values += [c_uint64(scratch), c_uint64(0)]
             yield values, places
         finally:
             for place in owned:
@@ -221,11 +222,11 @@ class Device:
 
     def _launch(self, kernel: Kernel, grid: Sequence[int], parameters: Sequence[Any]) -> None:
         entry, (x, y, z) = kernel.entry, (*grid, 1, 1)[:3]
-        config = LaunchConfig((x * entry.ctas, y, z), (WARP * entry.warps, 1, 1), entry.shared)
-        wanted = [LaunchAttribute(CLUSTER, 0, (entry.ctas, 1, 1))] if entry.ctas > 1 else []
+        config = structs.LaunchConfig((x * entry.ctas, y, z), (structs.WARP * entry.warps, 1, 1), entry.shared)
+        wanted = [structs.LaunchAttribute(structs.ATTRIBUTE_CLUSTER, 0, (entry.ctas, 1, 1))] if entry.ctas > 1 else []
         for flag, number in FLAGS.items():
-            wanted += [LaunchAttribute(number, 0, (1,))] if getattr(entry, flag, False) else []
-        attributes = (LaunchAttribute * max(1, len(wanted)))(*wanted)
+            wanted += [structs.LaunchAttribute(number, 0, (1,))] if getattr(entry, flag, False) else []
+        attributes = (structs.LaunchAttribute * max(1, len(wanted)))(*wanted)
         config.attributes, config.attribute_count = ctypes.addressof(attributes), len(wanted)
         addresses = (c_void_p * len(parameters))(*(ctypes.addressof(value) for value in parameters))
         self._call("cuLaunchKernelEx", byref(config), kernel.function, addresses, None)

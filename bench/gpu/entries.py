@@ -6,6 +6,7 @@ entries[0].code(folder)                     # the cubin, or the PTX where there 
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +20,14 @@ class Entry(NamedTuple):
     """A compiled kernel.
 
     Attributes:
-        name: of the anchor, with the architecture.
+        name: of the anchor, or of the row and the configuration, with the architecture.
         kernel: the function's name.
+        row: of the part `fast` that this is tuned for; "" for anchors.
         types, constants: of its arguments.
         capability: the architecture, as 90.
         symbol: in the code.
         shared, warps, ctas, scratch: bytes per program, warps, blocks per program, bytes of scratch memory per program.
+        stages: of pipelined loops.
         has_cubin: or PTX only.
         exact: does PTX define every bit of the result?
     """
@@ -41,10 +44,34 @@ class Entry(NamedTuple):
     scratch: int
     has_cubin: bool
     exact: bool = True
+    stages: int = 3
+    row: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "timed" if self.row else "anchors"
 
     def code(self, folder: Path) -> bytes:
         """Machine code, or PTX, which the driver assembles."""
-        return (folder / f"{self.name}.{'cubin' if self.has_cubin else 'ptx'}").read_bytes()
+        return self.text(folder, "cubin" if self.has_cubin else "ptx")
+
+    def text(self, folder: Path, stage: str) -> bytes:
+        """What a stage made: `ptx` or `cubin`."""
+        return gzip.decompress((folder / f"{self.name}.{stage}.gz").read_bytes())
+
+    def write(self, folder: Path, codes: dict[str, bytes]) -> None:
+        """Write what the stages made."""
+        for stage, code in codes.items():
+            (folder / f"{self.name}.{stage}.gz").write_bytes(gzip.compress(code, mtime=0))
+
+
+class LeftOut(NamedTuple):
+    """What a bundle has no code for on an architecture, and why."""
+
+    name: str
+    kind: str
+    capability: int
+    reason: str
 
 
 class Bundle(NamedTuple):
@@ -52,18 +79,21 @@ class Bundle(NamedTuple):
 
     entries: list[Entry]
     launches: list[Launch]
+    left_out: list[LeftOut]
     commit: str
 
 
+LISTS: dict[str, Any] = {"entries": Entry, "launches": Launch, "left_out": LeftOut}
+
+
 def write(folder: Path, bundle: Bundle) -> None:
-    """Write the list of kernels and launches."""
-    lists = {"kernels": bundle.entries, "launches": bundle.launches}
-    text = json.dumps({"commit": bundle.commit} | {key: [it._asdict() for it in all] for key, all in lists.items()})
-    (folder / KERNELS).write_text(text + "\n")
+    """Write the lists of a bundle."""
+    lists = {name: [it._asdict() for it in getattr(bundle, name)] for name in LISTS}
+    (folder / KERNELS).write_text(json.dumps({"commit": bundle.commit} | lists) + "\n")
 
 
 def read(folder: Path) -> Bundle:
-    """Read the list of kernels and launches of a bundle."""
+    """Read the lists of a bundle."""
     found = json.loads((folder / KERNELS).read_text())
-    launches = [Launch(**fields) for fields in found["launches"]]
-    return Bundle([Entry(**fields) for fields in found["kernels"]], launches, found["commit"])
+    lists = {name: [kind(**fields) for fields in found[name]] for name, kind in LISTS.items()}
+    return Bundle(commit=found["commit"], **lists)

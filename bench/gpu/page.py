@@ -11,34 +11,51 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 NOTHING = "Nothing has run on hardware yet: code for NVIDIA GPUs was compiled, assembled and simulated."
-DRAWN = "seed_"
-"""How the names of drawn kernels begin."""
+WITHOUT_LINES = ("conformance", "generated", "language", "tests")
+"""Kinds of rows of which only those that are not good have a line."""
 TITLES = {
     "right": "Right: results against those of the CPU",
     "agrees": "Agrees: results against the simulator's",
     "fast": "Fast: kernels at full size",
 }
 HOW = """
-`make gpu` proves the whole road on a machine with an NVIDIA GPU, in three parts that can be run one by one:
+`make gpu` proves the whole road on a machine with an NVIDIA GPU, in three parts that can be run one by one, each in
+eight minutes at most:
 
     make gpu                                # needs a driver; compiles, runs all parts, writes this page
-    make gpu-bundle                         # compiles for several architectures into build/gpu
-    python build/gpu/parts.py right         # on a machine with a driver, Python and NumPy only; also agrees, fast
+    make gpu-bundle                         # compiles for several architectures into build/gpu, 40 MB at most
+    cd build/gpu
+    python parts.py right --out right.json  # needs a driver, Python and NumPy; also agrees, fast
+    python faults.py agrees.json            # adds rows; needs compute-sanitizer, too
+    python rivals.py fast.json              # adds rows; needs torch, and Triton for its part
 
-- **right**: results of the kernels of `make bench-gpu-static` against NumPy's; launches of the examples, of what only
-  GPUs have, of the tests' kernels and of 300 drawn kernels against the CPU's. Where Tilewright is installed: streams,
-  contexts, prints, assertions, torch, and errors.
+- **right**: results of the kernels of `make bench-gpu-static`, and of those that are timed in every configuration,
+  against NumPy's; launches of the examples, of what only GPUs have, of the kernels of tests/kernels, of the language's
+  tests, of a conformance sample (listed in `bench/gpu/conformance_sample.py`) and of 300 drawn kernels against the
+  CPU's. Streams, contexts, prints, assertions, torch tensors, `__cuda_array_interface__` and recovery from errors are
+  about Tilewright's own runtime: `bench/gpu/road.py` needs Tilewright on the machine, and is not in the bundle.
 - **agrees**: results against the simulator's, bit by bit where PTX defines every bit; a difference is a mistake of one
-  of them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports.
-- **fast**: TFLOP/s and GB/s by the GPU's clock, and their share of what the device can do. Where torch is installed:
-  times against those of cuBLAS and torch's attention, and of Triton where that is installed, too.
+  of them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports. None of its
+  tools looks for a missing fence between stores and the copy engine, and hardware may get such a kernel right by
+  chance. That row runs a kernel on 4 million elements with the fence, when none may be wrong, and without, and says
+  how many were.
+- **fast**: TFLOP/s and GB/s by the GPU's clock, and their share of what the device can do by its data sheet; a device
+  that `bench/gpu/peaks.py` does not know has no shares. Products of fp16, bf16 and fp8 (from capability 8.9 on),
+  persistent and grouped ones, attention both ways, softmax and layer norm are tuned on the device: all configurations
+  are compiled beforehand, the fastest counts. Where torch is installed: times against those of cuBLAS and torch's
+  attention; of Triton, which gets the same text and configurations, where that is installed, too. Launch overhead and
+  Tilewright's own autotuner need Tilewright on the machine.
 
-A row that fails, crashes or hangs takes no other with it: the next ones are of a new process.
+A row that fails, crashes or hangs takes no other with it: the next ones are of a new process. What did not run is
+skipped, with the reason, and counts neither as good nor as failed. A bundle for more than two architectures has drawn
+kernels and those of the language's tests for 8.0 and 9.0 only.
 
 Each writes JSON with device, driver, date and commit; `python bench/gpu/page.py docs/hardware *.json` makes this page
 of it.
@@ -59,24 +76,106 @@ def page(results: list[dict[str, Any]]) -> str:
 
 def section(result: dict[str, Any]) -> Iterator[str]:
     """What one part saw on one device."""
-    rows, good = result["rows"], sum(row.get("good", False) for row in result["rows"])
-    shown = [row for row in rows if not (row["name"].startswith(DRAWN) and row.get("good"))]
-    columns = list(dict.fromkeys(key for row in shown for key in row if key not in ("name", "good")))
+    rows = result["rows"]
     yield f"## {TITLES[result['part']]}, {result['device']}"
     yield ""
     yield (
-        f"{good} of {len(rows)} good. Capability {result['capability']}, driver {result['driver']}, {result['date']}, "
+        f"{counts(rows)}. Capability {result['capability']}, driver {result['driver']}, {result['date']}, "
         f"commit {result['commit']}."
     )
-    if len(shown) < len(rows):
-        yield f"The {len(rows) - len(shown)} drawn kernels that are good have no line."
     yield ""
-    yield f"| kernel | good | {' | '.join(columns)} |"
-    yield "|---" * (2 + len(columns)) + "|"
-    for row in shown:
-        cells = (str(row.get(column, "")) for column in columns)
-        yield f"| {row['name']} | {'yes' if row.get('good') else 'no'} | {' | '.join(cells)} |"
+    yield from table(("kind", "good", "failed", "skipped"), of_kinds(rows))
+    yield from bars(result)
+    shown = [row for row in rows if "good" in row and not (row.get("kind") in WITHOUT_LINES and row["good"])]
+    columns = list(dict.fromkeys(key for row in shown for key in row if key not in ("name", "kind", "good")))
+    cells = [[row["name"], "yes" if row["good"] else "no", *(row.get(key, "") for key in columns)] for row in shown]
+    yield from table(("kernel", "good", *columns), cells)
+    yield from skipped(rows)
+
+
+def counts(rows: list[dict[str, Any]]) -> str:
+    """How many are good, of those that ran; and how many did not."""
+    ran = [row for row in rows if "good" in row]
+    rest = f", {len(rows) - len(ran)} skipped" if len(rows) > len(ran) else ""
+    return f"{sum(row['good'] for row in ran)} of {len(ran)} good{rest}"
+
+
+def of_kinds(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """Kind, good, failed, skipped."""
+    kinds: dict[str, Counter[Any]] = {}
+    for row in rows:
+        kinds.setdefault(row.get("kind", "others"), Counter())[row.get("good", "skipped")] += 1
+    return [[kind, found[True], found[False], found["skipped"]] for kind, found in kinds.items()]
+
+
+def skipped(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """What did not run, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if "skipped" in row:
+            reasons.setdefault(row["skipped"], []).append(row["name"])
+    if reasons:
+        yield from table(("skipped, because", "rows", "which"), map(skipped_cells, reasons.items()))
+
+
+def skipped_cells(item: tuple[str, list[str]]) -> list[Any]:
+    """A reason, how many rows have it, and some of their names."""
+    reason, names = item
+    return [reason, len(names), ", ".join(names[:MOST_NAMES]) + ", …" * (len(names) > MOST_NAMES)]
+
+
+MOST_NAMES = 5
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """The lines of a table, with an empty one behind them."""
+    for cells in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
     yield ""
+
+
+# --- bars -----------------------------------------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """What is to be reached.
+
+    Attributes:
+        text: what is measured.
+        column: of the rows.
+        rows: a regular expression for their names.
+        of: makes one number of theirs.
+        least: what that has to be at least.
+        device: the only one that it is for.
+    """
+
+    text: str
+    column: str
+    rows: str
+    of: Callable[[list[float]], float]
+    least: float
+    device: str = ""
+
+
+BARS = (
+    Bar("launch: Triton's time / ours", "Triton / ours", "^launch$", min, round(1 / 0.6, 3)),
+    Bar("slowest kernel: Triton's time / ours", "Triton / ours", " against others$", min, 0.97),
+    Bar("median kernel: Triton's time / ours", "Triton / ours", " against others$", median, 1.0),
+    Bar("attention forward: Triton's time / ours", "Triton / ours", "^attention forward.* against", min, 1.0),
+    Bar("fp16 product 8192³: TFLOP/s", "TFLOP/s", "^(persistent )?matmul fp16|^mm", max, 650.0, "NVIDIA H200"),
+)
+
+
+def bars(result: dict[str, Any]) -> Iterator[str]:
+    """The bars, where there are rows for them."""
+    cells = []
+    for bar in BARS:
+        named = [row for row in result["rows"] if re.search(bar.rows, row["name"]) and bar.column in row]
+        if named and bar.device in ("", result["device"]):
+            found = bar.of([row[bar.column] for row in named])
+            cells.append([bar.text, found, bar.least, "yes" if found >= bar.least else "no"])
+    if cells:
+        yield from table(("bar", "found", "at least", "reached"), cells)
 
 
 def kept_as(result: dict[str, Any]) -> str:

@@ -8,33 +8,37 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+PART_SECONDS = 480
+"""What a part may take, with the rows that others add to it."""
 ROW_SECONDS = 90
 """What a row may take; then its process is ended."""
 GIVES_UP = 3
 """The exit status of a process that printed a row behind which its GPU is of no more use."""
 
 
-def collected(command: Sequence[str], names: Sequence[str], *, seconds: float) -> Iterator[dict[str, Any]]:
+def collected(
+    command: Sequence[str], names: Sequence[str], *, seconds: float, row_seconds: float = 0.0
+) -> Iterator[dict[str, Any]]:
     """A row per name.
 
     Args:
         command: with `--skip n` behind it, prints the rows from the n-th on, each a line of JSON.
         names: of all rows, in order.
         seconds: what all may take; what is not reached has a row that says so.
+        row_seconds: what one may take; 0 for `ROW_SECONDS`.
     """
     end, done = time.monotonic() + seconds, 0
     while done < len(names) and time.monotonic() < end:
         before, status = done, 0
         with subprocess.Popen([*command, "--skip", str(done)], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None, "asked for"
-            while (line := _line(process, min(ROW_SECONDS, end - time.monotonic()))).startswith("{"):
+            while (line := _line(process, min(row_seconds or ROW_SECONDS, end - time.monotonic()))).startswith("{"):
                 yield {"name": names[done], **json.loads(line)}
                 done += 1
         status = process.returncode
@@ -56,15 +60,17 @@ def _line(process: subprocess.Popen[str], seconds: float) -> str:
         timer.cancel()
 
 
-def print_one(row_of: Callable[[str], dict[str, Any]], names: Sequence[str]) -> NoReturn:
+def print_one(row_of: Callable[[str], dict[str, Any]], names: Sequence[str], skip: int) -> NoReturn:
     """Print the row that `--skip` asks for, and end: the next one is of another process."""
-    print(json.dumps(row_of(names[int(sys.argv[2])])), flush=True)
+    print(json.dumps(row_of(names[skip])), flush=True)
     os._exit(GIVES_UP)  # a context that a fault has spoilt may not even be taken down
 
 
-def add_rows(file: Path, command: Sequence[str], names: Sequence[str], *, seconds: float) -> None:
-    """Collect rows, and put them behind those of a part, in place of older ones of these names."""
-    result = json.loads(file.read_text())
+def add_rows(file: Path, command: Sequence[str], names: Sequence[str], *, row_seconds: float = 0.0) -> None:
+    """Collect rows in the time that a part has left, and put them behind its own, in place of older ones."""
+    result, start = json.loads(file.read_text()), time.monotonic()
+    left = PART_SECONDS - result.get("seconds", 0)
     kept = [row for row in result["rows"] if row["name"] not in names]
-    result["rows"] = [*kept, *collected(command, names, seconds=seconds)]
+    result["rows"] = [*kept, *collected(command, names, seconds=left, row_seconds=row_seconds)]
+    result["seconds"] = round(result.get("seconds", 0) + time.monotonic() - start)
     file.write_text(json.dumps(result, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""The programs whose launches `make gpu` repeats on hardware: examples, what only GPUs have, kernels of the tests.
+"""The programs whose launches `make gpu` repeats on hardware: examples, what only GPUs have, a sample of the language.
 
 PROGRAMS["examples"]["softmax"]()       # launches on the current device
 """
@@ -22,6 +22,7 @@ sys.path.extend(
 
 import gpu_only
 from batched_gemm import batched_matmul
+from conformance_sample import SAMPLE
 from conv2d import conv2d
 from dropout import dropout
 from flash_attention import attention
@@ -105,5 +106,6 @@ PROGRAMS: dict[str, dict[str, Run]] = {
     "examples": EXAMPLES,
     "gpu_only": gpu_only.RUNS,
     "language": {f"{case[0].__name__}_{number}": partial(_language, number) for number, case in enumerate(CASES)},
+    "conformance": SAMPLE,
     "generated": {f"seed_{seed}": partial(_generated, seed) for seed in range(GENERATED)},
 }

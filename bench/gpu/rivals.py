@@ -1,47 +1,69 @@
 """Kernels on a GPU against Triton's own, cuBLAS and torch's attention; needs torch, and Triton for its part.
 
-python bench/gpu/rivals.py build/gpu/fast.json      # adds its rows to what the part found
+    python bench/gpu/rivals.py build/gpu/fast.json      # adds its rows to what the part found
+    cd build/gpu && python rivals.py fast.json          # the same, where only the bundle is
 
-Each row has a process of its own. All take the same arrays, and the time is that of the GPU's clock.
+Ours is the code of the bundle, launched through the driver; Triton compiles the same text for the same configurations.
+Both are given the same arrays, the fastest configuration counts for each, and the time is that of the GPU's clock. What
+is about Tilewright's own launches and autotuner needs Tilewright. Each row has a process of its own.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
-import gpu_static_kernels as kernels
 import numpy as np
-from bundle import shapes
-from cases import LARGE, SIZES, Case
-from parts import speed
+from case_basics import SIZES, Case
+from cases import LARGE
+from driver import CudaError, Device
+from entries import Entry
+from parts import Contest, chosen, described, first_element, speed, together
 from processes import add_rows, print_one
 
-import tilewright
-from tilewright import cuda
-
+HERE = Path(__file__).parent
 WARM, LAUNCHES, SAMPLES = 3, 20, 5
 CALLS = 2000
-BARS = {"launch": 1 / 0.6, "anchor": 0.97}
+ROW_SECONDS = 150
+"""What a row may take: Triton compiles each configuration."""
+BARS = {"launch": 1 / 0.6, "kernel": 0.97}
 """How much faster than Triton a row has to be at least: its time by ours."""
 Launcher = Callable[[], Any]
 Row = dict[str, Any]
 
 
-def for_triton(folder: Path) -> Any:
-    """The kernels of the anchors, as Triton compiles them; None where it is not installed."""
-    if not find_spec("triton"):
-        return None
-    file = folder / "anchors_for_triton.py"
-    file.write_text(Path(kernels.__file__).read_text().replace("tilewright", "triton"))
+def for_triton(folder: Path) -> dict[str, Any]:
+    """The kernels, as Triton compiles them; none where it is not installed."""
+    return kernels_of(folder, "triton") if find_spec("triton") else {}
+
+
+def kernels_of(folder: Path, package: str) -> dict[str, Any]:
+    """By name, the functions of the files of kernels, for which `package` takes the place of Tilewright."""
+    found: dict[str, Any] = {}
+    for name in ("gpu_static_kernels", "timed_kernels"):
+        text = next(
+            place / f"{name}.py" for place in (HERE, HERE.parent) if (place / f"{name}.py").exists()
+        ).read_text()
+        file = folder / f"{name}_for_{package}.py"
+        file.write_text(text.replace("tilewright", package))
+        found |= vars(imported(file))
+    return found
+
+
+def imported(file: Path) -> ModuleType:
+    """The module of a file."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -51,30 +73,88 @@ def for_triton(folder: Path) -> Any:
     return module
 
 
-def launcher(module: Any, anchor: Any, case: Case, arguments: list[Any]) -> Launcher:
-    """Launches the kernel of an anchor; scalars are given as the anchor was compiled."""
-    bound = getattr(module, anchor.kernel)[(*case.grid, 1, 1)[:3]]
-    options = {"num_warps": anchor.warps, "num_stages": anchor.stages}
-    return lambda: bound(*arguments, **anchor.constants, **options)
+def launcher(kernel: Any, entry: Entry, case: Case, facts: dict[str, Any], arguments: list[Any]) -> Launcher:
+    """Launches a kernel of a package as an entry was compiled."""
+    bound = kernel[(*case.grid_on(facts), 1, 1)[:3]]
+    options = {"num_warps": entry.warps, "num_stages": entry.stages}
+    return lambda: bound(*arguments, **entry.constants, **options)
 
 
-def library(torch: Any, anchor: Any, tensors: list[Any]) -> Launcher | None:
-    """What torch has for the same: cuBLAS, its attention, its softmax, its addition."""
-    if anchor.kernel in ("matmul", "matmul_by_descriptors"):
-        a, b, c = tensors
-        return lambda: torch.matmul(a, b, out=c)
-    if anchor.kernel == "attention":
-        heads, rows, head = SIZES["heads"], SIZES["rows"], anchor.constants["HEAD"]
-        q, k, v = (tensor.view(1, heads, rows, head) for tensor in tensors[:3])
-        attend, is_causal = torch.nn.functional.scaled_dot_product_attention, bool(anchor.constants["CAUSAL"])
-        return lambda: attend(q, k, v, is_causal=is_causal, scale=0.125)
-    if anchor.kernel == "softmax":
-        return lambda: torch.softmax(tensors[1], 1)
-    return lambda: torch.add(tensors[0], tensors[1], out=tensors[2])
+def library(torch: Any, row: Contest, case: Case, tensors: list[Any]) -> Launcher | None:
+    """What torch has for the same: cuBLAS, its attention, its softmax, its layer norm, its addition."""
+    entry = row.entries[0]
+    rivals = {name: rival for names, rival in RIVALS.items() for name in names}
+    return rivals[entry.kernel](torch, entry, case, tensors) if entry.kernel in rivals else None
 
 
-def on_gpu(torch: Any, arguments: list[Any]) -> list[Any]:
-    return [torch.from_numpy(value).cuda() if isinstance(value, np.ndarray) else value for value in arguments]
+def _product(torch: Any, entry: Entry, case: Case, tensors: list[Any]) -> Launcher:
+    a, b, c = tensors
+    if first_element(entry).startswith("fp8"):
+        one = torch.ones((), device="cuda")
+        return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=c.dtype)
+    return lambda: torch.matmul(a, b, out=c)
+
+
+def _grouped_product(torch: Any, entry: Entry, case: Case, tensors: list[Any]) -> Launcher:
+    """A product for each group: there is nothing for all of them in every version of torch."""
+    a, b, c, starts = tensors
+    places = starts.tolist()
+    groups = [(a[start:end], b[g], c[start:end]) for g, (start, end) in enumerate(pairwise(places))]
+
+    def launch() -> None:
+        for rows, matrix, out in groups:
+            torch.matmul(rows, matrix, out=out)
+
+    return launch
+
+
+def _attention(torch: Any, entry: Entry, case: Case, tensors: list[Any]) -> Launcher:
+    heads, rows, head = SIZES["heads"], SIZES["rows"], entry.constants["HEAD"]
+    q, k, v = (tensor.view(1, heads, rows, head) for tensor in tensors[:3])
+    attend, is_causal = torch.nn.functional.scaled_dot_product_attention, bool(entry.constants["CAUSAL"])
+    return lambda: attend(q, k, v, is_causal=is_causal, scale=0.125)
+
+
+def _attention_backward(torch: Any, entry: Entry, case: Case, tensors: list[Any]) -> Launcher:
+    heads, rows, head = SIZES["heads"], SIZES["rows"], entry.constants["HEAD"]
+    q, k, v, grad = (tensor.view(1, heads, rows, head) for tensor in tensors[:4])
+    inputs = [tensor.detach().requires_grad_() for tensor in (q, k, v)]
+    attend, is_causal = torch.nn.functional.scaled_dot_product_attention, bool(entry.constants["CAUSAL"])
+    out = attend(*inputs, is_causal=is_causal, scale=0.125)
+    return lambda: torch.autograd.grad(out, inputs, grad, retain_graph=True)
+
+
+def _layer_norm(torch: Any, entry: Entry, case: Case, tensors: list[Any]) -> Launcher:
+    x, _, weight, bias = tensors
+    return lambda: torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
+
+
+RIVALS: dict[tuple[str, ...], Callable[..., Launcher]] = {
+    ("matmul", "matmul_by_descriptors", "product", "persistent_product"): _product,
+    ("grouped_product",): _grouped_product,
+    ("attention", "attention_forward"): _attention,
+    ("attention_keys",): _attention_backward,
+    ("layer_norm",): _layer_norm,
+    ("softmax",): lambda torch, entry, case, tensors: lambda: torch.softmax(tensors[1], 1),
+    ("row_softmax",): lambda torch, entry, case, tensors: lambda: torch.softmax(tensors[0], 1),
+    ("add",): lambda torch, entry, case, tensors: lambda: torch.add(tensors[0], tensors[1], out=tensors[2]),
+}
+"""By kernel; a row of several has the rival of that one of them which is here."""
+VIEWS = {"bf16": "bfloat16", "fp8e4nv": "float8_e4m3fn"}
+"""torch's names of types that NumPy lacks."""
+
+
+def on_gpu(torch: Any, entry: Entry, arguments: list[Any]) -> list[Any]:
+    """The arrays of a launch as torch's, on its GPU."""
+    named = zip(entry.types.values(), arguments, strict=True)
+    return [_tensor(torch, kind, value) if isinstance(value, np.ndarray) else value for kind, value in named]
+
+
+def _tensor(torch: Any, kind: str, array: Any) -> Any:
+    name = VIEWS.get(kind.removeprefix("*"))
+    if name is None:
+        return torch.from_numpy(array).cuda()
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).cuda().view(getattr(torch, name))
 
 
 def seconds(torch: Any, launch: Launcher) -> float:
@@ -99,24 +179,52 @@ def compared(ours: float, rivals: dict[str, float], bar: float) -> Row:
     return {"good": rivals["Triton"] / ours >= bar if "Triton" in rivals else True, **row}
 
 
-def anchor_row(torch: Any, anchor: Any, triton: Any) -> Row:
-    """An anchor at full size."""
-    case = LARGE[anchor.kernel](anchor)
-    arguments = on_gpu(torch, case.arguments)
-    ours = seconds(torch, launcher(kernels, anchor, case, arguments))
-    rivals = {"Triton": seconds(torch, launcher(triton, anchor, case, arguments))} if triton else {}
-    theirs = library(torch, anchor, [value for value in arguments if hasattr(value, "data_ptr")])
-    rivals |= {"torch": seconds(torch, theirs)} if theirs else {}
-    facts = {"device": torch.cuda.get_device_name()}
-    return {**compared(ours, rivals, BARS["anchor"]), **speed(ours, case.operations, case.moved, facts)}
+def row_against_others(torch: Any, row: Contest, triton: dict[str, Any], device: Any, folder: Path) -> Row:
+    """A row at full size: each kernel of it in the configuration that is fastest, ours and Triton's."""
+    ours, theirs, cases, names = 0.0, 0.0, list[Case](), list[str]()
+    rivals: dict[str, float] = {}
+    for entries in row.kernels():
+        case = LARGE[entries[0].kernel](entries[0])
+        arguments = on_gpu(torch, entries[0], case.arguments)
+        tensors = [value for value in arguments if hasattr(value, "data_ptr")]
+        ours_of = {described(entry): _ours(torch, entry, device, arguments, folder) for entry in entries}
+        names.append(min(ours_of, key=lambda name: ours_of[name]))
+        ours += ours_of[names[-1]]
+        cases.append(case)
+        if triton:
+            theirs += min(_triton(torch, entry, triton, device.facts, arguments) for entry in entries)
+        rival = library(torch, row._replace(entries=entries), case, tensors)
+        rivals |= {"torch": seconds(torch, rival)} if rival else {}
+    rivals |= {"Triton": theirs} if triton else {}
+    facts = speed(ours, together(cases), first_element(row.entries[0]), device.facts)
+    return {**compared(ours, rivals, BARS["kernel"]), **facts, "chosen": "; ".join(names)}
 
 
-def launch_row(torch: Any, triton: Any) -> Row:
+def _ours(torch: Any, entry: Entry, device: Any, arguments: list[Any], folder: Path) -> float:
+    case = LARGE[entry.kernel](entry)
+    kernel = device.load(entry, entry.code(folder))
+    with device.bound(kernel, case.grid_on(device.facts), arguments) as launch:
+        return seconds(torch, launch)
+
+
+def _triton(torch: Any, entry: Entry, triton: dict[str, Any], facts: dict[str, Any], arguments: list[Any]) -> float:
+    """Infinite for what Triton cannot compile, as a tile too large for its way to do it."""
+    case = LARGE[entry.kernel](entry)
+    try:
+        return seconds(torch, launcher(triton[entry.kernel], entry, case, facts, arguments))
+    except Exception as error:  # noqa: BLE001 - its errors are of many classes
+        print(f"Triton, {entry.name}: {error}".splitlines()[0], file=sys.stderr)
+        return float("inf")
+
+
+def launch_row(torch: Any, triton: dict[str, Any]) -> Row:
     """What a launch costs the program that makes it."""
+    import gpu_static_kernels as ours_of
+
     tensors = [torch.zeros(1024, device="cuda") for _ in range(3)]
     costs = {}
-    for name, module in {"ours": kernels, **({"Triton": triton} if triton else {})}.items():
-        bound = module.add[(1, 1, 1)]
+    for name, kernel in {"ours": ours_of.add, **({"Triton": triton["add"]} if triton else {})}.items():
+        bound = kernel[(1, 1, 1)]
         costs[name] = call_cost(lambda bound=bound: bound(*tensors, 1024, BLOCK=1024), torch.cuda.synchronize)
     ours = costs.pop("ours")
     return {**compared(ours, costs, BARS["launch"]), "microseconds": round(1e6 * ours, 3)}
@@ -136,7 +244,9 @@ def call_cost(launch: Launcher, wait: Launcher) -> float:
 
 
 def configurations() -> list[Any]:
-    """What the product is tuned over."""
+    """What Tilewright's autotuner is given."""
+    import tilewright
+
     tiles = ((128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 256, 64), (128, 128, 32))
     return [
         tilewright.Config(dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True)), warps, stages)
@@ -146,8 +256,12 @@ def configurations() -> list[Any]:
     ]
 
 
-def tuned_row(torch: Any, triton: Any) -> Row:
-    """The product of fp16 matrices, tuned on the device, against cuBLAS."""
+def autotuned_row(torch: Any, triton: dict[str, Any]) -> Row:
+    """The product of fp16 matrices, tuned by Tilewright's autotuner, against cuBLAS."""
+    import gpu_static_kernels as kernels
+
+    import tilewright
+
     n = SIZES["side"]
     a, b, c = (torch.randn(n, n, device="cuda", dtype=torch.float16) for _ in range(3))
     tuned = tilewright.autotune(configurations(), key=["M", "N", "K"])(kernels.matmul)
@@ -157,43 +271,72 @@ def tuned_row(torch: Any, triton: Any) -> Row:
 
     ours = seconds(torch, lambda: tuned[grid](a, b, c, n, n, n, n, n, n))
     row = compared(ours, {"torch": seconds(torch, lambda: torch.matmul(a, b, out=c))}, 0)
-    facts = {"device": torch.cuda.get_device_name()}
-    return {**row, **speed(ours, 2.0 * n**3, 0, facts), "chosen": str(tuned.best_config)}
+    work = Case((1,), [], {}, operations=2.0 * n**3)
+    return {
+        **row,
+        **speed(ours, work, "fp16", {"device": torch.cuda.get_device_name()}),
+        "chosen": str(tuned.best_config),
+    }
 
 
-def rows() -> dict[str, Callable[[Any, Any], Row]]:
+OF_TILEWRIGHT: dict[str, Callable[[Any, dict[str, Any]], Row]] = {"launch": launch_row, "autotune": autotuned_row}
+"""Rows that need Tilewright itself."""
+AGAINST = " against others"
+
+
+def rows(folder: Path, capability: int) -> dict[str, Contest | None]:
     """What becomes a row, by its name."""
-    found: dict[str, Callable[[Any, Any], Row]] = {"launch": launch_row, "matmul, tuned": tuned_row}
-    for anchor in shapes():
-        if anchor.kernel in LARGE:
-            name = f"{anchor.name.rpartition('_')[0]} against others"
-            found[name] = lambda torch, triton, anchor=anchor: anchor_row(torch, anchor, triton)
+    found: dict[str, Contest | None] = dict.fromkeys(OF_TILEWRIGHT)
+    for item in chosen("fast", folder, capability):
+        row = item if isinstance(item, Contest) else Contest(item.name, capability, [item])
+        found[row.name + AGAINST] = row
     return found
 
 
-def row_of(name: str) -> Row:
+def row_of(name: str, folder: Path) -> Row:
     """What became of a row; errors of any kind are what it says."""
     if not find_spec("torch"):
         return {"skipped": "torch is not installed"}
+    if name in OF_TILEWRIGHT and not find_spec("tilewright"):
+        return {"skipped": "Tilewright is not installed"}
     import torch
 
     if not torch.cuda.is_available():
         return {"skipped": "this torch has no GPU"}
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            triton = for_triton(Path(folder))
+        device = Device()  # whose context torch uses, too
+        with tempfile.TemporaryDirectory() as scratch:
+            triton = for_triton(Path(scratch))
             if triton:
-                triton.triton.set_allocator(
+                triton["triton"].set_allocator(
                     lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda")
                 )
-            cuda.synchronize()
-            return rows()[name](torch, triton)
+            if name in OF_TILEWRIGHT:
+                return OF_TILEWRIGHT[name](torch, triton)
+            row = rows(folder, device.capability)[name]
+            assert row is not None
+            return row_against_others(torch, row, triton, device, folder)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the row says
         return {"good": False, "problem": f"{type(error).__name__}: {error}".splitlines()[0]}
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="JSON of the part `fast`, in the folder of the bundle")
+    parser.add_argument("--bundle", type=Path, help="the folder of the bundle, if it is another one")
+    parser.add_argument("--skip", type=int, help="print the row behind the first ones as a line of JSON")
+    asked = parser.parse_args()
+    folder = asked.bundle or asked.file.parent
+    try:
+        names = list(rows(folder, Device().capability))
+    except CudaError as error:
+        print(f"no GPU: {error}", file=sys.stderr)
+        return 2
+    if asked.skip is not None:
+        print_one(lambda name: row_of(name, folder), names, asked.skip)
+    add_rows(asked.file, [sys.executable, __file__, "--bundle", str(folder)], names, row_seconds=ROW_SECONDS)
+    return 0
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "--skip":
-        print_one(row_of, list(rows()))
-    else:
-        add_rows(Path(sys.argv[1]), [sys.executable, __file__], list(rows()), seconds=480)
+    sys.exit(main())

@@ -241,6 +241,6 @@ def row_of(name: str, gpu: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--skip":
-        print_one(lambda name: row_of(name, Hardware()), list(ROWS))
+        print_one(lambda name: row_of(name, Hardware()), list(ROWS), int(sys.argv[2]))
     else:
-        add_rows(Path(sys.argv[1]), [sys.executable, __file__], list(ROWS), seconds=480)
+        add_rows(Path(sys.argv[1]), [sys.executable, __file__], list(ROWS))

@@ -15,8 +15,8 @@ from fake_driver import FakeDriver
 
 from tilewright.runtime.drivers.cpu.launcher import is_native
 
-ANCHORS = "add1024_w4|softmax1024_w4|cos1024_w4|argmax8x512"
-PROGRAMS = ("vector_add", "tensor_maps", "clusters", "cooperative_launch", "early_return_17", "seed_3")
+ANCHORS = "add1024_w4|softmax1024_w4|cos1024_w4|argmax8x512|^layer_norm_fp16_[01]$"
+PROGRAMS = ("vector_add", "tensor_maps", "clusters", "cooperative_launch", "early_return_17", "seed_3", "core.add_i8")
 ONLY = f"{ANCHORS}|^({'|'.join(PROGRAMS)})$"
 
 

@@ -7,12 +7,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import driver
+import gpu_static_kernels as anchors
 import numpy as np
 import pytest
-from bundle import ARCHITECTURES, LARGEST, RUNNER, shapes
+from bundle import ARCHITECTURES, LARGEST, RUNNER, build, shapes, wanted_kernels
 from entries import read
 from fake_driver import ATTRIBUTES, FakeDriver, place
+from parts import left_out
+from timed import TIMED
+
+from tilewright.runtime.drivers.cuda import structs
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +71,7 @@ def test_a_part_alone(python: Path, bundle: Path, part: str, fake: FakeDriver, t
     assert (done.returncode, done.stdout, done.stderr) == (1, f"{part}: 0 of 4 good\n", "")
     found = json.loads((tmp_path / "out.json").read_text())
     assert (found["part"], found["capability"], len(found["rows"])) == (part, 90, 4)
+    assert {row["kind"] for row in found["rows"]} == {"anchors"}
     assert found["commit"] == read(bundle).commit
 
 
@@ -73,10 +81,63 @@ def test_no_gpu(python: Path, bundle: Path, tmp_path: Path) -> None:
     assert done.stderr.startswith("no GPU: there is no driver")
 
 
+def added_rows(python: Path, bundle: Path, script: str, driver: Path, file: Path) -> list[dict[str, Any]]:
+    """What a script of the bundle adds to the JSON of a part without rows."""
+    file.write_text(json.dumps({"part": "fast", "rows": []}))
+    environment = {"TRITON_LIBCUDA_PATH": str(driver), "PATH": "", "FAKE_GPU": str(driver / "libcuda.so.1")}
+    command = [python, bundle / script, file, *(["--bundle", bundle] if script == "rivals.py" else [])]
+    subprocess.run(command, check=True, env=environment, cwd="/", capture_output=True)
+    rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"]
+    return rows
+
+
+def test_rivals_alone(python: Path, bundle: Path, fake: FakeDriver, tmp_path: Path) -> None:
+    """Without torch there is nothing to compare with, which is no failure."""
+    rows = added_rows(python, bundle, "rivals.py", fake.folder, tmp_path / "fast.json")
+    assert {row["skipped"] for row in rows} == {"torch is not installed"}
+    assert {"launch", "add1024_w4_90 against others", "layer norm fp16 against others"} <= {row["name"] for row in rows}
+
+
+def test_faults_alone(python: Path, bundle: Path, fake: FakeDriver, tmp_path: Path) -> None:
+    """compute-sanitizer is not there; what needs none is run, and a GPU that computes nothing is wrong."""
+    rows = {row.pop("name"): row for row in added_rows(python, bundle, "faults.py", fake.folder, tmp_path / "a.json")}
+    assert rows["out of bounds"] == {"skipped": "compute-sanitizer is not installed"}
+    assert not rows["missing fence"]["good"]
+
+
 def test_what_is_in_it(bundle: Path) -> None:
     names = {file.name for file in bundle.iterdir()}
-    assert {*RUNNER, "kernels.json", "simulated.npz", "add1024_w4_80.ptx", "add1024_w4_90.ptx"} <= names
-    assert len(read(bundle).entries) == 8
+    files = {"kernels.json", "simulated.npz", "cuda_structs.py", "gpu_static_kernels.py", "add1024_w4_80.ptx.gz"}
+    assert {*RUNNER, *files, "add1024_w4_90.ptx.gz"} <= names
+    entries = read(bundle).entries
+    assert len(entries) == 8 + 4
+    assert {entry.row for entry in entries if entry.kind == "timed"} == {"layer norm fp16"}
+
+
+def test_structs_are_those_of_the_package(bundle: Path) -> None:
+    assert (bundle / "cuda_structs.py").read_bytes() == Path(structs.__file__).read_bytes()
+    assert driver.structs is structs, "here there is no copy"
+
+
+def test_what_does_not_fit_is_left_out(tmp_path: Path) -> None:
+    """100 KB of shared memory are not enough for three stages of 128×256×64."""
+    found = build(tmp_path, (86,), only="^mm128x(256|128)x64_w8s3$")
+    assert [entry.name for entry in found.entries] == ["mm128x128x64_w8s3_86"]
+    (missing,) = found.left_out
+    assert (missing.name, missing.kind, missing.capability) == ("mm128x256x64_w8s3_86", "anchors", 86)
+    assert "shared memory" in missing.reason
+    (row,) = left_out("right", tmp_path, 86)
+    assert row == {"name": missing.name, "kind": "anchors", "skipped": missing.reason}
+    assert left_out("fast", tmp_path, 86) == left_out("right", tmp_path, 90) == []
+
+
+def test_every_anchor_is_wanted() -> None:
+    """All of them, each shape once, and every configuration of what is timed."""
+    wanted = {kernel.name: kernel for kernel in wanted_kernels()}
+    for anchor in anchors.ANCHORS:
+        kernel = wanted[anchor.name.rpartition("_")[0]]
+        assert (kernel.function.__name__, *kernel[2:7]) == (anchor.kernel, *anchor[2:7])
+    assert len(wanted) == len(shapes()) + sum(len(timed.configurations) for timed in TIMED)
 
 
 def test_size(bundle: Path) -> None:

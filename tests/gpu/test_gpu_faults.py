@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 import faults
+import numpy as np
 import pytest
 from driver import Device
-from faults import FAULTS, FOUND, command, provoke, row_of, verdict
+from faults import FAULTS, FOUND, command, observed, provoke, row_of, verdict
 from simulator import Simulated
 
 from tilewright import SimulationError
@@ -17,8 +18,43 @@ from tilewright import SimulationError
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.lines])
 def test_the_simulator_reports_it(name: str) -> None:
     with pytest.raises(SimulationError) as caught:
-        provoke(name, Simulated(80))
+        provoke(name, Simulated(FAULTS[name].needs))
     assert caught.value.kind == FAULTS[name].kind
+
+
+def test_with_its_fence_the_engine_turns_every_array_round() -> None:
+    """Two programs, each in three rounds through the same memory; without the fence the simulator stops them."""
+    gpu = Simulated(90)
+    sizes = {"rounds": "3", "stride": str(3 * 256)}
+    right = faults.text("missing fence", **sizes, fence=faults.RIGHT["fence"])
+    assert faults.wrong_elements(faults.launch("missing fence", 2), right, gpu, 2 * 3 * faults.N) == 0
+    with pytest.raises(SimulationError, match=r"no fence\.proxy\.async"):
+        observed("missing fence", gpu, programs=2, rounds=3)
+
+
+class Hardware:
+    """Gets so many elements wrong in each launch."""
+
+    capability = 90
+
+    def __init__(self, *wrong: int) -> None:
+        self.wrong = list(wrong)
+
+    def repeat(self, launch: Any, code: bytes, memory: Any) -> Any:
+        assert (b"fence.proxy.async" in code) == (len(self.wrong) == 2), "first with the fence, then without"
+        result = memory[0].view(np.int32).reshape(-1, faults.N)[:, ::-1].reshape(-1).copy()
+        result[: self.wrong.pop(0)] = -1
+        return [result.view(np.uint8)]
+
+
+def test_a_fault_that_only_shows_in_results() -> None:
+    row = observed("missing fence", Hardware(0, 7))
+    assert row == {"good": True, "report": "no tool looks for it; 7 of 4194304 elements wrong, 0 without it"}
+    assert observed("missing fence", Hardware(0, 0))["good"], "hardware may get it right by chance"
+    assert not observed("missing fence", Hardware(1, 7))["good"]
+    older = Hardware(0, 0)
+    older.capability = 89
+    assert observed("missing fence", older) == {"skipped": "capability 89 has no such fault, 90 has"}
 
 
 def test_without_a_fault_the_kernel_is_right() -> None:
@@ -89,7 +125,6 @@ def test_it_may_fail_itself() -> None:
 def test_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faults.shutil.which", lambda name: None)
     assert row_of("out of bounds") == {"skipped": "compute-sanitizer is not installed"}
-    assert "no tool" in row_of("missing fence")["skipped"]
 
 
 def test_it_is_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -17,9 +17,9 @@ RIGHT: dict[str, Any] = {
     "part": "right",
     **FACTS,
     "rows": [
-        {"name": "add_90", "good": True, "error": 0.0},
-        {"name": "mm_90", "good": False, "problem": "cuLaunchKernelEx: X (1)"},
-        {"name": "fa_90", "skipped": "not reached within 480 s"},
+        {"name": "add_90", "kind": "anchors", "good": True, "error": 0.0},
+        {"name": "mm_90", "kind": "anchors", "good": False, "problem": "cuLaunchKernelEx: X (1)"},
+        {"name": "fa_90", "kind": "anchors", "skipped": "not reached within 480 s"},
     ],
 }
 
@@ -32,23 +32,69 @@ def test_without_results_the_first_line_says_so() -> None:
 def test_rows() -> None:
     text = page([RIGHT])
     assert text.splitlines()[0] == "Run on NVIDIA H100."
-    assert "1 of 3 good. Capability 90, driver 12.9, 2026-01-02 03:04 UTC, commit abc." in text
-    assert text.splitlines()[-5:] == [
-        "| kernel | good | error | problem | skipped |",
-        "|---|---|---|---|---|",
-        "| add_90 | yes | 0.0 |  |  |",
-        "| mm_90 | no |  | cuLaunchKernelEx: X (1) |  |",
-        "| fa_90 | no |  |  | not reached within 480 s |",
+    assert "1 of 2 good, 1 skipped. Capability 90, driver 12.9, 2026-01-02 03:04 UTC, commit abc." in text
+    assert text.splitlines()[-12:] == [
+        "| kind | good | failed | skipped |",
+        "| --- | --- | --- | --- |",
+        "| anchors | 1 | 1 | 1 |",
+        "",
+        "| kernel | good | error | problem |",
+        "| --- | --- | --- | --- |",
+        "| add_90 | yes | 0.0 |  |",
+        "| mm_90 | no |  | cuLaunchKernelEx: X (1) |",
+        "",
+        "| skipped, because | rows | which |",
+        "| --- | --- | --- |",
+        "| not reached within 480 s | 1 | fa_90 |",
     ]
 
 
-def test_drawn_kernels_that_are_good_have_no_line() -> None:
-    drawn = [{"name": "seed_1_0_90", "good": True, "error": 0.0}, {"name": "seed_2_0_90", "good": False, "error": 3.0}]
+def test_what_is_skipped_is_grouped_by_reason() -> None:
+    rows = [{"name": f"t{number}_90", "kind": "tests", "skipped": "takes | minutes"} for number in range(7)]
+    text = page([{**RIGHT, "rows": [*RIGHT["rows"][:2], *rows]}])
+    assert "1 of 2 good, 7 skipped." in text
+    assert "| takes / minutes | 7 | t0_90, t1_90, t2_90, t3_90, t4_90, … |" in text
+    assert "| tests | 0 | 0 | 7 |" in text
+
+
+def test_what_is_good_of_many_has_no_line() -> None:
+    drawn = [
+        {"name": "seed_1_0_90", "kind": "generated", "good": True, "error": 0.0},
+        {"name": "seed_2_0_90", "kind": "generated", "good": False, "error": 3.0},
+    ]
     text = page([{**RIGHT, "rows": [*RIGHT["rows"], *drawn]}])
-    assert "2 of 5 good." in text
-    assert "The 1 drawn kernels that are good have no line." in text
+    assert "2 of 4 good, 1 skipped." in text
+    assert "| generated | 1 | 1 | 0 |" in text
     assert "seed_1_0_90" not in text
-    assert "| seed_2_0_90 | no | 3.0 |" in text
+    assert "| seed_2_0_90 | no | 3.0 |  |" in text
+
+
+FAST: dict[str, Any] = {
+    **FACTS,
+    "part": "fast",
+    "device": "NVIDIA H200",
+    "rows": [
+        {"name": "launch", "good": True, "Triton / ours": 1.8},
+        {"name": "mm128x128x64_w8s3_90", "kind": "anchors", "good": True, "TFLOP/s": 600.1},
+        {"name": "matmul fp16 against others", "good": True, "Triton / ours": 0.98, "TFLOP/s": 648.0},
+        {"name": "attention forward d64 against others", "good": True, "Triton / ours": 1.25},
+        {"name": "softmax fp32 against others", "good": True, "Triton / ours": 1.02},
+        {"name": "matmul fp8 against others", "skipped": "torch is not installed"},
+    ],
+}
+
+
+def test_bars() -> None:
+    lines = page([FAST]).splitlines()
+    start = lines.index("| bar | found | at least | reached |")
+    assert lines[start + 2 : start + 7] == [
+        "| launch: Triton's time / ours | 1.8 | 1.667 | yes |",
+        "| slowest kernel: Triton's time / ours | 0.98 | 0.97 | yes |",
+        "| median kernel: Triton's time / ours | 1.02 | 1.0 | yes |",
+        "| attention forward: Triton's time / ours | 1.25 | 1.0 | yes |",
+        "| fp16 product 8192³: TFLOP/s | 648.0 | 650.0 | no |",
+    ]
+    assert "TFLOP/s | 648.0 | 650.0" not in page([{**FAST, "device": "NVIDIA L4"}]), "that bar is for one device"
 
 
 def write(folder: Path, *results: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> str:
