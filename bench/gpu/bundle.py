@@ -3,7 +3,7 @@
     python bench/gpu/bundle.py build/gpu --architectures 80,90,100,120
     cd build/gpu && python parts.py right
 
-For each kernel: PTX, machine code where ptxas is installed, and what a launch has to know of it. Results of the
+For each kernel: machine code, or PTX where no ptxas is installed, and what a launch has to know of it. Results of the
 simulator come along for kernels that it runs quickly, for the part `agrees`. Launches of examples and tests come along
 with their memory, before and behind them. What cannot be compiled or simulated is in the bundle as left out, and why.
 """
@@ -54,8 +54,10 @@ LARGEST = 40 << 20
 """Bytes of a bundle at most."""
 SLOW = ("matmul", "matmul_by_descriptors", "attention")
 """Kernels that take the simulator minutes, as those that are timed do: their results are not in the bundle."""
-GENERATED_FOR = (80, 90)
-"""The architectures of drawn programs and of recorded tests, in a bundle for more than two."""
+TESTS = "tests"
+"""The kind of launches that tests make."""
+ONLY_FOR = {**dict.fromkeys(("generated", TESTS), (80, 90)), "conformance": (80, 90, 100, 120)}
+"""The architectures of some kinds in a bundle for more than two; 8.6 and 8.9 run what 8.0 does."""
 
 
 class Wanted(NamedTuple):
@@ -120,11 +122,16 @@ def compiled(wanted: Wanted, capability: int) -> tuple[Entry, dict[str, bytes]]:
     ), {name: code if isinstance(code, bytes) else code.encode() for name, code in codes.items()}
 
 
-def build(folder: Path, architectures: tuple[int, ...], *, only: str = "", jobs: int = 1) -> Bundle:
-    """Write a bundle of the kernels and programs whose names match; so many processes run programs."""
+def build(
+    folder: Path, architectures: tuple[int, ...], *, only: str = "", jobs: int = 1, keeps_ptx: bool = False
+) -> Bundle:
+    """Write a bundle of the kernels and programs whose names match; so many processes run programs.
+
+    `keeps_ptx` says whether PTX is kept where there is machine code, for the simulator.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    launches, missing = all_recorded(tasks(folder, architectures, only), jobs)
-    entries, too_large = compiled_kernels(folder, architectures, only)
+    launches, missing = all_recorded(tasks(folder, architectures, only, keeps_ptx=keeps_ptx), jobs)
+    entries, too_large = compiled_kernels(folder, architectures, only, keeps_ptx=keeps_ptx)
     bundle = Bundle(entries, launches, [*too_large, *missing], commit())
     write(folder, bundle)
     for name in RUNNER:
@@ -134,7 +141,9 @@ def build(folder: Path, architectures: tuple[int, ...], *, only: str = "", jobs:
     return bundle
 
 
-def compiled_kernels(folder: Path, architectures: tuple[int, ...], only: str) -> tuple[list[Entry], list[LeftOut]]:
+def compiled_kernels(
+    folder: Path, architectures: tuple[int, ...], only: str, *, keeps_ptx: bool
+) -> tuple[list[Entry], list[LeftOut]]:
     """The anchors and what is timed, with what the simulator gives, in the folder; and what does not fit."""
     entries, left_out, simulated = [], list[LeftOut](), {}
     for capability in architectures:
@@ -148,8 +157,8 @@ def compiled_kernels(folder: Path, architectures: tuple[int, ...], only: str) ->
                 left_out.append(LeftOut(name, kind, capability, first_line(error)))
                 continue
             entries.append(entry)
-            entry.write(folder, codes)
-            simulated |= simulated_results(entry, folder)
+            simulated |= simulated_results(entry, codes["ptx"])
+            entry.write(folder, codes if keeps_ptx or not entry.has_cubin else {"cubin": codes["cubin"]})
     np.savez_compressed(folder / SIMULATED, **simulated)
     return entries, left_out
 
@@ -166,25 +175,21 @@ class Task(NamedTuple):
     capability: int
     kind: str
     name: str
+    keeps_ptx: bool = True
 
 
-def tasks(folder: Path, architectures: tuple[int, ...], only: str) -> list[Task]:
+def tasks(folder: Path, architectures: tuple[int, ...], only: str, *, keeps_ptx: bool = True) -> list[Task]:
     """All programs and tests with a name that matches, for all architectures that can run them."""
     found = []
     for capability in architectures:
-        is_chosen = len(architectures) <= 2 or capability in GENERATED_FOR
-        for kind, programs in PROGRAMS.items():
-            if kind == "generated" and not is_chosen:
+        for kind, programs in (PROGRAMS | {TESTS: FILES}).items():
+            if len(architectures) > 2 and capability not in ONLY_FOR.get(kind, architectures):
                 continue
             names = [name for name in programs if re.search(only, name) and NEEDS.get(name, 0) <= capability]
-            found += [Task(folder, capability, kind, name) for name in names]
-        if is_chosen:
-            found += [Task(folder, capability, TESTS, name) for name in FILES if re.search(only, name)]
+            found += [Task(folder, capability, kind, name, keeps_ptx) for name in names]
     return found
 
 
-TESTS = "tests"
-"""The kind of launches that tests make."""
 Recorded = tuple[list[Launch], list[LeftOut]]
 
 
@@ -208,10 +213,10 @@ def flat(results: Iterable[Recorded]) -> Recorded:
 def launches_of(task: Task) -> Recorded:
     """The launches of a program, or of a file of tests; and what of it cannot be compiled or simulated."""
     if task.kind == TESTS:
-        launches, reasons = recorded_file(task.name, task.capability, task.folder)
+        launches, reasons = recorded_file(task.name, task.capability, task.folder, keeps_ptx=task.keeps_ptx)
         return launches, [LeftOut(name, TESTS, task.capability, reason) for name, reason in reasons.items()]
-    is_whole = task.name in WHOLE
-    with recorded(task.capability, task.folder, task.name, task.kind, is_whole=is_whole) as launches:
+    facts = {"is_whole": task.name in WHOLE, "keeps_ptx": task.keeps_ptx}
+    with recorded(task.capability, task.folder, task.name, task.kind, **facts) as launches:
         try:
             PROGRAMS[task.kind][task.name]()
         except tilewright.TilewrightError as error:
@@ -220,12 +225,12 @@ def launches_of(task: Task) -> Recorded:
     return launches, []
 
 
-def simulated_results(entry: Entry, folder: Path) -> dict[str, Any]:
+def simulated_results(entry: Entry, ptx: bytes) -> dict[str, Any]:
     """What the simulator gives, by name of the kernel and position of the array."""
     if entry.row or entry.kernel in SLOW:
         return {}
     case, simulator = case_of(entry), Simulated(entry.capability)
-    results = simulator.run(simulator.load(entry, entry.text(folder, "ptx")), case.grid, case.arguments)
+    results = simulator.run(simulator.load(entry, ptx), case.grid, case.arguments)
     return {f"{entry.name}:{number}": results[number] for number in case.expected}
 
 

@@ -55,7 +55,7 @@ eight minutes at most:
 
 A row that fails, crashes or hangs takes no other with it: the next ones are of a new process. What did not run is
 skipped, with the reason, and counts neither as good nor as failed. A bundle for more than two architectures has drawn
-kernels and those of the language's tests for 8.0 and 9.0 only.
+kernels and those of the language's tests for 8.x and 9.0 only.
 
 Each writes JSON with device, driver, date and commit; `python bench/gpu/page.py docs/hardware *.json` makes this page
 of it.

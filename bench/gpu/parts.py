@@ -175,11 +175,22 @@ FIRST_OF_ITS_OWN = 90
 
 
 def contents(folder: Path, capability: int) -> Bundle:
-    """What a bundle has for a device."""
+    """What a bundle has for a device; launches of kinds that it lacks for this one are those for an older one."""
     bundle = read(folder)
     best = fitting({item.capability for item in (*bundle.entries, *bundle.launches)}, capability)
     lists = {name: [item for item in getattr(bundle, name) if item.capability == best] for name in LISTS}
+    kinds = {launch.kind for launch in lists["launches"]}
+    older = fitting({launch.capability for launch in bundle.launches if launch.kind not in kinds}, capability)
+    lists["launches"] += [
+        launch
+        for launch in bundle.launches
+        if launch.capability == older and launch.kind not in kinds and launch.shared <= EVERYWHERE
+    ]
     return bundle._replace(**lists)
+
+
+EVERYWHERE = 99 << 10
+"""Bytes of shared memory that a program may have on every device from 8.0 on."""
 
 
 def chosen(part: str, folder: Path, capability: int, only: str = "") -> list[Item]:

@@ -5,7 +5,7 @@
 The tests run in a process of their own, with pytest, in which `agreement.agree` does nothing but launch. A test that is
 skipped for GPUs, or fails, is left out, with the reason.
 
-    python bench/gpu/recorded_tests.py lowering_memory 90 folder        # what that process runs
+    python bench/gpu/recorded_tests.py lowering_memory 90 folder ptx    # what that process runs
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ FILES = {
 """The files of tests that launch kernels, by the name that their launches begin with."""
 
 
-def recorded_file(name: str, capability: int, folder: Path) -> tuple[list[Launch], dict[str, str]]:
+def recorded_file(
+    name: str, capability: int, folder: Path, *, keeps_ptx: bool = True
+) -> tuple[list[Launch], dict[str, str]]:
     """The launches of a file's tests, and the reasons of those that are left out."""
-    command = [sys.executable, __file__, name, str(capability), str(folder)]
+    command = [sys.executable, __file__, name, str(capability), str(folder), *(["ptx"] if keeps_ptx else [])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     answer = done.stdout.rpartition(ANSWER)[2]
     if done.returncode or not answer:
@@ -67,8 +69,8 @@ class Recorder:
         launches, left_out: so far.
     """
 
-    def __init__(self, file: str, capability: int, folder: Path) -> None:
-        self._file, self._capability, self._folder = file, capability, folder
+    def __init__(self, file: str, capability: int, folder: Path, *, keeps_ptx: bool = True) -> None:
+        self._file, self._capability, self._folder, self._keeps_ptx = file, capability, folder, keeps_ptx
         self._names, self._counts = dict[str, str](), Counter[str]()
         self.launches: list[Launch] = []
         self.left_out: dict[str, str] = {}
@@ -84,7 +86,8 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[Any]:
-        with recorded(self._capability, self._folder, self._name(item.nodeid), "tests") as launches:
+        name, keeps_ptx = self._name(item.nodeid), self._keeps_ptx
+        with recorded(self._capability, self._folder, name, "tests", keeps_ptx=keeps_ptx) as launches:
             try:
                 return (yield)
             finally:
@@ -115,7 +118,7 @@ def launched(
 def main() -> int:
     name, capability, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     agreement.agree = launched
-    recorder = Recorder(name, capability, folder)
+    recorder = Recorder(name, capability, folder, keeps_ptx="ptx" in sys.argv[4:])
     options = ["-q", "-p", "no:cacheprovider", "-m", "not slow", f"--gpu={capability}", f"--rootdir={TESTS.parent}"]
     status = pytest.main([*options, str(FILES[name])], plugins=[recorder])
     launches = [launch._asdict() for launch in recorder.launches]

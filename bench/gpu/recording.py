@@ -47,9 +47,10 @@ class RecordingGpu(SimulatedGpu):
         launches: so far.
     """
 
-    def __init__(self, capability: int, folder: Path, name: str, kind: str, *, is_whole: bool) -> None:
+    def __init__(self, capability: int, folder: Path, name: str, kind: str, *, is_whole: bool, keeps_ptx: bool) -> None:
         super().__init__(capability)
         self._folder, self._program, self._kind, self._is_whole = folder, name, kind, is_whole
+        self._keeps_ptx = keeps_ptx
         self.launches: list[Launch] = []
 
     def launch(self, kernel: Any, grid: tuple[int, int, int], values: Sequence[Any], stream: int | None) -> None:
@@ -59,7 +60,8 @@ class RecordingGpu(SimulatedGpu):
         on_cpu = _on_cpu(kernel, grid, values, regions)
         _restore(regions, before)
         super().launch(kernel, grid, values, stream)
-        codes = {name: _bytes(kernel.asm[name]) for name in ("ptx", "cubin") if name in kernel.asm}
+        stages = [name for name in ("cubin", "ptx") if name in kernel.asm]
+        codes = {name: _bytes(kernel.asm[name]) for name in (stages if self._keeps_ptx else stages[:1])}
         launch = self._described(kernel, grid, values, regions)._replace(has_cpu=on_cpu is not None)
         self.launches.append(launch)
         launch.write(self._folder, codes, before=before, cpu=on_cpu or [], simulated=_contents(regions))
@@ -87,7 +89,9 @@ class RecordingGpu(SimulatedGpu):
 
 
 @contextmanager
-def recorded(capability: int, folder: Path, name: str, kind: str, *, is_whole: bool = False) -> Iterator[list[Launch]]:
+def recorded(
+    capability: int, folder: Path, name: str, kind: str, *, is_whole: bool = False, keeps_ptx: bool = True
+) -> Iterator[list[Launch]]:
     """Until the end of the `with`, launches are of a simulated GPU, and written down.
 
     Args:
@@ -96,8 +100,9 @@ def recorded(capability: int, folder: Path, name: str, kind: str, *, is_whole: b
         name: of the program.
         kind: of the program.
         is_whole: all numbers are whole and small, so that every order of sums gives the same.
+        keeps_ptx: also where there is machine code.
     """
-    device = RecordingGpu(capability, folder, name, kind, is_whole=is_whole)
+    device = RecordingGpu(capability, folder, name, kind, is_whole=is_whole, keeps_ptx=keeps_ptx)
     with using(device):
         yield device.launches
 

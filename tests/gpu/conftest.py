@@ -15,17 +15,24 @@ from fake_driver import FakeDriver
 
 from tilewright.runtime.drivers.cpu.launcher import is_native
 
-ANCHORS = "add1024_w4|softmax1024_w4|cos1024_w4|argmax8x512|^layer_norm_fp16_[01]$"
-PROGRAMS = ("vector_add", "tensor_maps", "clusters", "cooperative_launch", "early_return_17", "seed_3", "core.add_i8")
+ANCHORS = "add1024_w4|softmax1024_w4|cos1024_w4|^layer_norm_fp16_[01]$"
+PROGRAMS = ("vector_add", "tensor_maps", "clusters", "cooperative_launch", "early_return_17", "seed_12", "core.add_i8")
 ONLY = f"{ANCHORS}|^({'|'.join(PROGRAMS)})$"
 
 
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle for two architectures."""
+    """A bundle for one architecture, with the PTX that the simulator needs."""
     folder = Path(tmp_path_factory.mktemp("bundle"))
-    build(folder, (80, 90), only=ONLY)
+    build(folder, (90,), only=ONLY, keeps_ptx=True)
     return folder
+
+
+@pytest.fixture
+def bundle_of_two(tmp_path: Path) -> Path:
+    """A bundle for two architectures."""
+    build(tmp_path, (80, 90), only=ONLY, keeps_ptx=True)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

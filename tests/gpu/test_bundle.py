@@ -13,10 +13,11 @@ import driver
 import gpu_static_kernels as anchors
 import numpy as np
 import pytest
-from bundle import ARCHITECTURES, LARGEST, RUNNER, build, shapes, wanted_kernels
-from entries import read
+from bundle import ARCHITECTURES, LARGEST, RUNNER, build, shapes, tasks, wanted_kernels
+from entries import Bundle, read, write
 from fake_driver import ATTRIBUTES, FakeDriver, place
-from parts import left_out
+from launches import Launch
+from parts import contents, left_out
 from timed import TIMED
 
 from tilewright.runtime.drivers.cuda import structs
@@ -52,7 +53,7 @@ if "FAKE_GPU" in os.environ:
 def run(python: Path, bundle: Path, part: str, folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
     """Run a part in the environment, with the driver of a folder."""
     environment = {"TRITON_LIBCUDA_PATH": str(folder), "PATH": os.environ["PATH"]}
-    command = [str(bundle / "parts.py"), part, "--out", str(out), "--only", "1024|512"]
+    command = [str(bundle / "parts.py"), part, "--out", str(out), "--only", "1024"]
     library = folder / "libcuda.so.1"
     environment |= {"FAKE_GPU": str(library)} if library.exists() else {}
     return subprocess.run([python, *command], check=False, capture_output=True, text=True, env=environment, cwd="/")
@@ -68,9 +69,9 @@ def test_the_environment_has_nothing_else(python: Path) -> None:
 def test_a_part_alone(python: Path, bundle: Path, part: str, fake: FakeDriver, tmp_path: Path) -> None:
     """The fake GPU computes nothing, and that is seen."""
     done = run(python, bundle, part, fake.folder, tmp_path / "out.json")
-    assert (done.returncode, done.stdout, done.stderr) == (1, f"{part}: 0 of 4 good\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (1, f"{part}: 0 of 3 good\n", "")
     found = json.loads((tmp_path / "out.json").read_text())
-    assert (found["part"], found["capability"], len(found["rows"])) == (part, 90, 4)
+    assert (found["part"], found["capability"], len(found["rows"])) == (part, 90, 3)
     assert {row["kind"] for row in found["rows"]} == {"anchors"}
     assert found["commit"] == read(bundle).commit
 
@@ -91,6 +92,7 @@ def added_rows(python: Path, bundle: Path, script: str, driver: Path, file: Path
     return rows
 
 
+@pytest.mark.slow
 def test_rivals_alone(python: Path, bundle: Path, fake: FakeDriver, tmp_path: Path) -> None:
     """Without torch there is nothing to compare with, which is no failure."""
     rows = added_rows(python, bundle, "rivals.py", fake.folder, tmp_path / "fast.json")
@@ -98,6 +100,7 @@ def test_rivals_alone(python: Path, bundle: Path, fake: FakeDriver, tmp_path: Pa
     assert {"launch", "add1024_w4_90 against others", "layer norm fp16 against others"} <= {row["name"] for row in rows}
 
 
+@pytest.mark.slow
 def test_faults_alone(python: Path, bundle: Path, fake: FakeDriver, tmp_path: Path) -> None:
     """compute-sanitizer is not there; what needs none is run, and a GPU that computes nothing is wrong."""
     rows = {row.pop("name"): row for row in added_rows(python, bundle, "faults.py", fake.folder, tmp_path / "a.json")}
@@ -107,10 +110,10 @@ def test_faults_alone(python: Path, bundle: Path, fake: FakeDriver, tmp_path: Pa
 
 def test_what_is_in_it(bundle: Path) -> None:
     names = {file.name for file in bundle.iterdir()}
-    files = {"kernels.json", "simulated.npz", "cuda_structs.py", "gpu_static_kernels.py", "add1024_w4_80.ptx.gz"}
-    assert {*RUNNER, *files, "add1024_w4_90.ptx.gz"} <= names
+    files = {"kernels.json", "simulated.npz", "cuda_structs.py", "gpu_static_kernels.py", "add1024_w4_90.ptx.gz"}
+    assert {*RUNNER, *files} <= names
     entries = read(bundle).entries
-    assert len(entries) == 8 + 4
+    assert len(entries) == 3 + 2
     assert {entry.row for entry in entries if entry.kind == "timed"} == {"layer norm fp16"}
 
 
@@ -120,14 +123,15 @@ def test_structs_are_those_of_the_package(bundle: Path) -> None:
 
 
 def test_what_does_not_fit_is_left_out(tmp_path: Path) -> None:
-    """100 KB of shared memory are not enough for three stages of 128×256×64."""
-    found = build(tmp_path, (86,), only="^mm128x(256|128)x64_w8s3$")
-    assert [entry.name for entry in found.entries] == ["mm128x128x64_w8s3_86"]
+    """100 KB of shared memory are not enough for four stages of 128×256×64."""
+    found = build(tmp_path, (86,), only="^matmul_fp16_2$")
+    assert found.entries == found.launches == []
     (missing,) = found.left_out
-    assert (missing.name, missing.kind, missing.capability) == ("mm128x256x64_w8s3_86", "anchors", 86)
+    assert (missing.name, missing.kind, missing.capability) == ("matmul_fp16_2_86", "timed", 86)
     assert "shared memory" in missing.reason
+    write(tmp_path, found._replace(launches=[LAUNCH._replace(capability=86)]))
     (row,) = left_out("right", tmp_path, 86)
-    assert row == {"name": missing.name, "kind": "anchors", "skipped": missing.reason}
+    assert row == {"name": missing.name, "kind": "timed", "skipped": missing.reason}
     assert left_out("fast", tmp_path, 86) == left_out("right", tmp_path, 90) == []
 
 
@@ -138,6 +142,44 @@ def test_every_anchor_is_wanted() -> None:
         kernel = wanted[anchor.name.rpartition("_")[0]]
         assert (kernel.function.__name__, *kernel[2:7]) == (anchor.kernel, *anchor[2:7])
     assert len(wanted) == len(shapes()) + sum(len(timed.configurations) for timed in TIMED)
+
+
+def test_machine_code_is_kept_alone(tmp_path: Path) -> None:
+    """PTX is for the simulator; where there is no assembler it is all that there is."""
+    found = build(tmp_path, (90,), only="^(layer_norm_fp16_0|core.add_i8)$")
+    (entry,), (launch,) = found.entries, found.launches
+    kept = {file.name for file in tmp_path.glob("layer_norm*")}
+    assert kept == {f"{entry.name}.{'cubin' if entry.has_cubin else 'ptx'}.gz"}
+    with np.load(tmp_path / "launches" / f"{launch.name}.npz") as arrays:
+        assert ("ptx" in arrays) == (not launch.has_cubin)
+    assert launch.code(tmp_path)
+    assert entry.code(tmp_path)
+
+
+def test_launches_for_an_older_device_stand_in(tmp_path: Path) -> None:
+    """8.6 runs what is for 8.0 where there is nothing of that kind for itself, as far as its shared memory goes."""
+    of = {80: ("examples", "tests", "tests"), 86: ("examples",), 90: ("tests",)}
+    launches = [
+        LAUNCH._replace(name=f"{kind}{number}_{capability}", kind=kind, capability=capability, shared=number << 16)
+        for capability, kinds in of.items()
+        for number, kind in enumerate(kinds)
+    ]
+    write(tmp_path, Bundle([], launches, [], ""))
+    assert [launch.name for launch in contents(tmp_path, 86).launches] == ["examples0_86", "tests1_80"]
+    assert [launch.name for launch in contents(tmp_path, 90).launches] == ["tests0_90"]
+    assert contents(tmp_path, 100).launches == []
+
+
+LAUNCH = Launch("", "", 0, "", [1], 0, 4, 1, 0, False, False, [], [], True, True, True)
+
+
+def test_what_only_some_architectures_have() -> None:
+    names = "^(vector_add|core.add_i8|seed_3|lowering_calls)$"
+    kinds = {(task.kind, task.capability) for task in tasks(Path(), ARCHITECTURES, names)}
+    assert {capability for kind, capability in kinds if kind == "examples"} == {*ARCHITECTURES}
+    assert {capability for kind, capability in kinds if kind == "conformance"} == {80, 90, 100, 120}
+    assert {capability for kind, capability in kinds if kind in ("generated", "tests")} == {80, 90}
+    assert len({task.kind for task in tasks(Path(), (120,), names)}) == 4, "a bundle for one device has everything"
 
 
 def test_size(bundle: Path) -> None:

@@ -29,7 +29,11 @@ class Simulated:
         return array
 
 
-@pytest.mark.parametrize("name", ["arrays", "assertions", "out_of_resources"])
+SLOW = pytest.param("out_of_resources", marks=pytest.mark.slow)
+"""A large product is compiled."""
+
+
+@pytest.mark.parametrize("name", ["arrays", "assertions", SLOW])
 def test_rows_on_a_simulated_gpu(name: str) -> None:
     with tw.simulate("cuda:90"):
         assert row_of(name, Simulated()) == {"good": True}
@@ -46,6 +50,7 @@ with tw.simulate("cuda:90"):
 """
 
 
+@pytest.mark.slow
 def test_prints_of_a_simulated_gpu() -> None:
     code = PRINTS.format(bench=str(SCRIPT.parent), here=str(Path(__file__).parent))
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -64,7 +69,7 @@ def test_a_gpu_that_computes_nothing_is_seen(name: str, fake: Any) -> None:
     assert row["problem"].startswith("AssertionError")
 
 
-@pytest.mark.parametrize("name", ["illegal_address", "launch_failure", "assertions", "out_of_resources"])
+@pytest.mark.parametrize("name", ["illegal_address", "launch_failure", "assertions", SLOW])
 def test_errors_have_to_come(name: str, fake: Any) -> None:
     assert not row_of(name, road.Hardware())["good"]
 
@@ -108,22 +113,26 @@ from processes import add_rows, print_one
 names = list({names})
 road.ROWS = dict.fromkeys(names, road.is_usable)
 if sys.argv[1] == "--skip":
-    print_one(lambda name: road.row_of(name, road.Hardware()), names)
-add_rows(Path(sys.argv[1]), [sys.executable, __file__], names, seconds=60)
+    print_one(lambda name: road.row_of(name, road.Hardware()), names, int(sys.argv[2]))
+add_rows(Path(sys.argv[1]), [sys.executable, __file__], names)
 """
 
 
 def test_rows_are_added_to_those_of_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a GPU every row says so, and none takes another one with it."""
     file = tmp_path / "right.json"
-    file.write_text(json.dumps({"part": "right", "rows": [{"name": "a", "good": True}, {"name": "streams"}]}))
+    file.write_text(
+        json.dumps({"part": "right", "seconds": 470, "rows": [{"name": "a", "good": True}, {"name": "streams"}]})
+    )
     monkeypatch.setenv("TRITON_LIBCUDA_PATH", str(tmp_path))
     names = ("streams", "illegal_address")
     script = tmp_path / "some.py"
     script.write_text(SOME.format(bench=str(SCRIPT.parent), names=names))
     subprocess.run([sys.executable, script, file], check=True)
-    rows = json.loads(file.read_text())["rows"]
+    result = json.loads(file.read_text())
+    rows = result["rows"]
     assert [row["name"] for row in rows] == ["a", *names]
+    assert 470 < result["seconds"] < 480, "what the part and these rows took"
     assert all("MissingDriverError" in row["problem"] for row in rows[1:])
 
 

@@ -128,23 +128,24 @@ def test_what_leaves_bits_to_the_hardware(text: str, exact: bool) -> None:
     assert is_exact(text) == exact
 
 
+@pytest.mark.slow
 def test_several_processes_record_the_same(tmp_path: Path) -> None:
     wanted = tasks(tmp_path, (80,), "^(early_return_17|merged_21|prefix_sum)$")
     assert len(wanted) == 3
-    found = [all_recorded(wanted, jobs) for jobs in (1, 2)]
+    found = [all_recorded(wanted, jobs)[0] for jobs in (1, 2)]
     names = [[launch.name for launch in launches] for launches in found]
     assert names[0] == names[1] == ["prefix_sum_0_80", "early_return_17_0_80", "merged_21_0_80"]
     assert all((tmp_path / "launches" / f"{name}.npz").exists() for name in names[0])
 
 
-@pytest.mark.parametrize("seed", [5, 26])
+@pytest.mark.parametrize("seed", [5, pytest.param(26, marks=pytest.mark.slow)])
 def test_drawn_kernels_take_little_room(seed: int, tmp_path: Path) -> None:
     """300 of them for two architectures stay within a bundle's size.
 
     The CPU's result is the simulator's, but for a last bit of functions that round.
     """
     (task,) = tasks(tmp_path, (90,), f"^seed_{seed}$")
-    (launch,) = all_recorded([task], 1)
+    ((launch,), _) = all_recorded([task], 1)
     size = (tmp_path / "launches" / f"{launch.name}.npz").stat().st_size
     assert 2 * GENERATED * size < LARGEST
     states = (launch.memory(tmp_path, state) for state in ("simulated", "cpu"))

@@ -168,6 +168,7 @@ def test_torch_has_a_rival_for_every_row() -> None:
     assert {"add", "softmax", "matmul", "matmul_by_descriptors", "attention"} <= rivals_of
 
 
+@pytest.mark.slow
 @pytest.mark.needs_torch
 @pytest.mark.parametrize("name", ["matmul fp16", "grouped matmul fp16", "attention backward d64", "layer norm fp16"])
 def test_torch_is_given_what_a_row_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
