@@ -32,7 +32,7 @@ import timed_kernels
 from cases import case_of
 from entries import SIMULATED, Bundle, Entry, LeftOut, write
 from gpu_only import NEEDS
-from launches import Launch
+from launches import Launch, difference
 from recorded_tests import FILES, recorded_file
 from recording import is_exact, recorded
 from repeated_programs import PROGRAMS, WHOLE
@@ -211,6 +211,26 @@ def flat(results: Iterable[Recorded]) -> Recorded:
 
 
 def launches_of(task: Task) -> Recorded:
+    """The launches of a program, or of a file of tests; and what of it cannot be compiled, simulated or compared."""
+    launches, left_out = all_launches_of(task)
+    kept = [launch for launch in launches if is_comparable(launch, task.folder)]
+    differing = [launch for launch in launches if launch not in kept]
+    for launch in differing:
+        launch.file(task.folder).unlink()
+    return kept, [*left_out, *(LeftOut(it.name, it.kind, it.capability, DIFFERS) for it in differing)]
+
+
+DIFFERS = "the CPU's result is not the simulator's, so neither proves anything"
+
+
+def is_comparable(launch: Launch, folder: Path) -> bool:
+    """Are the results of CPU and simulator the same, up to rounding? Those of a clock, for example, are not."""
+    states = [launch.memory(folder, state) for state in ("simulated", "cpu")]
+    triples = zip(*states, launch.pieces, strict=True)
+    return not launch.has_cpu or all(difference(found, on_cpu, piece[0]) <= 1 for found, on_cpu, piece in triples)
+
+
+def all_launches_of(task: Task) -> Recorded:
     """The launches of a program, or of a file of tests; and what of it cannot be compiled or simulated."""
     if task.kind == TESTS:
         launches, reasons = recorded_file(task.name, task.capability, task.folder, keeps_ptx=task.keeps_ptx)

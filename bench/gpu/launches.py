@@ -64,7 +64,11 @@ class Launch(NamedTuple):
                 kept[f"{name}{number}"] = piece ^ ahead[number]
             ahead = memory[name] or ahead
         (folder / FOLDER).mkdir(exist_ok=True)
-        np.savez_compressed(folder / FOLDER / f"{self.name}.npz", **kept)
+        np.savez_compressed(self.file(folder), **kept)
+
+    def file(self, folder: Path) -> Path:
+        """Where a bundle has code and memory."""
+        return folder / FOLDER / f"{self.name}.npz"
 
     def code(self, folder: Path) -> bytes:
         """Machine code, or PTX, which the driver assembles."""
@@ -72,7 +76,7 @@ class Launch(NamedTuple):
 
     def memory(self, folder: Path, state: str) -> list[Array]:
         """The bytes of each piece: `before`, what the `cpu` left, or what the simulator left."""
-        with np.load(folder / FOLDER / f"{self.name}.npz") as kept:
+        with np.load(self.file(folder)) as kept:
             found = [kept[f"before{number}"] for number in range(len(self.pieces))]
             for name in STATES[1 : STATES.index(state) + 1]:
                 if name != "cpu" or self.has_cpu:
@@ -81,7 +85,7 @@ class Launch(NamedTuple):
 
     def stored(self, folder: Path, name: str) -> Array:
         """One array of the bundle."""
-        with np.load(folder / FOLDER / f"{self.name}.npz") as kept:
+        with np.load(self.file(folder)) as kept:
             found: Array = kept[name]
             return found
 

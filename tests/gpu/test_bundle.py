@@ -13,7 +13,7 @@ import driver
 import gpu_static_kernels as anchors
 import numpy as np
 import pytest
-from bundle import ARCHITECTURES, LARGEST, RUNNER, build, shapes, tasks, wanted_kernels
+from bundle import ARCHITECTURES, DIFFERS, LARGEST, RUNNER, Task, build, launches_of, shapes, tasks, wanted_kernels
 from entries import Bundle, read, write
 from fake_driver import ATTRIBUTES, FakeDriver, place
 from launches import Launch
@@ -171,6 +171,22 @@ def test_launches_for_an_older_device_stand_in(tmp_path: Path) -> None:
 
 
 LAUNCH = Launch("", "", 0, "", [1], 0, 4, 1, 0, False, False, [], [], True, True, True)
+
+
+def test_results_that_differ_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of a clock; both results are needed to see it."""
+    same, other = np.zeros(4, np.uint8), np.array([0, 0, 1, 0], np.uint8)
+    named = {"same": same, "other": other, "alone": other}
+    launches = [LAUNCH._replace(name=name, kind="tests", capability=90, pieces=[["i32", 0]]) for name in named]
+    launches[2] = launches[2]._replace(has_cpu=False)
+    for launch, on_cpu in zip(launches, named.values(), strict=True):
+        results = {"cpu": [on_cpu] if launch.has_cpu else [], "simulated": [same]}
+        launch.write(tmp_path, {"ptx": b""}, before=[same], **results)
+    monkeypatch.setattr("bundle.all_launches_of", lambda task: (launches, []))
+    kept, (missing,) = launches_of(Task(tmp_path, 90, "tests", "a"))
+    assert [launch.name for launch in kept] == ["same", "alone"]
+    assert missing == ("other", "tests", 90, DIFFERS)
+    assert {file.stem for file in (tmp_path / "launches").iterdir()} == {"same", "alone"}
 
 
 def test_what_only_some_architectures_have() -> None:
