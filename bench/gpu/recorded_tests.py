@@ -38,7 +38,7 @@ FILES = {
     **{
         name: TESTS / "language" / f"test_{name}.py"
         for name in (
-            *("aggregates", "bessel", "fp8e4b15", "hints", "language_numerics", "lgamma", "packed_matrices"),
+            *("aggregates", "bessel", "fp8e4b15", "language_numerics", "lgamma", "packed_matrices"),
             "pointer_offsets",
         )
     },
