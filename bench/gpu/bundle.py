@@ -50,7 +50,7 @@ RUNNER = (
     *("parts.py", "peaks.py", "processes.py", "rivals.py", "timed_cases.py", "timed_kernels.py"),
 )
 """What runs where there is nothing but Python and NumPy; `rivals.py` has more to say where torch and Triton are."""
-LARGEST = 40 << 20
+LARGEST = 40_000_000
 """Bytes of a bundle at most."""
 SLOW = ("matmul", "matmul_by_descriptors", "attention")
 """Kernels that take the simulator minutes, as those that are timed do: their results are not in the bundle."""

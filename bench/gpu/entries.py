@@ -1,4 +1,4 @@
-"""What a bundle says of a kernel: a line of its `kernels.json`.
+"""What a bundle says of a kernel: a line of its list.
 
 entries = read(Path("build/gpu")).entries   # per name and architecture
 entries[0].code(folder)                     # the cubin, or the PTX where there is none
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from launches import Launch
 
-KERNELS, SIMULATED = "kernels.json", "simulated.npz"
+KERNELS, SIMULATED = "kernels.json.gz", "simulated.npz"
 
 
 class Entry(NamedTuple):
@@ -89,11 +89,12 @@ LISTS: dict[str, Any] = {"entries": Entry, "launches": Launch, "left_out": LeftO
 def write(folder: Path, bundle: Bundle) -> None:
     """Write the lists of a bundle."""
     lists = {name: [it._asdict() for it in getattr(bundle, name)] for name in LISTS}
-    (folder / KERNELS).write_text(json.dumps({"commit": bundle.commit} | lists) + "\n")
+    text = json.dumps({"commit": bundle.commit} | lists)
+    (folder / KERNELS).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def read(folder: Path) -> Bundle:
     """Read the lists of a bundle."""
-    found = json.loads((folder / KERNELS).read_text())
+    found = json.loads(gzip.decompress((folder / KERNELS).read_bytes()))
     lists = {name: [kind(**fields) for fields in found[name]] for name, kind in LISTS.items()}
     return Bundle(commit=found["commit"], **lists)

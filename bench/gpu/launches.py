@@ -9,6 +9,8 @@ Pieces of memory are arrays of the launch; arrays that overlap are one piece.
 
 from __future__ import annotations
 
+import gzip
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,11 +66,17 @@ class Launch(NamedTuple):
                 kept[f"{name}{number}"] = piece ^ ahead[number]
             ahead = memory[name] or ahead
         (folder / FOLDER).mkdir(exist_ok=True)
-        np.savez_compressed(self.file(folder), **kept)
+        arrays = BytesIO()
+        np.savez(arrays, **kept)
+        self.file(folder).write_bytes(gzip.compress(arrays.getvalue(), mtime=0))  # smaller than each array by itself
 
     def file(self, folder: Path) -> Path:
         """Where a bundle has code and memory."""
-        return folder / FOLDER / f"{self.name}.npz"
+        return folder / FOLDER / f"{self.name}.npz.gz"
+
+    def arrays(self, folder: Path) -> Any:
+        """All that a bundle has of a launch, by name."""
+        return np.load(BytesIO(gzip.decompress(self.file(folder).read_bytes())))
 
     def code(self, folder: Path) -> bytes:
         """Machine code, or PTX, which the driver assembles."""
@@ -76,7 +84,7 @@ class Launch(NamedTuple):
 
     def memory(self, folder: Path, state: str) -> list[Array]:
         """The bytes of each piece: `before`, what the `cpu` left, or what the simulator left."""
-        with np.load(self.file(folder)) as kept:
+        with self.arrays(folder) as kept:
             found = [kept[f"before{number}"] for number in range(len(self.pieces))]
             for name in STATES[1 : STATES.index(state) + 1]:
                 if name != "cpu" or self.has_cpu:
@@ -85,7 +93,7 @@ class Launch(NamedTuple):
 
     def stored(self, folder: Path, name: str) -> Array:
         """One array of the bundle."""
-        with np.load(self.file(folder)) as kept:
+        with self.arrays(folder) as kept:
             found: Array = kept[name]
             return found
 

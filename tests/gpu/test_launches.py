@@ -135,7 +135,7 @@ def test_several_processes_record_the_same(tmp_path: Path) -> None:
     found = [all_recorded(wanted, jobs)[0] for jobs in (1, 2)]
     names = [[launch.name for launch in launches] for launches in found]
     assert names[0] == names[1] == ["prefix_sum_0_80", "early_return_17_0_80", "merged_21_0_80"]
-    assert all((tmp_path / "launches" / f"{name}.npz").exists() for name in names[0])
+    assert all(launch.file(tmp_path).exists() for launch in found[0])
 
 
 @pytest.mark.parametrize("seed", [5, pytest.param(26, marks=pytest.mark.slow)])
@@ -146,7 +146,7 @@ def test_drawn_kernels_take_little_room(seed: int, tmp_path: Path) -> None:
     """
     (task,) = tasks(tmp_path, (90,), f"^seed_{seed}$")
     ((launch,), _) = all_recorded([task], 1)
-    size = (tmp_path / "launches" / f"{launch.name}.npz").stat().st_size
+    size = launch.file(tmp_path).stat().st_size
     assert 2 * GENERATED * size < LARGEST
     states = (launch.memory(tmp_path, state) for state in ("simulated", "cpu"))
     for found, expected, (element, _) in zip(*states, launch.pieces, strict=True):
