@@ -50,6 +50,7 @@ LATE_IMPORTS = {
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/registry.py": "NVIDIA's back end, and importlib.metadata: for targets other than the CPU",
+    "tools/main.py": "the page of ops: what it looks into, NVIDIA's lowerings among it, the other commands do without",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; the check of its version",
 }
 

@@ -19,7 +19,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
 from tilewright.ir.parser import parse_module
 
-LANE_RULES, FUNCTION_RULES = evaluate._RULES, FunctionEmitter._OWN
+LANE_RULES, FUNCTION_RULES = evaluate.RULES, FunctionEmitter.OWN
 
 
 RECURSION = """module {

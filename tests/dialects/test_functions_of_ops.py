@@ -31,11 +31,11 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "NVIDIA": tables.LOWERINGS,
     "NVIDIA rules": rules.RULES,
     "addresses": {**affine._KEEPS_LINES, **strides._RULES},
-    "functions": FunctionEmitter._OWN,
-    "lanes": evaluate._RULES,
+    "functions": FunctionEmitter.OWN,
+    "lanes": evaluate.RULES,
     "moves": MOVES,
     "next program": next_program._RULES,
-    "roots": roots._PREPARE,
+    "roots": roots.PREPARE,
     "scalars": SCALARS,
 }
 

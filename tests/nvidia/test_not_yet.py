@@ -10,23 +10,12 @@ from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
 from tilewright.support.diagnostics import InternalError, Unsupported
+from tilewright.tools.ops_table import NVIDIA_PASSES
 
 assert tilewright.dialects.__all__
 
 CONTAINERS = {"builtin.module", "tt.func"}
-REWRITTEN_BEFORE = {
-    "builtin.unrealized_conversion_cast",
-    "tt.advance",
-    "tt.descriptor_gather",
-    "tt.descriptor_load",
-    "tt.descriptor_reduce",
-    "tt.descriptor_scatter",
-    "tt.descriptor_store",
-    "tt.make_tensor_descriptor",
-    "tt.make_tensor_ptr",
-    "ttg.mask",
-    "ttg.predicate_stage",
-}
+REWRITTEN_BEFORE = {"builtin.unrealized_conversion_cast", *NVIDIA_PASSES}
 """Ops that the passes for a GPU always replace."""
 FOREIGN = ("amd", "cpu.")
 """Of other back ends."""

@@ -42,14 +42,20 @@ class PointerAccess(Op):
     pointer = Operand(0)
 
 
-class Atomic(PointerAccess, WritesMemory):
+class LayoutAnchor(Op):
+    """An op whose results keep their layouts, which were chosen with care: others follow."""
+
+    __slots__ = ()
+
+
+class Atomic(PointerAccess, WritesMemory, LayoutAnchor):
     """A read and a write that nobody comes between."""
 
     __slots__ = ()
     sem, scope = Word("sem"), Word("scope")
 
 
-class Product(Op):
+class Product(LayoutAnchor):
     """A product of matrices that is added to `accumulator`."""
 
     __slots__ = ()

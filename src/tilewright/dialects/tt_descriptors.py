@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import functional, keyword_text
 from tilewright.dialects.rules import keyword_in, types_match
-from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.traits import LayoutAnchor, WritesMemory
 from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_options
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op, Value
@@ -200,7 +200,7 @@ class DescriptorAccess(Op):
     descriptor = Operand(0)
 
 
-class DescriptorRead(DescriptorAccess):
+class DescriptorRead(DescriptorAccess, LayoutAnchor):
     """Gives a tile of it."""
 
     __slots__ = ()

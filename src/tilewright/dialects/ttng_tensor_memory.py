@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.rules import number
+from tilewright.dialects.traits import LayoutAnchor
 from tilewright.dialects.ttg_memory import allocation_effect
 from tilewright.dialects.ttng_products import token_piece
 from tilewright.dialects.ttng_rules import (
@@ -38,7 +39,7 @@ class TmemAlloc(Op):
     column = Integer("tensor_memory_col_offset")
 
 
-class TmemLoad(Op):
+class TmemLoad(LayoutAnchor):
     """The elements of `buffer`."""
 
     __slots__ = ()

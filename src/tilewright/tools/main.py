@@ -25,6 +25,13 @@ from tilewright.tools import (
 from tilewright.tools.aot import compile_command, link_command
 from tilewright.tools.kernels import UsageError
 
+
+def _print_ops(options: argparse.Namespace) -> int:
+    from tilewright.tools import ops_table
+
+    return ops_table.run(options)
+
+
 COMMANDS: tuple[
     tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...
 ] = (
@@ -36,6 +43,7 @@ COMMANDS: tuple[
     ("compile", "write a kernel as object and C files", compile_command.add_arguments, compile_command.run),
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
+    ("ops", "print the ops, and what the compiler does with each", functions_table.add_arguments, _print_ops),
     ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
     ("doctor", "say what this machine has of what is used, and what to do", doctor.add_arguments, doctor.run),
     ("cache", "look into the cache folder, or empty it", cache_command.add_arguments, cache_command.run),

@@ -254,7 +254,7 @@ class FunctionEmitter:
                 self.w.show(result, element_of(result.type), self.names[result])
 
     def _op(self, op: Op) -> None:
-        own = self._OWN.get(op.name)
+        own = self.OWN.get(op.name)
         if own is not None:
             own(self, op)
             return
@@ -465,7 +465,7 @@ class FunctionEmitter:
         assert self.listener is not None, "a function with reports has a listener"
         self.listener.show(op, None if op.buffer is None else self.value(op.buffer), self.program)
 
-    _OWN: ClassVar[dict[str, Callable[[FunctionEmitter, Any], None]]] = {
+    OWN: ClassVar[dict[str, Callable[[FunctionEmitter, Any], None]]] = {
         "cpu.alloc": _nothing,
         "cpu.assert": _assert,
         "cpu.dot": _dot,

@@ -17,15 +17,13 @@ from collections.abc import Iterator, Mapping
 
 from tilewright.analysis.value_flow import flows_into
 from tilewright.dialects.scf import Condition, For, If, While, Yield
-from tilewright.dialects.traits import Atomic, PointerAccess, Product
-from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.traits import LayoutAnchor, PointerAccess
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_program import Assert
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Gather, Reshape
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttng_products import WarpGroupDotWait
-from tilewright.dialects.ttng_tensor_memory import TmemLoad
 from tilewright.ir.core import Op, Region, Value
 from tilewright.layouts.encodings import Blocked, Distributed
 from tilewright.transforms.gpu.layout_transfer import (
@@ -42,7 +40,6 @@ from tilewright.transforms.gpu.layout_transfer import (
 from tilewright.transforms.gpu.relayout import with_layout
 
 Candidates = dict[Value, dict[Distributed, None]]
-ANCHORS = (Product, Atomic, DescriptorRead, TmemLoad)
 SPREADING = (*VIEWS, Reduce, ConvertLayout)
 """Ops that layouts go through, besides those that keep them."""
 
@@ -68,7 +65,7 @@ def is_anchor(op: Op) -> bool:
         case Reshape():
             # Its result can have any layout, so none gets there; what comes after it needs one to start from.
             return op.allow_reorder
-    return isinstance(op, ANCHORS)
+    return isinstance(op, LayoutAnchor)
 
 
 def anchors(function: Op) -> Candidates:

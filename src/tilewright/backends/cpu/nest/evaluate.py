@@ -76,7 +76,7 @@ def _compute(c: Context, value: Value, index: Index) -> Lane:
         if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
         return Uniform(c.scalar(value), 0)
-    rule = _RULES.get(op.name)
+    rule = RULES.get(op.name)
     if rule is not None:
         return rule(c, op, index)
     move = MOVES.get(op.name)
@@ -215,7 +215,7 @@ def _bitcast(c: Context, op: Bitcast, index: Index) -> Lane:
     return lane
 
 
-_RULES: dict[str, Callable[[Context, Any, Index], Lane]] = {
+RULES: dict[str, Callable[[Context, Any, Index], Lane]] = {
     "arith.constant": _constant,
     "arith.select": _select,
     "cpu.read": _read,

@@ -27,9 +27,9 @@ def prepare(c: Context, root: Op, index: Index) -> Act:
     """Compute what the store, write or atomic `root` needs at `index`; returns what is left to do."""
     debug = c.w.debug
     if debug is None:
-        return _PREPARE[root.name](c, root, index)
+        return PREPARE[root.name](c, root, index)
     with debug.inside(root):
-        act = _PREPARE[root.name](c, root, index)
+        act = PREPARE[root.name](c, root, index)
 
     def described() -> None:
         with debug.inside(root):
@@ -65,7 +65,7 @@ def _atomic(c: Context, root: AtomicRmw | AtomicCas, index: Index) -> Act:
     return lambda: emit_atomic(c, root, operands, index)
 
 
-_PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
+PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
     "cpu.store": _store,
     "cpu.write": _write,
     "tt.atomic_cas": _atomic,

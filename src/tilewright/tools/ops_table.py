@@ -1,0 +1,191 @@
+"""`tilewright ops`: the ops with what each part of the compiler does with them, as `docs/ops.md` has them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import groupby
+
+from tilewright import dialects
+from tilewright.backends.cpu.emit_function import FunctionEmitter
+from tilewright.backends.cpu.emit_scalars import SCALARS
+from tilewright.backends.cpu.nest import evaluate, roots
+from tilewright.backends.cpu.nest.moves import MOVES
+from tilewright.backends.cpu.refuse import FOREIGN
+from tilewright.backends.llvm import elementwise
+from tilewright.backends.nvidia.lower.not_yet import NOT_YET
+from tilewright.backends.nvidia.lower.tables import LOWERINGS
+from tilewright.dialects.traits import Atomic, ControlFlow, Indexing, LayoutAnchor, Loop, Product
+from tilewright.dialects.ttg_memory import MemDescView
+from tilewright.interpreter import run_ir
+from tilewright.interpreter.machine import EXECUTORS
+from tilewright.ir.core import Op
+from tilewright.ir.declare import OPS, Effect, OpDefinition
+from tilewright.ir.fields import Field
+
+assert dialects, "its import declares the ops"
+assert run_ir, "its import enters the executors"
+
+HEAD = """# Ops
+
+What each part of the compiler knows about each op, from the declarations in `dialects` and the tables of the parts.
+`python -m tilewright ops` prints this page. [add-an-op.md](add-an-op.md) says how an op gets there.
+
+- **text**: the op has a format of its `own`, or MLIR's `generic` one. `tests/ir/test_round_trip.py` reads and
+  prints each op but those of `cpu`, which have no sample there.
+- **meaning**: the op has one on NumPy arrays, which constant folding and the interpreters call.
+- **CPU**, **NVIDIA**: the op has a lowering (`yes`), or a pass replaces it before (by its name), or it belongs to
+  another op, as terminators do.
+- **PTX simulator**: it knows instructions, not ops: it runs the PTX that the lowering for NVIDIA writes, and refuses
+  instructions that it does not know.
+- **`run_ir`**: the interpreter of IR executes the op by a function of its `own`, or by its `meaning`.
+- **traits**: facts and base classes that passes ask for. `reads` and `writes` are effects on memory or on what others
+  can see; behind them stand the fields of the op that are address, value and mask. A `layout anchor` always keeps its
+  layout; `tt.load`, `tt.gather` and `tt.reshape` may, depending on their attributes and sizes.
+
+**no** is a gap, with its reason where the code has one.
+"""
+COLUMNS = f"| op | text | meaning | CPU | NVIDIA | PTX simulator | `run_ir` | traits |\n{'|---' * 8}|\n"
+
+ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, roots.PREPARE, MOVES, elementwise.LOWERINGS)
+"""The tables of lowerings for CPUs."""
+CPU_PASSES = {
+    "tt.advance": "`rewrite_tensor_pointer`",
+    "tt.assert": "`expand_reports`",
+    "tt.dot": "`form_nests`",
+    "tt.histogram": "`expand_histogram`",
+    "tt.make_tensor_ptr": "`rewrite_tensor_pointer`",
+    "tt.map_elementwise": "`expand_map`",
+    "tt.print": "`expand_reports`",
+    "tt.reduce": "yes",
+    "tt.scan": "yes",
+    "tt.split": "yes",
+    "tt.unsplat": "`expand_unsplat`",
+}
+"""What passes replace, and what nests do beside their tables."""
+NVIDIA_PASSES = {
+    "tt.advance": "`rewrite_tensor_pointer`",
+    "tt.descriptor_gather": "`tma_lowering`",
+    "tt.descriptor_load": "`tma_lowering`",
+    "tt.descriptor_reduce": "`tma_lowering`",
+    "tt.descriptor_scatter": "`tma_lowering`",
+    "tt.descriptor_store": "`tma_lowering`",
+    "tt.make_tensor_descriptor": "`tma_lowering`",
+    "tt.make_tensor_ptr": "`rewrite_tensor_pointer`",
+    "ttg.mask": "`pipeline_loops`",
+    "ttg.predicate_stage": "`pipeline_loops`",
+}
+"""What passes replace; devices before 9.0 have `rewrite_tensor_descriptor_to_pointer` for descriptors."""
+ACCESSES = (Effect.READ, Effect.WRITE, Effect.READ_WRITE)
+CONTAINERS = {"builtin.module": "holds functions", "tt.func": "holds ops"}
+WITH_ITS_OP = "with its op"
+TRAITS: dict[type[Op], str] = {
+    Loop: "loop",
+    ControlFlow: "control flow",
+    Product: "product",
+    Atomic: "atomic",
+    Indexing: "indexing",
+    MemDescView: "view",
+    LayoutAnchor: "layout anchor",
+}
+"""What the page calls the classes; of a loop, control flow goes without saying."""
+OPERANDS = {
+    "address": ("pointer", "descriptor", "address", "buffer", "barrier", "response"),
+    "value": ("value",),
+    "mask": ("mask", "predicate"),
+}
+"""Fields by what they are to an access."""
+
+
+def page() -> str:
+    """The text of the page."""
+    by_dialect = groupby(sorted(OPS), lambda name: name.partition(".")[0])
+    return HEAD + "".join(f"\n## {dialect}\n\n{COLUMNS}{''.join(map(_row, names))}" for dialect, names in by_dialect)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the page."""
+    print(page(), end="")
+    return 0
+
+
+def _row(name: str) -> str:
+    definition = OPS[name]
+    text = "own" if definition.print is not None else "generic"
+    meaning = "yes" if definition.meaning is not None else ""
+    nvidia = _on_nvidia(definition)
+    simulated = "by its PTX" if name in LOWERINGS else ""
+    cells = (text, meaning, _on_cpus(definition), nvidia, simulated, _in_run_ir(definition))
+    return f"| `{name}` | {' | '.join(cells)} | {', '.join(_traits(definition))} |\n"
+
+
+def _on_cpus(definition: OpDefinition) -> str:
+    name, kind = definition.name, definition.kind or Op
+    if any(name in table for table in ON_CPUS):
+        return "yes"
+    if name in CPU_PASSES:
+        return CPU_PASSES[name]
+    if name.startswith(("ttg.", "ttng.")):
+        return "**no**: for GPUs"
+    if issubclass(kind, FOREIGN):
+        return "**no**: the language emits simpler ops"
+    return "**no**" if name.startswith("cf.") else _elsewhere(definition)
+
+
+def _on_nvidia(definition: OpDefinition) -> str:
+    name = definition.name
+    if name in LOWERINGS:
+        return "yes"
+    if name in NOT_YET:
+        return f"**no**: {NOT_YET[name]}"
+    if name in NVIDIA_PASSES:
+        return NVIDIA_PASSES[name]
+    return "**no**: for CPUs" if name.startswith("cpu.") else _elsewhere(definition)
+
+
+def _in_run_ir(definition: OpDefinition) -> str:
+    if definition.name in EXECUTORS:
+        return "own"
+    return "meaning" if definition.meaning is not None else _elsewhere(definition)
+
+
+def _elsewhere(definition: OpDefinition) -> str:
+    """What becomes of an op for which there is no entry in a table."""
+    if definition.name in CONTAINERS:
+        return CONTAINERS[definition.name]
+    if definition.terminator:
+        return WITH_ITS_OP
+    return "**no**: for AMD's GPUs" if definition.name.startswith("amd") else "**no**"
+
+
+def _traits(definition: OpDefinition) -> Iterator[str]:
+    kind = definition.kind or Op
+    for fact in ("elementwise", "commutative", "associative", "terminator", "isolated"):
+        if getattr(definition, fact):
+            yield fact
+    for trait, word in TRAITS.items():
+        if issubclass(kind, trait) and not (trait is ControlFlow and issubclass(kind, Loop)):
+            yield word
+    does = _effects(definition)
+    if does:
+        yield f"{does}{_operands(kind) if definition.effect in ACCESSES else ''}"
+
+
+def _effects(definition: OpDefinition) -> str:
+    """How an op touches memory; "" if it does not."""
+    words = {
+        Effect.READ: "reads",
+        Effect.WRITE: "writes",
+        Effect.READ_WRITE: "reads and writes",
+        Effect.ALLOCATE: "allocates",
+        Effect.UNKNOWN: "unknown effects",
+    }
+    word = words.get(definition.effect, "")
+    return word if definition.effect_of is None else f"{word or 'no effects'}, attributes may add some"
+
+
+def _operands(kind: type[Op]) -> str:
+    """The operands of an access by what they are to it, as ` (address pointer, value value)`."""
+    names = {name for base in kind.__mro__ for name, field in vars(base).items() if isinstance(field, Field)}
+    found = [f"{role} `{name}`" for role, known in OPERANDS.items() for name in known if name in names]
+    return f" ({', '.join(found)})" if found else ""
