@@ -14,10 +14,11 @@ from functools import cache
 import numpy as np
 import pytest
 from exact_rounding import FORMATS, Format, Number, decode, encode, negative
-from ways import GPUS, WAYS, answer
+from ways import WAYS, answer
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import LONG
 
 INTEGERS = {"int1": 1} | {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign in ("", "u")}
 FLOATS = {
@@ -196,25 +197,26 @@ def narrower(source: str) -> list[str]:
 
 
 def all_cases() -> list[object]:
+    """Machine code casts every number of a type, the others a part of them; TTIR does all in `make test-long`."""
     found = []
     for source in TYPES:
         for way in WAYS:
             quick = way == "native" and source in ("fp32", "fp8e5")
-            found.append(pytest.param(source, way, marks=[] if quick else pytest.mark.slow))
+            found.append(pytest.param(source, way, quick or way != "native", marks=[] if quick else pytest.mark.slow))
+        found.append(pytest.param(source, "ttir", False, marks=LONG))
     return found
 
 
-@pytest.mark.parametrize(("source", "way"), all_cases())
-def test_casts(source: str, way: str, request: pytest.FixtureRequest) -> None:
-    is_thin = way in (*GPUS, "eager") or request.node.get_closest_marker("slow") is None
-    run_and_compare(source, targets_of(source), "rn", way, thin=is_thin)
+@pytest.mark.parametrize(("source", "way", "thin"), all_cases())
+def test_casts(source: str, way: str, thin: bool) -> None:
+    run_and_compare(source, targets_of(source), "rn", way, thin=thin)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", ["fp16", "bf16", "fp32", "fp64"])
 def test_casts_towards_zero(source: str, way: str) -> None:
-    run_and_compare(source, narrower(source), "rz", way, thin=way in (*GPUS, "eager"))
+    run_and_compare(source, narrower(source), "rz", way, thin=way != "native")
 
 
 def run_and_compare(source: str, targets: list[str], mode: str, way: str, *, thin: bool) -> None:
