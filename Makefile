@@ -4,6 +4,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 WORKERS ?= 2
+PYTEST_OPTIONS ?=
 
 # Python keeps what it compiles, whatever the user's environment says: tests start many processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -14,7 +15,7 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 
 test-long: .venv/installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long

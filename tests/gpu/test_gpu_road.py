@@ -132,7 +132,7 @@ def test_rows_are_added_to_those_of_the_part(tmp_path: Path, monkeypatch: pytest
     result = json.loads(file.read_text())
     rows = result["rows"]
     assert [row["name"] for row in rows] == ["a", *names]
-    assert 470 < result["seconds"] < 480, "what the part and these rows took"
+    assert 470 <= result["seconds"] < 480, "what the part and these rows took, rounded"
     assert all("MissingDriverError" in row["problem"] for row in rows[1:])
 
 

@@ -196,7 +196,7 @@ def test_assembler_beside_the_older_one(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.needs_ptxas
+@pytest.mark.needs_nvdisasm
 def test_machine_code_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_NVDISASM_PATH", str(Path(find_ptxas(80) or "").with_name("nvdisasm")))
     kernel = compiled()
