@@ -1,4 +1,4 @@
-"""What a back end is. Compiler and runtime know back ends only through this file and `registry.py`.
+"""The interface of back ends. Compiler and runtime know back ends only through this file and `registry.py`.
 
 A back end fills a table of stages. Each stage is a function from the product of the stage before (a module, text, in
 the end bytes) to its own, and notes facts for the metadata on the way:
@@ -35,7 +35,7 @@ class OptionError(ValueError, AssertionError):
 
 
 class GPUTarget:
-    """What to compile for, whatever its kind; the name is Triton's.
+    """The machine to compile for, whatever its kind; the name is Triton's.
 
     Attributes:
         backend: the kind of machine: `cpu`.
@@ -100,7 +100,7 @@ class BaseBackend(ABC):
     @staticmethod
     @abstractmethod
     def supports_target(target: GPUTarget) -> bool:
-        """Does this back end compile for `target`?"""
+        """Whether this back end compiles for `target`."""
 
     @abstractmethod
     def hash(self) -> str:
@@ -137,11 +137,11 @@ class BaseBackend(ABC):
         raise NotImplementedError
 
     def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:
-        """What the text of a later stage says of its kernel: `entry`, `arguments` and what else the metadata has."""
+        """Facts in the text of a later stage about its kernel: `entry`, `arguments` and what else the metadata has."""
         return {}
 
     def runs_here(self) -> bool:
-        """Can this machine run what is compiled?"""
+        """Whether this machine can run what is compiled."""
         return False
 
     def launch(self, kernel: Any, grid: tuple[int, int, int], values: list[Any]) -> None:
@@ -158,11 +158,11 @@ class BaseBackend(ABC):
         raise RuntimeError(f"{kernel.name} was compiled for {self.target.backend}, whose back end does not run kernels")
 
     def pack_metadata(self, metadata: Any) -> Any:
-        """What a launcher needs of the metadata."""
+        """The part of the metadata that a launcher needs."""
         return metadata.num_warps, metadata.num_ctas, metadata.shared
 
     def get_target_name(self, options: Any) -> str:
-        """How modules name the target."""
+        """The name of the target in modules."""
         return f"{self.target.backend}:{self.target.arch}"
 
     @staticmethod

@@ -37,7 +37,7 @@ class BackendError(RuntimeError):
 
 
 class Plugins(NamedTuple):
-    """What installed packages declare, by the names of their entry points.
+    """The back ends that installed packages declare, by the names of their entry points.
 
     Attributes:
         backends: the classes.

@@ -27,7 +27,7 @@ Interval = tuple[int, int]
 """The least and the greatest value."""
 
 FARTHEST = 50
-"""Through so many ops a range is followed."""
+"""Max number of ops through which a range is followed."""
 
 
 _OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
@@ -35,18 +35,18 @@ _OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
 
 
 def is_affine(value: Value) -> bool:
-    """Is `value` base + Σ index · stride by construction, for indices into its tile?"""
+    """Whether `value` is base + Σ index · stride by construction, for indices into its tile."""
     return not is_tile(value) or (value.op is not None and all(_keeps_lines(op) for op in makers(value)))
 
 
 def _keeps_lines(op: Op) -> bool:
-    """Is the result of `op` affine if its operands are?"""
+    """Whether the result of `op` is affine if its operands are."""
     keeps = _KEEPS_LINES.get(op.name)
     return keeps is not None and keeps(op) and all(v.op is not None for v in op.operands if is_tile(v))
 
 
 def is_uniform(value: Value) -> bool:
-    """Does the tile repeat one number?"""
+    """Whether the tile repeats one number."""
     op = value.op
     if op is None:
         return False
@@ -56,12 +56,12 @@ def is_uniform(value: Value) -> bool:
 
 
 def repeats(value: Value) -> bool:
-    """Is the tile made of one number, by a tt.splat or as a constant?"""
+    """Whether the tile is made of one number, by a tt.splat or as a constant."""
     return defining(value, Splat) is not None or number_of(value) is not None
 
 
 def keeps_element_size(cast: Bitcast) -> bool:
-    """Does the tt.bitcast of pointers leave offsets as they are?"""
+    """Whether the tt.bitcast of pointers leaves offsets as they are."""
     source, target = cast.operand.type.scalar, cast.result.type.scalar
     if not isinstance(source, PointerType) or not isinstance(target, PointerType):
         return False
@@ -69,7 +69,7 @@ def keeps_element_size(cast: Bitcast) -> bool:
 
 
 def extends_as_one(value: Value, *, signed: bool = True) -> bool:
-    """May the affine tile `value` be widened by widening its base and its stride?"""
+    """Whether the affine tile `value` may be widened by widening its base and its stride."""
     scalar = value.type.scalar
     if not isinstance(scalar, IntType) or scalar.bits >= 64 or is_uniform(value):
         return True
@@ -80,7 +80,7 @@ def extends_as_one(value: Value, *, signed: bool = True) -> bool:
 
 
 def compares_as_one(value: Value) -> bool:
-    """May the affine tile `value` be compared by comparing where its line crosses? A mask is taken not to wrap."""
+    """Whether the affine tile `value` may be compared by where its line crosses. A mask is taken not to wrap."""
     interval, bits = interval_of(value), value.type.scalar.bits
     return bits >= 32 if interval is None else _fits(interval, bits)
 
@@ -134,7 +134,7 @@ _KEEPS_LINES: dict[str, Callable[[Any], bool]] = {
 
 
 def _is_place(value: Value) -> bool:
-    """Is `value` used for addresses and masks only?"""
+    """Whether `value` is used for addresses and masks only."""
     stack, seen = [value], set[Value]()
     while stack:
         value = stack.pop()

@@ -80,6 +80,6 @@ def asked_for(root: Op) -> Iterator[tuple[Op, bool]]:
 
 
 def _is_straight(value: Value, tags: Tags) -> bool:
-    """Is each axis asked for by the axis of the same number? Axes of one element do not matter."""
+    """Whether each axis is asked for by the axis of the same number. Axes of one element do not matter."""
     shape = value.type.shape or ()
     return all(tag in (axis, None) for axis, (tag, extent) in enumerate(zip(tags, shape, strict=True)) if extent > 1)

@@ -40,11 +40,11 @@ class CpuBackend(BaseBackend):
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
-        """Is it a CPU?"""
+        """Whether it is a CPU."""
         return target.backend == "cpu"
 
     def runs_here(self) -> bool:
-        """Has this machine the instructions?"""
+        """Whether this machine has the instructions."""
         return self.machine.runs_here()
 
     def hash(self) -> str:

@@ -1,4 +1,4 @@
-"""How ops behave when tiles become loops: which are computed where they are used, and what that costs."""
+"""The costs of ops when tiles become loops, and which ops are computed where they are used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOTS = (Fold, *STORES, Write, *ATOMICS)
 """Ops that need every element of their operands, so that a loop nest is made for them."""
 
 EXPENSIVE = 8
-"""From this cost on, a value that is needed twice is kept in scratch. A scratch round trip costs about as much."""
+"""Least cost at which a value that is needed twice is kept in scratch. A scratch round trip costs about as much."""
 
 _COST = {
     "arith.divf": 6,
@@ -42,7 +42,7 @@ _COST = {
 
 
 def cost(op: Op) -> int:
-    """About how many vector instructions one vector of the op's result takes, operands not counted."""
+    """The approximate number of vector instructions for one vector of the op's result, operands not counted."""
     if isinstance(op, (Indexing, AddPtr)):
         return 0
     return _COST.get(op.name, 12 if op.name.startswith("math.") else 1)

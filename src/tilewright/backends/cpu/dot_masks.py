@@ -1,4 +1,4 @@
-"""Is a product cut short along k by one and the same mask on both operands?
+"""Whether a product is cut short along k by one and the same mask on both operands.
 
     %a = tt.load …, mask = steps[None, :] < K - k, other = 0
     %b = tt.load …, mask = steps[:, None] < K - k, other = 0
@@ -39,7 +39,7 @@ def axis_of_depth(buffer: Value, target: Target) -> int | None:
 
 
 def _conditions(buffer: Value, axis: int) -> set[object]:
-    """What the mask of the load behind `buffer` asks along `axis`; nothing unless it gives zeros elsewhere."""
+    """The conditions along `axis` in the mask of the load behind `buffer`; none unless masked-off elements are zero."""
     write = next((op for op in buffer.uses if isinstance(op, Write) and op.borrow), None)
     source = source_of(write.value) if write is not None else None
     if source is None:
@@ -63,7 +63,7 @@ def _conjuncts(mask: Value) -> Iterator[Value]:
 
 
 def _key(value: Value) -> object:
-    """The same for values of two nests that are computed in the same way from the same values outside."""
+    """A key that is equal for values of two nests computed in the same way from the same values outside."""
     op = value.op
     if op is None or not _is_inside(op):
         return value

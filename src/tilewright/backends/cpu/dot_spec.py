@@ -1,4 +1,4 @@
-"""What a cpu.dot asks of the micro-kernels, read off its buffers."""
+"""The request that a cpu.dot makes of the micro-kernels, read off its buffers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def spec_of(op: CpuDot) -> DotSpec:
 
 
 def may_step(buffer: Value, target: Target) -> bool:
-    """Can all dots on `buffer` read it with its columns apart from each other?"""
+    """Whether all dots on `buffer` can read it with its columns apart from each other."""
     dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
     places = [(op, place) for op in dots for place, factor in enumerate((op.a, op.b)) if factor is buffer]
     return all(takes_steps(spec_of(op), place, target) for op, place in places)
 
 
 def batches_of(op: CpuDot) -> int:
-    """How many matrix products a cpu.dot stands for."""
+    """The number of matrix products that a cpu.dot stands for."""
     return prod(tile_of(op.accumulator.type).shape[:-2])
 
 

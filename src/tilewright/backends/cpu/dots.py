@@ -1,4 +1,4 @@
-"""How a tt.dot becomes cpu.dot: operands and accumulator in buffers of the types that the micro-kernels take.
+"""Lowering of tt.dot to cpu.dot: operands and accumulator in buffers of the types that the micro-kernels take.
 
     %d = tt.dot %a, %b, %c    →    cpu.write %a, %A ; cpu.write %b, %B ; cpu.write %c, %C
                                    cpu.dot %A, %B, %C ; %d = cpu.read %C
@@ -25,7 +25,7 @@ from tilewright.transforms import matching
 
 
 class Buffers(Protocol):
-    """What the lowering asks of the planner of the block."""
+    """The part of the block's planner that the lowering uses."""
 
     fixed: set[Value]
     asking: tuple[Op, int] | None
@@ -140,14 +140,14 @@ class DotLowering:
 
 
 def _is_last_use(buffer: Value, op: Op, planner: Buffers) -> bool:
-    """Does nothing behind `op`, in this iteration or a later one, read `buffer`, which is written once?"""
+    """Whether nothing behind `op`, in this iteration or a later one, reads `buffer`, which is written once."""
     if buffer not in planner.fixed or not _is_local(buffer, op):
         return False
     return not planner.live_values([u.result for u in buffer.uses if isinstance(u, Read)], {op})
 
 
 def _is_local(buffer: Value, op: Op) -> bool:
-    """Does `buffer` belong to one run of the block of `op`?"""
+    """Whether `buffer` belongs to one run of the block of `op`."""
     return buffer.op is not None and buffer.op.block is op.block
 
 
@@ -157,7 +157,7 @@ def _open_writes(planner: Buffers) -> set[Value]:
 
 
 def is_zero(value: Value) -> bool:
-    """Is every element of the constant `value` zero?"""
+    """Whether every element of the constant `value` is zero."""
     splat = defining(value, Splat)
     return matching.is_zero(value if splat is None else splat.source)
 

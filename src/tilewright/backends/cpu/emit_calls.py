@@ -29,7 +29,7 @@ CONTEXT: tuple[Typed, ...] = (
     ("i32", "%y"),
     ("i32", "%z"),
 )
-"""The parameters that every called function has in front."""
+"""The leading parameters of every called function."""
 
 _AS_INTEGERS = {"half": "i16", "bfloat": "i16"}
 
@@ -41,7 +41,7 @@ def called_names(module: Op) -> dict[str, str]:
 
 
 class Shared(NamedTuple):
-    """What the functions of a module share.
+    """State that the functions of a module share.
 
     Attributes:
         names: LLVM names of the functions that are called.
@@ -61,7 +61,7 @@ class Shared(NamedTuple):
 
 
 def shared_by(module: Op, polled: Sequence[str]) -> Shared:
-    """What the functions of `module` share before any of them is written."""
+    """The state that the functions of `module` share, before any of them is written."""
     functions = functions_of(module)
     reporting = {f.symbol for f in functions if may_report(f, module)}
     leaving = reporting | {f.symbol for f in functions if may_leave(f, module, polled)}
@@ -84,7 +84,7 @@ def received(w: LlvmWriter, name: str, type: Type) -> str:
 
 
 def result_type(types: Sequence[Type]) -> str:
-    """What a function with results of these types returns."""
+    """The LLVM return type of a function with results of these types."""
     names = [passed_type(type) for type in types]
     return "void" if not names else names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
 

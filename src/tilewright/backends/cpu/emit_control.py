@@ -1,4 +1,4 @@
-"""How running machine code learns that its launch is to end: the launch's CONTROL, whose address stands at 16.
+"""Code by which a running kernel learns that its launch is to end: the launch's CONTROL, whose address stands at 16.
 
     ptr report      at 0     what listens to prints and assertions (`emit_reports.py`)
     i64 stop        at 8     not 0: no program needs to go on
@@ -37,14 +37,14 @@ _WORK = (Call, CpuDot, GuardedStore, Load, Report, Store)
 
 
 def may_leave(function: Op, module: Op, polled: Sequence[str]) -> bool:
-    """Can a program end in the middle of `function` because its launch does? Prints and assertions are not counted."""
+    """Whether a program can end within `function` because its launch does. Prints and assertions do not count."""
     if any(op.name in polled for op in function.walk()):
         return True
     return any(may_leave(callee, module, polled) for callee in callees_of(function, module))
 
 
 def waits(function: Op, module: Op) -> bool:
-    """May a loop of `function`, or of a function that it calls, go on until another program has done something?"""
+    """Whether a loop of `function`, or of one that it calls, may go on until another program has done something."""
     loops = [op for op in function.walk() if isinstance(op, While)]
     if any(_looks_at_others(op, module) for loop in loops for op in loop.walk()):
         return True
@@ -52,7 +52,7 @@ def waits(function: Op, module: Op) -> bool:
 
 
 def only_waits(loop: Op) -> bool:
-    """Is `loop` one whose only use is to see what another program has done?"""
+    """Whether the only use of `loop` is to see what another program has done."""
     if not isinstance(loop, While):
         return False
     ops = list(loop.walk())
@@ -68,7 +68,7 @@ def _looks_at_others(op: Op, module: Op) -> bool:
 
 
 def _is_shared_access(op: Op) -> bool:
-    """Does `op` see what other programs write meanwhile?"""
+    """Whether `op` sees what other programs write meanwhile."""
     return isinstance(op, Atomic) or (isinstance(op, Load) and op.is_volatile)
 
 
@@ -84,7 +84,7 @@ class Control:
 
     @property
     def stop(self) -> str:
-        """Where it says that no program needs to go on."""
+        """The address of the word that says that no program needs to go on."""
         return self.w.offset(self.address, "i8", _STOP_AT)
 
     def tick(self) -> str:
@@ -115,7 +115,7 @@ class Control:
         self.leave_if(self.w.emit(f"icmp ne i64 {answer}, 0"))
 
     def wait(self, site: int, program: Sequence[str], since: str, tick: str) -> str:
-        """The same for a loop that waits; since when it has, 0 for not yet asked, is handed on from turn to turn."""
+        """`look` for a loop that waits; since when it does (0: not asked yet) is handed on from turn to turn."""
         values = ", ".join(f"i32 {axis}" for axis in program)
         function = self._function(_WAIT_AT)
         times = f"i64 {since}, i64 {tick}"
@@ -155,7 +155,7 @@ class Turns:
             self._waiting = w.emit(f"phi i64 [ {self._since}, %{here} ], [ {since}, %{asked} ]")
 
     def phis(self, entered: str, latch: str) -> list[str]:
-        """What turns hand on; `entered` and `latch`: the blocks in front of the loop and at its end."""
+        """The phis of what turns hand on; `entered` and `latch`: the blocks in front of the loop and at its end."""
         lines = [f"  {self._seen} = phi i64 [ {self.first}, %{entered} ], [ {self.tick}, %{latch} ]"]
         if self.site is not None:
             lines.append(f"  {self._since} = phi i64 [ 0, %{entered} ], [ {self._waiting}, %{latch} ]")

@@ -58,9 +58,9 @@ from tilewright.transforms.functions import functions_of, is_public
 
 ARGUMENTS_AT = 24
 LIKELY_STEP = 2
-"""The distance of columns, in elements, for which memory is fetched ahead where it shows at run time only."""
+"""The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
 CROWDED = 40
-"""Where more reductions, stores and the like than these stand in one place, each is written as short as possible."""
+"""Max number of reductions, stores and the like in one place; beyond it, each is written as short as possible."""
 _AXES = "xyz"
 
 
@@ -94,7 +94,7 @@ def _loop_around(op: Op) -> Op | None:
 
 
 def _is_place(op: Op) -> TypeGuard[ProgramId]:
-    """Does `op` ask for the program's place in the grid?"""
+    """Whether `op` asks for the program's place in the grid."""
     return isinstance(op, ProgramId) and op.name == "tt.get_program_id"
 
 
@@ -324,7 +324,7 @@ class FunctionEmitter:
         emit_dot(self.w, spec, a, b, c, "%scratch", prefetch=[p for p in soon if p is not None])
 
     def _prefetch(self, buffer: Value) -> Prefetch | None:
-        """The memory of an operand in the next iteration of the loop around."""
+        """The memory that an operand is read from in the next iteration of the loop around."""
         if buffer not in self.tiles or not self.loops:
             return None
         nest, tile = self.tiles[buffer]
@@ -338,7 +338,7 @@ class FunctionEmitter:
         return Prefetch(pointer, stride, rows, columns * size * spread)
 
     def next_value(self, value: Value) -> str:
-        """What a scalar will be in the next iteration of the innermost loop."""
+        """The value of a scalar in the next iteration of the innermost loop."""
         loop, index, step = self.loops[-1]
         body = loop.body
         if value.owner is body:
@@ -352,7 +352,7 @@ class FunctionEmitter:
         return lower_elementwise(self.w, op, [self.next_value(v) for v in op.operands], 1)
 
     def is_early(self, value: Value, body: Block) -> bool:
-        """Is what the loop body computes `value` from further down there already?"""
+        """Whether the ops by which the loop body computes `value` further down can be computed early."""
         op = value.op
         if value in self.names or op is None or op.block is not body or op.definition.constant:
             return True

@@ -29,7 +29,7 @@ from tilewright.transforms.functions import callees_of
 _SIGNATURE = ("i32", "i32", "i32", "i32", "i64")
 
 Site = dict[str, Any]
-"""What the metadata say about a print or an assertion; JSON values."""
+"""A print or an assertion in the metadata; JSON values."""
 
 
 Places = list[list[Any]]
@@ -37,7 +37,7 @@ Places = list[list[Any]]
 
 
 def may_report(function: Op, module: Op) -> bool:
-    """Does `function` print or assert, or a function that it calls?"""
+    """Whether `function`, or a function that it calls, prints or asserts."""
     if any(isinstance(op, Report) for op in function.walk()):
         return True
     return any(may_report(callee, module) for callee in callees_of(function, module))
@@ -61,7 +61,7 @@ def _dtype(element: Type, *, signed: bool) -> str:
 
 
 def places(location: Location) -> Places:
-    """Where an op stands in the source."""
+    """The place of an op in the source."""
     return [] if location == UNKNOWN else [list(span[:5]) for span in span_of(location).chain()]
 
 

@@ -34,7 +34,7 @@ def expand_map(module: Op) -> None:
 
 
 def _applied(op: MapElementwise, arguments: Sequence[Value]) -> Sequence[Value]:
-    """What the region gives: ops on tiles, or of scalars the ops themselves."""
+    """The results of the region: ops on whole tiles; for scalars, copies of the ops themselves."""
     shape = arguments[0].type.shape
     if shape is not None:
         return TilesOfMap(op, shape).results(arguments)

@@ -52,7 +52,7 @@ from tilewright.ir.types import TensorType
 from tilewright.transforms.functions import functions_of
 
 DEEPEST = 100
-"""Longer chains of ops go through a buffer: what follows each operand, here and in nests, calls itself."""
+"""Max def-use depth, in ops, before a value goes through a buffer; planning and emission recurse over operands."""
 
 MOVES = {
     "tt.broadcast": 4,
@@ -62,7 +62,7 @@ MOVES = {
     "tt.reshape": 4,
     "tt.trans": 4,
 }
-"""What ops that move elements count there: each asks for others, one by one at worst, and tt.cat for those of both."""
+"""The depth of ops that move elements: each asks for other elements, one by one at worst, tt.cat for those of both."""
 
 _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
@@ -108,7 +108,7 @@ class Planner:
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Does the lazy `op` end a chain of DEEPEST ops? Addresses stay together longer, as lines are seen."""
+        """Whether the lazy `op` ends a chain of DEEPEST ops. Addresses stay together longer, as lines are seen."""
         if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
@@ -178,7 +178,7 @@ class Planner:
         self.keep_loads(op)
 
     def is_wild(self, op: Op) -> bool:
-        """Does `op` change memory, or load, at addresses that are no base + index · stride?"""
+        """Whether `op` changes memory, or loads, at addresses that are no base + index · stride."""
         changes = isinstance(op, WritesMemory) and (isinstance(op, ATOMICS) or not is_affine(op.address))
         return changes or any(self.loads_anywhere(v) for v in op.operands)
 
@@ -342,7 +342,7 @@ class Planner:
         value.replace_by(read.result)
 
     def mark_done(self, before: Op) -> None:
-        """What the nest was built from and its reads count as met."""
+        """Count the nest, its reads and the ops it was built from as met."""
         op, made = before.previous, []
         while op is not None and op not in self.done:
             made.append(op)
@@ -370,13 +370,13 @@ class Planner:
         return kept + [v for v in self.live_loads() if v not in own and self.is_changed_by(v, nest)]
 
     def is_kept(self, value: Value, nest: OpenNest) -> bool:
-        """Is `value`, which is needed after `nest`, written to a buffer there, and not computed again?"""
+        """Whether `value`, which is needed after `nest`, is written to a buffer there, and not computed again."""
         if not is_tile(value) or _is_read_of(value, self.fixed):
             return False
         return value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
 
     def is_later_use(self, user: Op, own: set[Value], again: set[Value], dead: set[Value]) -> bool:
-        """Is `user` still to come, or computed again for what is needed: of the nest's `own` values, those `again`?"""
+        """Whether `user` is still to come, or computed again for later users: of the nest's `own` values, those `again`."""
         if user not in self.done:
             return True
         if not (is_lazy(user) and touches_tiles(user)):
@@ -403,7 +403,7 @@ class Planner:
         return [value for value in values if value.op in self.done and self.is_live(value, finished, dead)]
 
     def is_live(self, value: Value, finished: Collection[Op], dead: set[Value]) -> bool:
-        """Does an op still to come, none of `finished`, need `value`, directly or through lazy ops? `dead` are not."""
+        """Whether an op to come, none of `finished`, needs `value`, directly or through lazy ops. `dead` are not live."""
         stack, seen, asked = [value], set[Value](), self.asked()
         while stack:
             value = stack.pop()
@@ -445,18 +445,18 @@ class Planner:
         return list(seen)
 
     def weight(self, value: Value) -> float:
-        """What computing an element of `value` where it is used costs, down to buffers and memory.
+        """The cost of computing an element of `value` where it is used, down to buffers and memory.
 
-        What is computed per row or column counts as often as it is computed.
+        An op per row or column counts as often as it is computed.
         """
         return sum(cost(op) * min(1.0, _elements(op) / _elements_of(value)) for op in self.lazy_closure(value))
 
     def reads_memory(self, value: Value) -> bool:
-        """Does computing `value` load from memory, or from a buffer that changes?"""
+        """Whether computing `value` loads from memory, or from a buffer that changes."""
         return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in self.lazy_closure(value))
 
     def erase_dead(self) -> None:
-        """The lazy ops that nests have copied are of no use any more."""
+        """Erase the lazy ops that have no users left: nests have copied them."""
         changed = True
         while changed:
             changed = False

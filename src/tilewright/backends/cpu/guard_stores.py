@@ -27,7 +27,7 @@ def guard_stores(module: Op) -> None:
 
 
 def _may_interfere(body: Block, stores: list[Store]) -> bool:
-    """Are there two pointers, or is an address loaded at one index and stored at another?"""
+    """Whether there are two pointers, or an address is loaded at one index and stored at another."""
     accesses = [op.pointer for op in body if isinstance(op, (Load, Store))]
     if len(set(accesses)) > 1 or (len(accesses) > 1 and may_repeat(accesses[0])):
         return True
@@ -57,5 +57,5 @@ def _buffer(value: Value, nest: Nest) -> Value:
 
 
 def _may_change(mask: Value) -> bool:
-    """Does `mask` depend on memory or on a reduction, so that it is not the same any more after the nest?"""
+    """Whether `mask` depends on memory or on a reduction, so that it is not the same any more after the nest."""
     return is_tile(mask) and any(isinstance(op, (*LOADS, *ROOTS)) for op in makers(mask))

@@ -1,4 +1,4 @@
-"""What a launch has to know of machine code, as the first line of its LLVM IR: the text can be compiled by itself.
+"""The facts that a launch needs, as the first line of the LLVM IR: the text can be compiled by itself.
 
     ; launch: {"entry": "add", "scratch_bytes": 512, "arguments": ["*fp32", "i32"], "stored": [0]}
 

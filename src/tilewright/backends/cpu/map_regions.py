@@ -1,4 +1,4 @@
-"""What a map applies to each element, as ops on whole tiles, loops and branches included.
+"""The function of a map as ops on whole tiles, loops and branches included.
 
 while x != 1:  x = step(x)      while any(active): x = step(x)      with  active &= x != 1  and results that stay
                                                                     where an element is no longer active
@@ -44,7 +44,7 @@ class TilesOfMap:
         self.before: Place = lambda new: _block_of(op).insert(new, op)
 
     def results(self, arguments: Sequence[Value]) -> Tiles:
-        """What the region gives for these tiles."""
+        """The results of the region for these tiles."""
         block = self.op.function.block
         self.tiles.update(zip(block.args, arguments, strict=True))
         return self._block(block, self.before, None)
@@ -194,7 +194,7 @@ class TilesOfMap:
         return self._masked_loop(place, mask, MaskedLoop(initial, kinds, check, body))
 
     def _masked_loop(self, place: Place, mask: Value | None, loop: MaskedLoop) -> Tiles:
-        """Run until no element is active; what an element passed on last stays its result."""
+        """Run until no element is active; the last value that an element passed on stays its result."""
         results = [self._constant(0, kind) for kind in loop.kinds]
         initial = [self._constant(1, i1) if mask is None else mask, *results, *loop.initial]
         before = Block([value.type for value in initial])

@@ -6,7 +6,7 @@ from tilewright.ir.core import Block, Op
 
 
 def is_under(op: Op, block: Block) -> bool:
-    """Is `op` in `block`, or in a region of an op there?"""
+    """Whether `op` is in `block`, or in a region of an op there."""
     here: Op | None = op
     while here is not None and here.block is not block:
         here = here.parent
@@ -14,7 +14,7 @@ def is_under(op: Op, block: Block) -> bool:
 
 
 def is_inside(op: Op, outer: Op) -> bool:
-    """Is `op` in a region of `outer`, at any depth?"""
+    """Whether `op` is in a region of `outer`, at any depth."""
     parent = op.parent
     while parent is not None and parent is not outer:
         parent = parent.parent
@@ -22,7 +22,7 @@ def is_inside(op: Op, outer: Op) -> bool:
 
 
 def follows(op: Op, other: Op) -> bool:
-    """Does `op` come after `other` in one block? Ops of different blocks do not."""
+    """Whether `op` comes after `other` in one block. Ops of different blocks do not."""
     if op.block is not other.block:
         return False
     step = other.next

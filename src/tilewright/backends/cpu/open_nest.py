@@ -24,7 +24,7 @@ from tilewright.ir.declare import Effect
 from tilewright.ir.types import i64
 
 MOST_ROOTS = 32
-"""A nest with so many roots takes no more: each asks what it shares with those before."""
+"""Max roots of a nest: each is compared with those before."""
 
 
 class Domain(NamedTuple):
@@ -49,7 +49,7 @@ def domain_of(root: Op) -> Domain:
 
 
 def reads_elsewhere(root: Op, buffer: Value) -> bool:
-    """Does `root` read `buffer` at other elements than its own?"""
+    """Whether `root` reads `buffer` at other elements than its own."""
     return any(isinstance(op, Read) and op.buffer is buffer and not aligned for op, aligned in asked_for(root))
 
 
@@ -77,7 +77,7 @@ class OpenNest:
 
     @property
     def may_be_skipped(self) -> bool:
-        """It only copies a tile for a dot, which may turn out to lie well where it is."""
+        """Whether the nest only copies a tile for a dot, which may turn out to lie well where it is."""
         return any(isinstance(root, Write) and root.borrow for root in self.roots)
 
     def add(self, root: Op) -> None:
@@ -88,7 +88,7 @@ class OpenNest:
             self.written.add(root.buffer)
 
     def accepts(self, root: Op, domain: Domain) -> bool:
-        """May `root` share the loops? It asks of the nest's own results only the row that it is in."""
+        """Whether `root` may share the loops. It asks of the nest's own results only the row that it is in."""
         if isinstance(root, (*ATOMICS, Scan)) or len(self.roots) >= MOST_ROOTS:
             return False
         mine = self.domain
@@ -113,7 +113,7 @@ class OpenNest:
         return tuple(outer)
 
     def needs_pending(self, value: Value) -> bool:
-        """Is `value` computed from results of the nest?"""
+        """Whether `value` is computed from results of the nest."""
         if not self.pending:
             return False
         stack, seen = [value], set()
@@ -128,7 +128,7 @@ class OpenNest:
         return False
 
     def is_aligned(self, value: Value, tags: Tags, seen: set[tuple[Value, Tags]]) -> bool:
-        """Is everything that the nest itself computes used at the index (`tags`) where it is computed?"""
+        """Whether everything that the nest itself computes is used at the index (`tags`) where it is computed."""
         if (value, tags) in seen:
             return True
         seen.add((value, tags))
@@ -161,14 +161,14 @@ class OpenNest:
         order.extend(op.results)
 
     def _belongs(self, value: Value) -> bool:
-        """Is the op of `value` copied into the nest?"""
+        """Whether the op of `value` is copied into the nest."""
         op = value.op
         if op is None or isinstance(op, Alloc):
             return False
         return value in self.pending or (is_lazy(op) and touches_tiles(op)) or _is_scalar_constant(op)
 
     def fits(self, value: Value) -> bool:
-        """Do the nest's loops run over the elements of `value`, or over its rows?"""
+        """Whether the nest's loops run over the elements of `value`, or over its rows."""
         shape, outer, axis = value.type.shape or (), self.domain.outer, self.domain.axis
         if shape == outer:
             return True

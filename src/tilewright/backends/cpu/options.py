@@ -55,12 +55,12 @@ ALIASES = {"num_cpu_threads": "num_threads"}
 
 
 CHECKS = ("bounds", "races", "uninit")
-"""What `sanitize` may ask for."""
+"""The checks that `sanitize` may name."""
 DEBUG_INFO = ("", "lines", "variables")
 
 
 class CpuOptions(NamedTuple):
-    """How to compile and launch a kernel on the CPU.
+    """Options to compile and launch a kernel on the CPU.
 
     Attributes:
         num_threads: threads that share the grid, 0 for the default; only the launch cares.

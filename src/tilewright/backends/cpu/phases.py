@@ -75,7 +75,7 @@ class Nest:
         return [w for w in writes if any(w.buffer is buffer and place[w] < at for buffer, at in reads)]
 
     def _must_not_precede(self, root: Op, other: Op, place: dict[Op, int]) -> bool:
-        """Does `root` change memory that `other` reads, or has changed before?
+        """Whether `root` changes memory that `other` reads, or has changed before.
 
         Whoever loads does so before any store of the nest in program order, so it may read again in a late phase.
         """
@@ -89,11 +89,11 @@ class Nest:
         return any(read.buffer is buffer and place[read] < place[root] for read in self._reads[other])
 
     def is_row_level(self, value: Value) -> bool:
-        """Has `value` one element per iteration of the outer loops?"""
+        """Whether `value` has one element per iteration of the outer loops."""
         return not is_tile(value) or value.type.shape == self.outer
 
     def inner_extent(self, root: Op) -> int:
-        """How many elements the inner loop for `root` has; 1 when it needs none."""
+        """The number of elements of the inner loop for `root`; 1 when it needs none."""
         value = tile_operand(root)
         if self.is_row_level(value):
             return 1
@@ -103,11 +103,11 @@ class Nest:
 
 STREAMING = 24
 TRANSCENDENTAL = 12
-"""Loops up to this cost per element, without an op of that cost, are bound by memory."""
+"""A loop is bound by memory up to the total cost STREAMING per element, without an op of cost TRANSCENDENTAL."""
 
 
 def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
-    """Do `ops`, the body of a loop of `nest`, mostly move memory?"""
+    """Whether `ops`, the body of a loop of `nest`, mostly move memory."""
     costs = [cost(op) for op in ops for v in op.results if not nest.is_row_level(v)]
     return sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
 
@@ -152,7 +152,7 @@ def _fills_rows(value: Value, nest: Nest) -> bool:
 
 
 def _weight(value: Value, nest: Nest) -> int:
-    """What computing one element of `value` costs in the inner loop."""
+    """The cost of computing one element of `value` in the inner loop."""
     total, seen, stack = 0, set[Op](), [value]
     while stack:
         v = stack.pop()

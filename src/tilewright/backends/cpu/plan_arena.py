@@ -18,7 +18,7 @@ ALIGNMENT = 64
 
 @dataclass
 class Life:
-    """Where a buffer is used, as positions in program order, and the bytes it needs."""
+    """The live range of a buffer, as positions in program order, and its size in bytes."""
 
     alloc: Alloc
     start: int

@@ -20,13 +20,13 @@ Steps = dict[int, int | None]
 
 
 def lies_transposed(pointer: Value) -> bool:
-    """Are neighbours of a 2-D tile neighbours in memory along axis 0, and not along axis 1?"""
+    """Whether neighbours of a 2-D tile are neighbours in memory along axis 0, and not along axis 1."""
     steps = _steps(pointer)
     return steps.get(0) == 1 and steps.get(1) != 1
 
 
 def may_repeat(pointer: Value) -> bool:
-    """May two elements of a tile of pointers be at one address, for all that is known before the launch?"""
+    """Whether two elements of a tile of pointers may be at one address, for all that is known before the launch."""
     if not is_affine(pointer):
         return True
     steps, reach = _steps(pointer), 0
@@ -39,7 +39,7 @@ def may_repeat(pointer: Value) -> bool:
 
 
 def lies_across(value: Value) -> bool:
-    """Are neighbours in memory neighbours along axis 0, for most of the elements that a 2-D tile is computed from?"""
+    """Whether neighbours in memory are neighbours along axis 0, for most elements that a 2-D tile is computed from."""
     return _votes(value, set()) > 0
 
 
@@ -84,7 +84,7 @@ def _broadcast(op: Broadcast) -> Steps:
 
 
 def _remainder(op: Binary) -> Steps:
-    """Where it does not wrap."""
+    """The steps of the dividend; where it wraps is disregarded."""
     return _steps(op.lhs)
 
 

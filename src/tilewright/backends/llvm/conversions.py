@@ -50,12 +50,12 @@ class SmallFloat:
 
     @property
     def overflow(self) -> int:
-        """What a number beyond the range becomes, rounded to nearest."""
+        """The code of a number beyond the range, rounded to nearest."""
         return self.largest if self.bits == 8 else self.exponent_mask
 
     @property
     def infinity(self) -> int:
-        """What infinity becomes, rounded towards zero."""
+        """The code of infinity, rounded towards zero."""
         return self.exponent_mask if self.infinite else self.largest
 
     @property

@@ -63,7 +63,7 @@ class DebugInfo:
 
     @contextmanager
     def inside(self, op: Op) -> Iterator[None]:
-        """What is written until the end of the `with` belongs to `op`."""
+        """Make the lines written until the end of the `with` belong to `op`."""
         outer = self.suffix
         self.suffix = f", !dbg {self._place(op.location)}"
         yield

@@ -1,4 +1,4 @@
-"""What each elementwise op becomes on a vector of lanes.
+"""The instructions for each elementwise op on a vector of lanes.
 
     lower_elementwise(w, op, ["%a", "%b"], 16)          # arith.addf on f32: %v7 = fadd <16 x float> %a, %b
 
@@ -32,7 +32,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.types import Type, f32, f64
 
 Lowering: TypeAlias = Callable[[LlvmWriter, Any, Sequence[str], int], str]
-"""What emits an op of some kinds; its second parameter is of the class that these kinds share."""
+"""A function that emits an op of some kinds; its second parameter is of the class that these kinds share."""
 
 EXTERN_PREFIX = "__tw_"
 
@@ -51,7 +51,7 @@ def lower_elementwise(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int
 
 
 def is_elementwise(op: Op) -> bool:
-    """Is there a lowering for this op (for extern_elementwise: for its symbol)?"""
+    """Whether there is a lowering for this op (for extern_elementwise: for its symbol)."""
     if isinstance(op, ExternElementwise):
         return _function_of(op) in FUNCTIONS
     return op.name in LOWERINGS

@@ -110,7 +110,7 @@ class Lanes:
         return self.kind.compare("uno", self, self)
 
     def any(self) -> str:
-        """Is a flag set in any lane? An i1."""
+        """Whether a flag is set in any lane. An i1."""
         k = self.kind
         return (
             self.name

@@ -75,15 +75,15 @@ class Target(NamedTuple):
 
     @property
     def splits_vectors(self) -> bool:
-        """Are instructions on the widest vectors executed as two halves?"""
+        """Whether instructions on the widest vectors are executed as two halves."""
         return self.tune == "znver4" and self.vector_bits == 512
 
     def lanes(self, element_bits: int) -> int:
-        """How many elements of `element_bits` fill one vector register."""
+        """The number of elements of `element_bits` that fill one vector register."""
         return self.vector_bits // element_bits
 
     def runs_here(self) -> bool:
-        """Can this process execute code for the target?"""
+        """Whether this process can execute code for the target."""
         host = host_target()
         return self.triple == host.triple and _capabilities(self) <= _capabilities(host)
 
@@ -198,7 +198,7 @@ def _detected_host() -> Target:
 
 
 def _cpuinfo() -> str:
-    """What Linux says of the first CPU; nothing elsewhere."""
+    """Linux's description of the first CPU; empty elsewhere."""
     try:
         opened = os.open("/proc/cpuinfo", os.O_RDONLY)
     except OSError:

@@ -17,7 +17,7 @@ from tilewright.backends.llvm.spelling import suffix
 from tilewright.backends.llvm.writer import LlvmWriter
 
 MODES = {"rn": 1, "rz": 0, "rd": 3, "ru": 2}
-"""What `llvm.set.rounding` calls them."""
+"""The codes of rounding modes for `llvm.set.rounding`."""
 OPCODES = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fma": "fma", "sqrt": "sqrt"}
 AS_SET = (("metadata", '!"round.dynamic"'), ("metadata", '!"fpexcept.ignore"'))
 

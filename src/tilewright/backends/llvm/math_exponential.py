@@ -63,7 +63,7 @@ NEAREST = 8
 TANH_LIMIT, TANH_LIMIT_DOUBLE = 9.02, 20.0
 """From here on tanh is 1."""
 TANH_FAR = 0.95
-"""Where the error of 1 - 2 / (1 + e^2x) is as small as that of a polynomial."""
+"""The argument from which on the error of 1 - 2 / (1 + e^2x) is as small as that of a polynomial."""
 LOG2_E = 1.4426950408889634
 LOG2_10 = 3.321928094887362
 LN_10 = 2.302585092994046

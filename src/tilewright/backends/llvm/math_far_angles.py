@@ -19,7 +19,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 HALF_PI = 1.5707963267948966
 HALF_PI_LOW = 6.123233995736766e-17
 FRACTION_BITS = {32: 224, 64: 1280}
-"""How much of 2/π the largest float needs, and the largest double."""
+"""The number of bits of 2/π that the largest float needs, and the largest double, by the bits of the type."""
 
 
 def payne_hanek_float(x: Lanes) -> tuple[Lanes, Lanes, None]:

@@ -21,8 +21,8 @@ MAGIC = 12582912.0  # 1.5 · 2²³
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4
 STARTS = {8: 1 - 2905 * 2.0**-24, 16: 1 - 33626 * 2.0**-24}
-"""What the powers in the table are multiplied by, and the polynomials divided. Rounding the products to float takes at
-most 0.07 units in the last place of each (of sixteen, 0.18), where it would take up to a half of plain powers."""
+"""The factors, per table size, that powers in the table are multiplied by and the polynomials divided. Rounding the
+products to float takes at most 0.07 units in the last place of each (of sixteen, 0.18), plain powers up to a half."""
 FAR = 64
 """The exponent of the factor that is taken out at the end."""
 REST = 0.25
@@ -32,7 +32,7 @@ ABSOLUTE_MINIMUM = 2
 
 
 def has_powers(k: Kind) -> bool:
-    """Can lanes of `k` look powers up?"""
+    """Whether lanes of `k` can look powers up."""
     return k.element == "float" and k.lanes % 8 == 0 and k.writer.target.has_avx2
 
 
@@ -65,7 +65,7 @@ def _entries(k: Kind) -> int:
 
 
 def _rest(r: Lanes) -> Lanes:
-    """Where x is so large that its rest is not small, or is no number, the result must not depend on it."""
+    """The rest, clamped: the result must not depend on it where x is so large that it is not small, or is no number."""
     k = r.kind
     return by_registers(k, "range", [r.name, k(REST).name], immediate=ABSOLUTE_MINIMUM) if has_scaling(k) else r
 

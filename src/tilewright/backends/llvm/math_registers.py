@@ -13,7 +13,7 @@ from tilewright.backends.llvm.spelling import constant_vector
 
 
 def has_scaling(k: Kind) -> bool:
-    """Are there instructions that take a number apart into an integer and a rest, and scale by powers of two?"""
+    """Whether there are instructions that split a number into an integer and a rest, and scale by powers of two."""
     return k.writer.target.has_avx512f and k.width * k.lanes >= 128
 
 

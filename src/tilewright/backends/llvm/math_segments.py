@@ -18,7 +18,7 @@ MAGIC = 12582912.0  # 1.5 · 2²³: adding it rounds to an integer and leaves th
 
 
 def has_segments(k: Kind, count: int) -> bool:
-    """Can lanes of `k` look up `count` coefficients at once?"""
+    """Whether lanes of `k` can look up `count` coefficients at once."""
     if k.element != "float" or k.lanes != count:
         return False
     return k.writer.target.has_avx512f if count == 16 else k.writer.target.has_avx2

@@ -11,9 +11,9 @@ from tilewright.backends.llvm.writer import LlvmWriter
 INFINITY = float("inf")
 NAN = float("nan")
 ERF_FAR = 0.85
-"""Where the error of 1 - erfc is as small as that of a polynomial."""
+"""The argument from which on the error of 1 - erfc is as small as that of a polynomial."""
 ERFC_QUARTER = 0.813419818878173828125
-"""Where erfc is a quarter."""
+"""The argument at which erfc is a quarter."""
 
 
 def erf(x: Lanes) -> Lanes:

@@ -63,7 +63,7 @@ def spaced_load(w: LlvmWriter, pointer: str, element: str, lanes: int, step: int
 
 
 def _place(lane: int, step: int, covered: int, lanes: int, start: int) -> int:
-    """Where in (what is known of the first `covered` elements, elements from `start` on) `lane` takes its element."""
+    """The place of `lane`'s element in (what is known of the first `covered` elements, elements from `start` on)."""
     wanted = lane * step
     if wanted < covered:
         return wanted if covered == lanes else lane

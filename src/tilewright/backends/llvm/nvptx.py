@@ -137,7 +137,7 @@ class _Worker:
                 file.close()
 
     def disown(self) -> None:
-        """In a forked child: it is the parent's process."""
+        """Let go of the worker in a forked child, without waiting for it: it is the parent's process."""
         self.let_go()
         self._process.returncode = 0
 
@@ -172,7 +172,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _last_words(complaints: str) -> str:
-    """What LLVM said before it ended the process, without the addresses of its functions."""
+    """The message of LLVM before it ended the process, without the addresses of its functions."""
     lines = [line for line in complaints.splitlines() if line.strip() and not line.lstrip().startswith(("#", "PLEASE"))]
     kept = [line for line in lines if "LLVM ERROR" in line or "Assertion" in line]
     kept = kept or (lines[-1:] if "Traceback" in complaints else lines[:3])

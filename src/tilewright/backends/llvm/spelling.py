@@ -52,13 +52,13 @@ def bits_of(element: str) -> int:
 
 
 def is_float(element: str) -> bool:
-    """Is the scalar type one of half, bfloat, float and double?"""
+    """Whether the scalar type is one of half, bfloat, float and double."""
     return element in FLOAT_SPELLING.values()
 
 
 @cache
 def suffix(type_text: str) -> str:
-    """How overloaded intrinsics name a type: `<16 x float>` gives `v16f32`."""
+    """The name of a type in overloaded intrinsics: `<16 x float>` gives `v16f32`."""
     if type_text.startswith("<"):
         count, element = type_text[1:-1].split(" x ")
         return f"v{count}{suffix(element)}"

@@ -58,7 +58,7 @@ class NvidiaBackend(BaseBackend):
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
-        """Is it an NVIDIA GPU?"""
+        """Whether it is an NVIDIA GPU."""
         return target.backend == "cuda"
 
     def hash(self) -> str:
@@ -135,7 +135,7 @@ class NvidiaBackend(BaseBackend):
         return make_cubin(text, metadata, options, self.device, ptxas=self.ptxas)
 
     def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:
-        """What the text of LLVM IR or PTX says of its kernel; see `launch_facts`."""
+        """Facts in the text of LLVM IR or PTX about its kernel; see `launch_facts`."""
         return launch_facts.read(stage, text) if stage in ("llir", "ptx") and isinstance(text, str) else {}
 
 

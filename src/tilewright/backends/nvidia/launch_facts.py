@@ -1,4 +1,4 @@
-"""What a launch has to know of a kernel, as the first line of its LLVM IR and of its PTX: each text stands by itself.
+"""The facts that a launch needs, as the first line of a kernel's LLVM IR and of its PTX: each text stands by itself.
 
     ; launch: {"entry": "add", "shared": 0, "arguments": ["*fp32", "i32"], "num_warps": 4}          in LLVM IR
     // launch: {"entry": "add", "shared": 0, "arguments": ["*fp32", "i32"], "num_warps": 4}         in PTX

@@ -28,7 +28,7 @@ MOST_WARPS = 32
 
 
 class CudaOptions(NamedTuple):
-    """How to compile and launch a kernel on a GPU; one that launches differently is compiled anew, as Triton does.
+    """Options to compile and launch a kernel on a GPU; one that launches differently is compiled anew, as Triton does.
 
     Attributes:
         num_warps: warps of 32 threads that compute a program together.
@@ -132,7 +132,7 @@ def _refuse_unknown(given: Mapping[str, Any]) -> None:
 
 
 def _defaults(capability: int) -> dict[str, Any]:
-    """What depends on the device, and what knobs say."""
+    """The defaults that depend on the device or come from knobs."""
     fp8 = ("fp8e4b15", "fp8e4nv", "fp8e5") if capability >= FIRST_FP8E4NV else ("fp8e4b15", "fp8e5")
     return {
         "arch": f"sm{capability}",

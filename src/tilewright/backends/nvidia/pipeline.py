@@ -163,7 +163,7 @@ def _ptx_version(options: CudaOptions, device: Device) -> int:
 
 
 def _placing(capability: int) -> tuple[Pass, ...]:
-    """What gives shared memory its places, conversions included; barriers depend on what lies in one place."""
+    """The passes that place shared memory, conversions included; barriers depend on what lies in one place."""
     scratch = scratch_bytes_on(capability)
     return (
         Pass("nested_selects", nested_selects),

@@ -1,4 +1,4 @@
-"""What stands in the text of PTX, and what has to be changed in it before it is assembled.
+"""Facts in the text of PTX, and the changes to it before it is assembled.
 
 finish(text, keeps_debugging=False)     # `.target sm_90a, debug` → `.target sm_90a`
 kernel_name(text)                       # "add"

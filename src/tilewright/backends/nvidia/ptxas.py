@@ -96,7 +96,7 @@ def assemble(ptx: str, cpu: str, *, ptxas: str, flags: Sequence[str] = ()) -> As
 
 
 def _measured(cubin: bytes, log: str) -> Assembled:
-    """What the log says of the kernel, which comes last: functions that it calls come before it."""
+    """The measures of the kernel in the log, where it comes last: functions that it calls come before it."""
     registers = [int(number) for number in _REGISTERS.findall(log)]
     frames = [(int(frame), int(stores)) for frame, stores, _ in _FRAME.findall(log)]
     frame, stores = max(frames, default=(0, 0))

@@ -1,4 +1,4 @@
-"""What a launch has to know of the tensor descriptors among a kernel's parameters, under Triton's names.
+"""The facts that a launch needs about the tensor descriptors among a kernel's parameters, under Triton's names.
 
 !tt.tensordesc<tensor<64x64xf16, #nvmma_128>>
     {"swizzle": 3, "elem_size": 2, "elem_type": 6, "block_size": [64, 64], "fp4_padded": False}

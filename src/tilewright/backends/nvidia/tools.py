@@ -1,4 +1,4 @@
-"""Where programs and libraries of NVIDIA's toolkit are: where a knob says, or where they are usually installed.
+"""The paths of programs and libraries of NVIDIA's toolkit: where a knob says, or where they are usually installed.
 
 find_ptxas(90)             # ".../ptxas", or None
 find_libdevice(90)         # ".../libdevice.10.bc"; MissingToolError where it is not installed

@@ -58,7 +58,7 @@ class AsyncCopies:
         self.flying.append(Copy(lanes, index, content, group, np.zeros(len(lanes), bool)))
 
     def commit(self, lanes: Array) -> None:
-        """What lanes have issued since the last commit is a group."""
+        """Make a group of the copies that lanes have issued since the last commit."""
         self.open_group[lanes] += 1
 
     def land(self, lanes: Array, first_kept: Array, time: int | None = None) -> None:

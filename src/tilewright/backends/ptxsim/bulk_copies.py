@@ -145,7 +145,7 @@ def store_piece(machine: Machine, piece: Piece, lane: int, operation: str) -> No
 
 
 def _spaces(instruction: Instruction) -> tuple[str, str]:
-    """Where a copy goes and where it comes from."""
+    """The space that a copy goes to, and the one that it comes from."""
     found = [part.split("::")[0] for part in instruction.parts if part.split("::")[0] in ("shared", "global")]
     return found[0], found[1]
 
@@ -161,7 +161,7 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
 
 
 def _pieces(instruction: Instruction, code: Decoder, *, shared: int, outside: int) -> Pieces:
-    """What the instruction copies; `shared` and `outside` are the numbers of the operands."""
+    """The pieces that the instruction copies; `shared` and `outside` are the numbers of the operands."""
     start = code.address(instruction.operands[shared])
     if instruction.has("tensor"):
         rows = any(part in ("tile::gather4", "tile::scatter4") for part in instruction.parts)

@@ -1,4 +1,4 @@
-"""What one copy of the copy engine moves: every byte's place in global and in shared memory.
+"""The bytes that one copy of the copy engine moves: their places in global and in shared memory.
 
     read = tensor_operand(operand, code, rows=False)       # [map, {x, y}]
     read(machine, lane)                                    # the map, and the box with these coordinates
@@ -33,7 +33,7 @@ PIECE_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class Piece:
-    """What a copy moves, byte by byte.
+    """The bytes that a copy moves, one by one.
 
     Attributes:
         shared: addresses in shared memory.

@@ -1,4 +1,4 @@
-"""What each warp knows of the others: which of their accesses lie behind it, through barriers.
+"""The knowledge of each warp about the others: which of their accesses lie behind it, through barriers.
 
     clocks.barrier(arriving=[0, 1, 2, 3], waiting=[0, 1, 2, 3])     # bar.sync of four warps
     clocks.floor[2]          # accesses of any warp up to this time are ordered before warp 2's next ones
@@ -39,11 +39,11 @@ class Clocks:
         self.floor = np.zeros(warps, np.int64)
 
     def barrier(self, arriving: Indices, waiting: Indices) -> None:
-        """What `arriving` did is ordered before what `waiting` do next; both lists of warps of one cluster."""
+        """Order all that `arriving` did before all that `waiting` do next; both lists of warps of one cluster."""
         self.join(waiting, self.publish(arriving))
 
     def publish(self, warps: Indices) -> Array:
-        """What somebody knows who waits for all these warps: a vector for `join`. Time advances."""
+        """The knowledge of somebody who waits for all these warps: a vector for `join`. Time advances."""
         index = np.asarray(warps)
         vector = self.known[index].max(axis=0)
         vector[index % self.peers] = self.time

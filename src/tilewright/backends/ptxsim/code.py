@@ -10,7 +10,7 @@ from tilewright.backends.ptxsim.syntax import Instruction, Variable
 from tilewright.backends.ptxsim.value_types import Mask
 
 Moves: TypeAlias = list[tuple[int, Mask]]
-"""Where lanes go next: (index of a step, mask). Lanes that are named nowhere have ended, or were parked."""
+"""The next steps of lanes: (index of a step, mask). Lanes that are named nowhere have ended, or were parked."""
 Run: TypeAlias = Callable[[Any, Mask], Moves | None]
 """Execute one instruction: (machine, lanes that do it) → None to go on with the next one, else where the lanes go."""
 

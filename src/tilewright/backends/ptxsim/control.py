@@ -102,7 +102,7 @@ def decode_call(instruction: Instruction, code: Decoder) -> Run:
 
 
 def _offsets(operands: Sequence[Operand], code: Decoder) -> list[int]:
-    """Where in the frame the parameters of a call stand."""
+    """The offsets of a call's parameters in the frame."""
     offsets = []
     for operand in operands:
         place = code.place(operand.name) if isinstance(operand, Symbol) else None

@@ -26,7 +26,7 @@ Finish: TypeAlias = Callable[[Array, Array], None]
 
 @dataclass
 class Arrivals:
-    """Who has come to one barrier of one CTA.
+    """The lanes that have come to one barrier of one CTA.
 
     Attributes:
         came: lanes that arrived.
@@ -45,7 +45,7 @@ class Arrivals:
 
 @dataclass
 class Ballot:
-    """What `bar.red` brings: a predicate per lane, and what to do with those of all."""
+    """The vote of a `bar.red`: a predicate per lane, and what to do with those of all."""
 
     votes: Array
     finish: Finish

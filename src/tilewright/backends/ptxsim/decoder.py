@@ -1,4 +1,4 @@
-"""How instruction families read and write operands.
+"""Access of instruction families to their operands.
 
 A family is a table from the leading parts of an opcode to a function that decodes one instruction, once per program,
 into a closure that runs it. The longest entry that fits wins: `cp.async.bulk` before `cp.async`.
@@ -59,7 +59,7 @@ Handlers: TypeAlias = dict[str, Decode]
 
 @dataclass
 class Layout:
-    """Where variables stand, by name.
+    """The places of variables, by name.
 
     Attributes:
         shared: offsets in a CTA's shared memory.

@@ -81,7 +81,7 @@ def suspects(code: KernelCode) -> frozenset[int]:
 
 
 def _flows(step: Step) -> bool:
-    """Is the result unset where an operand is?"""
+    """Whether the result is unset where an operand is."""
     instruction = step.instruction
     packs = instruction.opcode == "mov" and any(isinstance(operand, Vector) for operand in instruction.sources)
     return instruction.opcode in FLOWS and not packs
@@ -103,7 +103,7 @@ def _successors(step: Step, at: int, count: int) -> list[int]:
 
 
 class Definedness:
-    """What is unset in a machine.
+    """The registers of a machine that nothing has set.
 
     Args:
         code: the program.
@@ -117,7 +117,7 @@ class Definedness:
         self.unset: dict[int, Array] = {register: np.ones(lanes, bool) for register in code.suspects}
 
     def mistake(self, step: Step, here: Mask, doing: Mask) -> tuple[str, int] | None:
-        """What is wrong with executing a step: the text, and the first lane; `here`: lanes that look at the guard."""
+        """The mistake in executing a step: the text, and the first lane; `here`: lanes that look at the guard."""
         if step.guard >= 0 and (lane := self._first(step.guard, here)) is not None:
             return "whether this is executed depends on a register that nothing has set", lane
         for register in step.uses.addresses:
@@ -153,7 +153,7 @@ class Definedness:
                 del self.unset[register]
 
     def _results(self, step: Step, registers: list[Array]) -> Array | None:
-        """Where an instruction has no result; None: nowhere."""
+        """The lanes where an instruction's result is unset; None: nowhere."""
         opcode, operands = step.instruction.opcode, step.uses.operands
         unset = [self.unset.get(register) for register in operands]
         if all(mask is None for mask in unset):
@@ -170,7 +170,7 @@ class Definedness:
         return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*masks)))
 
     def _decides(self, opcode: str, register: int, registers: list[Array]) -> Array:
-        """Where a set operand alone gives the result."""
+        """The lanes where a set operand alone gives the result."""
         if register < 0:
             return np.zeros(1, bool)
         value = registers[register] if opcode == "or" else ~registers[register]

@@ -42,7 +42,7 @@ _SMALL = {
     "e2m1x2": ml_dtypes.float4_e2m1fn,
 }
 _PLACES = {"e2m1": (2, 15), "e2m3": (0, 63), "e3m2": (0, 63), "e2m1x2": (0, 15), "ue4m3": (0, 127)}
-"""Where in its byte a type lies that does not take all of it: the first bit, and a mask."""
+"""The place in its byte of a type that does not take all of it: the first bit, and a mask."""
 _WIDE = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "s32": np.int32, "s8": np.int8, "u8": np.uint8}
 
 

@@ -1,4 +1,4 @@
-"""What families of elementwise instructions share: reading all operands, one NumPy expression, writing the result."""
+"""Decoding that elementwise instructions share: reading all operands, one NumPy expression, writing the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator says when a kernel does something that a GPU would not survive, or would not repeat.
+"""Errors of the simulator: a kernel does something that a GPU would not survive, or would not repeat.
 
 out of bounds: load of 16 bytes at 0x1000040010, 16 bytes behind the 64 bytes of `x`
   kernel `add`, thread (4, 0, 0) of CTA (0, 0, 0)
@@ -15,7 +15,7 @@ from tilewright.support.diagnostics import TilewrightError
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """Where the kernel's source stands for an instruction, from `.loc`.
+    """The place of an instruction in the kernel's source, from `.loc`.
 
     Attributes:
         file, line, column: the place; column 0 where it is not known.

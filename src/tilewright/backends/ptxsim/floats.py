@@ -36,7 +36,7 @@ LEAST_NORMAL = {
 
 @dataclass(frozen=True)
 class Lens:
-    """How an instruction sees its operands.
+    """The view that an instruction has of its operands.
 
     Attributes:
         format: `f16` for both f16 and f16x2.
@@ -92,7 +92,7 @@ class Lens:
 
 
 def lens_of(instruction: Instruction) -> Lens:
-    """How this instruction sees operands of the type it ends with."""
+    """The view that this instruction has of operands of the type it ends with."""
     name = instruction.type
     mode = next((part for part in instruction.parts if part in DIRECTED_MODES), "rn")
     flags = (instruction.has(flag) for flag in ("ftz", "sat", "relu"))

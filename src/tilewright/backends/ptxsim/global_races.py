@@ -24,7 +24,7 @@ SEVERAL = -1
 
 @dataclass(frozen=True)
 class Accessors:
-    """Who accesses memory, one entry per access.
+    """The CTAs, warps and clocks behind accesses to memory, one entry per access.
 
     Attributes:
         ctas: numbers in the grid, from 1.

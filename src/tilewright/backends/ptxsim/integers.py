@@ -187,7 +187,7 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """What truncating division leaves; the dividend where the divisor is zero."""
+    """The remainder of truncating division; the dividend where the divisor is zero."""
     safe = np.where((b == 0) | (b == b.dtype.type(-1) if b.dtype.kind == "i" else b == 0), b.dtype.type(1), b)
     return np.where(b == 0, a, np.fmod(a, safe))
 

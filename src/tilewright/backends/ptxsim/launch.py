@@ -33,7 +33,7 @@ def _print(text: str) -> None:
 
 @dataclass(frozen=True)
 class Launch:
-    """What to run.
+    """A kernel to run, with its grid and its memory.
 
     Attributes:
         program, kernel: the code; the kernel's name may be None where the program has one.

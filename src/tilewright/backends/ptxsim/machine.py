@@ -25,9 +25,9 @@ from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
 
 WARP = 32
 PATIENCE = 4
-"""How often a group may poll before others run."""
+"""Max polls of a group before others run."""
 STALLED = 50
-"""How often every group may poll in vain, on average, before that is a deadlock: nothing else changes memory."""
+"""Max polls in vain per group, on average, before they are a deadlock: nothing else changes memory."""
 Extents = tuple[int, int, int]
 _State = TypeVar("_State")
 
@@ -318,7 +318,7 @@ class Machine:
                 self._note_loop()
 
     def _note_loop(self) -> None:
-        """A backward branch: has the loop only looked at memory that nobody changes?"""
+        """Note a backward branch, and fail where loops only poll memory that nobody changes any more."""
         if not self.polled:
             self._polls = 0
             return

@@ -32,7 +32,7 @@ SWIZZLE_BITS = {0: 0, 32: 1, 64: 3, 128: 7}
 
 @dataclass(frozen=True)
 class MatrixDescriptor:
-    """Where a matrix lies; all in bytes.
+    """The place of a matrix; all in bytes.
 
     Attributes:
         start: the address of its first element, before the swizzle.

@@ -27,7 +27,7 @@ from tilewright.backends.ptxsim.value_types import Array, Mask
 WIDTH = 8
 LARGEST_COUNT = (1 << 20) - 1
 Landing: TypeAlias = Callable[[int], None]
-"""What an asynchronous instruction still has to do; whoever waits for it knows its warp's accesses up to the time."""
+"""The rest of an asynchronous instruction; whoever waits for it knows its warp's accesses up to the time."""
 Key: TypeAlias = int
 """The index of the barrier's first byte among all bytes of shared memory."""
 
@@ -107,7 +107,7 @@ class MBarriers:
         del self.barriers[key]
 
     def expect(self, key: Key, size: int, lane: int) -> None:
-        """So many more bytes belong to this phase."""
+        """Add `size` to the bytes that this phase waits for."""
         self.at(key, lane).bytes += size
 
     def arrive(self, key: Key, lane: int, count: int = 1) -> None:
@@ -144,7 +144,7 @@ class MBarriers:
         return pending
 
     def _publish(self, lane: int) -> tuple[Array, int]:
-        """What those know who wait for what the lane has done so far, and the time of that."""
+        """The knowledge of those who wait for all that the lane has done so far, and the time of that."""
         clocks, warp = self.machine.clocks, int(self.machine.warp[lane])
         known = clocks.publish([warp])
         return known, int(known[warp % clocks.peers])
@@ -168,7 +168,7 @@ class MBarriers:
         self.machine.changes += 1
 
     def has_ended(self, key: Key, lane: int, parity: int, warps: set[int]) -> bool:
-        """Has the phase of this parity ended? If a warp looks in vain again, asynchronous instructions land."""
+        """Whether the phase of this parity has ended. If a warp looks in vain again, asynchronous instructions land."""
         barrier = self.at(key, lane)
         if barrier.phase % 2 != parity:
             return True

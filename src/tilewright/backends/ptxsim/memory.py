@@ -24,7 +24,7 @@ GAP = 1 << 18
 NO_RESERVE = 0x4000
 """Linux's MAP_NORESERVE, which older Pythons do not name: address space without a promise of memory."""
 VALID, INITIALISED, WRITTEN, WRITABLE = 1, 2, 4, 8
-"""What the map says of a byte: belongs to an allocation, has a value, a kernel stored it, may be stored to."""
+"""The map's bits for a byte: it belongs to an allocation, has a value, was stored by a kernel, may be stored to."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class DeviceMemory:
         self.state[1][start : start + raw.size] = VALID | INITIALISED | (WRITABLE if writable else 0)
 
     def copy_out(self, address: int, shape: Any, dtype: Any) -> Array:
-        """What stands at `address`, as an array of its own."""
+        """The content at `address`, as an array of its own."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         return self.bytes_at(address, size).copy().view(dtype).reshape(shape)
 
@@ -124,7 +124,7 @@ class DeviceMemory:
         self.state[1][found.start : found.start + found.size] = 0
 
     def fault(self, offsets: Array, width: int, what: str, *, needs: int) -> Fault | None:
-        """What is wrong with accesses of `width` bytes at `offsets` of the heap, which need the bits `needs`."""
+        """The fault, if any, of accesses of `width` bytes at `offsets` of the heap, which need the bits `needs`."""
         if not offsets.size:
             return None
         if width > 1 and (offsets & (width - 1)).any():

@@ -43,7 +43,7 @@ Scales = Callable[[Machine, Array], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Form:
-    """What the opcode says: extents, types of the result, the operands and the accumulator."""
+    """The form that the opcode names: extents, types of the result, the operands and the accumulator."""
 
     rows: int
     columns: int

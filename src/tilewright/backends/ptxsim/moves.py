@@ -102,7 +102,7 @@ def decode_convert_address(instruction: Instruction, code: Decoder) -> Run:
 
 
 def decode_is_space(instruction: Instruction, code: Decoder) -> Run:
-    """isspacep.space p, a: does the generic address lie in the space?"""
+    """isspacep.space p, a: whether the generic address lies in the space."""
     space = space_of(instruction.parts)
     (read,), write = code.sources(instruction, "u64"), code.target(instruction.destination, "pred")
 

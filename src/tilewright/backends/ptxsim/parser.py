@@ -111,7 +111,7 @@ class _Parser:
 
 
 class _Scope:
-    """What names stand for inside one pair of braces."""
+    """The meaning of names inside one pair of braces."""
 
     def __init__(self, number: int) -> None:
         self.number = number

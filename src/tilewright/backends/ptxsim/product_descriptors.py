@@ -27,7 +27,7 @@ ELEMENTS: dict[str, dict[int, str]] = {
 }
 """Types of operands by their numbers, for each kind."""
 BLOCKS = {"block16": 16, "block32": 32, "scale_vec::1X": 32, "scale_vec::2X": 32, "scale_vec::4X": 16}
-"""How many elements share a scale."""
+"""The number of elements that share a scale."""
 _BLOCK_OF_KIND = {"mxf8f6f4": 32, "mxf4": 32, "mxf4nvf4": 16}
 _NARROW_BITS = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 PADDED = 16
@@ -36,14 +36,14 @@ PADDED = 16
 
 @dataclass(frozen=True)
 class ProductForm:
-    """What product is made.
+    """The form of a product.
 
     Attributes:
         rows, columns, depth: extents.
         result: type of the sums.
         first, second: types of the operands.
         signs: of the operands.
-        across: are the rows of the operands contiguous in shared memory?
+        across: whether the rows of the operands are contiguous in shared memory.
         saturate: of integer sums.
         scale: type of the scales.
         scale_places: the first byte of the scales in their words, for both operands.

@@ -49,7 +49,7 @@ def finish(total: Values, element: str, *, saturate: bool = False) -> NDArray[np
 
 
 def multiply_bits(first: Values, second: Values, operation: str) -> Values:
-    """How many bits of the depth are one in `and`, or in `xor`, of two matrices of bits."""
+    """The number of ones along the depth in `and`, or in `xor`, of two matrices of bits."""
     both = multiply(first, second)
     if operation == "and":
         return both

@@ -1,4 +1,4 @@
-"""What is known of every place of shared memory: who stored there, who has read it, and what is under way.
+"""The shadow of shared memory: for every place, who stored there, who has read it, and what is under way.
 
 Of every unit of memory the shadow knows the last writing warp and when it wrote, and which warps have read it since.
 An access must be ordered behind conflicting ones by what its warp knows (`clocks.py`). Units that asynchronous copies
@@ -19,7 +19,7 @@ from tilewright.backends.ptxsim.value_types import Array
 _WARP_BITS = 12
 _WARP = (1 << 11) - 1
 _ATOMIC = 1 << 11
-"""What a write is known by: the warp, whether it was atomic, and above _WARP_BITS its time."""
+"""The parts of a write's record: the warp, whether it was atomic, and above _WARP_BITS its time."""
 
 
 class Shadow:
@@ -99,7 +99,7 @@ class Shadow:
         self._read_time[index] = 0
 
     def forget(self, index: Array) -> None:
-        """What stands there is no value any more."""
+        """Mark units as uninitialised: their content is no value any more."""
         self.initialised[index] = False
 
     def engine_wrote(self, index: Array) -> None:
@@ -191,7 +191,7 @@ class Shadow:
         self._any_in_use -= len(index)
 
     def engine_read(self, index: Array, warps: Array) -> Fault | None:
-        """What is wrong with a read that an engine does for all of these warps."""
+        """The fault of a read that an engine does for all of these warps; None if it is good."""
         if not self.initialised[index].all():
             return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
         if self._any_pending and self.pending[index].any():

@@ -52,7 +52,7 @@ class SharedMemory:
         self.shadow = Shadow(ctas * units, cluster * units, clocks=clocks, checks=checks)
 
     def base(self, cta: Any) -> Any:
-        """Where in `data` the memory of a CTA (or of each of an array of CTAs) begins."""
+        """The index in `data` where the memory of a CTA (or of each of an array of CTAs) begins."""
         return cta * self.stride
 
     def locate(self, addresses: Array, ctas: Array, width: int, what: str) -> Array | Fault:

@@ -15,7 +15,7 @@ from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, Fault
 from tilewright.backends.ptxsim.value_types import Array
 
 WINDOWS = {"shared": 0x7000_0000_0000, "param": 0x7100_0000_0000, "local": 0x7200_0000_0000}
-"""Where a space begins among generic addresses."""
+"""The first generic address of each space."""
 WINDOW_SIZE = 1 << 32
 
 
@@ -55,7 +55,7 @@ def place_of(address: int) -> tuple[str, int]:
 
 
 def generic_bytes(machine: Machine, address: int, size: int, lane: int) -> bytes:
-    """What one lane would read at a generic address; for reports, not for instructions.
+    """The bytes that one lane would read at a generic address; for reports, not for instructions.
 
     Raises:
         SimulationError: nothing is there.
@@ -76,7 +76,7 @@ def generic_bytes(machine: Machine, address: int, size: int, lane: int) -> bytes
 
 
 def frame_fault(machine: Machine, addresses: Array, width: int, what: str) -> Fault | None:
-    """What is wrong with accesses to local memory."""
+    """The fault of accesses to local memory; None if they are good."""
     wrong = (addresses < 0) | (addresses + width > machine.code.frame)
     if wrong.any():
         index = int(wrong.argmax())

@@ -48,7 +48,7 @@ class InFlight:
 
 
 class TensorCore:
-    """What the tensor cores of all CTAs have in flight, in order of issue."""
+    """The instructions that the tensor cores of all CTAs have in flight, in order of issue."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

@@ -43,7 +43,7 @@ FIELDS: dict[str, tuple[int, int, int]] = {
     "global_dim": (56, 4, DIMENSIONS),
     "global_stride": (80, 8, DIMENSIONS - 1),
 }
-"""What `tensormap.replace` can change: first byte, bytes of one number, how many there are."""
+"""The fields that `tensormap.replace` can change: first byte, bytes of one number, how many there are."""
 NAN_BITS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f32ftz": 0x7FFFFFFF, "tf32": 0x7FFFFFFF}
 
 
@@ -90,12 +90,12 @@ class TensorMap:
 
     @property
     def padded(self) -> bool:
-        """Do 16 elements take 16 bytes of shared memory although they have fewer?"""
+        """Whether 16 elements take 16 bytes of shared memory although they have fewer."""
         return "_p" in self.element
 
     @property
     def unit(self) -> tuple[int, int, int]:
-        """What is copied whole: its elements, its bytes in global memory, and its bytes in shared memory."""
+        """The unit that is copied whole: its elements, its bytes in global memory, and its bytes in shared memory."""
         if BITS[self.element] < 8:
             width = 16 * BITS[self.element] // 8
             return 16, width, 16 if self.padded else width

@@ -35,7 +35,7 @@ ROWS, COLUMNS = 128, 512
 SMALLEST = 32
 """Columns of the smallest allocation; others are powers of two."""
 MEANINGLESS = np.uint32(0x7FDEAD00)
-"""What words hold that nothing has stored, a NaN: reading them is no mistake, for kernels do it ahead of conditions."""
+"""The content of words that nothing has stored, a NaN: reading is no mistake, for kernels do it ahead of conditions."""
 _SHAPES = ("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b")
 
 
@@ -111,10 +111,10 @@ class TensorMemory:
         self.owner[cta, start : start + columns] = 0
 
     def check(self, cta: int, rows: Array, columns: Array, lane: int, *, reads: bool) -> None:
-        """Are words allocated, and does nothing in flight use them?
+        """Check that words are allocated, and that nothing in flight uses them.
 
         Raises:
-            SimulationError: no.
+            SimulationError: they are not, or something does.
         """
         machine = self.machine
         if int(rows.max()) >= ROWS or int(columns.max()) >= COLUMNS or not self.owner[cta, columns].all():
@@ -285,7 +285,7 @@ def decode_wait_stores(_: Instruction, code: Decoder) -> Run:
 
 
 def _ending(of: Callable[[TensorMemory], tuple[dict[int, list[tuple[Array, Array]]], Array]]) -> Run:
-    """What warps have under way ends: `of` says the places by warp, and who counts it there."""
+    """The end of what warps have under way: `of` says the places by warp, and who counts it there."""
 
     def run(machine: Machine, active: Mask) -> None:
         places, counts = of(machine.family(TensorMemory))

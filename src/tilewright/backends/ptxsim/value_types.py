@@ -16,7 +16,7 @@ Mask: TypeAlias = Any
 """One bool per lane; None stands for every lane of the machine."""
 
 UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(bool), **{n: np.dtype(f"u{n // 8}") for n in (8, 16, 32, 64)}}
-"""How registers are stored, by their bits."""
+"""The NumPy types in which registers are stored, by their bits."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a warp finds out about the values of its lanes: match, redux, elect.
+"""Questions of a warp about the values of its lanes: match, redux, elect.
 
     match.any.sync.b32 %r2, %r1, -1;      match.all.sync.b64 %r2|%p1, %rd1, -1;
     redux.sync.max.s32 %r2, %r1, -1;      redux.sync.min.abs.NaN.f32 %f2, %f1, -1;

@@ -38,7 +38,7 @@ GROUP = 4
 """Warps of a warp group."""
 ROWS = 64
 MEANINGLESS = np.uint32(0x7FDEAD00)
-"""What the registers of an accumulator hold while a product is in flight: NaNs."""
+"""The content of an accumulator's registers while a product is in flight: NaNs."""
 
 Accumulator: TypeAlias = tuple[int, tuple[str, ...]]
 """The first warp of the group, and the registers."""
@@ -152,14 +152,14 @@ def warp_groups(machine: Machine, active: Mask) -> list[int]:
 
 @dataclass(frozen=True)
 class Form:
-    """What the instruction says.
+    """The form that the instruction names.
 
     Attributes:
         columns, depth: extents; there are 64 rows.
         result: type of the accumulator.
         first, second: types of the operands.
         negate: signs of the operands.
-        transposed: are the rows of the operands contiguous in shared memory?
+        transposed: whether the rows of the operands are contiguous in shared memory.
         saturate: of integer sums.
     """
 

@@ -1,4 +1,4 @@
-"""How one vector of products is accumulated, per operand type and target.
+"""Accumulation of one vector of products, per operand type and target.
 
 A *group* is the number of consecutive k that one instruction multiplies and adds into one accumulator lane:
 

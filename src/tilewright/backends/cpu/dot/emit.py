@@ -31,7 +31,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 
 LINE = 64
 MANY_PANELS = 4
-"""So many panels make copying a transposed A pay off where vectors are narrow."""
+"""Min panels for which copying a transposed A pays off where vectors are narrow."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def depth(self) -> Offset:
-        """How many groups count."""
+        """The number of groups that count."""
         return self.groups if self.spec.depth is None else self.spec.depth
 
     @property
@@ -92,7 +92,7 @@ def _lines(bytes: int) -> int:
 
 
 def _plan(spec: DotSpec, target: Target) -> Plan | None:
-    """How to compute the dot by blocks; None when the tile is smaller than one step of the instruction."""
+    """The plan to compute the dot by blocks; None when the tile is smaller than one step of the instruction."""
     if any(extent < 1 or extent & (extent - 1) for extent in (spec.m, spec.n, spec.k)):
         raise ValueError(f"the extents of a dot are powers of two, not {spec.m}×{spec.n}×{spec.k}")
     if spec.a_type is not spec.b_type:
@@ -106,7 +106,7 @@ def _plan(spec: DotSpec, target: Target) -> Plan | None:
 
 
 def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
-    """May the columns of A (operand 0) or B (operand 1) lie apart from each other?
+    """Whether the columns of A (operand 0) or B (operand 1) may lie apart from each other.
 
     A is read word by word; B is packed. Where words are groups of neighbours, neither works.
     """

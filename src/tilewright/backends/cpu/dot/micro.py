@@ -103,7 +103,7 @@ def _start_values(
 def _final_values(
     w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str], sums: list[str], block: Block
 ) -> list[str]:
-    """What C becomes."""
+    """The final values of C."""
     if not _adds_last(by, block):
         return sums
     type, add = vector(by.accumulator, shape.lanes), "fadd" if is_float(by.accumulator) else "add"
@@ -112,7 +112,7 @@ def _final_values(
 
 
 def _adds_last(by: Arithmetic, block: Block) -> bool:
-    """Is C read after the last step?
+    """Whether C is read after the last step.
 
     Steps over groups are few, so waiting for C at their start costs 5 to 10 %; fetched early it is there at their end.
     """

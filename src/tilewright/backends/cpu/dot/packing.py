@@ -20,15 +20,15 @@ from tilewright.backends.llvm.spelling import bits_of, constant, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 BIAS = -128
-"""What is added to (and, mod 256, xor-ed into) a signed byte to make it an unsigned one."""
+"""The number added to (and, mod 256, xor-ed into) a signed byte to make it an unsigned one."""
 WORD_BIAS = -0x7F7F7F80
-"""The same for the four bytes of a word."""
+"""BIAS for the four bytes of a word."""
 
 
 UNROLLED = 8
-"""Up to this many vectors are packed without a loop: rows are read in long pieces, and whole cache lines at once."""
+"""Max vectors packed without a loop: rows are read in long pieces, and whole cache lines at once."""
 WORDS = 4
-"""So many words are copied one by one per trip of a loop."""
+"""Words copied one by one per trip of a loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +63,19 @@ class Packed:
         return self.panels * self.panel_vectors
 
     def place(self, v: int, word_bytes: int) -> int:
-        """Where vector number `v` of the first row lies, in bytes behind `pointer`."""
+        """The place of vector number `v` of the first row, in bytes behind `pointer`."""
         panel, inside = divmod(v, self.panel_vectors)
         return panel * self.panel_step + inside * self.lanes * word_bytes
 
     def part(self, w: LlvmWriter, index: Offset, vectors: int, word_bytes: int) -> Packed:
-        """From vector number `index` · `vectors` on: whole panels, or a part of the only one."""
+        """The part from vector number `index` · `vectors` on: whole panels, or a part of the only one."""
         whole = max(1, vectors // self.panel_vectors)
         step = whole * self.panel_step if vectors >= self.panel_vectors else vectors * self.lanes * word_bytes
         return replace(self, pointer=behind(w, self.pointer, index, step), panels=whole)
 
 
 Combine = Callable[[str], list[str]]
-"""From the address of the source to one row of packed vectors."""
+"""A function from the address of the source to one row of packed vectors."""
 
 
 def stream(

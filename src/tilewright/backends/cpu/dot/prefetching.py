@@ -19,7 +19,7 @@ LINE = 64
 SECOND_LEVEL = 2
 """LLVM's name for the L2 cache. The tiles of this dot fill the L1 cache."""
 UNROLLED = 16
-"""More fetches than this in one share become a loop over rows."""
+"""Max fetches in one share; more become a loop over rows."""
 
 
 def emit_shares(w: LlvmWriter, soon: Sequence[Prefetch], number: Offset, blocks: int) -> None:

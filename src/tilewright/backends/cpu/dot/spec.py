@@ -1,4 +1,4 @@
-"""What a dot micro-kernel is asked to compute, and in which element types it wants its operands.
+"""The request to a dot micro-kernel, and the element types in which it wants its operands.
 
 The caller keeps three tiles in scratch memory: A of m × k, B of k × n and C of m × n elements.
 
@@ -99,10 +99,10 @@ def _integer_operand(type: IntType, target: Target) -> Type:
 
 
 def wants_bias(type: Type, target: Target) -> bool:
-    """Does a dot of operands that lie in memory as `type` save a copy of A if A's bytes come xor-ed with 128?"""
+    """Whether a dot of operands that lie in memory as `type` saves a copy of A if A's bytes come xor-ed with 128."""
     return type is i8 and target.has_vnni
 
 
 def multiplies_bf16(target: Target) -> bool:
-    """Does the target have a dot product of bf16 pairs into fp32?"""
+    """Whether the target has a dot product of bf16 pairs into fp32."""
     return target.has_avx512bf16 or (target.neon and "bf16" in target.features)

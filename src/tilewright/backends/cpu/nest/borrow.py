@@ -25,7 +25,7 @@ from tilewright.ir.core import Value, defining
 
 
 class Matrix(NamedTuple):
-    """Where a tile lies.
+    """The place of a tile in memory.
 
     Attributes:
         pointer: the address of the first element.
@@ -112,7 +112,7 @@ def _write_of(nest: Nest) -> Write:
 
 
 def _wraps(nest: Nest) -> bool:
-    """Are there ranges that may wrap? Rows where they do not are many, and far cheaper to copy."""
+    """Whether there are ranges that may wrap. Rows where they do not are many, and far cheaper to copy."""
     return any(isinstance(op, IntegerRemainder) for op in nest.body)
 
 
@@ -146,7 +146,7 @@ def _in_place(
 
 
 def _is_separable(mask: Value) -> bool:
-    """Is the mask a conjunction of conditions on single axes? Then it holds everywhere if it holds on two edges."""
+    """Whether the mask is a conjunction of conditions on single axes: on everywhere if on at two edges."""
     op = mask.op
     if op is None:
         return True

@@ -1,4 +1,4 @@
-"""Where the lowering of a nest is: loops, chunk, what has been computed already, and at which level."""
+"""The state of the lowering of a nest: loops, chunk, values computed so far, and the level of each."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Context:
         return self._once((instruction, level), level, lambda w: w.emit(instruction))
 
     def _once(self, key: tuple[object, ...], level: int, write: Callable[[LlvmWriter], str]) -> str:
-        """What `key` names, at `level`; written once, and in front of nests once for all of them."""
+        """The name of the result for `key`, at `level`; written once, and in front of nests once for all of them."""
         name = self._names.get(key)
         if name is None:
             shared = self.outside if level == 0 and (self.depth or self.in_front) else None
@@ -361,7 +361,7 @@ class Context:
         return high, Uniform(self.emit(level, f"and i64 {name}, {mask}"), level)
 
     def counts_elements(self, lane: Lane) -> bool:
-        """Does `lane` count the elements of a whole axis, or is it one of them?"""
+        """Whether `lane` counts the elements of a whole axis, or is one of them."""
         return isinstance(lane, Uniform) or (isinstance(lane, Affine) and lane == LANE)
 
     def flipped(self, index: Uniform, bits: int) -> Uniform:

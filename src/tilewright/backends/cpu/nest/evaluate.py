@@ -143,7 +143,7 @@ def _load(c: Context, op: Load, index: Index) -> Lane:
 
 
 def _select(c: Context, op: Select, index: Index) -> Lane:
-    """Where the mask of a load or a store chooses, the fast version knows that it is on."""
+    """A selection; in the fast version, one by the mask of a load or a store takes the side for active lanes."""
     condition = op.condition
     is_mask = (c.fast or c.unmasked) and isinstance(condition.type, TensorType) and masks_memory(condition)
     if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:

@@ -35,13 +35,13 @@ ORDERED_TILE = 1024
 """Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
 
 UNROLLED = 48
-"""The cost up to which chunks are unrolled."""
+"""Max cost, in vector instructions, up to which chunks are unrolled."""
 
 ITERATIONS = 8
-"""So many are left of a loop that is unrolled: a short tile is no work, but its code would be. Rows count as one."""
+"""Min trip count after unrolling a loop over one tile; unrolling short tiles only grows code."""
 
 LONG = 4
-"""What the most expensive ops count for there."""
+"""Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class InnerLoop:
         c.forget(c.depth + 1)
 
     def _has_conditions(self) -> bool:
-        """Is there anything that a fast version could leave out?"""
+        """Whether there is anything that a fast version could leave out."""
         for root in self.roots:
             ops = [root, *self.nest.closures[root]]
             if isinstance(root, ATOMICS):
@@ -102,7 +102,7 @@ class InnerLoop:
         return False
 
     def _chunks_per_step(self) -> int:
-        """Many for loops of few instructions, which also gives reductions enough independent accumulators."""
+        """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
         c, nest = self.c, self.nest
         if not self.by_rows or c.compact or any(isinstance(r, ATOMICS) for r in self.roots):
             return 1
@@ -207,7 +207,7 @@ class InnerLoop:
         c.depth = inner - 1
 
     def _end(self, width: int) -> str:
-        """Where the loop may stop: behind the last lane that is on, if masked stores are all there is to do."""
+        """The end of the loop: behind the last active lane, if it only does masked stores; else the extent."""
         c = self.c
         if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.roots):
             return str(self.extent)

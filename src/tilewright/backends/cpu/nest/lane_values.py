@@ -1,4 +1,4 @@
-"""What is known about a tile's value on the lanes of a loop.
+"""Descriptions of a tile's value on the lanes of a loop.
 
 `lane` counts along the vectorised axis: chunk start + 0, 1, …, W - 1.
 
@@ -100,7 +100,7 @@ def deeper(lane: Lane, level: int) -> Lane:
 
 
 def is_chunked(lane: Lane) -> bool:
-    """Does `lane` belong to one chunk of lanes?"""
+    """Whether `lane` belongs to one chunk of lanes."""
     if isinstance(lane, Address):
         return is_chunked(lane.offset)
     return isinstance(lane, Vector) or (isinstance(lane, Affine) and lane.local)

@@ -60,7 +60,7 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
 
 
 def masks_memory(value: Value) -> bool:
-    """Is `value` the mask of a load or a store, so that a fast version relies on it anyway?"""
+    """Whether `value` is the mask of a load or a store, so that a fast version relies on it anyway."""
     return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
 
 

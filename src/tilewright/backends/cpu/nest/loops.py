@@ -37,7 +37,7 @@ COLUMN_CHUNKS = 2
 
 ROWS_TOGETHER = 2
 SHORT_ROW = 4
-"""Rows of so many vectors have no loop."""
+"""Max vectors of a row without a loop."""
 
 
 def emit_nest(
@@ -155,7 +155,7 @@ class NestEmitter:
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
     def _rows_together(self) -> int:
-        """How many rows go through each phase side by side.
+        """The number of rows that go through each phase side by side.
 
         A reduction ends in a chain of a few lanes, which another row's work fills, if it is near enough: rows of few
         vectors that have no loop. What is spilled to a buffer of one row allows one row only.

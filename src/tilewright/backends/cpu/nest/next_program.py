@@ -1,4 +1,4 @@
-"""How far the next program's rows are, for prefetching them.
+"""The distance to the next program's rows, for prefetching them.
 
     row = program_id(0)
     x = load(x_ptr + row * stride + range(0, 1024))         # moves by stride elements from one program to the next
@@ -23,7 +23,7 @@ from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType
 
 LONGEST = 8192
-"""Bytes of a row of which two fit into L1 together with what is stored."""
+"""Max bytes of a row; two such rows fit into L1 together with what is stored."""
 
 
 NEAREST = 4 << 20
@@ -47,14 +47,14 @@ def _bytes(load: Load) -> int:
 
 
 def _if_near(c: Context, row: int, step: str) -> str:
-    """No step at all asks for lines that are in L1 already."""
+    """The step, or zero where the rows are not near: no step asks for lines that are in L1 already."""
     total = c.emit(0, f"mul i64 {c.programs}, {row}")
     near = c.emit(0, f"icmp ule i64 {total}, {NEAREST}")
     return c.emit(0, f"select i1 {near}, i64 {step}, i64 0")
 
 
 def _step(c: Context, value: Value) -> str | None:
-    """By how much an integer, or an address in bytes, grows from one program to the next along x; None: unknown."""
+    """The growth of an integer, or of an address in bytes, from one program to the next along x; None: unknown."""
     op = value.op
     if op is None or op.definition.constant:
         return "0"

@@ -1,4 +1,4 @@
-"""Do the tiles that a nest stores overlap other memory that it touches?
+"""Tests whether the tiles that a nest stores overlap other memory that it touches.
 
 A nest interleaves loads and stores. That is right when every store's tile is apart from all other tiles, or is the
 very tile that is loaded: then each element is loaded before it is stored, unless it is asked for at another index, as
@@ -69,7 +69,7 @@ Pair = tuple[Where, Where, bool]
 
 
 def overlap(c: Context, nest: Nest) -> str:
-    """An i1: some store of `nest` overlaps memory that `nest` loads or stores, other than element by element."""
+    """An i1: whether a store of `nest` overlaps memory that `nest` loads or stores, other than element by element."""
     accesses = [op for op in nest.body if isinstance(op, ACCESSES) and is_tile(op.pointer)]
     reaches = {op: _reach(c, *where_of(op)) for op in accesses}
     elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if isinstance(op, Load) and not straight}
@@ -92,7 +92,7 @@ def _either(c: Context, a: str, b: str) -> str:
 
 
 def _disturbs(c: Context, pair: Pair, a: Reach, b: Reach) -> str:
-    """An i1: does the store touch memory that the other access touches at another index?"""
+    """An i1: whether the store touches memory that the other access touches at another index."""
     (store, *_), (other, *_), elsewhere = pair
     if elsewhere or a.shape != b.shape:
         return _meets(c, a, b)
@@ -117,7 +117,7 @@ def _differs(c: Context, a: Reach, b: Reach) -> str:
 
 
 def _repeats(c: Context, a: Reach, b: Reach) -> str:
-    """An i1: may two elements of one tile, reached as far as `a` and as `b`, have one address?
+    """An i1: whether two elements of one tile, reached as far as `a` and as `b`, may have one address.
 
     They have not if the axes, from the first to the last or the other way round, each step over all that follow.
     """
@@ -131,7 +131,7 @@ def _repeats(c: Context, a: Reach, b: Reach) -> str:
 
 
 def _crowded(c: Context, axes: list[tuple[str, str]]) -> str:
-    """An i1: does an axis not step over those that follow?"""
+    """An i1: whether some axis does not step over those that follow."""
     inner, result = "0", "false"
     for step, length in reversed(axes):
         result = _either(c, result, c.emit(0, f"icmp sle i64 {step}, {inner}"))
@@ -209,7 +209,7 @@ def conjuncts(mask: Value) -> list[Value]:
 
 
 def _is_cheap(mask: Value) -> bool:
-    """Is the mask made of comparisons of indices only? Others are not worth computing here."""
+    """Whether the mask is made of comparisons of indices only. Others are not worth computing here."""
     cheap = (Indexing, CompareIntegers, ModularArithmetic)
     return all(isinstance(op, cheap) or op.name == "arith.andi" for op in makers(mask))
 

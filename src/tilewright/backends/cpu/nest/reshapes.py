@@ -27,7 +27,7 @@ Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_INTERLEAVED = 4
-"""Of so many vectors a chunk may consist; beyond that its lanes are asked for as they come."""
+"""Max vectors that a chunk is interleaved from; beyond that its lanes are read one by one."""
 
 
 def reshaped(c: Context, op: Reshape, index: Index, ask: Ask) -> Lane:
@@ -71,13 +71,13 @@ def _narrowest(source: Shape, shape: Shape, index: Index) -> tuple[int, int]:
 
 
 def _divides(c: Context, source: Value) -> bool:
-    """Addresses stay lines, and results of this nest's reductions have a lane for each lane of the nest."""
+    """Whether chunks of `source` may be narrowed: addresses stay lines, and reductions here keep all lanes."""
     is_pointer = isinstance(source.type.scalar, PointerType)
     return not is_pointer and not any(isinstance(lane, Vector) for lane in c.reduced.values())
 
 
 def _is_repeated(source: Value, count: int) -> bool:
-    """Is the source the same for the first `count` elements, and for the next ones, and so on?"""
+    """Whether the source is the same for the first `count` elements, and for the next ones, and so on."""
     op = defining(source, Broadcast)
     if op is None:
         return False

@@ -1,4 +1,4 @@
-"""What each root does with one chunk of lanes: first everything it needs is computed, then it acts.
+"""The work of each root on one chunk of lanes: first everything it needs is computed, then it acts.
 
 Two steps, so that the loads of all roots and chunks of an iteration stand before its stores.
 """

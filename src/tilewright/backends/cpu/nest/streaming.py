@@ -33,7 +33,7 @@ NEAR = 320
 """Bytes behind a store after which it does not delay loads any more."""
 
 MOST_PAIRS = 8
-"""So many addresses are compared: more cost more than the wrong order."""
+"""Max pairs of addresses compared; more cost more than the wrong order."""
 
 
 def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> None:
@@ -43,7 +43,7 @@ def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> Non
 
 
 class Order:
-    """What to decide in front of a loop, from the rows in `c.moved`; answers are i1.
+    """Decisions in front of a loop, from the rows in `c.moved`; answers are i1.
 
     Args:
         stored: bytes that one run of the loop stores; each program runs it once.
@@ -55,7 +55,7 @@ class Order:
         self.total = c.w.emit(f"mul i64 {c.programs}, {stored}")
 
     def streams(self) -> str:
-        """Store past the caches?"""
+        """Whether to store past the caches."""
         c, w = self.c, self.c.w
         assert c.moved is not None
         wanted = w.emit(f"icmp uge i64 {self.total}, {STREAM_FROM}")
@@ -69,7 +69,7 @@ class Order:
         return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}")
 
     def backwards(self, streams: str) -> str:
-        """From the last step to the first? `streams` says whether stores bypass the caches, if they may."""
+        """Whether to go from the last step to the first; `streams`: whether stores bypass the caches, if they may."""
         w = self.c.w
         near = w.emit(f"icmp ule i64 {self.total}, {NEAR_CACHES}")
         if self.rereads and streams:
@@ -87,14 +87,14 @@ class Order:
 
 
 def _distances(c: Context) -> list[Uniform]:
-    """How far stores are ahead of loads, modulo PAGE."""
+    """The distances in bytes of stores ahead of loads, modulo PAGE."""
     assert c.moved is not None
     loads, stores = dict.fromkeys(c.moved.loads), dict.fromkeys(c.moved.stores)
     return [_distance(c, store, load) for store in stores for load in loads][:MOST_PAIRS]
 
 
 def _distance(c: Context, store: Address, load: Address) -> Uniform:
-    """Of the first elements; of the bases, where offsets are the same."""
+    """The distance of the first elements; of the bases, where offsets are the same."""
     if (store.offset, store.element) == (load.offset, load.element):
         store, load = (row._replace(offset=Uniform("0", 0)) for row in (store, load))
     level = max(level_of(store), level_of(load))

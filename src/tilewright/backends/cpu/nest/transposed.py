@@ -40,7 +40,7 @@ class Crossing(NamedTuple):
 
 
 def crossings(nest: Nest, target: Target, scalar: Callable[[Value], str]) -> tuple[list[Crossing], int]:
-    """How to handle the stores of `nest` by squares, and how many lanes a side has; ([], 0) where nothing is gained."""
+    """The stores of `nest` to handle by squares, and the lanes of a side; ([], 0) where nothing is gained."""
     lanes = _side(nest, target)
     if not lanes:
         return [], 0

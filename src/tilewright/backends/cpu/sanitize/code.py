@@ -21,7 +21,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import PointerType, TensorType, Type, i1, i32, i64, with_element
 
 NOBODY = 2**31 - 1
-"""What `first` gives when no lane is on."""
+"""The result of `first` when no lane is active."""
 
 
 class Code:
@@ -69,7 +69,7 @@ class Code:
 
     @contextmanager
     def when(self, condition: Term) -> Iterator[None]:
-        """What is emitted inside of the `with` runs when the scalar `condition` holds."""
+        """Make the ops emitted inside of the `with` run when the scalar `condition` holds."""
         block = Block()
         end = block.append(Op.create("scf.yield", location=self.location))
         outer = self.block, self.before
@@ -97,7 +97,7 @@ class Code:
         return self.emit("tt.int_to_ptr", (address,), with_element(address.type, PointerType(pointee)))
 
     def load(self, pointer: Term, mask: Term | None = None) -> Term:
-        """What is in memory, 0 where `mask` is off."""
+        """The elements in memory, 0 where `mask` is off."""
         type = pointee_type(pointer.type)
         if mask is None:
             return self.emit("tt.load", (pointer,), type)

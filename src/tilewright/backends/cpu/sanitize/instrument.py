@@ -68,7 +68,7 @@ class Site(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the runtime needs to know of a sanitised kernel.
+    """Facts about a sanitised kernel that the runtime needs.
 
     Attributes:
         checks: what it checks.
@@ -184,13 +184,13 @@ class _Checks:
         return self.code.number_unless(self._in_any(inside), NOBODY, search)
 
     def _in_any(self, conditions: Sequence[Term]) -> Term:
-        """Does one of the conditions hold? None does where there is no argument."""
+        """Whether one of the conditions holds. None does where there is no argument."""
         if not conditions:
             return self.code.number(0, with_element(self.place.elements.type, i1))
         return reduce(or_, conditions)
 
     def _inside(self, argument: Argument) -> Term:
-        """Does each lane lie in the argument?"""
+        """Whether each lane lies in the argument."""
         limit = (argument.bytes - (self.place.size - 1)).most(0)
         return self.place.offset(argument.low).unsigned_below(limit)
 

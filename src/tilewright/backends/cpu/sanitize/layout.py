@@ -1,4 +1,4 @@
-"""What a sanitised kernel and the runtime share: the words of the table that the kernel gets as its last argument.
+"""Layout that a sanitised kernel and the runtime share: the words of the table that is the kernel's last argument.
 
     table        HEADER words, then ARGUMENT words for each pointer argument
     reports      CHECK words for each access and each check: how often it failed, then SLOTS records of RECORD words
@@ -35,11 +35,11 @@ DIRTY, EPOCH, ACQUIRED, KNOWN, RELEASED, THROUGH = 0, 1, 2, 3, 4, 4 + EPOCHS
 """Per program: did it touch anything since the last release; in which epoch it is; the time of its last acquire; what
 it knows of, by lock; for each epoch when it was released first, and through which locks."""
 STATE = 16
-"""Not less than a cache line: programs that run at the same time write to their states."""
+"""Words of a program's state; not less than a cache line, as programs that run at the same time write to theirs."""
 
 
 def program_stamps(sites: int) -> int:
-    """How many stamps a program has: a power of two."""
+    """The number of stamps of a program: a power of two."""
     return 2 * EPOCHS * rounded_sites(sites)
 
 

@@ -86,11 +86,11 @@ class Races:
         return place.element(argument.low, address, i32, argument.size)
 
     def _is_others(self, stamps: Term) -> Term:
-        """Are stamps of this launch another program's?"""
+        """Whether stamps of this launch are another program's."""
         return (stamps - self.mine).unsigned_at_least(self.stamps) & stamps.at_least(self.table.base)
 
     def _is_plain(self, stamps: Term) -> Term:
-        """Are they those of plain accesses?"""
+        """Whether stamps are those of plain accesses."""
         return ((stamps - self.table.base) & (2 * self.sites - 1)).at_most(2 * self.plain - 1)
 
     def _compare(self, site: int, place: Place, met: Sequence[_Met]) -> None:
@@ -129,7 +129,7 @@ class Races:
     def _compare_in_order(
         self, kind: str, site: int, place: Place, argument: Argument, mask: Term | None, met: Sequence[_Met]
     ) -> None:
-        """As `_compare`, but what is ordered may meet. Mostly all stamps are those of one program."""
+        """Compare as `_compare` does, but ordered accesses may meet. Mostly all stamps are those of one program."""
         code = self.code
         least: Term | None = None
         most: Term | None = None
@@ -155,7 +155,7 @@ class Races:
         return (stamps - self.table.base).shifted_down(self.sites.bit_length())
 
     def _unordered(self, stamps: Term, mask: Term | None = None) -> Term:
-        """Is what left the stamps unordered with what this program does now?"""
+        """Whether the accesses that left the stamps are unordered with what this program does now."""
         code = self.code
         number = self._epoch_number(stamps)
         program, epoch = number.shifted_down(layout.EPOCHS.bit_length() - 1), number & (layout.EPOCHS - 1)
@@ -167,7 +167,7 @@ class Races:
         return (in_time & (through & self._get(layout.KNOWN)).differs(0)).negated
 
     def order(self, op: Atomic, place: Place, mask: Term | None) -> None:
-        """What an atomic means for the order of this program and others."""
+        """Emit the effect of an atomic on the order of this program and others."""
         sem = op.sem
         if sem == "relaxed":
             return

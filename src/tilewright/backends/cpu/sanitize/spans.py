@@ -26,7 +26,7 @@ class Span(NamedTuple):
     high: Term
 
     def within(self, start: Term, size: Term) -> Term:
-        """Do all bytes lie in the `size` bytes from `start` on?"""
+        """Whether all bytes lie in the `size` bytes from `start` on."""
         return self.low.at_least(start) & self.high.at_most(start + size - 1)
 
 
@@ -72,7 +72,7 @@ def _difference(a: Span, b: Span) -> Span:
 
 
 def _product(a: Span, b: Span) -> Span | None:
-    """Of a tile and one number."""
+    """The span of the product of a tile and one number; None for two tiles."""
     if a.low.value is a.high.value:
         a, b = b, a
     if b.low.value is not b.high.value:
@@ -82,7 +82,7 @@ def _product(a: Span, b: Span) -> Span | None:
 
 
 def _remainder(a: Span, b: Span) -> Span | None:
-    """Below one number; as negative as the dividend may be."""
+    """The span of a remainder by one number: below it, and as negative as the dividend may be."""
     if b.low.value is not b.high.value:
         return None
     most = b.low.most(b.low.code.number(0, i64) - b.low) - 1

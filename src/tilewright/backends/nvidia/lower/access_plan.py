@@ -29,7 +29,7 @@ THREAD = ("lane", "warp", "block")
 
 
 class Unit(Enum):
-    """What moves at once."""
+    """The unit that one instruction moves."""
 
     VECTOR = auto()
     """Up to 16 bytes of each thread."""
@@ -59,7 +59,7 @@ class Move(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a tile moves.
+    """The instructions that move a tile.
 
     Attributes:
         unit: the instruction.

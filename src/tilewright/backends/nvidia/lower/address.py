@@ -30,7 +30,7 @@ class Place(NamedTuple):
         return found
 
     def constant(self, register: int) -> tuple[int, int]:
-        """What `register` changes: by XOR on bits that depend on the thread, and on bits that do not, a sum."""
+        """The changes by `register`: by XOR to bits that depend on the thread, and to bits that do not, a sum."""
         found = 0
         for bit, column in enumerate(self.columns.get("register", ())):
             if register >> bit & 1:

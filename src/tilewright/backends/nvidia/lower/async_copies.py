@@ -38,7 +38,7 @@ def _copy(lowerer: Lowerer, op: AsyncCopyGlobalToLocal) -> None:
 
 
 def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> tuple[Plan, int]:
-    """How the tile is copied, and how many bytes at once."""
+    """The plan of the copy, and the bytes per instruction."""
     pointers, type = op.pointer, buffer_type(op.buffer)
     bits = access_bits(pointers.type)
     known = max(vector_of(lowerer, pointers, mask), op.contiguity)

@@ -47,7 +47,7 @@ from tilewright.layouts.queries import shape_per_cta
 VECTORS_SINCE = 90
 """The first capability whose atomic sums take vectors, and add bf16."""
 PAIRED = "half"
-"""What all devices add in pairs."""
+"""The LLVM type of elements that all devices add in pairs."""
 _LETTERS = {16: "h", 32: "r", 64: "l"}
 _KINDS = {"add": "u", "and": "b", "exch": "b", "fadd": "f", "max": "s", "min": "s", "or": "b", "umax": "u", "umin": "u"}
 _KINDS["xor"] = "b"
@@ -55,7 +55,7 @@ _FLOAT_KINDS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"
 
 
 class Form(NamedTuple):
-    """How the elements of a tile are accessed.
+    """The accesses to the elements of a tile.
 
     Attributes:
         groups: the registers of each access.
@@ -206,7 +206,7 @@ def _atomic_load(lowerer: Lowerer, name: str, words: Words, address: str, predic
 
 
 def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate: str | None) -> str:
-    """What was in memory; devices without atomic sums of bf16 compare and swap until nobody else was faster."""
+    """The old value; devices without atomic sums of bf16 compare and swap until nobody else was faster."""
     if predicate is None:
         return _swap_until_done(lowerer, op, address, value)
     with lowerer.w.branch(predicate) as branch, branch.then():
@@ -278,7 +278,7 @@ def _told_to_all(lowerer: Lowerer, op: Atomic, found: dict[int, str], once: str)
 
 
 def _places(type: Type, size: int) -> Place:
-    """Where in the memory of its block each element is, in bytes."""
+    """The place of each element in the memory of its block, in bytes."""
     if not isinstance(type, TensorType):
         return Place({})
     layout = to_linear_layout(layout_of(type), type.shape)

@@ -115,7 +115,7 @@ class SharedBuffer:
         return SharedBuffer(self.base, within, span_of_part(result))
 
     def bytes(self, type: MemDescType) -> Bytes:
-        """Where accesses to it find it.
+        """The place at which accesses find it.
 
         Args:
             type: its type there.
@@ -214,19 +214,19 @@ def has_other_copies(lowerer: Lowerer, tile: Value, type: MemDescType) -> bool:
 
 
 def loaded_units(capability: int) -> tuple[Unit, ...]:
-    """What a device can load from shared memory at once, the best first."""
+    """The units that a device can load from shared memory, the best first."""
     bytes_too = (Unit.LOADED_BYTES,) if capability >= BYTE_MATRICES_SINCE else ()
     return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= LDMATRIX_SINCE else (Unit.VECTOR,)
 
 
 def stored_units(capability: int) -> tuple[Unit, ...]:
-    """What a device can store to shared memory at once, the best first."""
+    """The units that a device can store to shared memory, the best first."""
     bytes_too = (Unit.STORED_BYTES,) if capability >= BYTE_MATRICES_SINCE else ()
     return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= STMATRIX_SINCE else (Unit.VECTOR,)
 
 
 def buffer_plan(lowerer: Lowerer, tile: Value, type: MemDescType, units: tuple[Unit, ...]) -> Plan:
-    """How a tile moves between its registers and a buffer.
+    """The plan by which a tile moves between its registers and a buffer.
 
     Args:
         lowerer: knows the layout of the tile.

@@ -17,7 +17,7 @@ Row: TypeAlias = list[str]
 
 
 class Combination:
-    """How two elements become one.
+    """The function that makes two elements one.
 
     Attributes:
         elements: the LLVM types of a row.

@@ -159,7 +159,7 @@ class Shuffles:
 
 
 class Part(NamedTuple):
-    """What goes through the scratch memory at once.
+    """The registers that go through the scratch memory at once.
 
     Attributes:
         stored: registers before, in the order of the plan.
@@ -229,7 +229,7 @@ def plan_through(before: LinearLayout, after: LinearLayout, buffer: Buffer, bits
 def _half(
     layout: LinearLayout, memory: LinearLayout, bits: int, instruction: Instruction
 ) -> tuple[Plan, list[tuple[int, ...]]]:
-    """How one of the two layouts uses the memory, and its registers of each part."""
+    """The plan by which one of the two layouts uses the memory, and its registers of each part."""
     offsets = layout.invert_and_compose(memory)
     kept, registers = _split(offsets, log2(memory.in_size("reps")))
     plan = plan_of(kept, bits, units=(_unit(instruction),))
@@ -273,7 +273,7 @@ def _through_memory(lowerer: Lowerer, op: ConvertLayout, source: Distributed, re
 
 
 def _wait_for(lowerer: Lowerer, op: Op, plan: Conversion) -> Callable[[], None]:
-    """What waits until the others have written, or read."""
+    """A function that writes the wait until the others have written, or read."""
     if plan.load.block is not None:
         return lambda: cluster_barrier(lowerer)
     if stays_in_warp(op):

@@ -27,7 +27,7 @@ from tilewright.layouts.linear_layout import LinearLayout
 
 @cache
 def exchange_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conversion:
-    """How a tile goes from one layout to another.
+    """The plan by which a tile goes from one layout to another.
 
     Args:
         before: the layout that the tile has.
@@ -76,14 +76,14 @@ def exchange(
 
 
 def _wait_for(lowerer: Lowerer, plans: Sequence[Conversion]) -> Callable[[], None]:
-    """What waits until the others have written, or read: those of the block, or of the cluster."""
+    """A function that writes the wait until the others, of the block or of the cluster, have written, or read."""
     if any(plan.load.block is not None for plan in plans):
         return lambda: cluster_barrier(lowerer)
     return lowerer.barrier
 
 
 def _places(before: LinearLayout, after: LinearLayout, elements: Sequence[str], base: int) -> list[Bytes]:
-    """Where each operand's buffer begins: the widest elements first, so that each is aligned."""
+    """The start of each operand's buffer: the widest elements first, so that each is aligned."""
     places = [Bytes("0")] * len(elements)
     for index in sorted(range(len(elements)), key=lambda index: -memory_bits(elements[index])):
         places[index] = Bytes(str(base))

@@ -17,9 +17,9 @@ from tilewright.layouts.linear_layout import LinearLayout
 MAGNITUDES, SIGNS = (0x07, 0x70), (0x08, 0x80)
 """The bits of the lower and the upper code of a byte."""
 SIGN_SHIFTS = (12, 24)
-"""How far signs move: to the highest bit of each half of a word."""
+"""Shifts of the signs, in bits: to the highest bit of each half of a word."""
 FORMS = {"half": (9, "0xH7400"), "bfloat": (6, "0xR7E80")}
-"""How far magnitudes move, and the power of two that is missing then: 2^14, 2^126."""
+"""The shift of magnitudes, in bits, and the power of two that is missing then: 2^14, 2^126."""
 HALF = 16
 
 

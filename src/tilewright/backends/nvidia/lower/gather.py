@@ -50,7 +50,7 @@ def index_of(lowerer: Lowerer, indices: Value, value: str) -> str:
 
 
 def _from_partners(lowerer: Lowerer, op: Gather, distance: int) -> list[str]:
-    """What the thread that has the partner of each element holds."""
+    """The partner of each element, from the thread that holds it."""
     tile = op.source
     layout, element, values = lowerer.layout(tile), lowerer.element(tile.type), lowerer.registers(tile)
     step = step_of(layout, op.axis, distance)
@@ -141,7 +141,7 @@ def _by_shuffles(lowerer: Lowerer, op: Gather) -> list[str]:
 
 
 class Owners(NamedTuple):
-    """Who has the element that an index names.
+    """The lane and the register that have the element that an index names.
 
     Attributes:
         lanes: per bit of the lane, what it adds to the number of the lane that is asked, whatever the index is.
@@ -162,7 +162,7 @@ class Owners(NamedTuple):
 
 @cache
 def owners(source: LinearLayout, indices: LinearLayout, axis: int) -> Owners:
-    """Who has what in a gather that stays in its warps."""
+    """The owners of elements in a gather that stays in its warps."""
     places = source.pseudo_invert()
     whole = _columns(source, indices, axis).compose(places).transpose_outs(("lane", "register", "warp", "block"))
     found = {name: tuple(row[:2] for row in rows) for name, rows in whole.bases.items()}

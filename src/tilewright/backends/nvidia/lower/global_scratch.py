@@ -14,7 +14,7 @@ PARAMETER = "%global_scratch"
 
 
 def scratch_of(lowerer: Lowerer, op: Op) -> str:
-    """Where the scratch memory of `op`, an allocation or a call, begins."""
+    """The address of the scratch memory of `op`, an allocation or a call."""
     offset = op.attributes.get(OFFSET)
     start = _start(lowerer)
     if not isinstance(offset, Number) or not offset.value:
@@ -23,7 +23,7 @@ def scratch_of(lowerer: Lowerer, op: Op) -> str:
 
 
 def _start(lowerer: Lowerer) -> str:
-    """Where the scratch memory of this function begins: a function that is called is given its part."""
+    """The address of the scratch memory of this function: a function that is called is given its part."""
     size = lowerer.function.attributes.get(SIZE)
     if not lowerer.is_kernel or not isinstance(size, Number) or not size.value:
         return PARAMETER

@@ -64,7 +64,7 @@ def _places(lowerer: Lowerer, op: LocalGather | LocalScatter) -> list[Bytes]:
 
 
 def _parts(layout: LinearLayout, type: MemDescType, axis: int) -> tuple[Place, list[int]]:
-    """In bytes: where the coordinates of a tile beside `axis` lead to, and where each bit of the index does."""
+    """The offsets of a tile's coordinates beside `axis`, and of each bit of the index; both in bytes."""
     places, size = buffer_layout(type).pseudo_invert(), byte_size(type)
     names = dimension_names(len(type.shape))
 

@@ -20,7 +20,7 @@ HALVES = "<2 x i32>"
 
 
 def shuffled(lowerer: Lowerer, kind: str, element: str, value: str, lane: str | int) -> str:
-    """What another lane has as `value`.
+    """Another lane's `value`.
 
     Args:
         lowerer: where code goes.

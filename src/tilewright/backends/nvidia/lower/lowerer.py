@@ -63,12 +63,12 @@ class Target:
 
     @property
     def threads(self) -> int:
-        """How many threads a block has."""
+        """The number of threads of a block."""
         return self.num_warps * WARP
 
 
 class Buffer(Protocol):
-    """What a memory descriptor is while code is written: values of LLVM, and what is known without running."""
+    """A memory descriptor while code is written: values of LLVM, and facts known at compile time."""
 
     def parts(self) -> list[Typed]:
         """The values that loops and branches hand on."""
@@ -78,12 +78,12 @@ class Buffer(Protocol):
 
 
 Lowering: TypeAlias = "Callable[[Lowerer, Any], None]"
-"""What writes ops of some kinds; its second parameter is of the class that these kinds share."""
+"""A function that writes ops of some kinds; its second parameter is of the class that these kinds share."""
 
 
 @dataclass
 class Module:
-    """What all functions of a module share while it is written.
+    """State that all functions of a module share while it is written.
 
     Attributes:
         w: where the module is written to.
@@ -141,7 +141,7 @@ class Lowerer:
         self._values[value] = list(registers)
 
     def buffer(self, value: Value) -> Any:
-        """What `bind_buffer` said of a memory descriptor."""
+        """The buffer that `bind_buffer` gave to a memory descriptor."""
         return self._buffers[value]
 
     def bind_buffer(self, value: Value, buffer: Buffer) -> None:
@@ -181,13 +181,13 @@ class Lowerer:
         return llvm_element(type)
 
     def axis_info(self, value: Value) -> AxisInfo | None:
-        """What is known of contiguity and divisibility of a tile of integers or pointers."""
+        """The known contiguity and divisibility of a tile of integers or pointers; None where nothing is known."""
         return self.module.facts.get(value)
 
     # ---- where this thread is ----
 
     def once(self, key: object, write: Callable[[], str]) -> str:
-        """What `write` returns; written once, on entry to the function."""
+        """The result of `write`, whose code is written once, on entry to the function."""
         if key not in self._once:
             with self.w.at(self.w.entry):
                 self._once[key] = write()
@@ -242,7 +242,7 @@ class Lowerer:
         return value
 
     def placed(self, place: Place, register: int) -> tuple[str, int]:
-        """Where `register` is: a value of this thread, and what is to be added to it."""
+        """The place of `register`: a value of this thread, and the number to be added to it."""
         fixed, added = place.constant(register)
         base = self.linear(place.columns)
         if fixed:
@@ -338,7 +338,7 @@ class Lowerer:
 
     @cached_property
     def is_kernel(self) -> bool:
-        """Is it the function that the host starts?"""
+        """Whether it is the function that the host starts."""
         return self.function.is_public
 
 
@@ -368,5 +368,5 @@ def layout_of(type: TensorType) -> Distributed:
 
 
 def scratch_offset(op: Op) -> int:
-    """Where the op's scratch memory begins, in bytes."""
+    """The offset of the op's scratch memory, in bytes."""
     return number(op, OFFSET)

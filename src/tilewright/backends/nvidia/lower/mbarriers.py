@@ -67,7 +67,7 @@ def on_condition(lowerer: Lowerer, condition: str, predicate: Value | None) -> s
 
 
 def barrier_address(lowerer: Lowerer, barrier: Value) -> str:
-    """Where a barrier is."""
+    """The address of a barrier."""
     return buffer_pointer(lowerer, barrier)
 
 

@@ -37,7 +37,7 @@ def access_bits(pointers: Type) -> int:
 
 
 def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
-    """How many elements one access may have, as far as addresses and the mask tell."""
+    """Max elements of one access, as far as addresses and the mask tell."""
     if not isinstance(pointers.type, TensorType):
         return 1
     axis, info, bits = fast_axis(pointers.type), lowerer.axis_info(pointers), access_bits(pointers.type)
@@ -83,7 +83,7 @@ def _numbers(bits: Sequence[int]) -> list[int]:
 
 
 class Access(NamedTuple):
-    """How a tile, or a scalar, is moved between registers and global memory.
+    """The instructions that move a tile, or a scalar, between registers and global memory.
 
     Attributes:
         groups: the registers of each instruction.
@@ -97,7 +97,7 @@ class Access(NamedTuple):
 
 
 def access_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> Access:
-    """How the memory behind `pointers` is accessed."""
+    """The accesses to the memory behind `pointers`."""
     type, bits = pointers.type, access_bits(pointers.type)
     if not isinstance(type, TensorType):
         return Access([[0]], Words.of(bits, 1), [0])
@@ -132,7 +132,7 @@ def only_once(lowerer: Lowerer, pointers: Type, *, per_block: bool = False) -> s
 
 
 def _clear(lowerer: Lowerer, value: str, mask: int) -> str:
-    """Are these bits all 0?"""
+    """Whether these bits are all 0."""
     w = lowerer.w
     return lowerer.once(("clear", value, mask), lambda: w.emit(f"icmp eq i32 {w.emit(f'and i32 {value}, {mask}')}, 0"))
 
@@ -149,7 +149,7 @@ def both(lowerer: Lowerer, first: str | None, second: str | None) -> str | None:
 
 
 def _hints(lowerer: Lowerer, op: Load | Store, caches: Sequence[str]) -> tuple[str, list[Typed]]:
-    """What the instruction says of caches, and its operand that tells the second one what to keep.
+    """The instruction's modifiers for caches, and its operand that tells the L2 cache what to keep.
 
     The hardware has no instruction with both, so a cache modifier wins.
     """

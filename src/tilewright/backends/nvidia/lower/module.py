@@ -36,7 +36,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 
 @dataclass(frozen=True)
 class LowerOptions:
-    """How to lower.
+    """Options of the lowering.
 
     Attributes:
         target: whom the code is for.
@@ -89,7 +89,7 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
 
 
 def _global_scratch(module: Op) -> dict[str, int]:
-    """What a launch has to know of the scratch memory of programs, where they have some."""
+    """The facts that a launch needs about the scratch memory of programs; none where they have none."""
     size, alignment = (module.attributes.get(name) for name in (SIZE, ALIGNMENT))
     if not isinstance(size, Number) or not isinstance(alignment, Number) or not size.value:
         return {}

@@ -1,4 +1,4 @@
-"""Where the program is in the grid, and other things that a thread asks the hardware."""
+"""The place of the program in the grid, and other things that a thread asks the hardware."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _cluster_place(lowerer: Lowerer, op: Op) -> None:
 
 
 def _dependency(instruction: str) -> Lowering:
-    """What a kernel says to the one before it or behind it in its stream; older devices run them one by one."""
+    """Lowering of a signal to the kernel before or behind this one in its stream; older devices run them one by one."""
 
     def lower(lowerer: Lowerer, op: Op) -> None:
         if lowerer.target.capability >= DEPENDENT_LAUNCHES_SINCE:

@@ -78,7 +78,7 @@ def _program(lowerer: Lowerer) -> list[Typed]:
 
 
 def _format(value: Value, *, is_signed: bool, as_hex: bool) -> str:
-    """How `printf` shows an element; as `print_format` says for Python."""
+    """The conversion by which `printf` shows an element; as `print_format` says for Python."""
     scalar = value.type.scalar
     if isinstance(scalar, PointerType):
         return "%p"

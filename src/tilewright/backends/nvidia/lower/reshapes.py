@@ -77,7 +77,7 @@ def _split(lowerer: Lowerer, op: Split) -> None:
 
 
 def _concatenate(lowerer: Lowerer, op: Cat) -> None:
-    """In any order: the result has twice as many registers."""
+    """Concatenate the elements, in any order: the result has twice as many registers."""
     found: list[str] = []
     for value in (op.lhs, op.rhs):
         found += _without_copies(lowerer.registers(value), lowerer.layout(value))

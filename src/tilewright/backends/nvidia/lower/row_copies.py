@@ -28,7 +28,7 @@ from tilewright.layouts.shared_layouts import tma_box
 from tilewright.support.diagnostics import NotSupported, located
 
 ROWS = 4
-"""How many rows one instruction gathers or scatters."""
+"""The number of rows that one instruction gathers or scatters."""
 
 
 class Rows(NamedTuple):
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
 
 
 def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Rows]:
-    """What each warp copies of the rows whose numbers it has; four neighbours in its registers at a time."""
+    """The parts that each warp copies of the rows whose numbers it has; four neighbours in its registers at a time."""
     buffer, type = op.buffer, buffer_type(op.buffer)
     layout = lowerer.layout(op.rows)
     if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]) or lowerer.target.num_ctas > 1:

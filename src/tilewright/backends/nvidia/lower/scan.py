@@ -31,7 +31,7 @@ Rows: TypeAlias = dict[int, Row]
 
 
 class Carry(NamedTuple):
-    """What comes before something.
+    """The combined elements before a row or run.
 
     Attributes:
         row: everything before it, combined; None: there is nothing.
@@ -46,7 +46,7 @@ NOTHING = Carry(None)
 
 
 class Scanned(NamedTuple):
-    """What a run knows in the end.
+    """The results of a run.
 
     Attributes:
         through: per register everything up to the end of it.
@@ -96,7 +96,7 @@ class Scan:
         )
 
     def _above(self, level: int, totals: Rows, *, needs_through: bool) -> Scanned:
-        """What the runs above make of the totals of this one."""
+        """The results of the runs above for the totals of this one."""
         if level + 1 < len(self.runs):
             return self._run(level + 1, totals, needs_before=True)
         return Scanned(totals if needs_through else {}, dict.fromkeys(totals, NOTHING))
@@ -122,7 +122,7 @@ class Scan:
         return found
 
     def _ordered(self, values: Sequence[int]) -> list[int]:
-        """What comes first, first."""
+        """The values in the order of the scan."""
         return list(reversed(values)) if self.is_reverse else list(values)
 
     def _behind(self, carry: Carry, row: Row) -> Row:
@@ -156,7 +156,7 @@ class Scan:
         return row
 
     def _totals(self, level: int, inside: Rows) -> Rows:
-        """What the last lanes have; warps take it from them, others get it from them."""
+        """The totals, which the last lanes have; warps take them from there, others get them from there."""
         if level + 1 == len(self.runs) or self.runs[level + 1].name == "warp":
             return inside
         mask = sum(self.runs[level].masks)
@@ -278,7 +278,7 @@ class Scan:
         return self.w.emit(f"icmp eq i32 {self.w.emit(f'and i32 {value}, {mask}')}, {wanted}")
 
     def _places(self, size: int) -> list[Bytes]:
-        """Where each operand's totals begin, the widest first."""
+        """The start of each operand's totals, the widest first."""
         widths = [memory_bits(element) // BYTE for element in self.combine.elements]
         base, found = scratch_offset(self.op), [Bytes("0")] * len(widths)
         for index in sorted(range(len(widths)), key=lambda index: -widths[index]):

@@ -1,4 +1,4 @@
-"""What warps tell each other in a scan: each leaves the total of each of its rows, and reads those of all warps.
+"""Exchange between warps in a scan: each leaves the total of each of its rows, and reads those of all warps.
 
 parts = ScanMemory(layout, run, registers=(4, 8))
 parts.store, parts.load        # offsets in the scratch memory; totals of a row lie side by side, for vector loads
@@ -13,7 +13,7 @@ from tilewright.layouts.linear_layout import LinearLayout
 
 
 class ScanMemory:
-    """Where totals lie, in elements.
+    """The places of totals, in elements.
 
     Args:
         layout: of the tile.

@@ -21,7 +21,7 @@ CLUSTER_POINTER = "ptr addrspace(7)"
 
 
 class Bytes(NamedTuple):
-    """Where a buffer begins in shared memory.
+    """The start of a buffer in shared memory.
 
     Attributes:
         base: an i32, in bytes.
@@ -37,7 +37,7 @@ class Bytes(NamedTuple):
 
 
 def memory_bits(element: str) -> int:
-    """How many bits an element takes in shared memory."""
+    """The size of an element in shared memory, in bits."""
     return 64 if element.startswith("ptr") else max(BYTE, bits_of(element))
 
 

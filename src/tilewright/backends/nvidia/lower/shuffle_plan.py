@@ -1,4 +1,4 @@
-"""How the lanes of a warp exchange a tile that changes its layout: what each sends, to whom, and where it goes.
+"""Exchange among a warp's lanes for a tile that changes its layout: what each sends, to whom, and where it goes.
 
     plan = shuffle_plan(before, after, bits=32)
     plan.rounds[1].lane, plan.sends[0].registers       # all lanes ask the lane whose number is theirs XOR this
@@ -19,11 +19,11 @@ from tilewright.backends.nvidia.lower.access_plan import WORD, combinations
 from tilewright.layouts.linear_layout import Columns, LinearLayout, Span
 
 BITS = 5
-"""Of the number of a lane; that of a warp has no more."""
+"""Bits of the number of a lane; that of a warp has no more."""
 
 
 class Parity(NamedTuple):
-    """Of a thread: whether an odd number of these bits is set.
+    """The parity of some bits of a thread: whether an odd number of them is set.
 
     Attributes:
         lane: a mask of bits of the lane.
@@ -55,7 +55,7 @@ class Round(NamedTuple):
 
 
 class ShufflePlan(NamedTuple):
-    """How a tile goes from one layout to another within warps.
+    """The plan by which a tile goes from one layout to another within warps.
 
     Attributes:
         asked: per bit of the lane and of the warp: its part of the number of the lane that is asked.
@@ -76,13 +76,13 @@ class ShufflePlan(NamedTuple):
     taken: tuple[tuple[int, tuple[int, int]], ...]
 
     def stays(self, round: int) -> bool:
-        """In this round each lane asks itself."""
+        """Whether each lane asks itself in this round."""
         own = tuple(1 << bit for bit in range(len(self.asked["lane"])))
         return not self.rounds[round].lane and self.asked["lane"] == own and not any(self.asked["warp"])
 
 
 class _Sources(NamedTuple):
-    """Where the tile after finds its elements in the tile before; pairs are (register, lane).
+    """The places of the elements of the tile after in the tile before; pairs are (register, lane).
 
     Attributes:
         registers: per bit of the register.
@@ -260,7 +260,7 @@ def _functional(bits: int, zeros: Sequence[int], ones: Sequence[int]) -> int:
 
 
 def _parity(mask: int, warps: Sequence[int]) -> Parity | None:
-    """What a lane that is asked knows: the lane that asks is another one in each warp."""
+    """The parity as seen by the lane that is asked: the lane that asks is another one in each warp."""
     if not mask:
         return None
     return Parity(mask, sum(((mask & lane).bit_count() & 1) << bit for bit, lane in enumerate(warps)))

@@ -43,7 +43,7 @@ OWN_BLOCK_SINCE = 86
 
 
 def target_space(lowerer: Lowerer) -> str:
-    """How copies name shared memory as their target."""
+    """The name of shared memory as the target of copies."""
     return "cta" if lowerer.target.ptx >= OWN_BLOCK_SINCE else "cluster"
 
 

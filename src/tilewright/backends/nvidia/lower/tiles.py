@@ -30,7 +30,7 @@ def memory_element(type: Type) -> str:
 
 
 def registers_of(lowerer: Lowerer, type: Type) -> int:
-    """How many registers of each thread a value takes."""
+    """The number of registers of each thread that a value takes."""
     return lowerer.layout(type).in_size("register") if isinstance(type, TensorType) else 1
 
 

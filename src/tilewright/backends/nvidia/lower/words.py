@@ -21,7 +21,7 @@ WORD = 32
 
 
 class Words(NamedTuple):
-    """How elements that are moved at once are dealt out to words.
+    """The packing into words of elements that are moved at once.
 
     Attributes:
         width: bits of each word.
@@ -56,7 +56,7 @@ class Words(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """What the instruction's name ends with: `.v4.b32`."""
+        """The end of the instruction's name: `.v4.b32`."""
         return f"{f'.v{self.number}' if self.number > 1 else ''}.b{self.width}"
 
     def pack(self, w: LlvmWriter, element: str, values: Sequence[str]) -> list[str]:

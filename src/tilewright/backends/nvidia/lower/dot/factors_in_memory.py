@@ -100,7 +100,7 @@ class FactorInMemory:
 
 
 def descriptor_of(type: MemDescType, tile: Tile, places: LinearLayout | None) -> MatrixDescriptor:
-    """How an instruction finds its part of a buffer of this type, whose places may have other coordinates."""
+    """The descriptor for parts of a buffer of this type, whose places may have other coordinates."""
     layout = encoding(type.encoding)
     padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
     places = places or buffer_layout(type).pseudo_invert()

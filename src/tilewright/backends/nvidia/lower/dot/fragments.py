@@ -22,7 +22,7 @@ from tilewright.layouts.linear_layout import LinearLayout
 
 Coordinates = tuple[int, ...]
 BITS_OF_A_ROW = LANES_OF_A_ROW.bit_length() - 1
-"""Of the lane: which lane of a row it is."""
+"""The number of low bits of the lane that tell which lane of a row it is."""
 
 
 def places(layout: LinearLayout) -> dict[Coordinates, int]:
@@ -68,7 +68,7 @@ class Sums:
 
     @cached_property
     def batches(self) -> list[Coordinates]:
-        """What lane 0 has along the axes in front of rows and columns."""
+        """The coordinates of lane 0 along the axes in front of rows and columns."""
         return sorted({place[:-2] for place in self.places})
 
     @cached_property
@@ -112,7 +112,7 @@ class Factor:
 
     @cached_property
     def depths(self) -> list[int]:
-        """Where along k the words of lane 0 begin."""
+        """The starts of lane 0's words along k."""
         all_depths = sorted({place[self.inner] for place in self._places})
         return all_depths[:: self.per_word]
 

@@ -47,7 +47,7 @@ class MatrixInstruction:
 
     @property
     def k(self) -> int:
-        """How many products it adds to each element of the sum."""
+        """The number of products that it adds to each element of the sum."""
         return self.words * LANES_OF_A_ROW * max(WORD // self.bits, 1)
 
     @property
@@ -59,18 +59,18 @@ class MatrixInstruction:
 
     @property
     def factor(self) -> Register:
-        """What a word of a factor is in."""
+        """The kind of register of a factor's word."""
         return DOUBLE if self.kinds[0] == "f64" else INTEGER
 
     @property
     def sum(self) -> Register:
-        """What the sum is in."""
+        """The kind of register of the sum."""
         return SUMS[self.kinds[2]]
 
 
 @dataclass(frozen=True)
 class Register:
-    """What operands of an instruction are in.
+    """A kind of register for operands of an instruction.
 
     Attributes:
         type: of LLVM.
@@ -96,7 +96,7 @@ KINDS = {
     "f8E4M3FN": "e4m3",
     "f8E5M2": "e5m2",
 }
-"""What PTX calls the elements of factors."""
+"""PTX's names for the elements of factors."""
 SUM_KINDS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}
 WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "e4m3": 8, "e5m2": 8}
 PRODUCTS = frozenset(
@@ -111,16 +111,16 @@ PRODUCTS = frozenset(
 )
 """Kinds of the factors and of the sum for which there are instructions."""
 ON_TURING = {"f16": (2, 1), "s8": (1, 1)}
-"""What there is on sm_75: groups of rows, and words along k."""
+"""The instructions of sm_75: groups of rows, and words along k, by the kind of the factors."""
 
 
 def kind_of(element: Type) -> str:
-    """What PTX calls a factor's elements; "" for those that no instruction takes."""
+    """PTX's name for a factor's elements; "" for those that no instruction takes."""
     return KINDS.get(element.text, "")
 
 
 def sum_kind(element: Type) -> str:
-    """What PTX calls the elements of a sum; "" for those that no instruction gives."""
+    """PTX's name for the elements of a sum; "" for those that no instruction gives."""
     return SUM_KINDS.get(element.text, "")
 
 

@@ -28,17 +28,17 @@ BYTE = 8
 CHUNK = 16
 """Bytes of the unit of addresses and distances."""
 ROWS = 8
-"""Of a piece."""
+"""Rows of a piece."""
 SWIZZLES = {0: 0, 32: 3, 64: 2, 128: 1}
 """Lengths of the rows of pieces in bytes, and their numbers in descriptors."""
 SWIZZLED_BITS = 3
-"""An address is XORed with itself, moved down by so much."""
+"""The shift of the swizzle in bits: an address is XORed with itself, moved down by that."""
 OF_TCGEN05 = 1 << 46
 ADDRESS_MASK = 0x3FFF
 
 
 class Tile(NamedTuple):
-    """What one instruction takes of a factor.
+    """The part of a factor that one instruction takes.
 
     Attributes:
         axis: the dimension that is not summed over: 0 for the left factor, 1 for the right one.
@@ -58,7 +58,7 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class MatrixDescriptor:
-    """How an instruction finds its part of a factor.
+    """The descriptor by which an instruction finds its part of a factor.
 
     Attributes:
         places: from the coordinates of the factor to offset (in elements) and block.
@@ -82,7 +82,7 @@ class MatrixDescriptor:
         return SWIZZLES[self.swizzle] << 62 | self.strided // CHUNK << 32 | self.leading // CHUNK << 16
 
     def offset(self, *coordinates: int) -> int:
-        """Where the part that begins at these coordinates lies in the buffer, in bytes."""
+        """The offset in the buffer of the part that begins at these coordinates, in bytes."""
         offset, *_ = self.places.apply(**dict(zip(self.places.ins, coordinates, strict=False)))
         return offset * self.bits // BYTE
 
@@ -137,7 +137,7 @@ def _distances(
 
 
 def _repeated(steps: tuple[int, ...], inside: list[int], extent: int) -> int | None:
-    """How far the first piece is from the second, 0 for one piece; None if pieces are not alike or evenly spaced."""
+    """The distance of the first two pieces, 0 for one piece; None if pieces are not alike or evenly spaced."""
     used = steps[: log2(extent)]
     size = len(inside)
     if list(used[:size]) != inside[: len(used)]:

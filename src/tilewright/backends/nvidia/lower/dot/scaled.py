@@ -21,7 +21,7 @@ from tilewright.dialects.tt_dot import DotScaled
 from tilewright.ir.core import Value, tile_type
 
 FIRST_BYTE, FIRST_LANES = 0, 0
-"""What the instruction selects of a register with scales, and of the lanes of a row."""
+"""The byte of a register with scales, and the lanes of a row, that the instruction selects."""
 
 
 def lower_dot_scaled(lowerer: Lowerer, op: DotScaled) -> None:

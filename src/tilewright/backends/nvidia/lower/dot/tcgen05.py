@@ -43,7 +43,7 @@ from tilewright.support.diagnostics import NotSupported, located
 
 WORD = 32
 BITS_OF_A_STEP = 256
-"""How much of each row of a factor one instruction takes."""
+"""Bits of each row of a factor that one instruction takes."""
 FEWEST_SCALE_COLUMNS = 2
 ALWAYS = "true"
 
@@ -121,7 +121,7 @@ class _Product:
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """Where in the sum each instruction begins."""
+        """The start of each instruction's part of the sum."""
         rows, columns = range(0, self.shape[0], self.rows), range(0, self.shape[1], self.columns)
         return [(m, n) for m in rows for n in columns]
 
@@ -228,7 +228,7 @@ def _is_across(factor: Value, axis: int) -> bool:
 
 
 class _Scales:
-    """Where the scales of each instruction are."""
+    """The places of the scales of each instruction."""
 
     def __init__(self, lowerer: Lowerer, kind: ScaledKind, product: _Product, scales: Sequence[Value]) -> None:
         self.lowerer, self.kind = lowerer, kind

@@ -1,4 +1,4 @@
-"""How warps load and store a tile of tensor memory: which instruction, how often, and which registers each moves.
+"""Loads and stores of a tile of tensor memory by warps: which instruction, how often, and which registers each moves.
 
     plan = plan_access(tile_layout, memory_layout, bits=32)
     plan.instruction        # "32x32b"
@@ -100,7 +100,7 @@ class Plan:
 
 @cache
 def plan_access(tile: LinearLayout, memory: LinearLayout, bits: int) -> Plan | None:
-    """How a tile is moved; None if no instruction does it.
+    """The plan that moves a tile; None if no instruction does it.
 
     Args:
         tile: from register, lane, warp and block to the tile.
@@ -178,7 +178,7 @@ def _in_units(places: Sequence[Place], unit: int) -> list[Place] | None:
 
 
 def _packing(registers: Sequence[tuple[int, ...]], bits: int) -> tuple[int, bool, list[Place] | None]:
-    """How many bits of the register count elements in a word, whether those are spread, and the steps of the others."""
+    """The number of register bits that count elements in a word, whether these are spread, and the other bits' steps."""
     inside = log2(WORD // bits) if bits < WORD else 0
     in_a_row = next((bit for bit, step in enumerate(registers) if step[:2] != (0, 1 << bit)), len(registers))
     if in_a_row >= inside:

@@ -1,4 +1,4 @@
-"""What `tcgen05.mma` is told of a product besides where it is: kinds of elements, directions, and its extents.
+"""The operand that tells `tcgen05.mma` a product's kinds of elements, directions and extents, but not its place.
 
 kind_of_product("f16", "f32")                          # "f16"
 instruction_bits("f16", "f16", "f32", 128, 64)         # 32 bits, an operand of the instruction
@@ -61,7 +61,7 @@ class ScaledKind:
 
     @property
     def instructions_per_word(self) -> int:
-        """How many instructions find their scales in one word of tensor memory."""
+        """The number of instructions that find their scales in one word of tensor memory."""
         return 4 // self.scales
 
     def bits(self, a: str, b: str, rows: int, columns: int, step: int, *, across: tuple[bool, bool]) -> int:

@@ -36,7 +36,7 @@ ROWS_OF_A_WARP, WARPS = 16, 4
 WARPS_OF_A_GROUP = 2
 """Bits of the warp that count the warps of a group."""
 WITH_DIRECTION = frozenset({"f16", "bf16"})
-"""What can be read along or across what is summed over."""
+"""Kinds of elements that can be read along or across the summed axis."""
 INTEGERS = frozenset({"s8"})
 WORD = 32
 
@@ -134,7 +134,7 @@ class _Product:
     # ---- the steps ----
 
     def start(self) -> None:
-        """What is in registers is there before the first instruction."""
+        """Have everything that is in registers ready before the first instruction."""
         layout = self.lowerer.layout(self.op.result)
         warps = layout.bases["warp"]
         shared = range(WARPS_OF_A_GROUP)
@@ -189,7 +189,7 @@ class _Product:
 
     @property
     def _imprecise(self) -> int:
-        """How many products of fp8 may be added in the matrix unit, which does it with less precision than f32."""
+        """Max products of fp8 that may be added in the matrix unit, which does it with less precision than f32."""
         return self.op.max_imprecise_sums
 
     @property
@@ -197,7 +197,7 @@ class _Product:
         return self.kind_a in FP8 and self.sum_type.scalar.text == "f32" and self._imprecise <= self._k
 
     def _add_partial_sums(self) -> None:
-        """Sums of so many products as allowed, each from zero, which the program adds up."""
+        """Write sums of as many products as allowed, each from zero, which the program adds up."""
         step = max(self._imprecise // self.depth, 1) * self.depth
         for first in range(0, self._k, step):
             if first:
