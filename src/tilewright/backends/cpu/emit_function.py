@@ -117,7 +117,7 @@ class FunctionEmitter:
         self.crowds = Counter(_loop_around(op) for op in function.walk() if isinstance(op, ROOTS))
 
     def emit(self, name: str) -> None:
-        """The kernel: a loop over programs."""
+        """Write the kernel: a loop over programs."""
         w = self.w
         parameters = [("ptr noalias", "%launch"), ("i64", "%begin"), ("i64", "%end"), ("ptr noalias", "%scratch")]
         with w.function(name, parameters, result="i64"):
@@ -142,7 +142,7 @@ class FunctionEmitter:
             w.finish(f"i64 {loop.index}")
 
     def emit_called(self, name: str) -> None:
-        """A function that others call."""
+        """Write a function that others call."""
         w, body = self.w, self.function.body
         given = [(passed_type(v.type), f"%a{number}") for number, v in enumerate(body.args)]
         results = body.terminator.operands
@@ -274,10 +274,10 @@ class FunctionEmitter:
             raise InternalError(f"{op.name} has no CPU lowering")
 
     def _nothing(self, op: Op) -> None:
-        """Buffers are addresses from the start; a return is the end of the program."""
+        """Write nothing: buffers are addresses from the start, and a return is the end of the program."""
 
     def _assume(self, op: Assume) -> None:
-        """LLVM may rely on what the program says."""
+        """Let LLVM rely on the program's assumption."""
         self.w.call_void("llvm.assume", [("i1", self.value(op.condition))])
 
     def _program_id(self, op: ProgramId) -> None:

@@ -72,7 +72,7 @@ class Listener:
         self.w, self.sites, self.control = w, sites, control
 
     def check(self, op: AssertAt, holds: str, first: str, program: Mapping[str, str]) -> None:
-        """An assertion."""
+        """Write an assertion."""
         w = self.w
         failed, on = w.fresh_label("failed"), w.fresh_label("held")
         w.do(f"br i1 {holds}, label %{on}, label %{failed}")
@@ -83,7 +83,7 @@ class Listener:
         w.start_block(on)
 
     def show(self, op: PrintBuffer, buffer: str | None, program: Mapping[str, str]) -> None:
-        """A print."""
+        """Write a print."""
         address = "0" if buffer is None else self.w.emit(f"ptrtoint ptr {buffer} to i64")
         self._report(op, address, program)
         self.control.leave_when_stopped()

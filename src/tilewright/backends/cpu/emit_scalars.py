@@ -66,7 +66,7 @@ def _cas(w: LlvmWriter, op: AtomicCas, operands: Sequence[str]) -> str:
 
 
 def _clock(w: LlvmWriter, op: InlineAsm, operands: Sequence[str]) -> str:
-    """Nanoseconds; no other assembly comes here."""
+    """The clock in nanoseconds; no other assembly comes here."""
     return w.call("i64", w.helper("__tw_nanoseconds", (), "i64", lambda: _nanoseconds(w), attributes="noinline"), [])
 
 

@@ -163,8 +163,8 @@ class Planner:
             self.close(before=op)
 
     def settle_operands(self, op: WritesMemory) -> None:
-        """Memory that is stored to may be memory that is loaded from. Where the addresses on both sides are base +
-        index · stride, the lowering compares their ranges; other loads happen before the store, into buffers."""
+        """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where the
+        addresses on both sides are base + index · stride, the lowering compares their ranges instead."""
         if self.open is not None and self.open.wild:
             self.close(before=op)
         if not self.is_wild(op):
@@ -183,18 +183,18 @@ class Planner:
         return changes or any(self.loads_anywhere(v) for v in op.operands)
 
     def settle_value(self, write: Write) -> None:
-        """A buffer that is written from other elements of itself (x + trans(x)) takes its new value from another."""
+        """Compute the value in another buffer, where one is written from other elements of itself (x + trans(x))."""
         buffer = self.materialise(write.value, write)
         self.close(before=write)
         read = self.insert(Op.create("cpu.read", (buffer,), (write.value.type,), location=write.location), write)
         write.value = read.result
 
     def loads_anywhere(self, value: Value) -> bool:
-        """Computing `value` loads from addresses that are no base + index · stride."""
+        """Whether computing `value` loads from addresses that are no base + index · stride."""
         return any(isinstance(o, Load) and not is_affine(o.pointer) for o in self.lazy_closure(value))
 
     def is_own_value(self, write: Write) -> bool:
-        """A buffer is written with what it holds already."""
+        """Whether a buffer is written with the value that it holds already."""
         read, buffer = defining(write.value, Read), write.buffer
         if read is None or read.buffer is not buffer:
             return False
@@ -376,7 +376,7 @@ class Planner:
         return value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
 
     def is_later_use(self, user: Op, own: set[Value], again: set[Value], dead: set[Value]) -> bool:
-        """Whether `user` is still to come, or computed again for later users: of the nest's `own` values, those `again`."""
+        """Whether `user` is still to come, or is computed again: of the nest's `own` values, those in `again`."""
         if user not in self.done:
             return True
         if not (is_lazy(user) and touches_tiles(user)):
@@ -384,7 +384,7 @@ class Planner:
         return any(r in again if r in own else self.is_live(r, (), dead) for r in user.results)
 
     def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
-        """`value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
+        """Whether `value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
         op = value.op
         if not isinstance(op, LOADS) or _is_read_of(value, self.fixed):
             return False
@@ -403,7 +403,7 @@ class Planner:
         return [value for value in values if value.op in self.done and self.is_live(value, finished, dead)]
 
     def is_live(self, value: Value, finished: Collection[Op], dead: set[Value]) -> bool:
-        """Whether an op to come, none of `finished`, needs `value`, directly or through lazy ops. `dead` are not live."""
+        """Whether an op to come, none of `finished`, needs `value`, directly or by lazy ops; `dead` are known not to be."""
         stack, seen, asked = [value], set[Value](), self.asked()
         while stack:
             value = stack.pop()

@@ -112,7 +112,7 @@ class TilesOfMap:
         return place(Op.create(op.name, operands, types, op.attributes, location=op.location)).results
 
     def _assert(self, op: Assert, place: Place, mask: Value | None) -> Tiles:
-        """An assertion about the elements that are there."""
+        """Write an assertion about the active elements."""
         holds = self._tile(op.condition)
         if mask is not None:
             absent = self._emit(place, "arith.xori", [mask, self._constant(1, i1)], i1)
@@ -121,11 +121,11 @@ class TilesOfMap:
         return []
 
     def _is_same_for_all(self, value: Value) -> bool:
-        """Whether it is a constant or from outside of the map."""
+        """Whether `value` is a constant or from outside of the map."""
         return value not in self.inner or (value.op is not None and value.op.definition.constant)
 
     def _branch(self, op: If, place: Place, mask: Value | None) -> Tiles:
-        """Both sides, and selections."""
+        """Write both sides of a branch, and selections."""
         condition = self._tile(op.condition)
         sides: list[Tiles] = []
         for region, holds in ((op.then, True), (op.otherwise, False)):
@@ -138,13 +138,13 @@ class TilesOfMap:
         return [self._emit(place, "arith.select", [condition, a, b], result.type) for a, b, result in pairs]
 
     def _there(self, place: Place, condition: Value, mask: Value | None, *, holds: bool) -> Value:
-        """The elements of a side of a branch."""
+        """The mask of the active elements of a side of a branch."""
         if not holds:
             condition = self._emit(place, "arith.xori", [condition, self._constant(1, i1)], i1)
         return condition if mask is None else self._emit(place, "arith.andi", [mask, condition], i1)
 
     def _counted(self, op: For, place: Place, mask: Value | None) -> Tiles:
-        """A loop that counts the same for all elements."""
+        """Write a loop that counts the same for all elements."""
         bounds = [self._scalar(value) for value in (op.low, op.high, op.step)]
         initial = [self._tile(value) for value in op.inits]
         counter, body = op.induction_variable, Block()

@@ -216,7 +216,7 @@ class OpenNest:
         return {"mode": Keyword(domain.mode), "outer": DenseArray(i64, domain.outer), **axis}
 
     def _ops_to_copy(self) -> list[Op]:
-        """Operands before users; what needs no result of the nest comes first, so loads precede stores."""
+        """The ops to copy, operands before users; those that need no result of the nest first, so loads precede stores."""
         order: dict[Op, None] = {}
         values = [*(v for root in self.roots for v in root.operands), *self.kept]
         for early in (True, False):
@@ -253,7 +253,7 @@ class OpenNest:
         self._move_scalars(roots, nest, before)
 
     def _move_scalars(self, roots: set[Op], nest: Op, before: Op) -> None:
-        """Scalars computed from results of the nest stood before it; they go behind it, in order."""
+        """Move scalars computed from results of the nest, which stood before it, behind it, in order."""
         block = nest.block
         assert block is not None
         moved = [v.op for v in self.pending if v.op is not None and v.op not in roots and v.op.block is block]

@@ -141,7 +141,7 @@ def half_bits(x: Lanes) -> Lanes:
 
 
 def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lanes: int, *, signed: bool) -> str:
-    """Rounded towards zero, saturated; 0 for NaN."""
+    """The integer of a float, rounded towards zero, saturated; 0 for NaN."""
     if source != "f64":
         value, source = to_single(w, value, source, lanes), "f32"
     from_kind = Kind(w, FLOAT_SPELLING[source], lanes)
@@ -152,7 +152,7 @@ def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lan
 
 
 def float_from_integer(w: LlvmWriter, value: str, integer: str, target: str, lanes: int, *, signed: bool) -> str:
-    """Rounded once, to nearest even."""
+    """The float of an integer, rounded once, to nearest even."""
     opcode = "sitofp" if signed else "uitofp"
     number = Kind(w, integer, lanes)(value)
     # Every integer that f16 and fp8 can hold is exact in f32; bf16 has f32's range, so it needs a wider detour.

@@ -99,11 +99,11 @@ class Lanes:
         return self.kind.compare(self.kind.opcodes[">="], self, other)
 
     def equals(self, other: Operand) -> Lanes:
-        """Equal (NaN equals nothing)."""
+        """Whether lanes are equal (NaN equals nothing)."""
         return self.kind.compare("oeq" if self.kind.is_float else "eq", self, other)
 
     def differs(self, other: Operand) -> Lanes:
-        """Not equal (NaN differs from everything)."""
+        """Whether lanes differ (NaN differs from everything)."""
         return self.kind.compare("une" if self.kind.is_float else "ne", self, other)
 
     def is_nan(self) -> Lanes:
@@ -173,7 +173,7 @@ class Kind:
         return Lanes(self.flags, self.writer.emit(f"{opcode} {predicate} {self.type} {self(a).name}, {self(b).name}"))
 
     def select(self, condition: Lanes, if_true: Operand, if_false: Operand) -> Lanes:
-        """Per lane, by i1 lanes."""
+        """Select per lane, by i1 lanes."""
         yes, no = self(if_true).name, self(if_false).name
         return Lanes(
             self,

@@ -354,7 +354,7 @@ def _features_by_llvm() -> tuple[str, ...]:
 
 
 BF16 = "avx512bf16"
-"""With it LLVM passes a bfloat from block to block by an instruction that takes subnormal numbers for 0."""
+"""The feature with which LLVM passes a bfloat from block to block by an instruction that takes subnormals for 0."""
 
 
 @cache

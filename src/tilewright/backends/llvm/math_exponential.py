@@ -61,7 +61,7 @@ TABLES = {
 NEAREST = 8
 """To nearest, ties to even, and no exceptions, as AVX-512 encodes it."""
 TANH_LIMIT, TANH_LIMIT_DOUBLE = 9.02, 20.0
-"""From here on tanh is 1."""
+"""The arguments, of float and of double, from which on tanh is 1."""
 TANH_FAR = 0.95
 """The argument from which on the error of 1 - 2 / (1 + e^2x) is as small as that of a polynomial."""
 LOG2_E = 1.4426950408889634

@@ -93,7 +93,7 @@ def log1p(x: Lanes) -> Lanes:
 
 
 def asinh(x: Lanes) -> Lanes:
-    """For double; 3 ulp."""
+    """asinh of double; 3 ulp."""
     k, t = x.kind, abs(x)
     square = t * t
     near = log1p(t + square / (k.call("llvm.sqrt", square + 1.0) + 1.0))
@@ -101,14 +101,14 @@ def asinh(x: Lanes) -> Lanes:
 
 
 def acosh(x: Lanes) -> Lanes:
-    """For double; 3 ulp."""
+    """acosh of double; 3 ulp."""
     k, t = x.kind, x - 1.0
     near = log1p(t + k.call("llvm.sqrt", k.fma(t, t, t + t)))
     return k.select(x >= 1.0, k.select(x < 2.0**28, near, log(x) + LN2), NAN)
 
 
 def atanh(x: Lanes) -> Lanes:
-    """For double; 3 ulp."""
+    """atanh of double; 3 ulp."""
     k, t = x.kind, abs(x)
     return k.with_sign_of(log1p((t + t) / (1.0 - t)) * 0.5, x)
 

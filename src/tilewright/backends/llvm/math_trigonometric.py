@@ -64,22 +64,22 @@ TABLES = {
 
 
 def sin(x: Lanes) -> Lanes:
-    """1.6 ulp for every finite x; with fused instructions 1 in double."""
+    """sin x; 1.6 ulp for every finite x; with fused instructions 1 in double."""
     return _of_angle(x, "sin", _sin_of)
 
 
 def cos(x: Lanes) -> Lanes:
-    """1.6 ulp for every finite x; with fused instructions 1 in double."""
+    """cos x; 1.6 ulp for every finite x; with fused instructions 1 in double."""
     return _of_angle(x, "cos", _cos_of)
 
 
 def tan(x: Lanes) -> Lanes:
-    """For double; 1.5 ulp, without fused instructions 2.1."""
+    """tan of double; 1.5 ulp, without fused instructions 2.1."""
     return _of_angle(x, "tan", _tan_of)
 
 
 def tan_in_double(x: Lanes) -> Lanes:
-    """Exact enough for float."""
+    """tan in double, exact enough for float."""
     return _of_angle(x, "short_tan", _short_tan_of)
 
 
@@ -131,7 +131,7 @@ def _short_tan_of(x: Lanes, quadrant: Lanes, r: Lanes, low: Lanes | None) -> Lan
 
 
 def asin(x: Lanes) -> Lanes:
-    """For double; 1.5 ulp. From ½ on what the square root and the first sum lose is put right."""
+    """asin of double; 1.5 ulp. From ½ on what the square root and the first sum lose is put right."""
     k, t = x.kind, abs(x)
     is_large = t > 0.5
     z = k.select(is_large, (1.0 - t) * 0.5, t * t)
@@ -147,7 +147,7 @@ def asin(x: Lanes) -> Lanes:
 
 
 def asin_in_double(x: Lanes) -> Lanes:
-    """Exact enough for float."""
+    """asin in double, exact enough for float."""
     k = x.kind
     is_large, half = _arc(x)
     large = (HALF_PI - half * 2.0) + HALF_PI_LOW
@@ -155,7 +155,7 @@ def asin_in_double(x: Lanes) -> Lanes:
 
 
 def acos(x: Lanes) -> Lanes:
-    """For double; 2 ulp."""
+    """acos of double; 2 ulp."""
     k = x.kind
     is_large, half = _arc(x)
     middle = HALF_PI - (k.with_sign_of(half, x) - HALF_PI_LOW)
@@ -164,7 +164,7 @@ def acos(x: Lanes) -> Lanes:
 
 
 def atan(x: Lanes) -> Lanes:
-    """For double; 2 ulp."""
+    """atan of double; 2 ulp."""
     k, t = x.kind, abs(x)
     is_infinite = t.equals(INFINITY)
     result = k.select(is_infinite, HALF_PI, _arc_tangent(t, k(1.0)))

@@ -36,7 +36,7 @@ def reciprocal_square_root(x: Lanes) -> Lanes:
 
 
 def round_half_away(x: Lanes) -> Lanes:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     k = x.kind
     whole = k.call("llvm.trunc", x)
     further = whole + k.with_sign_of(k(1.0), x)

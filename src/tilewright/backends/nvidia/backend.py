@@ -152,7 +152,7 @@ def _capability(arch: int | str) -> int:
 
 
 def _file_identity(path: str | None) -> str:
-    """Differs whenever a program was installed anew."""
+    """A string that differs whenever a program was installed anew."""
     if path is None:
         return "none"
     status = os.stat(path)

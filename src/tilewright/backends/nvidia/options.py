@@ -186,7 +186,7 @@ def _check_device(options: CudaOptions, capability: int) -> None:
 
 
 def _file_identity(path: str) -> tuple[str, int, int]:
-    """Differs whenever a file was written anew.
+    """A key that differs whenever a file was written anew.
 
     Raises:
         ValueError: it cannot be read.

@@ -51,7 +51,7 @@ FLUSHES_DENORMALS = """
 !llvm.module.flags = !{!9000000}
 !9000000 = !{i32 4, !"nvvm-reflect-ftz", i32 1}
 """
-"""Functions of libdevice ask for this flag; LLVM adds it to those that the module has."""
+"""The flag that functions of libdevice ask for; LLVM adds it to those that the module has."""
 
 
 def make_ttir(module: Op, facts: dict[str, Any], device: Device) -> Op:

@@ -9,7 +9,7 @@ from tilewright.support.diagnostics import TilewrightError
 from tilewright.support.named_tuple import NamedTuple
 
 FIRST_WITH_SUFFIX = 90
-"""From this capability on, code uses instructions that only the very device has, which a suffix `a` asks for."""
+"""The first capability whose code uses instructions that only the very device has; a suffix `a` asks for them."""
 KIBI = 1024
 
 
@@ -32,7 +32,7 @@ class Device(NamedTuple):
 
     @property
     def llvm_cpu(self) -> str:
-        """Its name for LLVM and for ptxas."""
+        """The device's name for LLVM and for ptxas."""
         return f"sm_{self.capability}{'a' if self.capability >= FIRST_WITH_SUFFIX else ''}"
 
 

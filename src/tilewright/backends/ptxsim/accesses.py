@@ -237,7 +237,7 @@ STORES = {"global": store_global, "shared": store_shared, "local": store_frame, 
 
 
 def nothing(_: Instruction, code: Decoder) -> Run:
-    """Hints, and fences: lanes run in lockstep, so that memory is always in order."""
+    """Decode hints and fences, which do nothing: lanes run in lockstep, so that memory is always in order."""
 
     def run(machine: Machine, active: Any) -> None:
         return None
@@ -246,7 +246,7 @@ def nothing(_: Instruction, code: Decoder) -> Run:
 
 
 def unknown(instruction: Instruction, code: Decoder) -> Run:
-    """Instructions that look like ones we know, and do something else."""
+    """Refuse instructions that look like ones we know, and do something else."""
     raise SimulationError("unsupported", "the simulator does not know this instruction")
 
 

@@ -19,7 +19,7 @@ from tilewright.backends.ptxsim.clocks import Clocks
 from tilewright.backends.ptxsim.value_types import Array
 
 SEVERAL = -1
-"""Stands for a CTA where there are more than one."""
+"""The number that stands for a CTA where there are more than one."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Last:
         self.time[units] = who.clocks.time
 
     def unordered(self, units: Array, who: Accessors, synchronised: Array, *, inside: bool = True) -> Array:
-        """Which of the units were accessed last by somebody that `who` does not wait for; `inside`: in its cluster."""
+        """The mask of units that somebody accessed last whom `who` does not wait for; `inside`: in its cluster."""
         cta = self.cta[units]
         if not cta.any():
             return np.zeros(len(units), bool)

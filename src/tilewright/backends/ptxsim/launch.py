@@ -24,7 +24,7 @@ from tilewright.backends.ptxsim.syntax import Variable
 from tilewright.backends.ptxsim.value_types import Array
 
 BATCH = 4096
-"""About how many threads run at a time; every batch has whole clusters."""
+"""The approximate number of threads that run at a time; every batch has whole clusters."""
 
 
 def _print(text: str) -> None:

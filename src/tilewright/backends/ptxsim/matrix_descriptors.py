@@ -25,9 +25,9 @@ CORE = 16
 WGMMA_SWIZZLES = {0: 0, 1: 128, 2: 64, 3: 32}
 """Width of the swizzle in bytes, by bits 62 and 63."""
 TENSOR_MEMORY_SWIZZLES = {0: 0, 2: 128, 4: 64, 6: 32}
-"""The same by bits 61 to 63, for tcgen05."""
+"""Width of the swizzle in bytes, by bits 61 to 63, for tcgen05."""
 SWIZZLE_BITS = {0: 0, 32: 1, 64: 3, 128: 7}
-"""Which of the address bits from 7 up are xored into those from 4 up."""
+"""The mask of the address bits from 7 up that are xored into those from 4 up, by the width of the swizzle."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class DeviceMemory:
         return self.views[1][start : start + size]
 
     def was_written(self, address: int, size: int) -> Array:
-        """Which of the bytes a kernel stored."""
+        """The mask of the bytes that a kernel stored."""
         start = address - BASE
         return (self.state[1][start : start + size] & WRITTEN) != 0
 

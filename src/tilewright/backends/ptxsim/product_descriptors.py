@@ -69,7 +69,7 @@ class ProductForm:
         return max(1, WIDTHS[self.first] // 8)
 
     def used_bytes(self, element: str) -> Array:
-        """Which bytes of a row an instruction reads: narrow elements leave the last of each sixteen unused."""
+        """The mask of a row's bytes that an instruction reads: narrow elements leave the last of each sixteen unused."""
         return np.arange(STEP_BYTES) % PADDED < 2 * _NARROW_BITS.get(element, PADDED // 2)
 
     def values(self, raw: Array, element: str) -> Array:

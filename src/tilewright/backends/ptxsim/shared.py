@@ -18,9 +18,9 @@ from tilewright.backends.ptxsim.shadow import Shadow
 from tilewright.backends.ptxsim.value_types import Array
 
 WINDOW_BITS = 24
-"""Addresses of shared::cluster: bits below count bytes, bits from here on the rank of the CTA plus one."""
+"""The lowest bit of an address of shared::cluster that counts the rank of the CTA plus one; lower bits count bytes."""
 ALIGNMENT = 1024
-"""Every CTA's memory starts at a multiple of this, as the swizzles of tensor copies want it."""
+"""The alignment of every CTA's memory, in bytes, as the swizzles of tensor copies want it."""
 
 
 class SharedMemory:

@@ -39,7 +39,7 @@ def decode_shuffle(instruction: Instruction, code: Decoder) -> Run:
 
 
 def source_lanes(mode: str, lane: Array, offset: Array, clamp: Array) -> tuple[Array, Array]:
-    """Which lane each lane reads, and whether that lies inside its segment (else it reads itself).
+    """The lane that each lane reads, and whether that lies inside its segment (else it reads itself).
 
     Args:
         mode: of `shfl`.

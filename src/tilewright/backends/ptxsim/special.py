@@ -49,7 +49,7 @@ def lane(machine: Machine) -> Array:
 
 
 def steps_done(machine: Machine) -> Array:
-    """Clocks count the instructions that the machine has executed."""
+    """The value of clocks, which count the instructions that the machine has executed."""
     return np.full(machine.lanes, machine.executed)
 
 

@@ -268,7 +268,7 @@ COPIES: dict[str, tuple[Array, int]] = {
     "64x128b.warpx2::01_23": (_LANE // (2 * QUARTER) * QUARTER + _LANE % QUARTER, 16),
     "32x128b.warpx4": (_LANE % QUARTER, 16),
 }
-"""Which row of the source each row of tensor memory gets, and the bytes of a row."""
+"""The row of the source that each row of tensor memory gets, and the bytes of a row."""
 
 
 def decode_copy(instruction: Instruction, code: Decoder) -> Run:

@@ -183,7 +183,7 @@ def decode_relinquish(_: Instruction, code: Decoder) -> Run:
 
 @dataclass(frozen=True)
 class Form:
-    """Which words a load or store moves: rows and columns by lane and register; and whether two share a register."""
+    """The words that a load or store moves: rows and columns by lane and register; and whether two share a register."""
 
     rows: Array
     columns: Array

@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def packs_a(self) -> bool:
-        """A transposed A lies with each k on another cache line, and every panel reads it again."""
+        """Whether A is packed: if transposed, it has each k on another cache line, and every panel reads it again."""
         far = isinstance(self.spec.a_stride, str) and self.panels >= MANY_PANELS
         is_narrow = self.shape.lanes * self.by.word_bytes < LINE
         return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))

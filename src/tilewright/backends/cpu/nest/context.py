@@ -176,7 +176,7 @@ class Context:
         self._memos.setdefault((self.fast, self.lanes, level), {})[key] = lane
 
     def forget(self, level: int) -> None:
-        """A loop body at `level` has ended, or a new chunk starts."""
+        """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""
         self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
         self._names.forget(level)
 
@@ -373,7 +373,7 @@ class Context:
         return Uniform(self.emit(index.level, f"xor i64 {index.name}, {bits}"), index.level)
 
     def _starts_aligned(self, lane: Affine) -> bool:
-        """Chunks of the whole axis start at multiples of W."""
+        """Whether chunks start at multiples of W, as those of the whole axis do."""
         return lane.base == "0" and not lane.local
 
     def _index_op(self, opcode: str, a: Offsets, b: Offsets) -> Vector:

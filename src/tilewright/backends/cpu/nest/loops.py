@@ -250,7 +250,7 @@ def _is_number_tile(value: Value) -> bool:
 
 
 def _is_computed(op: Op, value: Value) -> bool:
-    """Not an index or address: those stay affine."""
+    """Whether `value` is computed lane by lane; indices and addresses are not, they stay affine."""
     if not _is_number_tile(value):
         return False
     return "f" in value.type.scalar.text or isinstance(op, (Load, Read, Fold))

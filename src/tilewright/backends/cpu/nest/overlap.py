@@ -144,7 +144,7 @@ def _absolute(c: Context, number: str) -> str:
 
 
 def _reach(c: Context, pointer: Value, mask: Value | None = None) -> Reach:
-    """The address is linear in each index. Where a mask cuts an axis off at some element, the reach ends there."""
+    """The reach of a tile of pointers, linear in each index. Where a mask cuts an axis off, the reach ends there."""
     assert is_affine(pointer), "who shares a nest with a store has an affine address"
     shape = pointer.type.shape or ()
     size = max(1, pointee_type(pointer.type.scalar).bits // 8)
@@ -249,7 +249,7 @@ def copy_back(c: Context, stores: list[GuardedStore]) -> None:
 
 
 def _copy(c: Context, store: GuardedStore) -> None:
-    """Element by element: it is rare, and this is short."""
+    """Copy element by element: it is rare, and this is short."""
     tile, buffer = tile_type(store.value), store.buffer
     lanes, extent, lane_level, position = c.lanes, c.extent, c.lane_level, c.position
     c.lanes, c.extent, c.lane_level = 1, 1, 1

@@ -57,7 +57,7 @@ def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: st
 
 
 def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
-    """One element per row."""
+    """Write one element per row."""
     address, number = single_address(c, pointer).name, uniform(value).name
     align = bits_of(inside) // 8
     if isinstance(mask, Uniform):

@@ -215,7 +215,7 @@ class Term:
 
     @property
     def negated(self) -> Term:
-        """A truth value turned round."""
+        """The negation of a truth value."""
         return self._binary("arith.xori", 1)
 
     def shifted_up(self, bits: Operand) -> Term:
@@ -275,7 +275,7 @@ class Term:
         return self.code.emit(name, (self,), with_element(self.type, element))
 
     def plus_elements(self, offset: Operand) -> Term:
-        """A pointer so many elements further on."""
+        """The pointer `offset` elements further on."""
         if isinstance(offset, int):
             offset = self.code.number(offset, with_element(self.type, i64))
         pointer = self.like(with_element(offset.type, self.type.scalar)) if offset.type.shape else self

@@ -205,7 +205,7 @@ class _Checks:
                 self.code.store(shadow, 1, mask)
 
     def _guard(self, good: Term) -> None:
-        """The access is made only when it is good."""
+        """Make the access only when it is good."""
         op, code = self.op, self.code
         pointer = code.of(op.pointer)
         if isinstance(op, AtomicCas):

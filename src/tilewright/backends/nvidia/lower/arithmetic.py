@@ -106,7 +106,7 @@ def _remainder(*, signed: bool) -> Rule:
 
 
 def _has_rule(op: Op, operands: Sequence[str]) -> bool:
-    """Constant divisors: LLVM divides by multiplications."""
+    """Whether LLVM divides without a division: by constants it does so with multiplications."""
     _, divisor = operands
     return divisor.lstrip("-").isdigit() or op.result.type.scalar.bits == 1
 

@@ -184,7 +184,7 @@ def _unpacked(lowerer: Lowerer, form: Form, element: str, words: Sequence[str]) 
 
 
 def _is_load(op: AtomicRmw) -> bool:
-    """Adding 0 to a scalar is a load that sees what others have released."""
+    """Whether the op adds 0 to a scalar: that is a load that sees what others have released."""
     constant = defining(op.value, Constant)
     number = constant.value if constant is not None else None
     is_sum = op.operation in ("add", "fadd") and op.sem in ("acquire", "relaxed")
@@ -215,7 +215,7 @@ def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate:
 
 
 def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> str:
-    """16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
+    """Swap 16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
     w, scope = lowerer.w, op.scope
     start = lowerer.assembly("i16", f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", "=h,l", [(GLOBAL_POINTER, address)])
     head, after = w.fresh_label("swap"), w.fresh_label("swapped")
@@ -252,7 +252,7 @@ def _finish(
 
 
 def _told_to_all(lowerer: Lowerer, op: Atomic, found: dict[int, str], once: str) -> dict[int, str]:
-    """Through shared memory, where the elements of a block lie in row-major order."""
+    """Hand on the results through shared memory, where the elements of a block lie in row-major order."""
     w, element, scratch = lowerer.w, lowerer.element(op.result.type), lowerer.scratch(op)
     integer = "i8" if element == "i1" else f"i{access_bits(op.pointer.type)}"
     size = int(integer[1:]) // 8

@@ -145,7 +145,7 @@ def byte_size(type: MemDescType) -> int:
 
 
 def buffer_layout(type: MemDescType) -> LinearLayout:
-    """From offset and block to the elements of the allocation that `type` is a part of."""
+    """The layout from offset and block to the elements of the allocation that `type` is a part of."""
     return to_linear_layout(shared_layout(type), type.alloc_shape[-len(type.shape) :])
 
 

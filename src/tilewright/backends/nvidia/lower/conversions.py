@@ -37,7 +37,7 @@ _AS_PASSED = {"bfloat": "i16", "half": "i16"}
 
 
 def _float_cast(lowerer: Lowerer, op: FloatCast, operands: Sequence[str]) -> str:
-    """Between formats that LLVM knows."""
+    """Convert between formats that LLVM knows."""
     source, target = _elements(lowerer, op)
     (x,) = operands
     if source == target:
@@ -119,7 +119,7 @@ def _from_fp8(lowerer: Lowerer, op: Unary, pair: tuple[str, str]) -> tuple[str, 
 
 
 def _truncate(lowerer: Lowerer, op: FloatCast) -> None:
-    """Two elements at a time where there is an instruction for that."""
+    """Truncate, two elements at a time where there is an instruction for that."""
     source, target = _elements(lowerer, op)
     halves = target == "half" or (target == "bfloat" and lowerer.target.capability >= BF16_SINCE)
     if source == "float" and halves and len(lowerer.registers(op.operand)) > 1 and op.rounding != "rtz":

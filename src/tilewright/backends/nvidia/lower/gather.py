@@ -80,7 +80,7 @@ def _in_memory(layout: LinearLayout) -> LinearLayout:
 
 
 def _columns(source: LinearLayout, indices: LinearLayout, axis: int) -> LinearLayout:
-    """From the places of indices to the elements of the source in the same column whose number is 0."""
+    """The layout from the places of indices to the elements of the source in the same column whose number is 0."""
     rows = {name: [(*row[:axis], 0, *row[axis + 1 :]) for row in rows] for name, rows in indices.bases.items()}
     return LinearLayout({name: tuple(map(source.pack, steps)) for name, steps in rows.items()}, source.outs)
 

@@ -45,7 +45,7 @@ POSITION = ("lane", "warp", "block")
 
 @dataclass(frozen=True)
 class Target:
-    """Whom the code is for.
+    """The device that the code is for.
 
     Attributes:
         capability: the compute capability of the device: 80, 90, 100, ….
@@ -172,7 +172,7 @@ class Lowerer:
     # ---- types and layouts ----
 
     def layout(self, what: Value | TensorType) -> LinearLayout:
-        """From register, lane, warp and block to the elements of a tile."""
+        """The layout from register, lane, warp and block to the elements of a tile."""
         type = tile_type(what) if isinstance(what, Value) else what
         return to_linear_layout(encoding(type.encoding or ""), type.shape)
 

@@ -39,9 +39,9 @@ LOG10_2 = 0.30102999566398120
 LONG = ("pow",)
 """Functions of double that are called."""
 LARGE = 2.0**30
-"""1 added to such a number is lost, and its quotient by itself too small to matter."""
+"""A number so large that 1 added to it is lost, and its quotient by itself too small to matter."""
 ERF_END = 4.0
-"""From here on erf is 1."""
+"""The argument from which on erf is 1."""
 
 
 def widened(lowerer: Lowerer, value: str, type: Type) -> str:

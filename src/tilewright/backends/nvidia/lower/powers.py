@@ -28,7 +28,7 @@ LARGEST_FINITE = 0x7F7FFFFF
 LOG2_E_HIGH, LOG2_E_LOW = 1.4426950216293335, 1.925963033500011e-08
 TWELFTH_HIGH, TWELFTH_LOW = 0.0833333358168602, -2.4835269396561444e-09
 MOST = 192.0
-"""Beyond this many, powers of two are 0 or infinite, whatever they are multiplied by."""
+"""Max size of exponents; beyond it, powers of two are 0 or infinite, whatever they are multiplied by."""
 
 
 def power(lowerer: Lowerer, operands: Sequence[str]) -> str:

@@ -71,7 +71,7 @@ def _without(rows: dict[int, Row], mask: int, fold: Callable[[Row, Row], Row]) -
 
 
 def _folded_pairs(combine: Combination, rows: dict[int, Row], masks: Sequence[int]) -> dict[int, Row]:
-    """Registers that differ in bit 0 are folded together."""
+    """The folded rows, where registers that differ in bit 0 are folded together."""
     pairs = Pairs(combine)
     found = {register: [pairs.of(row[0], rows[register | 1][0])] for register, row in rows.items() if not register & 1}
     for mask in masks:

@@ -13,7 +13,7 @@ from tilewright.ir.types import TensorType
 from tilewright.layouts.linear_layout import LinearLayout
 
 Rule: TypeAlias = Callable[[Lowerer, Any, Sequence[str]], str]
-"""From the operands of one element to its result; the second parameter is of the class of the ops that it is for."""
+"""A function from an element's operands to its result; its second parameter is of the class of the ops it is for."""
 
 
 def per_register(rule: Rule) -> Lowering:

@@ -66,7 +66,7 @@ def address(lowerer: Lowerer, plan: Plan, register: int, where: Bytes) -> tuple[
 
 
 def with_holes(lowerer: Lowerer, thread: str, added: int, pads: Sequence[tuple[int, int]]) -> tuple[str, int]:
-    """With the holes before the element. The two summands have no bit in common, so each has its own holes.
+    """The summands with the holes before the element. They have no bit in common, so each has its own holes.
 
     Args:
         lowerer: where code goes.

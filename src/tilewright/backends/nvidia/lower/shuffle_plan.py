@@ -189,7 +189,7 @@ def _exchanges(sources: _Sources, moving: tuple[int, int]) -> Iterator[_Exchange
 
 
 def _without_choice(lanes: Sequence[int], moving: tuple[int, int]) -> _Exchange:
-    """Each round brings the same registers to all lanes."""
+    """The exchange in which each round brings the same registers to all lanes."""
     register, lane = moving
     count = 2 if lane else 1
     rounds = tuple(Round(q * lane, (q * register, q * register)) for q in range(count))
@@ -197,7 +197,7 @@ def _without_choice(lanes: Sequence[int], moving: tuple[int, int]) -> _Exchange:
 
 
 def _with_own(lanes: Sequence[int], moving: tuple[int, int], alike: Span) -> Iterator[_Exchange]:
-    """Each lane needs two registers, and has one of them itself: which one is a parity of its number."""
+    """Exchanges in which each lane needs two registers and has one itself: which one is a parity of its number."""
     register, lane = moving
     own = [1 << bit for bit in range(len(lanes))]
     rests = [alike.reduce(asked ^ itself)[0] for asked, itself in zip(lanes, own, strict=True)]
@@ -226,7 +226,7 @@ def _traded(lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: i
 def _chosen_by_sender(
     lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: int, alike: Sequence[int]
 ) -> Iterator[_Exchange]:
-    """Lanes that want different registers ask different lanes."""
+    """Exchanges in which lanes that want different registers ask different lanes."""
     register, lane = moving
     count = 2 if lane else 1
     others = [*lanes[:chosen], *lanes[chosen + 1 :], *([lane] if lane else [])]

@@ -37,7 +37,7 @@ from tilewright.support.diagnostics import NotSupported, located
 
 BlockCopy: TypeAlias = AsyncTmaCopyGlobalToLocal | AsyncTmaCopyLocalToGlobal | AsyncTmaReduce
 LEAST_ROW = 16
-"""Bytes along the last dimension that the accelerator moves at least."""
+"""Min bytes along the last dimension that the accelerator moves."""
 OWN_BLOCK_SINCE = 86
 """The first version of PTX in which a copy may name the own block's memory as target, not the cluster's."""
 
@@ -193,7 +193,7 @@ def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:
 
 
 def _to_memory(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal | AsyncTmaReduce, kind: str) -> None:
-    """Copies from shared memory are a group that one can wait for."""
+    """Write copies from shared memory, as a group that one can wait for."""
     rank = len(op.indices)
     text = f"@$0 {kind.format(rank=rank)}.bulk_group [ $1, {listed(3, rank)} ], [ $2 ];"
     copies = boxes_of(buffer_type(op.buffer)).copies
@@ -233,7 +233,7 @@ def _reduce(lowerer: Lowerer, op: AsyncTmaReduce) -> None:
 
 
 def _store_wait(lowerer: Lowerer, op: AsyncTmaStoreWait) -> None:
-    """Until all but so many groups have been read; what they were read from may be overwritten."""
+    """Wait until all but so many groups have been read; the memory that they were read from may be overwritten."""
     lowerer.w.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", [("i32", str(op.pendings))])
 
 

@@ -126,7 +126,7 @@ def _unswizzled(address: int, swizzle: int) -> int:
 def _distances(
     steps: list[tuple[int, ...]], tile: Tile, along: int, width: int, bits: int, *, padded: bool
 ) -> tuple[int, int] | None:
-    """From one piece to the next, along rows and below; None if the factor is not made of such pieces."""
+    """The distances from one piece to the next, along rows and below; None if the factor is not made of such pieces."""
     inside = [step for step in _powers(bits // BYTE, width) if not padded or step != CHUNK // 2]
     below = [*_powers(width, width * ROWS)]
     row, column = steps[along], steps[1 - along]

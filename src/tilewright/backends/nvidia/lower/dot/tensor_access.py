@@ -171,14 +171,14 @@ def _with_shape(
 
 
 def _in_units(places: Sequence[Place], unit: int) -> list[Place] | None:
-    """Columns counted in units of so many."""
+    """The places with columns counted in units of `unit`; None if a column is no multiple."""
     if any(column % unit for _, column in places):
         return None
     return [(row, column // unit) for row, column in places]
 
 
 def _packing(registers: Sequence[tuple[int, ...]], bits: int) -> tuple[int, bool, list[Place] | None]:
-    """The number of register bits that count elements in a word, whether these are spread, and the other bits' steps."""
+    """The number of register bits that count elements in a word, whether they are spread, and the other bits' steps."""
     inside = log2(WORD // bits) if bits < WORD else 0
     in_a_row = next((bit for bit, step in enumerate(registers) if step[:2] != (0, 1 << bit)), len(registers))
     if in_a_row >= inside:

@@ -44,7 +44,7 @@ COPIED = {
     (False, True): Form("64x128b.warpx2::01_23", 128),
     (True, True): Form("32x128b.warpx4", 128),
 }
-"""By whether warps 0 and 1, and warps 0 and 2, get the same rows."""
+"""The forms of copies, by whether warps 0 and 1, and warps 0 and 2, get the same rows."""
 NARROW = Form("128x128b", 128)
 
 

@@ -59,14 +59,14 @@ class TensorBuffer:
 
 
 def tensor_layout(type: MemDescType) -> TensorMemory | TensorMemoryScales:
-    """Its layout."""
+    """The layout of a buffer in tensor memory."""
     layout = encoding(type.encoding)
     assert isinstance(layout, TensorMemory | TensorMemoryScales), "a buffer in tensor memory"
     return layout
 
 
 def memory_of(type: MemDescType) -> LinearLayout:
-    """From row, col (in elements) and block to the tile."""
+    """The layout from row, col (in elements) and block to the tile."""
     return linear_memory(tensor_layout(type), type.shape[-2:], type.element.bits)
 
 

@@ -82,7 +82,7 @@ class _Words:
 
     @classmethod
     def of(cls, lowerer: Lowerer, type: Type, elements: Sequence[str]) -> _Words:
-        """These elements of a tile of this type."""
+        """The words of these elements of a tile of this type."""
         element, kind = lowerer.element(type), SUMS[sum_kind(type.scalar)]
         if kind.elements == 1:
             return cls(lowerer, element, kind, list(elements))
@@ -103,7 +103,7 @@ class _Words:
 
 
 def _wait_for(lowerer: Lowerer, sums: Sequence[_Words], pendings: int) -> None:
-    """Until at most so many groups of instructions are under way; these sums are complete then."""
+    """Wait until at most `pendings` groups of instructions are under way; these sums are complete then."""
     kinds = [sum.kind for sum in sums for _ in sum.values]
     values = [value for sum in sums for value in sum.values]
     given: list[Typed] = [(kind.type, value) for kind, value in zip(kinds, values, strict=True)]
