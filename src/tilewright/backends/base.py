@@ -75,11 +75,11 @@ class BaseBackend(ABC):
     """One kind of machine; subclasses are frozen but for caches.
 
     Attributes:
-        target: what it compiles for.
+        target: the machine that it compiles for.
         binary_ext: the stage that holds the machine code.
         assembly_ext: the stage that `assembly` gives, or "".
         module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
-        registers: how many vector registers a program has.
+        registers: the number of vector registers of a program.
         on_request: texts that are made of a stage when somebody asks for them: the stage, and how, by name.
         makes_objects: the binary is an ELF object for a CPU, which the runtime links, maps and calls.
     """

@@ -1,4 +1,4 @@
-"""Which integer and pointer tiles are base + Σ index · stride.
+"""Analysis: which integer and pointer tiles are base + Σ index · stride.
 
 Arithmetic modulo 2³² stays affine modulo 2³². An extension to 64 bits is affine where nothing wraps:
 

@@ -1,4 +1,4 @@
-"""By which axes of a nest's loops the elements of a value are asked for.
+"""Analysis: by which axes of a nest's loops the elements of a value are asked for.
 
 A root over a tile of shape (16, 64) runs over the axes (0, INNER). What it is computed from is asked for at other axes:
 

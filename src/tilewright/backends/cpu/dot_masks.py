@@ -1,4 +1,4 @@
-"""Whether a product is cut short along k by one and the same mask on both operands.
+"""Analysis: whether a product is cut short along k by one and the same mask on both operands.
 
     %a = tt.load …, mask = steps[None, :] < K - k, other = 0
     %b = tt.load …, mask = steps[:, None] < K - k, other = 0

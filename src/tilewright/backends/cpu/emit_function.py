@@ -1,4 +1,4 @@
-"""From ttcir to LLVM IR: the kernel's entry point, its scalars and its control flow.
+"""Lowering of ttcir to LLVM IR: the kernel's entry point, its scalars and its control flow.
 
 Nests and dots have their own files.
 

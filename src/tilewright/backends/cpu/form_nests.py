@@ -101,7 +101,7 @@ class Planner:
         self.erase_dead()
 
     def meet(self, op: Op) -> None:
-        """From now on `op` counts as one that came before."""
+        """Count `op` from now on as one that came before."""
         if op not in self.done:
             self.done.add(op)
             if isinstance(op, LOADS) and is_tile(op.result):
@@ -232,7 +232,7 @@ class Planner:
             self.keep_loads(op)
 
     def keep_loads(self, op: Op) -> None:
-        """Before ops that store: loads whose values are needed later happen now, and later ops read the buffer."""
+        """Before ops that store: make loads whose values are needed later happen now; later ops read the buffer."""
         for value in self.live_loads({op}):
             if defining(value, Load) is not None:
                 buffer = self.materialise(value, op)
@@ -403,7 +403,7 @@ class Planner:
         return [value for value in values if value.op in self.done and self.is_live(value, finished, dead)]
 
     def is_live(self, value: Value, finished: Collection[Op], dead: set[Value]) -> bool:
-        """Whether an op to come, none of `finished`, needs `value`, directly or by lazy ops; `dead` are known not to be."""
+        """Whether an op to come, none of `finished`, needs `value`, directly or by lazy ops; `dead` are not needed."""
         stack, seen, asked = [value], set[Value](), self.asked()
         while stack:
             value = stack.pop()

@@ -216,7 +216,7 @@ class OpenNest:
         return {"mode": Keyword(domain.mode), "outer": DenseArray(i64, domain.outer), **axis}
 
     def _ops_to_copy(self) -> list[Op]:
-        """The ops to copy, operands before users; those that need no result of the nest first, so loads precede stores."""
+        """The ops to copy, operands before users; first those that need no result of the nest: loads precede stores."""
         order: dict[Op, None] = {}
         values = [*(v for root in self.roots for v in root.operands), *self.kept]
         for early in (True, False):

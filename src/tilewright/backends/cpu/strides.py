@@ -1,4 +1,4 @@
-"""Along which axes of a tile of pointers the address moves by one element per step, and whether it comes back."""
+"""Strides of tiles of pointers: along which axes the address moves by one element per step, whether it comes back."""
 
 from __future__ import annotations
 

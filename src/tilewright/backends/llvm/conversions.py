@@ -246,7 +246,7 @@ def _narrowed(x: Lanes, form: SmallFloat, *, to_zero: bool) -> Lanes:
 
 
 def _denormal_code(x: Lanes, form: SmallFloat, *, to_zero: bool) -> Lanes:
-    """Below the smallest normal number codes count multiples of the smallest denormal one."""
+    """The code of a denormal number: below the smallest normal one, codes count multiples of the smallest denormal."""
     step = 2.0 ** (1 - form.bias - form.mantissa_bits)
     if to_zero:
         return x.kind.integers.cast("fptosi", x.kind.minimum(abs(x) / step, 65536.0))

@@ -119,7 +119,7 @@ class Lanes:
         )
 
     def joined(self, branch: Branch, if_true: Lanes) -> Lanes:
-        """After a branch: `if_true` if its condition held, otherwise this value."""
+        """The value after a branch: `if_true` if its condition held, otherwise this value."""
         return Lanes(self.kind, branch.join(self.kind.type, if_true.name, self.name))
 
     @property

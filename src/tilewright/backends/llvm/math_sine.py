@@ -52,7 +52,7 @@ def _near(x: Lanes, *, turned: bool) -> Lanes:
 
 
 def _far(x: Lanes, *, turned: bool) -> Lanes:
-    """The same lane by lane, through memory. Infinity gives NaN."""
+    """sin or cos lane by lane, through memory. Infinity gives NaN."""
     k, w = x.kind, x.kind.writer
     name = "tw_cos_far" if turned else "tw_sin_far"
     helper = w.helper(name, [("ptr", "%values"), ("i64", "%count")], "void", lambda: _each(w, turned=turned))

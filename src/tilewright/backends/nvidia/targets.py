@@ -23,7 +23,7 @@ class Device(NamedTuple):
     Attributes:
         capability: its compute capability, as 90.
         ptx: the oldest version of PTX, as 84, that has all instructions that we use there.
-        shared_limit: how many bytes of shared memory one program may ask for.
+        shared_limit: max bytes of shared memory that one program may ask for.
     """
 
     capability: int

@@ -29,9 +29,9 @@ class Copy:
     """Copies that one instruction has issued.
 
     Attributes:
-        lanes: who issued them.
+        lanes: the lanes that issued them.
         index: bytes of shared memory: (lane, byte).
-        content: what will stand there.
+        content: the bytes that will stand there.
         group: per lane of `lanes`, the number of its group.
         landed: per lane of `lanes`.
     """

@@ -39,7 +39,7 @@ class Piece:
         shared: addresses in shared memory.
         global_: offsets in the heap of global memory.
         inside: which bytes belong to the tensor; the others are filled, and never stored.
-        fill: what stands there instead.
+        fill: the bytes that stand there instead.
         counted: the bytes that the mbarrier is told of.
         element: the type of the numbers, for reductions.
     """

@@ -96,7 +96,7 @@ class ClusterBarriers:
         machine.at_exit.append(self.left)
 
     def arrive(self, lanes: Array) -> None:
-        """Lanes (a mask) have come."""
+        """Note that lanes (a mask) have come."""
         machine = self.machine
         for number in np.unique(self.cluster[lanes]):
             mine = lanes & (self.cluster == number)
@@ -148,7 +148,7 @@ class ClusterBarriers:
             machine.release(meeting.waiting)
 
     def left(self, lanes: Array) -> None:
-        """Lanes have ended: nobody waits for them any longer."""
+        """Note that lanes have ended: nobody waits for them any longer."""
         for number in list(self.open):
             if lanes[self.cluster == number].any():
                 self._complete(number)

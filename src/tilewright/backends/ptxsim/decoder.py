@@ -80,7 +80,7 @@ class Decoder:
     Attributes:
         function: the one that is decoded.
         kernel: what is being built; `kernel.entries` and labels know all steps.
-        layout: where variables stand.
+        layout: the places of variables.
         labels: the step that a label of this function stands for.
         uses: what the instruction that is decoded now reads and writes.
     """

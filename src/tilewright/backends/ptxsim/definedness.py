@@ -1,4 +1,4 @@
-"""Registers without a value: who may have none, and where such a one gets.
+"""Registers without a value: which may have none, and where such a value gets.
 
     @%p1 ld.global.b32 %r1, [%rd1];      // lanes without %p1 have no %r1
     add.s32 %r2, %r1, 1;                 // nor %r2

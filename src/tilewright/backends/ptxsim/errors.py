@@ -41,7 +41,7 @@ class SimulationError(TilewrightError, RuntimeError):
         line: of the PTX text, from 1; 0 where no instruction is to blame.
         instruction: its text.
         thread, cta: coordinates of the first thread that did it, and of its CTA.
-        source: where the kernel's source stands for it.
+        source: the place in the kernel's source.
     """
 
     def __init__(

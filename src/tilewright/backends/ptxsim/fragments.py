@@ -1,4 +1,4 @@
-"""Which lane and register of a warp holds which element of a matrix operand.
+"""The elements of a matrix operand that each lane and register of a warp holds.
 
     rows, columns = first_operand(rows=16, depth=16, bits=16)   # of f16: (lane, register, element) -> row, depth
     matrices = spread(values, rows, columns, (16, 16))          # (warp, lane, register, element) -> (warp, row, depth)

@@ -216,7 +216,7 @@ class Machine:
         self.groups[at] = None if merged.all() else merged
 
     def end(self, active: Mask) -> None:
-        """Lanes have run to their end."""
+        """Note that lanes have run to their end."""
         if active is None:
             active = np.ones(self.lanes, bool)
         self.alive = self.alive & ~active

@@ -75,7 +75,7 @@ def byte_addresses(descriptor: MatrixDescriptor, *, rows: int, depth: int, size:
         descriptor: where it lies.
         rows, depth: its extent in elements.
         size: bytes of an element.
-        transposed: are rows contiguous, not the depth?
+        transposed: whether rows are contiguous, not the depth.
     """
     row, place, byte = np.ogrid[:rows, :depth, :size]
     offsets = (_rows_contiguous if transposed else _depth_contiguous)(descriptor, row, place, size)

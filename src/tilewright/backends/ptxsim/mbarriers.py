@@ -40,7 +40,7 @@ class Barrier:
         count: arrivals of a phase.
         pending: arrivals that are still to come in this one.
         bytes: that are expected and have not come; negative while they come before they are expected.
-        phase: how many phases have ended.
+        phase: the number of phases that have ended.
         seen: what those know who arrived in this phase, for `Clocks.join`.
         ended: the same of the phase before.
         landings: what asynchronous instructions still have to do here, in order.

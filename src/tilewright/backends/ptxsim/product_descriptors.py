@@ -44,10 +44,10 @@ class ProductForm:
         first, second: types of the operands.
         signs: of the operands.
         across: whether the rows of the operands are contiguous in shared memory.
-        saturate: of integer sums.
+        saturate: whether integer sums saturate.
         scale: type of the scales.
         scale_places: the first byte of the scales in their words, for both operands.
-        block: how many elements share a scale.
+        block: the number of elements that share a scale.
     """
 
     rows: int
@@ -69,7 +69,7 @@ class ProductForm:
         return max(1, WIDTHS[self.first] // 8)
 
     def used_bytes(self, element: str) -> Array:
-        """The mask of a row's bytes that an instruction reads: narrow elements leave the last of each sixteen unused."""
+        """The mask of bytes in a row that instructions read: narrow elements leave the last of each sixteen unused."""
         return np.arange(STEP_BYTES) % PADDED < 2 * _NARROW_BITS.get(element, PADDED // 2)
 
     def values(self, raw: Array, element: str) -> Array:

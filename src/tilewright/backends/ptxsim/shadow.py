@@ -30,7 +30,7 @@ class Shadow:
     Args:
         units: of all CTAs.
         cluster_units: of the CTAs of one cluster.
-        clocks: what warps know of each other.
+        clocks: the knowledge of warps about each other.
         checks: watch for races; the other checks are always on.
 
     Attributes:

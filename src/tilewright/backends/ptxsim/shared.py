@@ -31,7 +31,7 @@ class SharedMemory:
         size: bytes that a CTA has.
         unit: bytes that the narrowest access has, at most eight.
         cluster: CTAs per cluster; the CTAs of one stand side by side.
-        clocks: what warps know of each other.
+        clocks: the knowledge of warps about each other.
         checks: watch for races; the other checks are always on.
 
     Attributes:
@@ -83,7 +83,7 @@ class SharedMemory:
         Args:
             what: `read`, `write` or `atomic`.
             index: of the first bytes.
-            warps: who does it, per index.
+            warps: the warp that does it, per index.
             width: a multiple of the unit.
         """
         count = width >> self._shift

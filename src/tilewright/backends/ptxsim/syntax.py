@@ -114,7 +114,7 @@ class Instruction:
         guard_negated: run where the predicate is false.
         line: of the PTX text, from 1.
         text: as it is written.
-        source: where the kernel's source stands for it.
+        source: the place in the kernel's source.
     """
 
     parts: tuple[str, ...]
@@ -171,7 +171,7 @@ class Function:
     """A `.entry` or `.func`.
 
     Attributes:
-        entry: is it a kernel?
+        entry: whether it is a kernel.
         parameters, results: in order.
         directives: of the kernel, such as `{"reqntid": (128,)}`.
         registers: bits by name.

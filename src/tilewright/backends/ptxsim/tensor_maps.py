@@ -63,7 +63,7 @@ class TensorMap:
         box: elements of the box along each dimension, 1 to 256.
         swizzle: of the box in shared memory: 0, 32, 64 or 128 bytes.
         element_strides: every how-manyth element is taken.
-        fill_nan: are elements outside the tensor NaN, not zero?
+        fill_nan: whether elements outside the tensor are NaN, not zero.
     """
 
     address: int

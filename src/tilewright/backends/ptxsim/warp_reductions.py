@@ -39,13 +39,13 @@ _FLOATS: dict[tuple[str, bool], Callable[..., Array]] = {
 
 
 def match_any(values: Array, members: Array) -> Array:
-    """By warp and lane: the members of the warp that have the same value, as bits."""
+    """The members of the warp that have the same value, as bits, by warp and lane."""
     same = (values[:, :, None] == values[:, None, :]) & members[:, None, :]
     return ballot(same.reshape(-1, WARP)).reshape(values.shape)
 
 
 def match_all(values: Array, members: Array) -> tuple[Array, Array]:
-    """By warp and lane: all members as bits if they have one value, else 0; and whether they have."""
+    """All members as bits if they have one value, else 0, and whether they have; by warp and lane."""
     found, everyone = match_any(values, members), ballot(members)[:, None]
     agree = ((found == everyone) | ~members).all(axis=1, keepdims=True)
     agree = np.broadcast_to(agree, found.shape)
@@ -53,7 +53,7 @@ def match_all(values: Array, members: Array) -> tuple[Array, Array]:
 
 
 def reduced(values: Array, members: Array, function: Callable[..., Array]) -> Array:
-    """By warp and lane: one value for each warp, from its members."""
+    """One value for each warp, from its members; by warp and lane."""
     rows = [function(row[chosen]) if chosen.any() else row[0] for row, chosen in zip(values, members, strict=True)]
     return np.repeat(np.array(rows).astype(values.dtype)[:, None], WARP, axis=1)  # sums wrap
 

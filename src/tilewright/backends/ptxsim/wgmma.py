@@ -50,7 +50,7 @@ class Sums:
 
     Attributes:
         words: (warp, lane, register), what the registers will hold.
-        products: how many are still in flight.
+        products: the number of products still in flight.
         writes: of the registers.
     """
 
@@ -160,7 +160,7 @@ class Form:
         first, second: types of the operands.
         negate: signs of the operands.
         transposed: whether the rows of the operands are contiguous in shared memory.
-        saturate: of integer sums.
+        saturate: whether integer sums saturate.
     """
 
     columns: int

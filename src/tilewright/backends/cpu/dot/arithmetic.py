@@ -32,7 +32,7 @@ class Arithmetic:
     Attributes:
         element: LLVM type of an operand's element in memory.
         accumulator: LLVM type of an element of C.
-        group: how many k one step takes.
+        group: the number of k that one step takes.
         biased: A has to be biased by 128.
         accumulate: writes one step.
         intrinsics: LLVM's name of the instruction, by number of lanes.

@@ -133,7 +133,7 @@ def emit_dot(
     instructions; bf16 pairs as `vdpbf16ps` (subnormal inputs count as zero); integers wrap.
 
     Args:
-        w: where the code goes; its target decides about the instructions.
+        w: the writer that the code goes to; its target decides about the instructions.
         spec: extents, types and order of the tiles.
         a, b, c: addresses of the tiles.
         workspace: address of `dot_workspace_bytes` bytes; not used when those are 0.

@@ -39,8 +39,8 @@ class Packed:
         pointer: the address of the first panel.
         lanes: a divisor of `columns`.
         columns, groups: the extents of a panel.
-        panels: how many there are …
-        panel_step: … and how many bytes they are apart.
+        panels: the number of panels …
+        panel_step: … and their distance in bytes.
         sums_at: how many bytes behind a panel its column sums lie, one i32 per column, if they are wanted.
     """
 

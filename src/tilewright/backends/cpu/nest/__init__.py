@@ -1,1 +1,1 @@
-"""From a cpu.nest to LLVM loops: each value is written out element by element where a root asks for it."""
+"""Lowering of a cpu.nest to LLVM loops: each value is written out element by element where a root asks for it."""

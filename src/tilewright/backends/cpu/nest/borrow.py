@@ -75,7 +75,7 @@ def emit_borrowed(
     """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
     Args:
-        w: where the code goes.
+        w: the writer that the code goes to.
         nest: the cpu.nest.
         scalar: gives the LLVM value of a scalar or buffer.
         may_step: columns need not be neighbours to be read where they lie.

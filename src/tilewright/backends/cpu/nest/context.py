@@ -63,7 +63,7 @@ class Context:
         w: the writer.
         scalar: the LLVM value of a scalar, or the address of a buffer, from outside the nest.
         lanes: W, the lanes of one chunk.
-        extent: how many lanes the loop over chunks covers.
+        extent: the number of lanes that the loop over chunks covers.
         lane_level: the level of the loop over chunks.
         depth: the level at which code is written now.
         places: for each level above `depth`, a section to which lines can be added.
@@ -71,7 +71,7 @@ class Context:
         guards: the conditions that the code being written relies on, a bit for each in `conditions`.
         owed: the guards of each value that is known.
         conditions: every condition that was ever assumed, and its bit.
-        programs: how many programs the grid has, an i64, for nests that every program runs once; else None.
+        programs: the number of programs of the grid, an i64, for nests that every program runs once; else None.
         wraps: fast versions of ranges modulo something allow for one wrap.
         compact: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches.

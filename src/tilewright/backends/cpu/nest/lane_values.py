@@ -24,7 +24,7 @@ class Uniform(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """With `local`, lane counts from the start of the chunk, and `base` belongs to the chunk."""
+    """base + stride · lane; with `local`, lane counts from the start of the chunk, and `base` belongs to the chunk."""
 
     base: str
     stride: str

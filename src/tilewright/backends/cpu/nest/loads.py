@@ -44,7 +44,7 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
-    """None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
+    """The mask; None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
     if c.unmasked:
         return None
     if not c.fast or is_chunked(mask) or level_of(mask) >= c.lane_level:

@@ -53,9 +53,9 @@ def emit_nest(
     """Write the loops of the cpu.nest `op`.
 
     Args:
-        w: where the code goes.
+        w: the writer that the code goes to.
         scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
-        programs: how many programs the grid has, an i64, if each of them runs the nest once.
+        programs: the number of programs of the grid, an i64, if each of them runs the nest once.
         compact: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
         outside: what stands in front of earlier nests of the block; what stands in front of this one joins it.

@@ -27,7 +27,7 @@ Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_INTERLEAVED = 4
-"""Max vectors that a chunk is interleaved from; beyond that its lanes are read one by one."""
+"""Max vectors that a chunk is interleaved from; beyond that its lanes are asked for as they come."""
 
 
 def reshaped(c: Context, op: Reshape, index: Index, ask: Ask) -> Lane:

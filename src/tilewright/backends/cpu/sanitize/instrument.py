@@ -71,7 +71,7 @@ class Facts(NamedTuple):
     """Facts about a sanitised kernel that the runtime needs.
 
     Attributes:
-        checks: what it checks.
+        checks: the checks that it makes.
         sites: its accesses.
         sizes: bytes per element of each pointer argument; None for the other arguments.
         stored: which pointer arguments it may store to.

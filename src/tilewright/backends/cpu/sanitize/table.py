@@ -29,7 +29,7 @@ class Table:
     """The words of the table, as values at the start of the kernel.
 
     Attributes:
-        code: where ops are inserted.
+        code: the place where ops are inserted.
         arguments: by the number of the argument.
         program: the number of the program in the grid, x running fastest; i32.
         base: the least stamp of this launch; i32.

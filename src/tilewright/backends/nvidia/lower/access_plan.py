@@ -1,4 +1,4 @@
-"""Which instructions move a tile between registers and shared memory, and what each of them moves; as plain data.
+"""The instructions that move a tile between registers and shared memory, and what each of them moves; as plain data.
 
 Eight registers of fp16 that follow one another in a row of the buffer are one access of 16 bytes:
 
@@ -36,7 +36,7 @@ class Unit(Enum):
     MATRIX = auto()
     """8x8 matrices whose rows are 16 bytes; a word of a lane is a part of a row."""
     TRANSPOSED = auto()
-    """The same matrices of 16-bit elements; a word of a lane is two neighbours of a column."""
+    """8x8 matrices of 16-bit elements; a word of a lane is two neighbours of a column."""
     LOADED_BYTES = auto()
     """16x16 matrices of bytes; a word of a lane is four neighbours of a column, and a second one of another column."""
     STORED_BYTES = auto()
@@ -89,7 +89,7 @@ def plan_of(
 
     Args:
         offsets: from register, lane, warp and block to the offset in the buffer, in elements, and perhaps its block.
-        bits: of one element in memory.
+        bits: bits of one element in memory.
         units: what may be used, the best first.
         most: elements of a vector.
         in_order: registers of a vector must be neighbours as they are.

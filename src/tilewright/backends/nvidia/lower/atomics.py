@@ -61,7 +61,7 @@ class Form(NamedTuple):
         groups: the registers of each access.
         same: per register the one whose access serves it.
         words: how the registers of an access are packed.
-        vector: how many words an access has.
+        vector: the number of words of an access.
     """
 
     groups: list[list[int]]

@@ -32,7 +32,7 @@ class Combination:
         return self.lowerer.region_values(self.op.regions[0], [*first, *second])
 
     def between_lanes(self, own: Row, others: Row) -> Row:
-        """The same in every lane, whichever of the two rows it had itself.
+        """The combined row, the same in every lane, whichever of the two it had itself.
 
         So nothing is fused: a product of this lane would lose its rounding, that of the other lane has it behind it.
         """

@@ -106,7 +106,7 @@ def _to_fp8(lowerer: Lowerer, op: Unary, pair: tuple[str, str]) -> tuple[str, st
 
 
 def _from_fp8(lowerer: Lowerer, op: Unary, pair: tuple[str, str]) -> tuple[str, str]:
-    """Every 8-bit float is an f16."""
+    """Convert from fp8 by way of f16: every 8-bit float is an f16."""
     w, target = lowerer.w, lowerer.element(op.result.type)
     name = PTX_FP8[op.operand.type.scalar.text]
     codes = w.emit(f"bitcast <2 x i8> {_vector(lowerer, 'i8', pair)} to i16")

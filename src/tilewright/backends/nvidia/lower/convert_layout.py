@@ -67,7 +67,7 @@ class Shuffles:
     """A tile that lanes exchange.
 
     Args:
-        lowerer: where code goes.
+        lowerer: the lowerer that code goes to.
         plan: who sends what to whom.
         element: the LLVM type of a register.
     """
@@ -201,7 +201,7 @@ def conversion_plan(
         source: the layout before.
         result: the layout after.
         shape: of the tile.
-        bits: of one element in memory.
+        bits: bits of one element in memory.
         capability: of the device.
     """
     buffer = conversion_buffer(

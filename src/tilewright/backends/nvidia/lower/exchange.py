@@ -32,7 +32,7 @@ def exchange_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conve
     Args:
         before: the layout that the tile has.
         after: the layout that it gets.
-        bits: of one element in memory.
+        bits: bits of one element in memory.
     """
     return plan_through(in_one_dimension(before), in_one_dimension(after), exchange_buffer(before, after, bits), bits)
 
@@ -43,7 +43,7 @@ def exchange(
     """The rows in the registers of `after`.
 
     Args:
-        lowerer: where code goes.
+        lowerer: the lowerer that code goes to.
         rows: per register of `before` its element of each operand.
         before: the layout that the rows have.
         after: the layout that they get.

@@ -65,7 +65,7 @@ def _from_partners(lowerer: Lowerer, op: Gather, distance: int) -> list[str]:
 
 
 def _through_memory(lowerer: Lowerer, op: Gather, sent: Sequence[str], step: int) -> list[str]:
-    """Each thread reads what the thread `step` elements (by XOR) away has left."""
+    """Let each thread read what the thread `step` elements (by XOR) away has left."""
     layout, element = lowerer.layout(op.source), lowerer.element(op.source.type)
     bits, base = memory_bits(element), str(scratch_offset(op))
     plan = plan_of(_in_memory(layout), bits)

@@ -37,7 +37,7 @@ def histogram(lowerer: Lowerer, op: Histogram) -> None:
 
 
 def _clear(lowerer: Lowerer, scratch: str, bins: int) -> None:
-    """Every thread clears some of the bins."""
+    """Let every thread clear some of the bins."""
     w, threads = lowerer.w, lowerer.target.threads
     own = offset(lowerer, scratch, w.emit(f"shl i32 {lowerer.thread()}, 2"))
     for start in range(0, bins, threads):

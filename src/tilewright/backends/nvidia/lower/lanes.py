@@ -23,7 +23,7 @@ def shuffled(lowerer: Lowerer, kind: str, element: str, value: str, lane: str | 
     """Another lane's `value`.
 
     Args:
-        lowerer: where code goes.
+        lowerer: the lowerer that code goes to.
         kind: `bfly`, `up`, `down` or `idx`: how `lane` tells which lane.
         element: the LLVM type of the value.
         value: what each lane sends.

@@ -50,8 +50,8 @@ class Target:
     Attributes:
         capability: the compute capability of the device: 80, 90, 100, ….
         ptx: the version of PTX, ten times: 83.
-        num_warps: how many warps a block has.
-        num_ctas: how many blocks share each tile.
+        num_warps: the number of warps of a block.
+        num_ctas: the number of blocks that share each tile.
         fuse: a product and a sum of the program may become one fused operation.
     """
 
@@ -86,9 +86,9 @@ class Module:
     """State that all functions of a module share while it is written.
 
     Attributes:
-        w: where the module is written to.
-        target: whom it is for.
-        table: what each op becomes, by its name.
+        w: the writer of the module.
+        target: the device that it is for.
+        table: the lowering of each op, by its name.
         facts: axis info of every value.
         functions: per name of a function of the program its name in LLVM IR.
     """
@@ -107,10 +107,10 @@ class Lowerer:
 
     Attributes:
         w: where code goes.
-        target: whom it is for.
-        module: what all functions share.
+        target: the device that it is for.
+        module: the state that all functions share.
         function: the `tt.func`.
-        shared_base: where the function's shared memory begins.
+        shared_base: the start of the function's shared memory.
         joins: the blocks of the function that jumps have named so far; see `control.py`.
         at_exit: these write what a kernel does last.
     """

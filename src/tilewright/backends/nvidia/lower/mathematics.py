@@ -107,7 +107,7 @@ def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
 
 
 def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
-    """Below 1 a polynomial, above it 1 less a power of 2, as the library has it."""
+    """erf: below 1 a polynomial, above it 1 less a power of 2, as the library has it."""
     k = Kind(lowerer.w, "float", 1)
     (x,) = map(k, operands)
     t = abs(x)

@@ -102,7 +102,7 @@ def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
 
 
 def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
-    """Every thread waits until the phase of this parity is complete."""
+    """Let every thread wait until the phase of this parity is complete."""
     polls = lowerer.target.capability < ELECTS_SINCE
     text = WAIT % (("test_wait", POLLING) if polls else ("try_wait", ""))
     predicate = op.predicate
@@ -115,7 +115,7 @@ def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
 
 
 def _arrive_after_copies(lowerer: Lowerer, op: AsyncCopyMbarrierArrive) -> None:
-    """Each thread arrives when its asynchronous copies are complete."""
+    """Let each thread arrive when its asynchronous copies are complete."""
     kind = ".noinc" if op.without_increment else ""
     operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier))]
     lowerer.assembly("void", f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", "r", operands)

@@ -39,7 +39,7 @@ class LowerOptions:
     """Options of the lowering.
 
     Attributes:
-        target: whom the code is for.
+        target: the device that the code is for.
         line_info: instructions say from which line of the program they come.
         max_registers: of a thread; 0: as many as the hardware has.
     """

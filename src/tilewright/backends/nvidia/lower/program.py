@@ -26,7 +26,7 @@ def _num_programs(lowerer: Lowerer, op: ProgramId) -> None:
 
 
 def _warp_id(lowerer: Lowerer, op: Op) -> None:
-    """The same in all lanes, and LLVM is told so by taking that of lane 0."""
+    """The number of the warp: the same in all lanes, and LLVM is told so by taking that of lane 0."""
     arguments = [("i32", "-1"), ("i32", lowerer.warp()), ("i32", "0"), ("i32", "31")]
     lowerer.bind(op.result, [lowerer.w.call("i32", "llvm.nvvm.shfl.sync.idx.i32", arguments)])
 

@@ -25,8 +25,8 @@ class Words(NamedTuple):
 
     Attributes:
         width: bits of each word.
-        number: how many words.
-        elements: how many elements each has.
+        number: the number of words.
+        elements: the number of elements of each.
     """
 
     width: int

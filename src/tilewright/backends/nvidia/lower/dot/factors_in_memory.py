@@ -33,7 +33,7 @@ class FactorInMemory:
 
     Attributes:
         descriptor: what the instruction is told but for the address.
-        tile: what one instruction takes.
+        tile: the part that one instruction takes.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class FactorInMemory:
         """See the class.
 
         Args:
-            lowerer: where code goes.
+            lowerer: the lowerer that code goes to.
             value: the buffer.
-            tile: what one instruction takes.
+            tile: the part that one instruction takes.
             groups: how many rows further each bit of the warp begins; 0 for warps that work together.
             fixed: bits that all descriptors of this kind of instruction have.
             places: from other coordinates than those of the tile to the buffer.

@@ -15,7 +15,7 @@ from tilewright.support.diagnostics import NotSupported, located
 
 
 def demand_own_factors(op: Op, factors: Sequence[Value], parts: Bases) -> None:
-    """Each block must have the factors of its part of the product.
+    """Demand that each block has the factors of its part of the product.
 
     Args:
         op: the product.

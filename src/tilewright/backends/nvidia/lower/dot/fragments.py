@@ -1,4 +1,4 @@
-"""Which registers of a thread one matrix instruction takes: found by the coordinates that the layout gives them.
+"""The registers of a thread that one matrix instruction takes, found by the coordinates that the layout gives them.
 
     factor = Factor(lowerer, value, axes=(0, 1))      # rows along axis 0, summed over along axis 1
     factor.rows                 # (0, 8, 32, 40): rows that lane 0 has

@@ -52,7 +52,7 @@ class MatrixInstruction:
 
     @property
     def name(self) -> str:
-        """Its name behind `mma.sync.aligned.`."""
+        """The instruction's name behind `mma.sync.aligned.`."""
         a, b, sum = self.kinds
         shape = f"m{8 * self.rows}n{COLUMNS}k{self.k}"
         return f"{shape}.row.col{self.qualifiers}.{sum}.{a}.{b}.{sum}{self.scales}"

@@ -62,7 +62,7 @@ class MatrixDescriptor:
 
     Attributes:
         places: from the coordinates of the factor to offset (in elements) and block.
-        bits: of an element.
+        bits: bits of an element.
         swizzle: bytes of a row of a piece; 0 for 16 bytes that stay where they are.
         across: elements follow each other along what is not summed over.
         leading: bytes from one piece to the next along rows of pieces.
@@ -93,7 +93,7 @@ def describe(places: LinearLayout, tile: Tile, bits: int, *, padded: bool = Fals
 
     Args:
         places: from the coordinates of the factor to offset and block.
-        tile: what one instruction takes.
+        tile: the part that one instruction takes.
         bits: of an element, 8 or more: two of 4 bits count as one.
         padded: of each 16 bytes the factor has only 8.
     """

@@ -97,7 +97,7 @@ class _Product:
         """See the class.
 
         Args:
-            lowerer: where code goes.
+            lowerer: the lowerer that code goes to.
             op: the product.
             depth: how much one instruction sums over.
             k: how much all do.

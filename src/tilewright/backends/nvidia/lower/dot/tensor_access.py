@@ -105,7 +105,7 @@ def plan_access(tile: LinearLayout, memory: LinearLayout, bits: int) -> Plan | N
     Args:
         tile: from register, lane, warp and block to the tile.
         memory: from row, col (in elements) and block to the tile.
-        bits: of an element.
+        bits: bits of an element.
     """
     unique, first = _without_copies(tile)
     found = unique.invert_and_compose(memory)

@@ -53,7 +53,7 @@ def form_of(places: LinearLayout, bits: int) -> Form:
 
     Args:
         places: from row, col (in elements) and block of tensor memory to the offset in shared memory.
-        bits: of an element.
+        bits: bits of an element.
     """
     rows = [row[0] for row in places.bases["row"]]
     first, second = rows[BITS_OF_ROWS] == 0, rows[BITS_OF_ROWS + 1] == 0

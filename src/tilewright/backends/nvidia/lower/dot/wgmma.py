@@ -69,7 +69,7 @@ class _Words:
     """A sum in the registers that the instruction takes: two elements of 16 bits share one.
 
     Attributes:
-        lowerer: where code goes.
+        lowerer: the lowerer that code goes to.
         element: the LLVM type of an element.
         kind: what the registers are.
         values: of the registers.
