@@ -1,4 +1,4 @@
-"""Where kernels would get scratch memory from, had they no memory of their own: Triton's `set_allocator`.
+"""Triton's `set_allocator`: the source of scratch memory for kernels, had they no memory of their own.
 
 Kernels on the CPU bring their scratch memory; the allocator is kept for programs that set one and for other back ends.
 """

@@ -23,9 +23,9 @@ from tilewright.runtime.stand_ins import TensorWrapper
 from tilewright.support.named_tuple import NamedTuple
 
 OFFERED = "float16, bfloat16, float32, float64, bool, or an integer of 8 to 64 bits"
-"""What a message proposes: the element types that people use."""
+"""The element types that people use, for messages that propose one."""
 
-# What NumPy, ml_dtypes, torch and the language call an element type -> what Triton calls it in signatures.
+# Names of element types in NumPy, ml_dtypes, torch and the language -> Triton's names in signatures.
 ELEMENT_NAMES = {
     "bf16": "bf16",
     "bfloat16": "bf16",
@@ -57,18 +57,18 @@ ELEMENT_NAMES = {
 }
 
 CPU_MEMORY, CUDA_MEMORY, UNKNOWN_MEMORY = "cpu", "cuda", ""
-"""Where arrays are. `cuda:1` is that GPU's memory, `cuda` some GPU's, which its driver knows from the address."""
+"""The memories of arrays. `cuda:1` is that GPU's memory, `cuda` some GPU's, which its driver knows from the address."""
 
 
 class ArrayView(NamedTuple):
-    """What a kernel sees of an array.
+    """An array as a kernel sees it.
 
     Attributes:
         element: Triton's name of the element type.
         address: of the first element.
         writable: whether a kernel may store to it.
         owner: the object that keeps the memory alive.
-        memory: where it is; "" where its class does not tell.
+        memory: the memory that it is in; "" where its class does not tell.
     """
 
     element: str
@@ -164,7 +164,7 @@ def _read_wrapper(value: TensorWrapper) -> ArrayView:
 
 
 def _check_is_not_negated(tensor: Any) -> None:
-    """torch negates and conjugates when elements are asked for; in memory they are as they were."""
+    """Refuses lazily negated or conjugated tensors: in memory their elements are as they were."""
     if hasattr(tensor, "is_neg") and tensor.is_neg():
         raise ArgumentError(
             "the tensor is negated lazily: in its memory are the numbers with the other sign; pass tensor.resolve_neg()"
@@ -246,6 +246,6 @@ def _reader_for(value: Any) -> Callable[[Any], ArrayView] | None:
 
 _readers: dict[type, Callable[[Any], ArrayView]] = {np.ndarray: _read_numpy, TensorWrapper: _read_wrapper}
 _FORMS: dict[Any, Callable[[Any], Any]] = {_read_interface: np.asarray, _read_cuda_interface: _numpy_array}
-"""How arrays of such classes become arrays that native launches know."""
+"""The conversions of arrays of such classes to arrays that native launches know."""
 
 _element_names: dict[Any, str] = {}

@@ -52,7 +52,7 @@ class FutureKernel:
 
 
 class AsyncCompileMode:
-    """Until the end of the `with`, kernels are compiled by `executor`.
+    """A context, entered by `with`, in which kernels are compiled by `executor`.
 
     Args:
         executor: runs the compilations.

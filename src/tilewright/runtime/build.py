@@ -1,4 +1,4 @@
-"""From a source to a kernel that can run: out of the disk cache, or through the compiler.
+"""Builds a kernel that can run from a source: out of the disk cache, or through the compiler.
 
 digest of the cache key → entry on disk? → else compile, link, store → CompiledKernel
 """
@@ -32,7 +32,7 @@ IMAGE = "image"
 
 
 def current_target() -> GPUTarget:
-    """What kernels are compiled for when nobody says: the chosen device, this CPU, or what TILEWRIGHT_CPU names."""
+    """The default target of kernels: the chosen device, this CPU, or what TILEWRIGHT_CPU names."""
     device = devices.chosen_device()
     return cpu_target() if device is None else device.target
 
@@ -113,7 +113,7 @@ class _Job(NamedTuple):
 def cache_key(
     source: Source, backend: BaseBackend, options: Any, replacements: Mapping[str, Stage] | None = None
 ) -> CacheKey:
-    """What the compiled code depends on.
+    """The key of all that the compiled code depends on.
 
     Args:
         source: the kernel.
@@ -248,7 +248,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
 
 
 def _is_kept(stage: str, backend: BaseBackend) -> bool:
-    """Assembly can be made again, the texts too when only the binary is asked for."""
+    """Whether a stage is stored: assembly can be made again, the texts too when only the binary is asked for."""
     return stage in _binaries(backend) or not (knobs.compilation.store_binary_only or stage == backend.assembly_ext)
 
 

@@ -1,8 +1,8 @@
-"""Which outer names a function reads, from its code object.
+"""The outer names that a function reads, from its code object.
 
     global_reads(f.__code__)      [("BLOCK", ()), ("tl", ("load",)), …]
 
-Faster than parsing the source (a new process does this before its first launch), and it works without source. The one
+This is faster than parsing the source (a new process does it before its first launch), and works without it. The one
 file here that knows how CPython spells these reads.
 """
 
@@ -57,7 +57,7 @@ def global_reads(code: CodeType) -> Iterator[Read]:
 
 
 def early_reads(code: CodeType, names: Container[str]) -> set[str]:
-    """Those of the function's variables `names` that it reads before, in the order of the text, it stores to them."""
+    """Those of the function's variables `names` that it reads before it stores to them, in the order of the text."""
     stored: set[str] = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     early = set()
     for instruction in dis.get_instructions(code):

@@ -103,7 +103,7 @@ class CapturedFunction(KeyedCallable):
         )
 
     def listing(self) -> str:
-        """What the front end reads: the text of the function, or its bytecode, taken apart."""
+        """The input of the front end: the text of the function, or its bytecode, disassembled."""
         if self.frontend != "bytecode":
             try:
                 return self.src
@@ -121,7 +121,7 @@ class CapturedFunction(KeyedCallable):
 
     @property
     def signature(self) -> inspect.Signature:
-        """As `inspect` has it."""
+        """The signature, as `inspect` has it."""
         return self.__signature__
 
     def parse(self) -> ast.Module:

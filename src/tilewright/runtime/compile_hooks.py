@@ -1,4 +1,4 @@
-"""What hooks are told of a compilation, and compiling again what they were told.
+"""The facts that hooks are told of a compilation, and compiling again from them.
 
     knobs.runtime.jit_cache_hook = lambda *, key, repr, fn, compile, is_manual_warmup, already_compiled: …
     kernel.preload(compile["specialization_data"])       # in another process
@@ -44,7 +44,7 @@ class JitFunctionInfo(NamedTuple):
 
 
 class Specialization(NamedTuple):
-    """What `jit(repr=…)` gets: the constants and the types of a kernel, by parameter name."""
+    """The argument of `jit(repr=…)`: the constants and the types of a kernel, by parameter name."""
 
     constants: dict[str, Any]
     signature: dict[str, Any]
@@ -91,7 +91,7 @@ class Compilation(NamedTuple):
 
 
 def tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
-    """Call a hook; whether it forbids what it was told of."""
+    """Call a hook; returns whether it forbids what it was told of."""
     if hook is None:
         return False
     function, options = compilation.function, _DEFAULTS | dict(compilation.options)

@@ -18,7 +18,7 @@ from tilewright.runtime.foreign import is_installed
 from tilewright.semantics.constexpr import constexpr
 
 STREAM_ATTRIBUTES = ("__cuda_stream__", "cuda_stream")
-"""What a stream can be told by: it stays the queue that it is, whatever else changes in it."""
+"""Attributes that mark a stream: it stays the queue that it is, whatever else changes in it."""
 
 
 def constant_key(value: Any, within: tuple[int, ...] = ()) -> Hashable:
@@ -71,7 +71,7 @@ def _is_compared_by_identity(kind: Any) -> bool:
 
 
 def _state(value: Any) -> Any:
-    """What an object holds, in its dict and its slots, or as a partial function; None if it cannot hold anything."""
+    """The state of an object, in its dict and its slots, or as a partial function; None if it cannot have any."""
     if isinstance(value, partial):
         return value.func, value.args, value.keywords, vars(value)
     return object.__getstate__(value) or (() if hasattr(value, "__dict__") else None)

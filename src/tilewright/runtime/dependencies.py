@@ -1,10 +1,10 @@
-"""What a kernel depends on: its own code, the functions it calls, the outer values it reads.
+"""The dependencies of a kernel: its own code, the functions it calls, the outer values it reads.
 
     found = dependencies(python_function)
     found.digest          # differs when any of that differs
     found.globals         # {("BLOCK", id(module globals)): (128, module globals)}: to notice later changes
 
-Works on code objects, whose constants, names, bytecode and line table say everything that the source says (but for
+They come from code objects, whose constants, names, bytecode and line table say all that the source says (but for
 comments). A function of Tilewright itself counts by its name: the compiler's identity stands for its content.
 """
 
@@ -28,7 +28,7 @@ from tilewright.support.named_tuple import NamedTuple
 
 
 class Namespace(Protocol):
-    """Where outer values live: the dict of a module, or a variable of an enclosing function."""
+    """A holder of outer values: the dict of a module, or a variable of an enclosing function."""
 
     def get(self, name: str, default: Any, /) -> Any: ...
 
@@ -39,7 +39,7 @@ ABSENT = object()
 
 
 class Dependencies(NamedTuple):
-    """What a function depends on.
+    """The dependencies of a function.
 
     Attributes:
         digest: 64 hexadecimal digits.
@@ -78,7 +78,7 @@ def _nothing_is_under_way() -> None:
 
 
 hashing = fork_safe_lock(_nothing_is_under_way)
-"""Held while functions are hashed: one lock for all, because functions may call each other."""
+"""The lock held while functions are hashed: one for all, because functions may call each other."""
 
 
 def is_being_hashed(python: FunctionType) -> bool:
@@ -117,7 +117,7 @@ def value_text(value: Any) -> str:
 
 
 def _state_text(value: Any) -> str:
-    """What an object holds, in its dict and its slots, or as a partial function."""
+    """The state of an object as text: its dict and its slots, or the parts of a partial function."""
     if isinstance(value, partial):
         return _sequence_text((value.func, value.args, value.keywords))
     with hashing:
@@ -169,7 +169,7 @@ def _class_text(value: type) -> str:
 
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
-    """What stands in a class, by name; of static methods, class methods and properties the function."""
+    """The members of a class, by name; of static methods, class methods and properties the function."""
     for name, member in sorted(vars(value).items()):
         if isinstance(member, property):
             yield name, member.fget
@@ -276,7 +276,7 @@ class _Walk:
                 self.remember(path[-1], value, namespace, python.__qualname__)
 
     def helper(self, python: FunctionType) -> str:
-        """What stands for a plain function. Numbers that it reads are watched; other objects may be its own memory."""
+        """The text for a plain function. Numbers that it reads are watched; other objects may be its own memory."""
         if _is_own(python) or python in _under_way:
             return _qualified(python)
         found = dependencies(python)
@@ -315,7 +315,7 @@ def _is_as_given(namespace: Mapping[str, Any], name: str) -> bool:
 
 
 def captured_values(python: FunctionType) -> dict[str, Any]:
-    """What a function captures of enclosing functions, by name; variables without a value are left out."""
+    """The values that a function captures of enclosing functions, by name; variables without a value are left out."""
     names = python.__code__.co_freevars
     values = {name: _captured(python, name).get(name, ABSENT) for name in names}
     return {name: value for name, value in values.items() if value is not ABSENT}
@@ -339,7 +339,7 @@ class Captured(NamedTuple):
 
 
 def _captured(python: FunctionType, name: str) -> Namespace:
-    """Where a captured variable lives; nowhere if it is one of `python` itself, read by a function inside it."""
+    """The holder of a captured variable; empty if it is one of `python` itself, read by a function inside it."""
     if python.__closure__ is None or name not in python.__code__.co_freevars:
         return {}
     return Captured(python.__closure__[python.__code__.co_freevars.index(name)])

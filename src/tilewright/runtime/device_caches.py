@@ -70,7 +70,7 @@ class DeviceCaches(dict[Hashable, tuple[Any, ...]]):
         self._clear()
 
     def pop(self, device: Hashable, *default: Any) -> Any:
-        """Forget the kernels of a device; its caches as they are no longer used."""
+        """Forget the kernels of a device; returns its caches, which are no longer used."""
         found = super().pop(0, *default)
         self._clear()
         return found

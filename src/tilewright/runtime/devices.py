@@ -1,11 +1,11 @@
-"""Which machine a launch is for: the arguments say it, unless the program did.
+"""The machine that a launch is for: the arguments say it, unless the program did.
 
     add[grid](numpy_array, …)                           this CPU
     add[grid](cuda_tensor, …)                           the GPU that the tensor is on
     with using(device): add[grid](numpy_array, …)       that device, for example a simulated GPU
     choose(GPU), choose(CPU), choose(BY_ARGUMENTS)      from now on, in the whole process
 
-A `Device` is a machine other than this CPU; who wants to add a kind of them writes a subclass. The CPU is None
+A `Device` is a machine other than this CPU; a subclass adds a kind of them. The CPU is None
 everywhere, so that its launches do not come here at all once their kernel is known.
 """
 
@@ -26,7 +26,7 @@ from tilewright.support.named_tuple import NamedTuple
 
 
 class Figures(NamedTuple):
-    """What a machine says of a kernel that it has loaded.
+    """The facts that a machine tells of a kernel that it has loaded.
 
     Attributes:
         module, function: its handles of the code.
@@ -61,7 +61,7 @@ class Device(ABC):
 
     @abstractmethod
     def can_use(self, view: ArrayView) -> bool:
-        """Can its kernels use the memory of this array?"""
+        """Whether its kernels can use the memory of this array."""
 
     @abstractmethod
     def load(self, kernel: Any) -> Figures:
@@ -90,7 +90,7 @@ class Device(ABC):
     def specialization(
         self, kernel: Any, values: Sequence[int | float | ArrayView], stream: int | None
     ) -> Specialization | None:
-        """What the native launcher needs to launch the kernel with such arguments; None if it cannot."""
+        """The record by which the native launcher launches the kernel with such arguments; None if it cannot."""
         return None
 
     def current_stream(self) -> int:
@@ -135,7 +135,7 @@ def using(device: Choice) -> Iterator[None]:
 
 
 def choose(device: Choice) -> None:
-    """From now on launches are for `device`, in all threads; BY_ARGUMENTS is how a program begins."""
+    """Makes `device` the one of all launches from now on, in all threads; programs begin with BY_ARGUMENTS."""
     _Process.choice = device
     watching.forget()
 
@@ -157,12 +157,12 @@ def stream_handle(stream: Any) -> int | None:
 
 
 def is_in_context() -> bool:
-    """Is this inside `using`? What is learned there about a launch does not hold outside."""
+    """Whether this is inside `using`. What is learned there about a launch does not hold outside."""
     return _in_context.get() is not None
 
 
 def chosen() -> Choice:
-    """What the program said, the context before the process."""
+    """The program's choice, that of the context before that of the process."""
     return _in_context.get() or _Process.choice
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong when a kernel is launched."""
+"""The errors of launching a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which memory an array covers, and which of its elements lies at an address.
+"""The memory that an array covers, and the element of it that lies at an address.
 
 extent_of("x", view_of(np.zeros((4, 5), np.float32)[:, ::2]))      72 bytes from its first element on
 extent.element_at(address)                                         (2, 1)

@@ -1,4 +1,4 @@
-"""What the sanitizer finds: data, and the text that users see.
+"""The findings of the sanitizer: data, and the text that users see.
 
 error: out-of-bounds store
  --> kernel.py:7:5

@@ -35,7 +35,7 @@ _allowed: list[Callable[[Any], bool]] = []
 
 @contextmanager
 def allowing(allows: Callable[[Any], bool]) -> Iterator[None]:
-    """Until the end of the `with`, functions for which `allows` holds are no foreign ones. With the lock `hashing`."""
+    """Makes functions for which `allows` holds no foreign ones until the end of the `with`. With the lock `hashing`."""
     _allowed.append(allows)
     try:
         yield
@@ -85,7 +85,7 @@ def refuse_foreign(value: Any, reader: FunctionType, path: Sequence[str]) -> Non
 
 
 def _place(code: CodeType, path: Sequence[str]) -> Span:
-    """Where a function reads a name with these attributes; else its beginning."""
+    """The place where a function reads a name with these attributes; else its beginning."""
     for instruction in dis.get_instructions(code):
         found = instruction.positions
         if instruction.argval == path[-1] and found is not None and found.lineno and found.col_offset is not None:

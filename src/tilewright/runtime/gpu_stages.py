@@ -1,4 +1,4 @@
-"""What a kernel for a CPU would be on a GPU, compiled when somebody asks for it.
+"""The stages that a kernel for a CPU would have on a GPU, compiled when somebody asks for them.
 
     kernel = add[grid](x, y, out, n, BLOCK=128)         # runs on the CPU
     kernel.asm["ptx"]                                   # the same source, types, constants and options, for sm_90

@@ -1,4 +1,4 @@
-"""What everything launchable has in common: `kernel[grid](*args)`, `kernel.run(*args, grid=…)`, `kernel.warmup(…)`."""
+"""The interface of everything launchable: `kernel[grid](*args)`, `kernel.run(*args, grid=…)`, `kernel.warmup(…)`."""
 
 from __future__ import annotations
 

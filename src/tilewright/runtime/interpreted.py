@@ -52,7 +52,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
         late.interpret(self.fn, extents, values, self.params, checks_overflow=checks_overflow)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:
-        """Nothing: there is nothing to compile."""
+        """Does nothing: there is nothing to compile."""
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook` with the arguments of every launch, before it."""

@@ -74,7 +74,7 @@ class Call(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """Equal for calls that the same compiled kernel serves."""
+        """A key that is equal for calls that the same compiled kernel serves."""
         signature = tuple((argument.type, argument.key) for argument in self.arguments)
         target = None if self.device is None else self.device.target
         return signature, tuple(sorted((name, value_text(value)) for name, value in self.options.items())), target
@@ -87,7 +87,7 @@ class Call(NamedTuple):
         return ";".join([*map(key_text, self.arguments), *options, *target])
 
     def run_time_values(self) -> list[Any]:
-        """What the machine code gets."""
+        """The arguments of the machine code."""
         return list(_leaves(self.arguments))
 
 
@@ -107,7 +107,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
     __slots__ = ("_native",)
     _native: NativeKernel
-    """Where the native `__getitem__` looks; unset until the first launch."""
+    """The slot in which the native `__getitem__` looks; unset until the first launch."""
 
     def __init__(
         self,

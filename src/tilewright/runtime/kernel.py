@@ -28,7 +28,7 @@ from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
 
 MAX_EXTENTS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
-"""How many programs a grid may have along each axis: CUDA's limits, on all machines."""
+"""Max programs of a grid along each axis: CUDA's limits, on all machines."""
 
 
 class Image(NamedTuple):
@@ -100,17 +100,17 @@ class CompiledKernel:
 
     @property
     def packed_metadata(self) -> Any:
-        """What a launcher needs of the metadata."""
+        """The part of the metadata that a launcher needs."""
         return make_backend(self.metadata.target).pack_metadata(self.metadata)
 
     @property
     def n_regs(self) -> int:
-        """How many registers a thread of a GPU uses; on a CPU, how many vector registers a program can use."""
+        """The number of registers that a thread of a GPU uses; on a CPU, of vector registers that a program can use."""
         return make_backend(self.metadata.target).registers if self._image else self._figure("registers", "n_regs")
 
     @property
     def n_spills(self) -> int:
-        """How many bytes a thread of a GPU keeps in memory for want of registers; on a CPU 0."""
+        """The number of bytes that a thread of a GPU keeps in memory for want of registers; on a CPU 0."""
         return 0 if self._image else self._figure("spills", "n_spills")
 
     @property
@@ -119,7 +119,7 @@ class CompiledKernel:
         return 1024 if self._image else self._figure("max_threads", "n_max_threads")
 
     def _figure(self, name: str, fact: str) -> int:
-        """What the driver says of the kernel; where none has loaded it, what the assembler did, if there was one."""
+        """A fact from the driver; where none has loaded the kernel, from the assembler, if there was one."""
         loaded = next((figures for figures in self._figures.values() if figures.module), None)
         if loaded is None and fact in self.metadata._fields:
             return int(getattr(self.metadata, fact))
@@ -158,7 +158,7 @@ class CompiledKernel:
             self._tell(knobs.runtime.kernel_load_end_hook)
 
     def loaded_on(self, device: Device) -> Figures:
-        """What a device says of the kernel, which is loaded there if it was not; hooks are told.
+        """The facts that a device tells of the kernel, which is loaded there if it was not; hooks are told.
 
         Raises:
             OutOfResources: the kernel needs more than the device has.
@@ -187,7 +187,7 @@ class CompiledKernel:
                 device.unload(figures)
 
     def launch_metadata(self, grid: Sequence[int], stream: int | None, *args: Any) -> LazyDict:
-        """What launch hooks are told of a launch.
+        """The facts that launch hooks are told of a launch.
 
         Args:
             grid: the extents.
@@ -321,7 +321,7 @@ class CompiledKernel:
     def native_specialization(
         self, device: Device | None, values: Sequence[int | float | ArrayView], stream: int | None
     ) -> Specialization | None:
-        """What the native launcher needs to launch this kernel by itself, or None.
+        """The record by which the native launcher launches this kernel by itself, or None.
 
         Args: as of the launch that such ones follow.
         """
@@ -330,7 +330,7 @@ class CompiledKernel:
         return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads, self.waits)
 
     def slots(self) -> tuple[Slot, ...]:
-        """Which arguments the run-time arguments come from."""
+        """The sources of the run-time arguments among the arguments."""
         return tuple(_slots(self.signature))
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:

@@ -48,7 +48,7 @@ def is_own_group(number: int) -> bool:
 
 
 def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: tuple[int, int, int]) -> Exception:
-    """What a launch raises whose programs wait for each other; see `drivers.cpu.listener.deadlock`."""
+    """The error of a launch whose programs wait for each other; see `drivers.cpu.listener.deadlock`."""
     with importing:
         from tilewright.runtime.drivers.cpu.listener import deadlock
 
@@ -56,7 +56,7 @@ def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: tuple[int, i
 
 
 def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
-    """What hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
+    """A listener that hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
     with importing:
         from tilewright.runtime.drivers.cpu.listener import Listener
 
@@ -112,7 +112,7 @@ def busy_gpu() -> Any:
 
 
 def gpu_times(gpu: Any, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
-    """How long runs take on a GPU; see `drivers.cuda.timing.milliseconds`."""
+    """The durations of runs on a GPU, in milliseconds; see `drivers.cuda.timing.milliseconds`."""
     with importing:
         from tilewright.runtime.drivers.cuda.timing import milliseconds
 

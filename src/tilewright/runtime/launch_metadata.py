@@ -1,4 +1,4 @@
-"""What launch hooks are told: a dict that is made complete only when somebody asks.
+"""The argument of launch hooks: a dict that is made complete only when somebody asks.
 
 def hook(metadata: LazyDict) -> None:
     metadata.get()          # {"name": "add", "function": …, "stream": 0, "flops": …, "bytes": …}

@@ -1,4 +1,4 @@
-"""How often this process did what later launches find done: built a kernel, chose a configuration.
+"""A counter of what this process did that later launches find done: kernels built, configurations chosen.
 
 before = Preparations.count
 fn()
@@ -9,6 +9,6 @@ from __future__ import annotations
 
 
 class Preparations:
-    """Their number; whoever begins one adds to it."""
+    """The number of preparations; whoever begins one adds to it."""
 
     count = 0

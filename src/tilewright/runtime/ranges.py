@@ -1,4 +1,4 @@
-"""Which numbers the integer types of parameters hold.
+"""The ranges of the integer types of parameters.
 
 check_fits(300, "i8")       ArgumentRangeError: 300 does not fit: the parameter is a tl.int8, …
 """

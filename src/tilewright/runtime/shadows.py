@@ -39,7 +39,7 @@ class Stamps(NamedTuple):
 
 
 class _Pool:
-    """Memory that is free, and the least stamp that nobody used."""
+    """A pool of free shadow memory, with the least stamp that is unused."""
 
     def __init__(self) -> None:
         self.lock = fork_safe_lock()
@@ -55,7 +55,7 @@ class _Pool:
         return first, self.generation
 
     def take(self, count: int) -> Plane:
-        """Memory for so many stamps, in which all are less than the next one."""
+        """Memory for `count` stamps, in which all are less than the next one."""
         fitting = [place for place, plane in enumerate(self.free) if plane.size >= count]
         if not fitting:
             return np.zeros(count, np.int32)

@@ -1,4 +1,4 @@
-"""What `compile` compiles: a kernel for a signature, or the text of a stage.
+"""The sources that `compile` compiles: a kernel for a signature, or the text of a stage.
 
 ASTSource(add, {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128}, {(0,): [["tt.divisibility", 16]]})
 IRSource("add.ttir")
@@ -93,7 +93,7 @@ class ASTSource:
 
     @property
     def origin(self) -> JITCallable:
-        """Where the road begins."""
+        """The input at which the pipeline begins."""
         kernel: JITCallable = self.fn
         return kernel
 
@@ -187,7 +187,7 @@ class IRSource:
 
     @property
     def origin(self) -> tuple[str, str | bytes]:
-        """Where the road begins."""
+        """The input at which the pipeline begins."""
         return self.ext, self.src
 
     @property
@@ -224,7 +224,7 @@ def _spec_text(spec: ArgumentSpec) -> str:
 
 
 class _Known(NamedTuple):
-    """What the caller says of parameters, by path."""
+    """The caller's facts about parameters, by path."""
 
     constants: Mapping[Place, Any]
     attrs: Mapping[Place, Sequence[Sequence[Any]]]

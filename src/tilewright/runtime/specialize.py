@@ -74,7 +74,7 @@ class Specialized(NamedTuple):
 
 
 def specialize(value: Any, param: KernelParam) -> Specialized:
-    """What `param` is compiled for when it gets `value`.
+    """The specialisation of `param` when it gets `value`.
 
     Raises:
         ArgumentError: no kernel can take such a value; the message names the parameter.
@@ -125,7 +125,7 @@ class TupleParts(NamedTuple):
 
 
 def key_text(argument: Specialized) -> str:
-    """What a kernel is compiled for, as a text that is the same in every process."""
+    """The specialisation of an argument as a text that is the same in every process."""
     if argument.type == CONSTEXPR:
         return f"={value_text(argument.value)}"
     if argument.type == TUPLE:

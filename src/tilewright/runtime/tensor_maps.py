@@ -23,13 +23,13 @@ from tilewright.runtime.specialize import Specialized
 from tilewright.support.named_tuple import NamedTuple
 
 FIRST_WITH_ENGINE, MOST_AXES, LEAST_ROW, FILLED = 90, 5, 16, (2, 4)
-"""As `semantics.tensor_descriptors` has them: the first capability; axes; bytes of a row, of floats with a NaN."""
+"""Those of `semantics.tensor_descriptors`: first capability; max axes; min bytes of a row; bytes of floats with NaN."""
 ALIGNMENT = 16
 MOST_PLACES, FARTHEST = 1 << 32, 1 << 40
 """The longest dimension in elements, and the longest stride in bytes."""
 NARROW = ("i1", "u1")
 PARTS = 5
-"""What a descriptor has: array, shape, strides, block shape, padding."""
+"""The number of a descriptor's parts: array, shape, strides, block shape, padding."""
 
 
 class HostMap(NamedTuple):
@@ -48,7 +48,7 @@ class HostMap(NamedTuple):
 
 
 class MapFields(NamedTuple):
-    """What a tensor map is made of; dimensions innermost first.
+    """The fields of a tensor map; dimensions innermost first.
 
     Attributes:
         element: the number of the element type, as PTX has it.
@@ -70,7 +70,7 @@ _TF32, _TF32_SIZE = 11, 4
 
 
 def has_engine(target: GPUTarget) -> bool:
-    """Does the machine have an engine that moves blocks?"""
+    """Whether the machine has an engine that moves blocks."""
     return target.backend == "cuda" and int(target.arch) >= FIRST_WITH_ENGINE
 
 
@@ -99,7 +99,7 @@ def spec_with_map(spec: ArgumentSpec) -> ArgumentSpec:
 
 
 def _can_move(element: str, block: Sequence[int], last_stride: object, padding: object) -> bool:
-    """Can the engine move such blocks of a tensor whose last stride this is, and pad them like this?"""
+    """Whether the engine can move such blocks of a tensor whose last stride this is, and pad them like this."""
     width = int("".join(takewhile(str.isdigit, element.lstrip("bfipu")))) // 8
     fits = len(block) <= MOST_AXES and last_stride == 1 and element not in NARROW
     return fits and block[-1] * width >= LEAST_ROW and (padding == "zero" or width in FILLED)
@@ -139,7 +139,7 @@ def host_parts(descriptor: Any) -> list[Any]:
 
 
 def map_fields(name: str, tensor: HostMap, facts: Mapping[str, Any]) -> MapFields:
-    """What a driver makes the tensor map of.
+    """The fields from which a driver makes the tensor map.
 
     Args:
         name: of the argument, for messages.

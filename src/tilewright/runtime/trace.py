@@ -28,7 +28,7 @@ _OPENING, _CLOSING = b"[\n", b"\n]\n"
 
 
 def is_on() -> bool:
-    """Is there a file to trace into?"""
+    """Whether there is a file to trace into."""
     return knobs.tilewright.trace is not None
 
 
@@ -97,7 +97,7 @@ def _append(path: str, event: bytes) -> None:
 
 
 def _end_of_events(descriptor: int) -> int:
-    """Where the last whole event ends; 0 where there is none."""
+    """The offset of the end of the last whole event, in bytes; 0 where there is none."""
     size = os.fstat(descriptor).st_size
     tail = os.pread(descriptor, len(_CLOSING), max(0, size - len(_CLOSING)))
     if tail == _CLOSING:

@@ -26,7 +26,7 @@ from tilewright.support.source import source_line
 
 OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - pathlib takes long to import
 MAX_FRAMES = 3
-"""Of the program's frames, so many are shown in a notebook; the outer ones are counted."""
+"""Max frames of the program that a notebook shows; the outer ones are counted."""
 NOTEBOOKS = ("IPython", "ipykernel")
 RENDERER = "_render_traceback_"
 """The method that IPython calls for the text of an exception."""

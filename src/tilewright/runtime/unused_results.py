@@ -21,7 +21,7 @@ from tilewright.support.diagnostics import SemanticError
 
 
 def check_used(function: Any) -> None:
-    """To be called by `__call__` of a function: whether a kernel drops the result.
+    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function.
 
     Raises:
         SemanticError: the function is marked, and the call is a statement of its own.

@@ -22,13 +22,13 @@ Array = TypeVar("Array")
 
 
 class _Mark(NamedTuple):
-    """What is known of a marked array: for each element of its span whether it was written."""
+    """The record of a marked array: for each element of its span whether it was written."""
 
     extent: Extent
     written: Any
 
     def place(self, extent: Extent) -> slice | None:
-        """Which elements are those of `extent`; None when it is no part, or one of other elements."""
+        """The elements that are those of `extent`; None when it is no part, or one of other elements."""
         own = self.extent
         inside = own.low <= extent.low and extent.high <= own.high
         if not inside or own.size != extent.size or (extent.low - own.low) % own.size:
@@ -37,7 +37,7 @@ class _Mark(NamedTuple):
 
 
 _marks: dict[int, _Mark] = {}
-"""By serial number. Marks go when their arrays do, at any time, so whoever looks for one goes through a copy."""
+"""Marks by serial number. They go when their arrays do, at any time, so whoever looks for one goes through a copy."""
 _serials = itertools.count()
 
 
@@ -85,7 +85,7 @@ def written_of(extent: Extent) -> int:
 
 
 def _set(extent: Extent, written: int) -> bool:
-    """Change what is known of the array at `extent`; whether it, or what it is a part of, was marked."""
+    """Change what is known of the array at `extent`; returns whether it, or what it is a part of, was marked."""
     for mark in list(_marks.values()):
         place = mark.place(extent)
         if place is not None:

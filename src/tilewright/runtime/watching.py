@@ -26,7 +26,7 @@ class _State:
 
 
 def is_on() -> bool:
-    """Does each launch have to tell somebody?"""
+    """Whether each launch has to tell somebody."""
     return _State.on
 
 

@@ -1,1 +1,1 @@
-"""What is kept of compiled kernels, where, by whom, and for how long; see `store.py`."""
+"""The cache of compiled kernels: what is kept, where, by whom, and for how long; see `store.py`."""

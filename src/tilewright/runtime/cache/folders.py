@@ -55,7 +55,7 @@ def is_trusted(folder: AnyPath) -> bool:
 
 
 def problem_of(folder: AnyPath) -> str | None:
-    """Why a folder cannot be trusted; None where it can.
+    """The reason why a folder cannot be trusted; None where it can.
 
     Raises:
         FileNotFoundError: it is not there.

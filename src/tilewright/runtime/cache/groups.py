@@ -1,4 +1,4 @@
-"""Whose a group of users is. Many systems give each user a group of their own, which may write to all their folders.
+"""The owner of a group of users. Many systems give each user a group of their own, which may write to their folders.
 
 is_own_group(os.stat(folder).st_gid)        True: that the group may write there lets nobody else in
 """

@@ -25,7 +25,7 @@ Answer: TypeAlias = "bytes | int | list[Answer] | None"
 
 
 class RedisError(OSError):
-    """What answers is not Redis, or refuses the command."""
+    """The server is not Redis, or refuses the command."""
 
 
 class RedisRemoteCacheBackend(RemoteCacheBackend):

@@ -138,7 +138,7 @@ class RemoteCacheManager(CacheManager):
         return f"{self.key}/{filename}"
 
     def _guarded(self, action: Callable[[RemoteCacheBackend], Result]) -> Result | None:
-        """What `action` returns; None when the backend fails, or failed less than a minute ago."""
+        """The result of `action`; None when the backend fails, or failed less than a minute ago."""
         if time.monotonic() < _paused_until.get(self._class, 0.0):
             return None
         answer: _Answer[Result] = _Answer()
@@ -168,7 +168,7 @@ class RemoteCacheManager(CacheManager):
 
 
 class _Answer(Generic[Result]):
-    """What a backend said, or how it failed."""
+    """The answer of a backend: its result, or the error with which it failed."""
 
     def __init__(self) -> None:
         self.is_there = threading.Event()

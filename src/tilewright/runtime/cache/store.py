@@ -33,7 +33,7 @@ _FORMAT_NUMBER = 3
 
 
 class Entry(NamedTuple):
-    """What the cache keeps of a kernel.
+    """A kernel as the cache keeps it.
 
     Attributes:
         facts: JSON values: the metadata.
@@ -176,7 +176,7 @@ _HEAD_BYTES = len(_index(b""))
 
 
 def damages(folder: Path) -> Iterator[str]:
-    """What is wrong with the kernels in the folder of one key: `add.image is damaged`."""
+    """The problems of the kernels in the folder of one key: `add.image is damaged`."""
     for note in sorted(folder.glob(f"{GROUP}*.json")):
         index = note.name.removeprefix(GROUP)
         stem = index.removesuffix(".json")

@@ -1,4 +1,4 @@
-"""How long a report may take: TILEWRIGHT_BENCH_SECONDS, in equal shares for the lines of each table.
+"""The time limit of a report: TILEWRIGHT_BENCH_SECONDS, in equal shares for the lines of each table.
 
     budget = Budget("matmul", lines=2)
     for size in sizes:
@@ -41,7 +41,7 @@ class Line:
         self.by_first_call: set[int] = set()
 
     def point(self, measure: Callable[[], Any]) -> Any:
-        """What `measure` returns, or NaN."""
+        """The result of `measure`, or NaN where time does not suffice."""
         if self.expected() > self._share - sum(self.times):
             self.passed_over += 1
             return math.nan

@@ -1,4 +1,4 @@
-"""How long a function takes: `do_bench`.
+"""Measures the duration of a function: `do_bench`.
 
 do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))                              mean, in milliseconds
 do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024), quantiles=(0.5, 0.2, 0.8))   [median, 20 %, 80 %]
@@ -20,7 +20,7 @@ _FIRST_RUNS = 5
 """Runs from which the duration of one is estimated."""
 
 DROPPED_OPTIONS = frozenset(["device_type", "fast_flush", "record_clocks"])
-"""Of Triton 2.0 to 3.2."""
+"""Options of `do_bench` in Triton 2.0 to 3.2, taken with a warning."""
 
 SUMMARIES: dict[str, Callable[[Sequence[float]], Any]] = {
     "min": min,
@@ -44,7 +44,7 @@ def do_bench(
     percentiles: Sequence[float] | None = None,
     **dropped: Any,
 ) -> Any:
-    """How long `fn` takes on this machine, in milliseconds.
+    """The duration of `fn` on this machine, in milliseconds.
 
     On a CPU, caches are not flushed between the runs: arrays that fit into them are found there, as in NumPy's and
     PyTorch's own benchmarks. In a process that uses a GPU, the GPU's clock counts, and its caches are flushed.
@@ -129,7 +129,7 @@ def timed(fn: Callable[[], Any]) -> float:
 
 
 def summary(times: Sequence[float], quantiles: Sequence[float] | None, return_mode: str = "mean") -> Any:
-    """What `do_bench` returns for these times."""
+    """The result of `do_bench` for these times."""
     if quantiles is None:
         return SUMMARIES[return_mode](times)
     found = [quantile(times, share) for share in quantiles]

@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """What is drawn: lines over `x`, with the axes' names and whether they are logarithmic."""
+    """A plot: lines over `x`, with the axes' names and whether they are logarithmic."""
 
     title: str
     x: Sequence[Any]

@@ -80,7 +80,7 @@ class Table:
         return [[*row[:sizes], *row[sizes::3]] for row in self.rows]
 
     def plot(self) -> plots.Plot:
-        """What is to be drawn."""
+        """The plot of the report."""
         benchmark = self.benchmark
         first = len(benchmark.x_names)
         columns = list(zip(*self.rows, strict=True))

@@ -73,7 +73,7 @@ class Autotuner(KernelWrapper):
         do_bench: Callable[..., Any] | None = None,
         cache_results: bool = False,
     ) -> None:
-        """What `autotune` makes of a kernel; programs that derive from this class call it as Triton has it.
+        """Makes the autotuner that `autotune` makes of a kernel; subclasses in programs call it as Triton has it.
 
         Args:
             fn: the kernel.
@@ -186,11 +186,11 @@ class Autotuner(KernelWrapper):
     def _positional(self, args: Sequence[Any]) -> Arguments:
         return dict(zip(self.arg_names, args, strict=False))
 
-    # What classes of others call and replace
+    # Methods that subclasses in programs call and replace
 
     @property
     def do_bench(self) -> Callable[..., Any]:
-        """What measures a configuration on its own; by default configurations race, and nobody calls this."""
+        """The function that measures one configuration by itself; by default configurations race without it."""
         return self._do_bench or do_bench
 
     @do_bench.setter
@@ -198,7 +198,7 @@ class Autotuner(KernelWrapper):
         self._do_bench = bench
 
     def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
-        """What `prune_configs_by` leaves of the configurations for the launch whose positional arguments are `nargs`.
+        """The configurations that `prune_configs_by` leaves for the launch whose positional arguments are `nargs`.
 
         Args:
             kwargs: its keywords, `grid` and `warmup` among them.
@@ -374,7 +374,7 @@ def _refuse_conflicts(configs: Sequence[Config], call: Call) -> None:
 
 
 def _top_k(given: float | int, count: int) -> int:
-    """How many configurations `top_k` means: a whole number, or a share up to 1.0."""
+    """The number of configurations that `top_k` means: a whole number, or a share up to 1.0."""
     if isinstance(given, float) and given <= 1.0:
         return int(count * given)
     if not isinstance(given, int):

@@ -59,7 +59,7 @@ def can_fork() -> bool:
 
 
 def usable_cpus() -> int:
-    """How many CPUs this process may use."""
+    """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,7 +100,7 @@ def _attempt(task: Task) -> None:
 
 
 def _ignore(index: int) -> None:
-    """Only this process has somebody to tell."""
+    """Tells nobody: only this process has somebody to tell."""
 
 
 def _silence() -> None:

@@ -21,7 +21,7 @@ class Progress:
         self._shown = ""
 
     def at(self, done: int) -> None:
-        """So many are done."""
+        """Shows that `done` tasks are done, if the whole takes long."""
         if time.monotonic() - self._begin >= _DELAY and sys.stderr is not None and sys.stderr.isatty():
             self._show(f"{self._title}: {done} of {self._total}")
 

@@ -1,6 +1,6 @@
-"""Which of several launches is the fastest, measured as briefly as the answer allows.
+"""Finds the fastest of several launches, measured as briefly as the answer allows.
 
-Everybody runs twice; who then takes half as long again as the leader is out. The others run some more, and only those
+Each runs twice; one that then takes half as long again as the leader is out. The others run some more, and only those
 close to the leader go on until the time is used up. They run in turns, so that a slow moment of the machine hits all.
 """
 
@@ -14,9 +14,9 @@ from tilewright.runtime.testing.measure import summary
 Runner = TypeVar("Runner")
 
 HEATS = ((2, 1.5), (4, 1.15), (10, 1.05))
-"""Runs, and how much slower than the leader a runner may then be to stay in the race."""
+"""Runs of each heat, and the max time relative to the leader's with which a runner stays in the race."""
 MILLISECONDS_EACH = 10.0
-"""Time for each runner of a heat; whoever needs more has run often enough after its first run."""
+"""Milliseconds for each runner of a heat; one that needs more has run often enough after its first run."""
 QUANTILES = (0.5, 0.2, 0.8)
 
 

@@ -154,7 +154,7 @@ class Trials:
             )  # it has to be compiled without a cache, too
 
     def _code_identity(self, config: Config) -> Hashable:
-        """Equal for configurations that give the same code."""
+        """A key that is equal for configurations that give the same code."""
         names = self._kernel.arg_names
         constants = tuple(sorted((name, repr(value)) for name, value in config.kwargs.items() if name in names))
         options = {name: value for name, value in config.all_kwargs().items() if name not in names}
@@ -162,7 +162,7 @@ class Trials:
 
 
 def _code(kernel: Any, config: Config) -> Hashable:
-    """What tells two compiled kernels apart, where there are any (the interpreter has none)."""
+    """The identity of the compiled kernel; the configuration where there is none (in the interpreter)."""
     return (kernel.hash, kernel.num_threads) if hasattr(kernel, "num_threads") else config
 
 

@@ -50,7 +50,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Relocation:
-    """`kind` is the machine's own relocation number; it patches `section` at `offset`."""
+    """A relocation: it patches `section` at `offset`; `kind` is the machine's own relocation number."""
 
     section: int
     offset: int
@@ -61,7 +61,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """What `read_object` found; `machine` is a value of `MACHINES`."""
+    """The result of `read_object`; `machine` is a value of `MACHINES`."""
 
     machine: str
     sections: tuple[Section, ...]

@@ -35,7 +35,7 @@ class Guards(NamedTuple):
     objects: tuple[object, ...]
 
     def is_same(self, other: Guards | None) -> bool:
-        """Do both check the same objects?"""
+        """Whether both check the same objects."""
         if other is None or len(self.objects) != len(other.objects):
             return False
         return all(left is right for left, right in zip(self.objects, other.objects, strict=True))
@@ -61,7 +61,7 @@ def guards_for(used: UsedGlobals) -> Guards | None:
 
 
 def _entries(name: str, namespace: Any) -> Iterator[tuple[int, object, object]]:
-    """What to compare for one name; nothing when that cannot be done."""
+    """The comparisons for one name; none when that cannot be done."""
     value = namespace.get(name, ABSENT)
     inner = value.value if isinstance(value, constexpr) else value
     cell, slot = _offsets()
@@ -86,5 +86,5 @@ def _packed(word: int, place: object, expected: object) -> bytes:
 
 @cache
 def _offsets() -> tuple[int | None, int | None]:
-    """Where a cell has its content, and a constexpr its value."""
+    """The offsets of a cell's content and of a constexpr's value, in bytes."""
     return python_memory.cell_offset(), python_memory.slot_offset(constexpr, "value")

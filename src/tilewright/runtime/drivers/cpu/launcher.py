@@ -115,7 +115,7 @@ class Miss(NamedTuple):
 
 
 SlowPath = Callable[[Any, tuple[Any, ...], dict[str, Any], Miss | None], object]
-"""(grid, args, kwargs, miss) → what the launch returns."""
+"""The launch by Python: (grid, args, kwargs, miss) → what the launch returns."""
 
 _MAX_LAYOUTS, _MAX_RECORDS, _MAX_PROGRAMS = 64, 4096, 2**62
 _SLICE_SECONDS = 0.02
@@ -128,7 +128,7 @@ class _Shared:
 
 
 class NativeKernel:
-    """What the native side knows of one kernel. `native[grid](…)` launches."""
+    """One kernel as the native side knows it. `native[grid](…)` launches."""
 
     __slots__ = (
         "__weakref__",
@@ -191,7 +191,7 @@ class NativeKernel:
                 self._installed[miss.layout, miss.key] = specialization.result
 
     def guard(self, guards: Guards | None) -> bool:
-        """Has launches go to the slow path as soon as an outer value is another object; may launches be native then?
+        """Makes launches take the slow path once an outer value is another object; returns whether they may be native.
 
         Args: guards: from `guards_for`; with None nothing may be installed, and what is, is forgotten.
         """
@@ -329,14 +329,14 @@ def create_native_kernel(
 
 
 def watch(watched: bool) -> None:
-    """Has all launches of all kernels, also of those bound long ago, go to their slow path; or ends that."""
+    """Makes all launches of all kernels, also of those bound long ago, take their slow path; or ends that."""
     _Pending.watched = watched
     if _Pending.runtime is not None:
         _Pending.runtime.set("watched", int(watched))
 
 
 def accelerate(owner: type, slot: str) -> None:
-    """Has `owner.__getitem__` replaced by native code as soon as the native runtime is there.
+    """Replaces `owner.__getitem__` by native code as soon as the native runtime is there.
 
     Args:
         owner: the one class, with subclasses, of what keeps a NativeKernel in `slot`; else its own `__getitem__` acts.
@@ -348,7 +348,7 @@ def accelerate(owner: type, slot: str) -> None:
 
 
 class _Pending:
-    """What the native runtime is told once it is there."""
+    """The facts that the native runtime is told once it is there."""
 
     owner: tuple[type, str] | None = None
     arrays: tuple[type, str, str, str] | None = None
@@ -367,7 +367,7 @@ def _accelerate(runtime: NativeRuntime, owner: type, slot: str) -> None:
 
 
 def know_arrays(kind: type, address: str, dtype: str, place: str) -> None:
-    """Has native code read arrays on GPUs of this class: names of the `__slots__` with address, dtype and place.
+    """Makes native code read arrays on GPUs of this class: names of the `__slots__` with address, dtype and place.
 
     The place is an int, WORD_ARRAY and WORD_GPU times the number of the GPU and 1.
     """
@@ -386,7 +386,7 @@ def _know_arrays(runtime: NativeRuntime, kind: type, *slots: str) -> None:
 
 
 def know_descriptors(kind: type) -> None:
-    """Has native code read tensor descriptors of this class: it has the attributes DESCRIPTOR_PARTS."""
+    """Makes native code read tensor descriptors of this class, which has the attributes DESCRIPTOR_PARTS."""
     _Pending.descriptors = kind
     if _Pending.runtime is not None:
         _Pending.runtime.know_descriptors(kind)
@@ -406,7 +406,7 @@ def set_thread_stream(stream: int) -> None:
 
 
 def is_native() -> bool:
-    """Do launches run without Python here?"""
+    """Whether launches run without Python here."""
     return _ready() is not None
 
 

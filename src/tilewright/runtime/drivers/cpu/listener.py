@@ -46,15 +46,15 @@ class Listener:
 
     @property
     def address(self) -> int:
-        """What the launch record holds: a CONTROL that does, for launches without one of their own."""
+        """The address of a CONTROL, for the records of launches without one of their own."""
         return ctypes.addressof(self._memory)
 
     def close(self) -> None:
-        """To be called when no program runs any more."""
+        """Frees the callback; to be called when no program runs any more."""
         del self._callback  # it holds this object, which holds it
 
     def finish(self) -> None:
-        """To be called when all programs are done.
+        """Raises what the programs' prints and assertions led to; to be called when all programs are done.
 
         Raises:
             DeviceAssertError: an assertion failed; of those that did, the one of the first program.
@@ -65,7 +65,7 @@ class Listener:
             raise min(self._failures, key=lambda failure: failure[0][::-1])[1]
 
     def _report(self, number: int, x: int, y: int, z: int, value: int) -> int:
-        """Not 0: no program needs to go on."""
+        """Notes a print or a failed assertion; returns not 0 if no program needs to go on."""
         if self._raised is not None:
             return 1
         try:
@@ -87,7 +87,7 @@ def _failure(site: Site, program: Program, number: int) -> DeviceAssertError:
 
 
 def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: Program) -> DeadlockError:
-    """What a launch raises whose programs wait for each other, one of them at `places`."""
+    """The error of a launch whose programs wait for each other, one of them at `places`."""
     return DeadlockError(kernel, program, knobs.tilewright.spin_seconds, _span(places))
 
 

@@ -36,7 +36,7 @@ def host_machine() -> str:
 
 
 def why_no_code() -> str:
-    """Why machine code cannot be mapped into this process; "" where it can.
+    """The reason why machine code cannot be mapped into this process; "" where it can.
 
     Windows hands out memory by other functions; macOS on AArch64 wants a flag for memory with code, and the caches of
     instructions told of it. None of that was ever tried.
@@ -116,7 +116,7 @@ class LoadedCode:
 
 
 class CodeRanges:
-    """Where the machine code of which kernel lies, in memory that a signal handler can read at any time.
+    """The address ranges of the kernels' machine code, in memory that a signal handler can read at any time.
 
     Attributes:
         address: of the CODES.

@@ -19,7 +19,7 @@ _constant_forms: dict[type, Callable[[Any], Any]] = {constexpr: unwrap}
 
 
 def know_form(kind: type, form: Callable[[Any], Any]) -> None:
-    """Have arguments of exactly this class launched as what `form` makes of them; what it raises is of no account."""
+    """Make launches take arguments of exactly this class as what `form` makes of them; what it raises is ignored."""
     _forms[kind] = form
 
 

@@ -138,9 +138,9 @@ class NativeRuntime:
         self.set_object("bound_type", self._bound_type())
 
     def explain_faults(self) -> None:
-        """From now on a kernel that accesses what it must not is named on stderr before the process dies of that.
+        """Installs handlers that name a kernel that accesses what it must not, on stderr, before the process dies.
 
-        Whatever handles such signals already goes on doing so; see `native/faults.py`.
+        Handlers that such signals already have go on working; see `native/faults.py`.
         """
         system = ctypes.CDLL(None)
         actions = allocate(len(_FAULTS) * ACTION.size)
@@ -168,7 +168,7 @@ class NativeRuntime:
         self.set("spin_ticks", int(knobs.tilewright.spin_seconds * self._ticks_per_second))
 
     def _forget_threads(self) -> None:
-        """In the child of a fork the launcher has no threads, nobody holds the lock, and nothing is under way."""
+        """Resets the state in the child of a fork: no threads, nobody holds the lock, and nothing is under way."""
         for field in ("sleepers", "gate", "seats", "lock", "user", "workers"):
             POOL.write(self.pool, field, 0)
         self.set("watcher", WATCHER_ABSENT)
@@ -236,7 +236,7 @@ def _set_up() -> NativeRuntime | None:
 
 
 def _why_not(machine: str) -> str:
-    """Why there can be no native runtime here; "" where there can."""
+    """The reason why there can be no native runtime here; "" where there can."""
     if reason := why_no_code():
         return reason
     if machine not in _BASE_CPUS:
@@ -255,13 +255,13 @@ def warn_of_slow_launches(reason: str) -> None:
 
 
 class _Refusal:
-    """Why there is no native launcher; "" while nothing is known against it."""
+    """The reason why there is no native launcher; "" while nothing is known against it."""
 
     reason = ""
 
 
 def why_slow_launches() -> str:
-    """Why kernels are launched by Python; "" where they are not, or nothing was launched yet."""
+    """The reason why kernels are launched by Python; "" where they are not, or nothing was launched yet."""
     return _Refusal.reason
 
 

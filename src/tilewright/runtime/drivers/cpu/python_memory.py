@@ -1,4 +1,4 @@
-"""Where CPython, NumPy and torch keep what the native launcher reads, checked in this process before it is relied on.
+"""The places where CPython, NumPy and torch keep what the native launcher reads, checked in this process before use.
 
 Every function here answers from descriptors or from a known object; whatever does not look as expected gives None,
 and the launcher leaves such arguments to Python. This is the only file that knows layouts of foreign objects.
@@ -41,7 +41,7 @@ def is_supported_python() -> bool:
 
 
 def why_unsupported() -> str:
-    """Why objects of this Python cannot be read; "" when they can.
+    """The reason why objects of this Python cannot be read; "" when they can.
 
     Nothing may look into an object before this was asked: others begin with other fields, and an address that was read
     from the wrong place ends the process.
@@ -66,7 +66,7 @@ def function_address(library: ctypes.CDLL, name: str) -> int:
 
 
 def slot_offset(owner: type, name: str) -> int | None:
-    """Where instances of a class keep the value of its `__slots__` entry `name`."""
+    """The offset in bytes of the `__slots__` entry `name` in instances of a class; None if unknown."""
     definition = _definition(owner, name, MemberDescriptorType)
     if definition is None:
         return None
@@ -75,7 +75,7 @@ def slot_offset(owner: type, name: str) -> int | None:
 
 
 def cell_offset() -> int | None:
-    """Where a cell, a variable that functions share, keeps its content."""
+    """The offset of the content of a cell (a variable that functions share), in bytes; None if unknown."""
     if not is_supported_python():
         return None
     content = object()
@@ -89,7 +89,7 @@ def subscript_definition() -> int | None:
 
 
 def ndarray_is_as_expected() -> bool:
-    """Do NumPy arrays keep data, dtype and flags where native code reads them?"""
+    """Whether NumPy arrays keep data, dtype and flags where native code reads them."""
     if not is_supported_python():
         return False
     probe = np.arange(4, dtype=np.float32)[1:]
@@ -101,7 +101,7 @@ def ndarray_is_as_expected() -> bool:
 
 
 def array_address(array: np.ndarray[Any, Any]) -> int:
-    """Where an array begins; asking NumPy takes three times as long as reading it."""
+    """The address of an array's first element; asking NumPy takes three times as long as reading it."""
     if type(array) is np.ndarray and _is_ndarray_known():
         return _word(id(array) + NDARRAY_DATA)
     return array.ctypes.data
@@ -111,7 +111,7 @@ _is_ndarray_known = cache(ndarray_is_as_expected)
 
 
 class TensorAccess(NamedTuple):
-    """How to read torch tensors: where they have the handle that torch's C interface takes, and functions of that.
+    """The access to torch tensors: where they have the handle that torch's C interface takes, and functions of that.
 
     Each function gives 0, or else not what was asked for: `int32_t get_numel(handle, int64_t *)`. What the handle
     points to has, at `tensor_dtype`, the number of its dtype and, at `tensor_keys`, a set of dispatch keys:
@@ -131,7 +131,7 @@ class TensorAccess(NamedTuple):
 
 
 def tensor_access(torch: Any) -> TensorAccess | None:
-    """What the module `torch` offers; its C interface is meant for compiled models and does not change."""
+    """The access that the module `torch` offers; its C interface is meant for compiled models and does not change."""
     if not is_supported_python():
         return None
     real, whole = (torch.empty(8, dtype=dtype, device="cpu") for dtype in (torch.float32, torch.int64))
@@ -154,7 +154,7 @@ def tensor_access(torch: Any) -> TensorAccess | None:
 
 
 def _dtype_place(torch: Any, library: ctypes.CDLL) -> int | None:
-    """Where what a tensor's handle points to has the number of its dtype."""
+    """The offset of the number of the dtype in what a tensor's handle points to, in bytes; None if unknown."""
     probes = [torch.empty(1, dtype=getattr(torch, name)) for name in _DTYPES]
     numbers = []
     for probe in probes:
@@ -170,7 +170,7 @@ def _dtype_place(torch: Any, library: ctypes.CDLL) -> int | None:
 
 
 def _keys_place(torch: Any, probes: list[Any]) -> int | None:
-    """Where what a tensor's handle points to has its dispatch keys."""
+    """The offset of the dispatch keys in what a tensor's handle points to, in bytes; None if unknown."""
     sets = [(probe._cdata, torch._C._dispatch_keys(probe).raw_repr()) for probe in probes]
     fits = (place for place in range(0, _TENSOR_BYTES, 8) if all(_word(held + place) == keys for held, keys in sets))
     return next(fits, None)
@@ -183,7 +183,7 @@ def _key_set(torch: Any, name: str) -> int:
 
 
 def _is_read_right(access: TensorAccess, tensor: Any) -> bool:
-    """Do the functions say of a tensor on the CPU what its attributes say?"""
+    """Whether the functions say of a tensor on the CPU what its attributes say."""
     address, index = ctypes.c_uint64(), ctypes.c_int32(9)
     elements, size = ctypes.c_int64(-1), ctypes.c_int64(-1)
     places = (address, index, elements, size)

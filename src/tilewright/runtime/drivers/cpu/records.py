@@ -1,4 +1,4 @@
-"""What Python writes into memory for the native launcher: layouts of calls, and how argument slots are filled.
+"""The data that Python writes for the native launcher: layouts of calls, and how argument slots are filled.
 
     layout_for((Parameter("x"), Parameter("BLOCK", is_constant=True)), 1, ("BLOCK", "num_warps"))
         → x: argument 0;  BLOCK: argument 1, a constant;  num_warps: argument 2, a constant
@@ -47,10 +47,10 @@ Memory = ctypes.Array[ctypes.c_char]
 """Bytes that Python owns and native code reads."""
 
 FLOATS = ("fp16", "bf16", "fp32")
-"""Types that machine code gets as fp32."""
+"""Types of arguments that machine code gets as fp32."""
 
 DESCRIPTOR = "tensordesc<"
-"""How types of tensor maps begin."""
+"""The prefix of the types of tensor maps."""
 
 NO_DEFAULT: Any = object()
 """The default of a parameter that has none."""
@@ -177,7 +177,7 @@ _INTEGER_ROLES = {
     **{f"i{bits}": ROLE_LIMITED | ROLE_SIGNED | ROLE_BITS * (bits - 1) for bits in (8, 16, 32, 64)},
     **{f"u{bits}": ROLE_LIMITED | ROLE_BITS * min(bits, 63) for bits in (8, 16, 32, 64)},
 }
-"""How native code tells whether an int fits into the type of the annotation."""
+"""The roles by which native code tells whether an int fits into the type of the annotation."""
 
 
 class MapSlot(NamedTuple):
@@ -221,7 +221,7 @@ def map_records(maps: tuple[MapSlot, ...], key: bytes) -> Memory | None:
 
 
 def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
-    """How to fill the slots from arguments with this key; None when some conversion is only known to Python."""
+    """The FILLs of the slots for arguments with this key; None when some conversion is only known to Python."""
     image = b""
     entries = _entries(key)
     for slot in slots:
@@ -243,7 +243,7 @@ class _Entry(NamedTuple):
 
 
 def _entries(key: bytes) -> dict[tuple[int, ...], _Entry]:
-    """Where a key has what is no tuple: under (2, 0) the first element of argument 2."""
+    """The entries of a key that are no tuples, by path: under (2, 0) the first element of argument 2."""
     words = struct.unpack(f"<{len(key) // 8}q", key)
     ahead = map(_Entry, count(), words[::2], words[1::2])
     found: dict[tuple[int, ...], _Entry] = {}

@@ -80,12 +80,12 @@ class DeviceArray:
         return self.dtype.itemsize
 
     def stride(self) -> tuple[int, ...]:
-        """How many elements apart neighbours along each axis are."""
+        """The distance of neighbours along each axis, in elements."""
         return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """For other libraries: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
+        """The array for other libraries: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -138,7 +138,7 @@ class DeviceArray:
         return result
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """For NumPy, which copies: the elements are not in CPU memory."""
+        """The array for NumPy, a copy: the elements are not in CPU memory."""
         if copy is False:
             raise ValueError("an array on a GPU cannot be seen from the CPU without a copy")
         found = self.numpy()

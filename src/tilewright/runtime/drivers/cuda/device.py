@@ -36,7 +36,7 @@ class CudaDevice(Gpu, Device):
         return f"{self.model} {self.target}"
 
     def can_use(self, view: ArrayView) -> bool:
-        """Memory of GPUs, and what torch has pinned."""
+        """Whether kernels can use an array: memory of GPUs, and what torch has pinned."""
         if view.memory != CPU_MEMORY:
             return view.memory.startswith(CUDA_MEMORY)
         is_pinned = getattr(view.owner, "is_pinned", None)
@@ -63,12 +63,12 @@ class CudaDevice(Gpu, Device):
     def specialization(
         self, kernel: Any, values: Sequence[int | float | ArrayView], stream: int | None
     ) -> Specialization | None:
-        """Have later launches need no Python; see `launching.specialization`."""
+        """Let later launches do without Python; see `launching.specialization`."""
         return launching.specialization(self, kernel, values, stream)
 
 
 def device_count() -> int:
-    """How many GPUs there are.
+    """The number of GPUs.
 
     Raises:
         CudaError: there is no driver, or it does not work.
@@ -80,7 +80,7 @@ _devices: dict[tuple[CudaDriver, int], CudaDevice] = {}
 
 
 def is_in_use() -> bool:
-    """Has this process used the memory of a GPU or launched there, apart from what torch does?"""
+    """Whether this process has used the memory of a GPU or launched there, apart from what torch does."""
     driver = open_driver()
     return any(device.is_in_use() for (opened, _), device in _devices.items() if opened is driver)
 

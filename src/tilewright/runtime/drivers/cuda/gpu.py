@@ -50,7 +50,7 @@ class Gpu:
 
     @cached_property
     def model(self) -> str:
-        """What NVIDIA calls it."""
+        """NVIDIA's name of the GPU."""
         name = ctypes.create_string_buffer(256)
         self.driver.call("cuDeviceGetName", name, len(name), self.handle)
         return name.value.decode(errors="replace")
@@ -73,7 +73,7 @@ class Gpu:
         return found
 
     def is_in_use(self) -> bool:
-        """Has this process its context?"""
+        """Whether this process has its context."""
         return "context" in vars(self)
 
     def attribute(self, number: int) -> int:
@@ -148,7 +148,7 @@ class Block:
 
 
 def set_printf_memory(gpu: Gpu, size: int) -> None:
-    """How many bytes kernels may print before somebody waits for them.
+    """Sets the number of bytes that kernels may print before somebody waits for them.
 
     Raises:
         ValueError: it is negative.
@@ -162,7 +162,7 @@ def set_printf_memory(gpu: Gpu, size: int) -> None:
 
 
 def maximal_clusters(gpu: Gpu, function: int, shared: int, programs: int) -> int:
-    """How many clusters of programs run at a time.
+    """The number of clusters of programs that run at a time.
 
     Args:
         gpu: where.

@@ -37,7 +37,7 @@ _HALVES: Mapping[str, Callable[[float], bytes]] = {
 
 
 class Kernel(Protocol):
-    """What launching wants of a `CompiledKernel`."""
+    """The part of a `CompiledKernel` that launching needs."""
 
     name: str
     names: tuple[str, ...]
@@ -49,7 +49,7 @@ class Kernel(Protocol):
 
 
 class Shape(NamedTuple):
-    """How a kernel wants to be launched, whatever its arguments.
+    """The launch configuration of a kernel, whatever its arguments.
 
     Attributes:
         attributes: what CUlaunchConfig points to.
@@ -180,14 +180,14 @@ def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer
 
 
 def _programs(buffer: Buffer, metadata: Any, grid: tuple[int, int, int]) -> int:
-    """How many programs scratch memory suffices for."""
+    """The number of programs for which scratch memory suffices."""
     if isinstance(buffer, Block):
         return buffer.size // int(metadata.global_scratch_size * metadata.num_ctas)
     return grid[0] * grid[1] * grid[2]
 
 
 def _may_overlap(metadata: Any) -> bool:
-    """May a launch begin before the one ahead of it in the stream has ended?"""
+    """Whether a launch may begin before the one ahead of it in the stream has ended."""
     return bool(metadata._asdict().get("launch_pdl"))
 
 
@@ -217,7 +217,7 @@ class _Record:
         return ctypes.addressof(self.memory)
 
     def fill(self, gpu: Gpu, kernel: Kernel, stream: int, get_stream: int) -> None:
-        """Say all that does not change from launch to launch."""
+        """Write all that does not change from launch to launch."""
         assert self.shape is not None, "the shape is known"
         facts = {
             "launch": gpu.driver.address("cuLaunchKernelEx"),
@@ -239,7 +239,7 @@ class _Record:
             DEVICE.write(self.address, name, value)
 
     def use(self, buffer: Buffer, stream: int, programs: int) -> None:
-        """Have native launches of up to so many programs on a stream use this scratch memory, as they are in order."""
+        """Make native launches of up to `programs` on a stream share this scratch memory, as they run in order."""
         DEVICE.write(self.address, "scratch_programs", 0)
         DEVICE.write(self.address, "scratch", buffer.data_ptr())
         DEVICE.write(self.address, "scratch_stream", stream)
@@ -265,7 +265,7 @@ _DEFAULT_STREAMS, _NO_TIMING = {0, 1}, 2
 def specialization(
     gpu: Gpu, kernel: Kernel, values: Sequence[int | float | ArrayView], stream: int | None
 ) -> Specialization | None:
-    """What the native launcher needs to launch a kernel as `launch` did; None where only Python can.
+    """The record by which the native launcher launches a kernel as `launch` did; None where only Python can.
 
     Args: as of `launch`.
     """
@@ -284,7 +284,7 @@ def specialization(
 
 
 def _map_slots(kernel: Kernel, values: Sequence[Any]) -> Iterator[MapSlot]:
-    """How the tensor maps among the arguments are made, which is as in this launch but for the tensors."""
+    """The recipes for the tensor maps among the arguments, which are those of this launch but for the tensors."""
     maps = iter(kernel.metadata.tensordesc_meta)
     for number, (slot, value) in enumerate(zip(kernel.slots(), values, strict=True)):
         if isinstance(value, HostMap):

@@ -23,7 +23,7 @@ from tilewright.support import knobs
 
 LIBRARY = "libcuda.so.1"
 USUAL_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib")
-"""Where the library is on systems whose loader does not look there."""
+"""Folders of the library on systems whose loader does not look there."""
 
 _pointer, _address = c_void_p, ctypes.c_uint64
 
@@ -119,7 +119,7 @@ class CudaDriver:
             raise self.error(name, code)
 
     def get(self, name: str, kind: Any, *arguments: Any) -> int:
-        """What a function writes through its first parameter, a pointer to a `kind` of ctypes.
+        """The value that a function writes through its first parameter, a pointer to a `kind` of ctypes.
 
         Raises:
             CudaError: it gives an error.
@@ -129,7 +129,7 @@ class CudaDriver:
         return result.value or 0
 
     def address(self, name: str) -> int:
-        """Where a function is, for native code."""
+        """The address of a function, for native code."""
         self.function(name)
         return function_address(self._library, name)
 
@@ -144,7 +144,7 @@ class CudaDriver:
 
 
 _drivers: dict[str | None, CudaDriver] = {}
-"""Those that were opened, by what TRITON_LIBCUDA_PATH said."""
+"""The opened drivers, by the value of TRITON_LIBCUDA_PATH."""
 
 
 def open_driver() -> CudaDriver | None:

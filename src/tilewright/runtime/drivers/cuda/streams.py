@@ -17,7 +17,7 @@ from tilewright.runtime.drivers.cuda.gpu import Gpu
 
 
 class _Thread(local):
-    """What `use_device` and `set_current` said in this thread."""
+    """The choices made by `use_device` and `set_current` in this thread."""
 
     def __init__(self) -> None:
         self.ordinal = 0
@@ -93,7 +93,7 @@ def set_current(ordinal: int, handle: int) -> tuple[int, int]:
 
 
 def torch_stream_function() -> int | None:
-    """Where torch has a C function that gives the current stream: `int32_t f(int32_t device, void **stream)`."""
+    """The address of torch's C function that gives the current stream: `int32_t f(int32_t device, void **stream)`."""
     torch = torch_with_gpus()
     try:
         return ctypes.addressof(
@@ -124,7 +124,7 @@ class Stream:
             self.gpu.release("cuStreamDestroy_v2", self.handle)
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """For other libraries: the version of this protocol, and the handle."""
+        """The version of this protocol, and the handle, for other libraries."""
         return 0, self.handle
 
     def __enter__(self) -> Self:
@@ -165,12 +165,12 @@ class Event:
         self.gpu.release("cuEventDestroy_v2", self.handle)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Be the place behind all work that is on a stream now, or on the current one."""
+        """Place the event behind all work that is on a stream now, or on the current one."""
         with self.gpu.current() as driver:
             driver.call("cuEventRecord", self.handle, current(self.gpu.ordinal) if stream is None else stream.handle)
 
     def synchronize(self) -> None:
-        """Wait for the work before it.
+        """Wait for the work before the event.
 
         Raises:
             CudaError: some of it failed.
@@ -179,7 +179,7 @@ class Event:
             driver.call("cuEventSynchronize", self.handle)
 
     def milliseconds_since(self, start: Event) -> float:
-        """How much later than `start` it was; both have happened."""
+        """The time since `start`, in milliseconds; both have happened."""
         with self.gpu.current() as driver:
             found = c_float()
             driver.call("cuEventElapsedTime", byref(found), start.handle, self.handle)

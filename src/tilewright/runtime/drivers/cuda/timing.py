@@ -1,4 +1,4 @@
-"""How long work on a GPU takes, by events in its current stream.
+"""The duration of work on a GPU, by events in its current stream.
 
     milliseconds(gpu, lambda: add[grid](x, y, out, n, BLOCK=1024), 100)     # a list of 100 times
 
@@ -15,7 +15,7 @@ from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.runtime.drivers.cuda.streams import Event
 
 CACHE_BYTES = 256 << 20
-"""Writing this much leaves nothing else in the second-level cache."""
+"""Bytes to write so that nothing else is left in the second-level cache."""
 
 
 def milliseconds(gpu: Gpu, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:

@@ -1,4 +1,4 @@
-"""GPUs that are simulated: kernels take the road to PTX, and PTX is interpreted.
+"""GPUs that are simulated: kernels take the pipeline to PTX, and PTX is interpreted.
 
 with simulate("cuda:90"):
     add[grid](x, y, out, n, BLOCK=128)        # NumPy arrays, and torch tensors of the CPU

@@ -1,4 +1,4 @@
-"""From the arguments of a call to a key, entries of two words each, and from keys to specialisations.
+"""Turns the arguments of a call into a key, entries of two words each, and finds the specialisation of a key.
 
     argument                          words                                        value
     NumPy array                       dtype object, flags (+1: multiple of 16)     address
@@ -188,7 +188,7 @@ def _leave_freed(f: Function, tensor: Value) -> None:
 
 
 def _device_array(module: Module) -> None:
-    """Our own array on a GPU."""
+    """Key and value of our own array on a GPU."""
     f = module.function("device_array", "i32", {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"})
     table, argument = runtime(f), f["argument"]
     fields = ("array_address", "array_dtype", "array_place")
@@ -329,7 +329,7 @@ def _give_object_or_nothing(f: Function) -> None:
 
 
 def _entries(module: Module) -> None:
-    """Any argument: gives how many entries it took, or UNKNOWN."""
+    """Key and value of any argument; gives the number of entries that it took, or UNKNOWN."""
     parameters = {"argument": "ptr", "role": "i64", "key": "ptr", "value": "ptr"}
     f = module.function("entries", "i32", {**parameters, "room": "i64"})
     arguments = [f[name] for name in parameters]
@@ -416,7 +416,7 @@ def _give_if_equal(f: Function, record: Value) -> None:
 
 
 def _names_match(module: Module) -> None:
-    """Is this the layout of a call with so many positional arguments and these keywords (a tuple or null)?"""
+    """Whether this is the layout of a call with this number of positional arguments and these keywords (or null)."""
     f = module.function("names_match", "i1", {"layout": "ptr", "positional": "i64", "names": "ptr"})
     layout, names = f["layout"], f["names"]
     with f.when(f.get(LAYOUT, layout, "positional").differs(f["positional"])):

@@ -47,11 +47,11 @@ class Value:
         return self._binary("sdiv", other)
 
     def quotient(self, other: Value) -> Value:
-        """As numbers without a sign."""
+        """The quotient of unsigned numbers."""
         return self._binary("udiv", other)
 
     def remainder(self, other: Value) -> Value:
-        """As numbers without a sign."""
+        """The remainder of unsigned numbers."""
         return self._binary("urem", other)
 
     def __and__(self, other: Value | int) -> Value:
@@ -266,7 +266,7 @@ class Function:
         return self.emit(kind, f"atomicrmw {operation} ptr {place.text}, {kind} {right.text} seq_cst")
 
     def replaced(self, place: Value, expected: Value, value: Value) -> Value:
-        """Atomically stores `value` where `expected` is; was it there?"""
+        """Atomically stores `value` where `expected` is; gives whether it was there."""
         both = f"{expected.type} {expected.text}, {value.type} {value.text}"
         pair = self.emit("pair", f"cmpxchg ptr {place.text}, {both} seq_cst seq_cst")
         return self.emit("i1", f"extractvalue {{ {value.type}, i1 }} {pair.text}, 1")

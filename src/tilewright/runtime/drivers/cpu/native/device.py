@@ -47,7 +47,7 @@ def _own_stream(module: Module) -> None:
 
 
 def _suits(module: Module) -> None:
-    """Can a specialisation be launched without Python? Not on a GPU where it needs other scratch memory."""
+    """Whether a specialisation can be launched without Python: not on a GPU where it needs other scratch memory."""
     f = module.function("suits", "i1", {"record": "ptr", "total": "i64"})
     device = f.get(RECORD, f["record"], "device")
     with f.when(device.equals(0)):
@@ -63,7 +63,7 @@ def _suits(module: Module) -> None:
 
 
 def _raised(module: Module) -> None:
-    """Has Python raise a CUresult, below 0 one of a tensor map; gives null."""
+    """Makes Python raise a CUresult, below 0 one of a tensor map; gives null."""
     f = module.function("raised", "ptr", {"record": "ptr", "code": "i32"})
     table = runtime(f)
     number = f.call(system(f, "PyLong_FromLong"), "ptr", f["code"].to("i64"))
@@ -140,7 +140,7 @@ def _encode_maps(module: Module) -> None:
 
 
 def _encode_map(module: Module) -> None:
-    """Has the driver make one tensor map at `place`."""
+    """Makes the driver encode one tensor map at `place`."""
     f = module.function("encode_map", "i32", {"encode": "ptr", "map": "ptr", "values": "ptr", "place": "ptr"})
     map = f["map"]
     number = {name: f.get(MAP, map, name) for name in ("address", "shape", "strides", "rank", "size", "doubles")}

@@ -115,7 +115,7 @@ def _work_ahead(module: Module) -> None:
 
 
 def _is_worth_waking(module: Module) -> None:
-    """Is this work, or the work of launches on the heels of one another, enough to wake the threads of the pool?"""
+    """Whether this work, or that of launches in close succession, is enough to wake the threads of the pool."""
     f = module.function("is_worth_waking", "i1", {"work": "i64", "started": "i64"})
     table, work = runtime(f), f["work"]
     enough = f.get(TABLE, table, "cold_ticks")
@@ -140,7 +140,7 @@ def _most_threads(module: Module) -> None:
 
 
 def _useful_threads(module: Module) -> None:
-    """How many threads to use for so much work: 1 or the most that are allowed."""
+    """The number of threads to use for an amount of work: 1 or the most that are allowed."""
     arguments = {"work": "i64", "most": "i64", "started": "i64"}
     f = module.function("useful_threads", "i64", arguments)
     table, most = runtime(f), f["most"]
@@ -291,7 +291,7 @@ _EXECUTED = {"entry": "ptr", "launch": "ptr", "total": "i64", "scratch": "i64", 
 
 
 def _execute(module: Module) -> None:
-    """`execute_for` whoever the word at LAUNCH_CONTROL says: a CONTROL that says who listens, or null."""
+    """Calls `execute_for` with the word at LAUNCH_CONTROL: a CONTROL that says who listens, or null."""
     f = module.function("execute", "i32", _EXECUTED, exported=True)
     arguments = [f[name] for name in _EXECUTED]
     f.give(f.call("execute_for", "i32", *arguments, f.load("ptr", f["launch"], LAUNCH_CONTROL)))

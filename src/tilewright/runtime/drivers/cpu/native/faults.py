@@ -1,4 +1,4 @@
-"""What a process says when a kernel reads or writes where it must not, before it dies of that.
+"""The message of a process before it dies because a kernel read or wrote where it must not.
 
     fault        the handler of SIGSEGV and SIGBUS: where was the thread, in which kernel, launched over which grid?
                  → one line on stderr; then whatever would have happened without it

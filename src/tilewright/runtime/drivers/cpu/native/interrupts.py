@@ -53,7 +53,7 @@ def add_interrupts(module: Module, machine: Machine) -> None:
 
 
 def thread_pointer(f: Function) -> Value:
-    """What tells threads from one another."""
+    """The thread pointer, which differs between threads."""
     return f.emit("ptr", "call ptr @llvm.thread.pointer()")
 
 
@@ -78,7 +78,7 @@ def _check_signals(module: Module, machine: Machine) -> None:
 
 
 def _look(module: Module) -> None:
-    """Not 0: the launch is to stop."""
+    """Looks whether the launch is to stop: gives not 0 if it is."""
     f = module.function("look", "i64", {"lane": "ptr"}, exported=True, inlining=RARE)
     lane = f["lane"]
     with f.when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0)):
@@ -93,7 +93,7 @@ def _look(module: Module) -> None:
 
 
 def _all_wait(module: Module) -> None:
-    """Called by threads that have been waiting for too long, once per tick: do all threads of the launch, by now?
+    """Whether all threads of the launch wait by now; called once per tick by threads that have waited for too long.
 
     The tick is the one that the thread has seen; the latest one might be counted again in its next turn.
     """
@@ -115,7 +115,7 @@ def _all_wait(module: Module) -> None:
 
 
 def _wait(module: Module) -> None:
-    """For a loop that waits: gives since when it has, in ticks of the clock; -1: leave the kernel."""
+    """Called by a loop that waits; gives the time when the wait began, in ticks of the clock; -1: leave the kernel."""
     parameters = {"lane": "ptr", "site": "i64", "x": "i32", "y": "i32", "z": "i32", "since": "i64", "tick": "i64"}
     f = module.function("wait", "i64", parameters, exported=True, inlining=RARE)
     lane, since = f["lane"], f["since"]

@@ -296,7 +296,7 @@ def _failed_launch(module: Module) -> None:
 
 
 def _may_launch(module: Module) -> None:
-    """Does nobody watch the launch, and are the outer values still those that the kernel was compiled with?"""
+    """Whether nobody watches the launch, and the outer values are still those that the kernel was compiled with."""
     f = module.function("may_launch", "i1", {"state": "ptr"})
     state = f["state"]
     with f.when(f.get(TABLE, runtime(f), "watched").differs(0)):

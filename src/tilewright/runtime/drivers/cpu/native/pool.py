@@ -34,7 +34,7 @@ _PAUSES_BEFORE_YIELD = 300
 
 @dataclass(frozen=True)
 class Machine:
-    """What differs between processors: how to wait politely, the clock, system calls, signal handlers.
+    """The differences between processors: the pause instruction, the clock, system calls, signal handlers.
 
     `counter_at`: where the context that a handler gets has the program counter.
     """
@@ -205,7 +205,7 @@ def _start_workers(module: Module) -> None:
 
 
 def _wait_until_empty(module: Module, machine: Machine) -> None:
-    """Until no thread is at work; meanwhile the caller looks after the launch."""
+    """Waits until no thread is at work; meanwhile the caller looks after the launch."""
     f = module.function("wait_until_empty", "void", {"gate": "ptr", "control": "ptr"})
     spins, ticks = f.variable("i64", 0), f.address(LANE, f["control"], "tick")
     seen = f.variable("i64", f.load("i64", ticks, order="monotonic"))
@@ -232,7 +232,7 @@ SHARED = {
     "threads": "i64",
     "division": "i64",
 }
-"""What `share` is told of a job."""
+"""The parameters of `share`, which describe a job."""
 
 GRADUALLY, EVENLY, SINGLY = 0, 1, 2
 """The ways to divide a job among threads."""

@@ -20,17 +20,17 @@ RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
 
 KNOWN, UNKNOWN = 1, 0
-"""What is known of an argument: one entry of a key, or none. Tuples have several."""
+"""The number of key entries that an argument takes: one if it is known, none if not. Tuples take several."""
 
 SPARE = 64
-"""How many entries elements of tuples may take, in one call."""
+"""Max key entries that elements of tuples may take, in one call."""
 
 _SIZES = {"i32": 4, "i64": 8, "ptr": 8}
 _CODES = {"i32": "<i", "i64": "<q", "ptr": "<Q"}
 
 
 class Field(NamedTuple):
-    """Where a field lies, and its LLVM type."""
+    """A field of a struct: its offset in bytes, and its LLVM type."""
 
     offset: int
     type: str
@@ -199,7 +199,7 @@ _CONTROL = {
 }
 
 CONTROL = struct_of(_CONTROL)
-"""How a launch and its programs talk to each other. Its address stands at LAUNCH_CONTROL in what machine code gets."""
+"""The words by which a launch and its programs talk. Its address stands at LAUNCH_CONTROL in what machine code gets."""
 
 LANE = struct_of(
     _CONTROL,
@@ -219,7 +219,7 @@ LANE = struct_of(
     y="i32",
     z="i32",
 )
-"""What a launch needs while it is under way: one launch at a time. It begins with its CONTROL, and lives for ever."""
+"""The state of a launch under way, of one launch at a time. It begins with its CONTROL, and lives for ever."""
 
 CODE = struct_of(begin="i64", end="i64", text="ptr", size="i64")
 """Mapped code of a kernel: addresses, and `size` bytes of text that name it. One that is gone ends at 0."""
@@ -245,7 +245,7 @@ STATE = struct_of(
     guards="ptr",
     guard_count="i64",
 )
-"""What a kernel knows: its RECORDs in an open hash table, its LAYOUTs in an array, the last hit of both, its GUARDs."""
+"""The state of a kernel: RECORDs in an open hash table, LAYOUTs in an array, the last hit of both, and its GUARDs."""
 
 GUARD = struct_of(word="ptr", namespace="ptr", name="ptr", expected="ptr")
 """An object that has to be where it was: in the word at an address or, if that is null, in a dict under a name."""
@@ -253,10 +253,10 @@ GUARD = struct_of(word="ptr", namespace="ptr", name="ptr", expected="ptr")
 LAYOUT = struct_of(
     positional="i64", names="ptr", name_count="i64", count="i64", parameters="i64", parameter_names="ptr"
 )
-"""A way to call: so many positional arguments, these keywords. SOURCEs follow: parameters, then options."""
+"""The form of a call: number of positional arguments, and keywords. SOURCEs follow: parameters, then options."""
 
 SOURCE = struct_of(apart=4, index="i32", role="i32", default="ptr")
-"""Where a parameter's argument comes from: the `index`th of the call, or (below 0) the default."""
+"""The source of a parameter's argument: the `index`th of the call, or (below 0) the default."""
 
 RECORD = struct_of(
     hash="i64",
@@ -291,7 +291,7 @@ MAP = struct_of(
     doubles="i32",  # 1: the innermost extent counts twice
     **{f"box{axis}": "i32" for axis in range(5)},  # innermost first
 )
-"""How the tensor map of an argument is made."""
+"""The recipe for the tensor map of an argument."""
 
 DESCRIPTOR_PARTS = ("base", "shape", "strides", "block_shape", "padding", "round_f32_to_tf32")
 """Attributes of tensor descriptors. In keys they stand one after the other, as the elements of a tuple do."""
@@ -315,7 +315,7 @@ DEVICE = struct_of(
     scratch_stream="ptr",  # … for launches on this stream
     scratch_programs="i64",  # … of at most so many programs
 )
-"""How to launch one kernel on one GPU."""
+"""The facts for launching one kernel on one GPU."""
 
 LAUNCH_CONFIG = struct_of(
     apart=4,
@@ -336,7 +336,7 @@ STREAM = struct_of(device="i64", handle="ptr")
 """The current stream of a thread."""
 
 FILL = struct_of(apart=4, entry="i32", conversion="i32")
-"""How an argument slot of the machine code is filled: from which entry's value."""
+"""The source of an argument slot of the machine code: an entry's value, and its conversion."""
 
 POOL = struct_of(
     apart=128,
@@ -363,7 +363,7 @@ JOB = struct_of(
     stride="i64",
     limit="i64",
 )
-"""What the threads of the pool run: one cache line, written while the gate is closed."""
+"""The job that the threads of the pool run: one cache line, written while the gate is closed."""
 
 ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
 ROLE_LIMITED, ROLE_SIGNED = 8, 16  # not all ints fit; negative ones do
@@ -381,6 +381,6 @@ LAUNCH_GRID, LAUNCH_CONTROL, LAUNCH_SLOTS = 0, 16, 24
 OPEN = 1 << 32
 WATCHER_ABSENT, WATCHER_AWAKE, WATCHER_ASLEEP = 0, 1, 2
 SPINS = 1 << 32
-"""In a RECORD's threads: programs wait for one another, so they are handed out one by one, on all threads at once."""
+"""Flag in a RECORD's threads: programs wait for one another and are handed out one by one, on all threads at once."""
 DONE, NO_MEMORY, RAISED, STUCK = 1, 0, -1, -2
-"""What `execute` gives. STUCK: instead of the grid the launch record has a program that waits, and then its site."""
+"""Results of `execute`. STUCK: instead of the grid the launch record has a program that waits, and then its site."""
