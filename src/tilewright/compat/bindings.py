@@ -26,12 +26,12 @@ class ASTSource(sources.ASTSource):
     def make_ir(
         self, target: Any, options: Any, codegen_fns: Any = None, module_map: Any = None, context: Any = None
     ) -> ModuleView:
-        """As in `sources.ASTSource`; programs count the parameters, which tell them the version of Triton."""
+        """The module of `sources.ASTSource`; programs count the parameters, which tell them the version of Triton."""
         return ModuleView(super().make_ir(target, options))
 
 
 class context:  # noqa: N801 - Triton's name
-    """What MLIR keeps its types in; here there is nothing to keep."""
+    """MLIR's context, which keeps its types; here there is nothing to keep."""
 
 
 def load_dialects(into: context) -> None:
@@ -78,7 +78,7 @@ class OpView(NamedTuple):
         return self.op.name
 
     def get_num_operands(self) -> int:
-        """How many operands it has."""
+        """The number of operands."""
         return len(self.op.operands)
 
     def get_operand(self, index: int) -> ValueView:
@@ -86,7 +86,7 @@ class OpView(NamedTuple):
         return ValueView(self.op.operands[index])
 
     def get_num_results(self) -> int:
-        """How many results it has."""
+        """The number of results."""
         return len(self.op.results)
 
     def get_result(self, index: int) -> ValueView:
@@ -94,7 +94,7 @@ class OpView(NamedTuple):
         return ValueView(self.op.results[index])
 
     def get_num_regions(self) -> int:
-        """How many regions it has."""
+        """The number of regions."""
         return len(self.op.regions)
 
     def get_region(self, index: int) -> RegionView:
@@ -176,7 +176,7 @@ class BlockView(NamedTuple):
         return None if self.block.region is None else RegionView(self.block.region)
 
     def get_num_arguments(self) -> int:
-        """How many arguments it has."""
+        """The number of arguments."""
         return len(self.block.args)
 
     def get_argument(self, index: int) -> ValueView:

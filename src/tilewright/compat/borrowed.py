@@ -1,4 +1,4 @@
-"""What programs borrow from the inside of Triton's library, because their sorts and scans began as copies of it.
+"""Shims for what programs use from the inside of Triton's library, as their sorts and scans began as copies of it.
 
 idtype = tl.core.get_int_dtype(bitwidth=x.dtype.primitive_bitwidth, signed=True)
 n_dims: tl.constexpr = tl.standard._log2(x.shape[0])

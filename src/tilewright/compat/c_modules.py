@@ -107,7 +107,7 @@ def language_of(path: str) -> str:
 
 
 def platform_key() -> str:
-    """What differs between machines that cannot use each other's libraries."""
+    """A key that differs between machines that cannot use each other's libraries."""
     return ",".join([platform.machine(), platform.system(), *platform.architecture()])
 
 

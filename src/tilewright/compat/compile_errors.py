@@ -128,9 +128,9 @@ SENTENCES_OF_SYNTAX = {
 }
 """The same for parts of Python that kernels do not have."""
 LINES_OF_FUNCTION = 4
-"""The line of `def`, and the last ones up to the place."""
+"""Max lines of a function that are shown: that of `def`, and the last ones up to the place."""
 OF_WHOLE_FUNCTIONS = (ReturnTypeMismatch,)
-"""What is wrong with a function as a whole: the place is its beginning."""
+"""Diagnostics of a function as a whole: the place is its beginning."""
 
 
 def as_triton(error: CompilationError) -> CompilationError:
@@ -150,7 +150,7 @@ def as_triton(error: CompilationError) -> CompilationError:
 
 
 def sentence_of(diagnostic: Diagnostic) -> str:
-    """What is wrong, as a sentence."""
+    """The diagnostic as a sentence."""
     template = SENTENCES.get(type(diagnostic))
     if template is not None:
         return diagnostic.fill(template)
@@ -197,7 +197,7 @@ def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
 
 
 def _refusal(error: CompilationError, sentence: str) -> Exception | None:
-    """What the operation raised; None where the language itself is at fault."""
+    """The exception that the operation raised; None where the language itself is at fault."""
     raised = error.__cause__
     if raised is None or type(error) is not CompilationError:
         return None
@@ -208,7 +208,7 @@ def _refusal(error: CompilationError, sentence: str) -> Exception | None:
 
 
 def _builtin_frame(raised: BaseException) -> TracebackType | None:
-    """Of the frames of a refusal the one in the file that has Triton's name; all with TILEWRIGHT_FULL_TRACEBACK."""
+    """The frame of a refusal in the file that has Triton's name; all frames with TILEWRIGHT_FULL_TRACEBACK."""
     frame = raised.__traceback__
     if knobs.tilewright.full_traceback:
         return frame

@@ -43,7 +43,7 @@ class CudaUtilities:
         return streams.current(cuda.device(device).ordinal)
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """How many bytes kernels may print before somebody waits for them.
+        """Set the number of bytes that kernels may print before somebody waits for them.
 
         Raises:
             ValueError: it is negative.
@@ -52,7 +52,7 @@ class CudaUtilities:
         set_printf_memory(cuda.device(), size)
 
     def cuOccupancyMaxActiveClusters(self, function: int, shared: int, programs: int) -> int:  # noqa: N802 - Triton's
-        """How many clusters of so many programs of a loaded kernel run at a time, each with so much shared memory."""
+        """The number of clusters of a loaded kernel that run at a time: `programs` programs with `shared` bytes each."""
         return maximal_clusters(cuda.device(), function, shared, programs)
 
 
@@ -64,12 +64,12 @@ class CudaDriver(GPUDriver):
 
     @classmethod
     def is_active(cls) -> bool:
-        """Has torch a GPU, or without torch, the machine?"""
+        """Whether torch has a GPU or, without torch, the machine."""
         library = streams.imported_torch()
         return cuda.is_available() if library is None else streams.torch_with_gpus() is not None
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """As the driver's interface for C has it."""
+        """The type of the driver's interface for C."""
         if ty.startswith("*"):
             return "CUdeviceptr"
         if ty.startswith("tensordesc") or ty == "nvTmaDesc":

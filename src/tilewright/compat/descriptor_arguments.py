@@ -1,4 +1,4 @@
-"""How launchers of other back ends pass tensor descriptors: as several arguments in the place of one.
+"""Tensor descriptors as launchers of other back ends pass them: as several arguments in the place of one.
 
 expand_signature(["i32", "tensordesc<fp16[16,32]>"], [], "desc")
 # ["i32", "*fp16", 4 x "i64" (shape and strides), 2 x "i1" (padding, rounding), 2 x "i32", 2 x "i64"]

@@ -28,7 +28,7 @@ from tilewright.support import knobs
 from tilewright.support.old_forms import old_form
 
 BENCHMARK_CACHE_BYTES = 256 << 20
-"""Writing this much leaves nothing else in the caches."""
+"""Bytes to write so that nothing else is left in the caches."""
 REGISTERS = 65536
 LEAST_TILE_BYTES = 256 << 10
 
@@ -111,7 +111,7 @@ class CpuDriver(DriverBase):
 
 @dataclass(frozen=True)
 class Backend:
-    """What compiles for a kind of machine, and what runs there."""
+    """The compiler for a kind of machine, and the driver that runs kernels there."""
 
     name: str
     compiler: type[BaseBackend]
@@ -150,7 +150,7 @@ class DriverConfig:
 
     @property
     def utils(self) -> Any:
-        """What `active.utils` was until 2.2."""
+        """The former name of `active.utils`, until 2.2."""
         old_form("triton.runtime.driver.utils", "triton.runtime.driver.active.utils")
         return utilities(self.active)
 
@@ -159,7 +159,7 @@ class DriverConfig:
         self._active = driver
 
     def reset_active(self) -> None:
-        """Back to the default; kernels run where their arguments are."""
+        """Go back to the default; kernels run where their arguments are."""
         devices.choose(devices.BY_ARGUMENTS)
         self._active = self.default
 
@@ -196,7 +196,7 @@ driver = DriverConfig()
 
 
 def utilities(active: Any) -> Any:
-    """What a driver calls `utils`; drivers of other packages have it, too."""
+    """The `utils` of a driver; drivers of other packages have it, too."""
     return active.utils
 
 
@@ -206,7 +206,7 @@ def max_shared_mem(device: int | None) -> int:
 
 
 def get_device_key() -> str:
-    """What stands for the current device in `JITFunction.device_caches`."""
+    """The key of the current device in `JITFunction.device_caches`."""
     device = devices.chosen_device()
     return "cpu:0" if device is None else device.name
 

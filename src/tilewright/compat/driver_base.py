@@ -1,4 +1,4 @@
-"""What drivers are, under Triton's names: subclasses may come from other packages."""
+"""The base classes of drivers, under Triton's names: subclasses may come from other packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Benchmarker = Callable[..., Any]
 
 
 class DriverBase(ABC):
-    """What a program may ask of a machine."""
+    """A driver: what a program may ask of a machine."""
 
     @classmethod
     @abstractmethod
@@ -26,11 +26,11 @@ class DriverBase(ABC):
 
     @abstractmethod
     def get_current_target(self) -> Any:
-        """What kernels are compiled for."""
+        """The target that kernels are compiled for."""
 
     @abstractmethod
     def get_active_torch_device(self) -> Any:
-        """Where torch should put tensors."""
+        """The device on which torch should put tensors."""
 
     @abstractmethod
     def get_benchmarker(self) -> Benchmarker:
@@ -41,7 +41,7 @@ class GPUDriver(DriverBase):
     """A GPU, for back ends that other packages bring along."""
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int | None) -> Any:
-        """Zeroed memory that a profiler inside kernels writes to, ordered behind the work of a stream.
+        """The zeroed memory that a profiler inside kernels writes to, ordered behind the work of a stream.
 
         Args:
             size: bytes.

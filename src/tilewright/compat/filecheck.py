@@ -32,7 +32,7 @@ from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.support.diagnostics import TilewrightError
 
 stub_target = GPUTarget("cuda", 100, 32)
-"""What `run_parser` reads kernels for: nothing is compiled for it."""
+"""The target for which `run_parser` reads kernels: nothing is compiled for it."""
 
 
 class MatchError(ValueError):
@@ -73,7 +73,7 @@ def run_filecheck(name: str, module_str: str, check_template: str) -> None:
 
 
 def _missed(output: str, check_template: str) -> str:
-    """What FileCheck says, beginning with what LLVM's says where it was the package's."""
+    """FileCheck's message, beginning as LLVM's does where it was the package's."""
     found = re.match(r".*:(\d+): error: Couldn't match", output)
     if found is None:
         return output

@@ -7,18 +7,18 @@ from tilewright.support.old_forms import old_form
 
 
 def default_cache_dir() -> str:
-    """Where kernels are kept."""
+    """The folder in which kernels are kept."""
     old_form("triton.runtime.cache.default_cache_dir()", "triton.knobs.cache.dir")
     return knobs.cache.dir
 
 
 def default_dump_dir() -> str:
-    """Where texts of stages are dumped."""
+    """The folder to which texts of stages are dumped."""
     old_form("triton.runtime.cache.default_dump_dir()", "triton.knobs.cache.dump_dir")
     return knobs.cache.dump_dir
 
 
 def default_override_dir() -> str:
-    """Where texts that override stages are looked for."""
+    """The folder of texts that override stages."""
     old_form("triton.runtime.cache.default_override_dir()", "triton.knobs.cache.override_dir")
     return knobs.cache.override_dir

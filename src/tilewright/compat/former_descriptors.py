@@ -16,18 +16,18 @@ from tilewright.support.old_forms import old_form
 
 @dataclass(frozen=True)
 class Memory:
-    """Elements of so many bytes from an address on; whoever made the descriptor keeps them alive."""
+    """Elements of `bytes` bytes each from an address on; whoever made the descriptor keeps them alive."""
 
     address: int
     bytes: int
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger]:
-        """Whole numbers of that width: their bits count, not what they mean."""
+        """The dtype of whole numbers of that width: their bits count, not what they mean."""
         return np.dtype(f"u{self.bytes}")
 
     def data_ptr(self) -> int:
-        """Where they begin."""
+        """The address of the first one."""
         return self.address
 
     def element_size(self) -> int:

@@ -11,7 +11,7 @@ from tilewright.compat.tensor_descriptor import Descriptor
 
 @dataclass(frozen=True)
 class NVMMASharedLayout:
-    """How tiles lie in the shared memory of an NVIDIA GPU.
+    """The layout of tiles in the shared memory of an NVIDIA GPU.
 
     Attributes:
         swizzle_byte_width: 0, 32, 64 or 128.

@@ -67,7 +67,7 @@ is_hip_gfx11 = is_hip_gfx12 = is_hip_gfx1250 = is_hip_rdna = is_hip_rdna3 = is_h
 
 
 def get_current_target() -> GPUTarget:
-    """What kernels are compiled for."""
+    """The target that kernels are compiled for."""
     target: GPUTarget = driver.active.get_current_target()
     return target
 
@@ -139,7 +139,7 @@ def supports_tma(byval_only: bool = False) -> bool:
 
 
 def tma_skip_msg(byval_only: bool = False) -> str:
-    """Why a test is skipped that needs such hardware."""
+    """The reason for which tests that need such hardware are skipped."""
     return "needs the tile copies of an NVIDIA GPU"
 
 
@@ -147,7 +147,7 @@ requires_tma = pytest.mark.skipif(not supports_tma(), reason=tma_skip_msg())
 
 
 def get_hip_lds_size() -> int:
-    """No AMD GPU, no such memory."""
+    """0: there is no AMD GPU, so no such memory."""
     return 0
 
 
@@ -251,7 +251,7 @@ def default_alloc_fn(size: int, align: int, stream: Any) -> Any:
 
 @dataclass
 class ProcessResult:
-    """How a function ended in a process of its own: what it raised, and what was written to standard error."""
+    """The end of a function in a process of its own: what it raised, and what was written to standard error."""
 
     exc: BaseException | None
     driver_stderr_output: str

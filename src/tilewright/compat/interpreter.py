@@ -1,4 +1,4 @@
-"""What Triton's interpreter makes of arguments, for programs that ask it.
+"""The tensors that Triton's interpreter makes of arguments, for programs that ask it.
 
 implicit_cvt(True)         # a tensor of int1, whose handle has data: array([True])
 """

@@ -103,7 +103,7 @@ class LinearLayout:
 
     @property
     def bases(self) -> list[tuple[str, list[list[int]]]]:
-        """Per input, what each of its bits adds to the outputs."""
+        """The contribution of each bit to the outputs, per input."""
         return [(name, [list(row) for row in rows]) for name, rows in self._layout.bases.items()]
 
     @property
@@ -146,19 +146,19 @@ class LinearLayout:
         return dict(zip(self._layout.out_names, self._layout.apply(**inputs), strict=True))
 
     def is_surjective(self) -> bool:
-        """Every value of the outputs is reached."""
+        """Whether every value of the outputs is reached."""
         return self._layout.is_surjective
 
     def is_injective(self) -> bool:
-        """No two inputs give the same outputs."""
+        """Whether no two inputs give the same outputs."""
         return self._layout.is_injective
 
     def is_invertible(self) -> bool:
-        """Both."""
+        """Whether it is both injective and surjective."""
         return self._layout.is_invertible
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
-        """First this layout, then `outer`.
+        """The composition: first this layout, then `outer`.
 
         Raises:
             ValueError: the inputs of `outer` are not the outputs of this one.
@@ -168,7 +168,7 @@ class LinearLayout:
         return LinearLayout(self._layout.compose(outer._layout))
 
     def invert(self) -> LinearLayout:
-        """From outputs to inputs.
+        """The inverse, from outputs to inputs.
 
         Raises:
             ValueError: the layout has copies or holes.
@@ -177,7 +177,7 @@ class LinearLayout:
         return LinearLayout(self._layout.invert())
 
     def pseudoinvert(self) -> LinearLayout:
-        """From outputs to inputs: one place of each element.
+        """The pseudo-inverse, from outputs to inputs: one place of each element.
 
         Raises:
             ValueError: the layout has holes.
@@ -186,7 +186,7 @@ class LinearLayout:
         return LinearLayout(self._layout.pseudo_invert())
 
     def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
-        """Where `outer` has what this layout has: outer(result(x)) = self(x).
+        """The layout that gives the places of this layout's elements in `outer`: outer(result(x)) = self(x).
 
         Raises:
             ValueError: the outputs differ, or `outer` has holes.

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def public_names(module: ModuleType) -> dict[str, Any]:
-    """What `module` defines or offers, without its modules and private names; with `__all__` where it has one."""
+    """The objects of `module`, without its modules and private names, or those of its `__all__`; and an `__all__`."""
     names = getattr(module, "__all__", None) or [
         name for name, value in vars(module).items() if not name.startswith("_") and not isinstance(value, ModuleType)
     ]

@@ -15,7 +15,7 @@ Path = tuple[int, ...]
 
 
 def find_paths_if(iterable: Any, pred: Callable[[Path, Any], Any]) -> list[Path]:
-    """Where the values stand for which `pred(path, value)` holds; the path of a value that is no sequence is empty."""
+    """The paths of the values for which `pred(path, value)` holds; that of a value that is no sequence is empty."""
     return [path for path, value in _leaves((), iterable) if pred(path, value)]
 
 

@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 DEFAULT_PROFILE_NAME = "proton"
 SESSION = 0
-"""What stands for a session that records nothing."""
+"""The number of every session: none records anything."""
 
 
 def start(name: str | None = None, **options: Any) -> int:
@@ -66,7 +66,7 @@ cpu_timed_scope = scope
 
 @contextmanager
 def metadata_state() -> Iterator[None]:
-    """Where metrics are computed, for `with`."""
+    """A context for `with` in which metrics are computed."""
     yield
 
 

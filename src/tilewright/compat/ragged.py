@@ -31,7 +31,7 @@ class Before:
         return size
 
     def stride(self) -> Any:
-        """Those of the tensor."""
+        """The strides of the tensor."""
         return self.tensor.stride()
 
 

@@ -1,4 +1,4 @@
-"""What kernels are compiled for, asked the way Triton's own code asks.
+"""The specialisation of kernels, asked for the way Triton's own code asks.
 
 native_specialize_impl(BaseBackend, 64, False, True, True)       # ("i32", "D")
 mangle_type(torch.zeros(4))                                       # "*fp32"

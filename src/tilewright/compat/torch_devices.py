@@ -26,7 +26,7 @@ from tilewright.compat.driver import CpuDriver, CpuUtilities
 
 
 def capability(device: Any = None) -> tuple[int, int]:
-    """That of a simulated GPU, where launches are for one; else below that of every GPU."""
+    """The capability of a simulated GPU, where launches are for one; else one below that of every GPU."""
     return CpuDriver().get_device_capability()
 
 
@@ -44,7 +44,7 @@ def machine_properties(device: Any = None) -> SimpleNamespace:
 
 
 def nothing_to_do(*_: Any) -> None:
-    """Waiting for work that has ended, or choosing the one queue there is."""
+    """Does nothing, instead of waiting for work that has ended or choosing the one queue there is."""
 
 
 STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
@@ -53,7 +53,7 @@ STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
     ("cuda", "synchronize"): nothing_to_do,
     ("cpu", "set_stream"): nothing_to_do,
 }
-"""By module of torch and name."""
+"""Replacements of torch's functions, by module of torch and name."""
 
 
 def device_or_cpu(cuda_device: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -74,7 +74,7 @@ class BeforeTorch(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What Python itself finds, with a loader that goes on to `then`."""
+        """The spec that Python itself finds, with a loader that goes on to `then`."""
         if fullname != "torch":
             return None
         sys.meta_path.remove(self)

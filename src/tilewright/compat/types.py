@@ -27,7 +27,7 @@ _LONG_NAMES = {
     "void": "void",
 }
 type_canonicalisation_dict = _LONG_NAMES | {name: name for name in _LONG_NAMES.values()}
-"""What torch, NumPy, C and the language call an element type -> what signatures call it."""
+"""Names of element types in torch, NumPy, C and the language -> those in signatures."""
 
 _BITS = {"bf16": 16, "fp16": 16, "fp32": 32, "fp64": 64, "i1": 1, "u1": 1, "void": 0}
 

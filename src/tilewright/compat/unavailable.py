@@ -1,4 +1,4 @@
-"""What Triton offers and no CPU can do: the names exist, so that programs can import them, and say so when called.
+"""Functions of Triton that no CPU can offer: the names exist, so that programs can import them; calls raise.
 
 nvsmi = unavailable("triton.testing.nvsmi", "it asks the driver of an NVIDIA GPU")
 nvsmi()        # NotOnCpu: triton.testing.nvsmi does not exist on a CPU: it asks the driver of an NVIDIA GPU
