@@ -1,4 +1,4 @@
-"""What kernels are written with: `import tilewright.language as tl` has Triton's names.
+"""The language of kernels: `import tilewright.language as tl` has Triton's names.
 
 @jit
 def double(x, out, n, BLOCK: tl.constexpr):
@@ -13,10 +13,10 @@ from typing import Any
 from tilewright.language.former import former as _former
 
 _SIGNATURES = {"const": "tilewright.language.signatures", "constexpr": "tilewright.semantics.constexpr"}
-"""Where names are that stand in the signatures of kernels; all others are in `names`."""
+"""Modules of the names that stand in the signatures of kernels; all others are in `names`."""
 
 _late: dict[str, Any] = {}
-"""What was asked for, as it was given: while a name means this, kernels that use it depend on nothing else."""
+"""Objects that were asked for, by name: while a name means this object, kernels that use it depend on nothing else."""
 
 
 def __getattr__(name: str) -> Any:

@@ -68,7 +68,7 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
 def computed(
     text: str, constraints: Sequence[str], tiles: Sequence[Any], results: Sequence[dtype], pack: int
 ) -> list[Tile]:
-    """What `text` computes of tiles of one shape, as operations on tiles."""
+    """The results of `text` on tiles of one shape, as operations on tiles."""
     kinds, shape = [tile.type.scalar for tile in tiles], tiles[0].extents if tiles else ()
     if pack > 1 and int1 in (*kinds, *results):
         raise refused("truth values do not share registers")

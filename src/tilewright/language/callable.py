@@ -1,4 +1,4 @@
-"""What the language knows of the functions that kernels use, and whether calls may drop their result.
+"""The functions that kernels use, as the language knows them, and whether calls may drop their result.
 
 The runtime subclasses these; the front end recognises calls of other kernels by `JITCallable`.
 """

@@ -175,7 +175,7 @@ def _region(types: Any, fill: Function) -> _Filled:
 
 
 def _checked(body: _Filled, layout: Layout, before: Any) -> list[Value]:
-    """What a turn hands on, if it has the types of what it got."""
+    """The values that an iteration yields, if they have the types of those that it got."""
     handles = body.yielded()
     if not same_layout(body.layout, layout):
         raise SemanticError(CarryChanges(describe(before), describe(body.value)))

@@ -1,4 +1,4 @@
-"""What the language has for functions of Python's `math` and of NumPy.
+"""The language's counterparts of functions of Python's `math` and of NumPy.
 
 advice_for("sqrt")      take tl.sqrt
 advice_for("arcsin")    take tl.extra.libdevice.asin
@@ -50,6 +50,6 @@ def counterpart(name: str) -> str | None:
 
 
 def advice_for(name: str) -> str:
-    """What to do instead of calling a function of that name on values of a kernel."""
+    """The advice on what to do instead of calling a function of that name on values of a kernel."""
     found = counterpart(name)
     return f"take {found}" if found else "call it on the host and pass what it gives"

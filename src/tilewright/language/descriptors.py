@@ -40,15 +40,15 @@ from tilewright.semantics.types import (
 from tilewright.support.diagnostics import SemanticError
 
 LEAST_ROW = 16
-"""Bytes that a row of a descriptor's block has at least, on every target: so kernels stay portable."""
+"""Min bytes of a row of a descriptor's block, on every target: so kernels stay portable."""
 MOST_AXES = 5
 LEAST_ROWS, LEAST_COLUMN_BITS = 8, 32
-"""Of what a gather or a scatter moves: so many rows; per row 8 elements, or more of which 8 such words are made."""
+"""Min rows of a block that a gather or a scatter moves; bits of a word, 8 of which are its shortest row."""
 WHOLE = (int32, uint32, int64, uint64)
 SUMMED = (int32, uint32, uint64, float32, float16, bfloat16)
 """Elements that are combined in memory, by the engine of GPUs and therefore everywhere: in general, and added."""
 HALVES = (float16, bfloat16)
-"""Of these only the engine finds minima and maxima: memory itself cannot."""
+"""Elements of which only the engine finds minima and maxima: memory itself cannot."""
 
 
 class tensor_descriptor:  # noqa: N801 - Triton's name

@@ -1,4 +1,4 @@
-"""What Triton hands to functions that extend its language, in our terms.
+"""The arguments that Triton hands to functions that extend its language, in our terms.
 
     @triton.language.core.builtin
     def twice(x, _semantic=None):
@@ -73,7 +73,7 @@ def as_constants(value: Any, held: Sequence[Any]) -> Any:
 
 
 def without_marks(value: Any) -> Any:
-    """What an extension gives, with constants as they are everywhere else; in tuples, too."""
+    """The result of an extension, with constants as they are everywhere else; in tuples, too."""
     if isinstance(value, tuple):
         return make_tuple(value.__class__, [without_marks(item) for item in value])
     return unwrapped(value)

@@ -30,12 +30,12 @@ NAMES: Mapping[str, str] = {
     "tl.math.max": "tl.maximum",
     "tl.math.min": "tl.minimum",
 }
-"""What a name is called now; besides, all of libdevice was in `tl.math`."""
+"""Deprecated names → present ones; besides, all of libdevice was in `tl.math`."""
 KEPT: Mapping[str, str] = {
     "tl._experimental_descriptor_load": "tl.former_descriptors.experimental_descriptor_load",
     "tl._experimental_descriptor_store": "tl.former_descriptors.experimental_descriptor_store",
 }
-"""Where those are that have no such name now."""
+"""Deprecated names → paths of their objects, where the present name is that of another object."""
 
 
 def former(module: str, name: str) -> Any:
@@ -57,7 +57,7 @@ def former(module: str, name: str) -> Any:
 
 
 def _in_libdevice(module: str, name: str) -> str | None:
-    """Where a function of libdevice is now."""
+    """The present name of a function of libdevice that is asked for under a former one; else None."""
     held = module == "tl.math" and not name.startswith("_") and name in _named(LIBDEVICE).__all__
     return f"{LIBDEVICE}.{name}" if held else None
 

@@ -20,7 +20,7 @@ from tilewright.support.old_forms import old_form
 
 
 class PropagateNan(Enum):
-    """What minimum, maximum and clamp do with one NaN: NONE returns the number, ALL returns NaN."""
+    """The rule of minimum, maximum and clamp for one NaN: NONE returns the number, ALL returns NaN."""
 
     NONE = 0
     ALL = 0xFFFF

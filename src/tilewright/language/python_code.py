@@ -73,7 +73,7 @@ INSTEAD: Mapping[str, str] = {
     "assignment to an attribute": "values cannot be changed in place",
     "the operator `@`": "use tl.dot",
 }
-"""What cannot be used → what to write instead, or why there is nothing."""
+"""Syntax that cannot be used → what to write instead, or why there is nothing."""
 
 
 def place_of(code: CodeType, offset: int) -> FileLocation:

@@ -51,7 +51,7 @@ Layout: TypeAlias = "AnyType | Fixed | Sequence | Compound"
 
 
 def flatten(value: Any, handles: list[Value]) -> Layout:
-    """Append the SSA values inside `value` to `handles`; how they sit in it."""
+    """Append the SSA values inside `value` to `handles`; returns how they sit in it."""
     if isinstance(value, Tile):
         handles.append(value.handle)
         return value.type
@@ -139,7 +139,7 @@ def is_compile_time(value: Any) -> bool:
 
 
 def describe(value: Any) -> str:
-    """What a value is, for messages: the type of tiles, the value of constants."""
+    """The description of a value, for messages: the type of tiles, the value of constants."""
     if isinstance(value, Tile):
         return str(value.type)
     if isinstance(value, tuple):
@@ -153,7 +153,7 @@ def describe(value: Any) -> str:
 
 
 def origin(handle: Value) -> str:
-    """Where a value comes from, for messages: `, the argument n`, `, computed at kernel.py:12`."""
+    """The origin of a value, for messages: `, the argument n`, `, computed at kernel.py:12`."""
     if isinstance(handle.owner, Block):
         return f", the argument `{handle.name}`," if handle.name else ""
     place = handle.owner.location

@@ -53,7 +53,7 @@ def _mask(step: int, bits: int) -> int:
 
 @takes("int32 -> int32", "int64 -> int32")
 def popc(arg0: Any) -> Any:
-    """How many bits are set."""
+    """The number of bits that are set."""
     return _count(unsigned(arg0))
 
 
@@ -67,7 +67,7 @@ def _count(x: Any) -> Any:
 
 @takes("int32 -> int32", "int64 -> int32")
 def clz(arg0: Any) -> Any:
-    """How many bits above the highest one that is set; all of them for 0."""
+    """The number of bits above the highest one that is set; all of them for 0."""
     x = unsigned(arg0)
     distance = 1
     while distance < width(x):

@@ -88,18 +88,18 @@ def _of_complement(y: Any) -> Any:
 
 @in_double
 def erfinv(x: Any) -> Any:
-    """Where erf is x."""
+    """The y for which erf(y) is x."""
     found = x * _inverse(maximum(-log(fma(-x, x, 1.0)), 0.0))
     return where(abs(x) < 1.0, found, where(abs(x) == 1.0, x * INFINITY, NAN))
 
 
 @in_double
 def erfcinv(x: Any) -> Any:
-    """Where erfc is x."""
+    """The y for which erfc(y) is x."""
     return _of_complement(x)
 
 
 @in_double
 def normcdfinv(x: Any) -> Any:
-    """Where normcdf is x."""
+    """The y for which normcdf(y) is x."""
     return -ROOT_2 * _of_complement(2.0 * x)

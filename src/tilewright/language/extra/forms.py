@@ -1,4 +1,4 @@
-"""Which types of arguments a function of libdevice takes.
+"""The types of arguments that a function of libdevice takes.
 
     @takes("fp32 -> fp32", "fp64 -> fp64")
     def sinpi(arg0): ...

@@ -22,9 +22,9 @@ PI_LOW = 1.2246467991473532e-16
 """π less the nearest fp64."""
 LARGE = 8.0
 LEFT = -11.5
-"""Left of here lgamma has no zeros that anyone meets: it crosses them too close to its poles."""
+"""Lower bound of the zeros of lgamma that anyone meets: left of it, they are too close to its poles."""
 WHOLE = 2.0**52
-"""From here on every number is whole."""
+"""The number from which on every fp64 number is whole."""
 HALF_LOG_2_PI = 0.9189385332046728
 
 

@@ -1,4 +1,4 @@
-"""How the tables of `special_tables.py` are evaluated, and what functions that compute in fp64 share."""
+"""Evaluation of the tables of `special_tables.py`, and what functions that compute in fp64 share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAN = float("nan")
 
 
 def polynomial(terms: Sequence[float], u: Any) -> Any:
-    """By Horner's rule, the highest power first."""
+    """The polynomial's value at u by Horner's rule; `terms` has the highest power first."""
     result: Any = terms[0]
     for term in terms[1:]:
         result = fma(result, u, term)

@@ -1,4 +1,4 @@
-"""cvt: from one type to another, rounded as the name says.
+"""cvt: conversions from one type to another, rounded as the name says.
 
 cvt.rzi.s32.f32 $0, $1;             towards zero, kept in the range of s32; NaN gives 0
 cvt.rn.f16x2.f32 $0, $1, $2;        two numbers to two halves, the first one upper
@@ -42,7 +42,7 @@ INTEGERS = {(32, True): "int", (32, False): "uint", (64, True): "ll", (64, False
 
 
 def conversion(parts_of_name: Sequence[str]) -> Instruction | None:
-    """What `cvt.….target.source` means, if it is exact and known here."""
+    """The instruction `cvt.….target.source`, if it is exact and known here."""
     *modifiers, target, source = parts_of_name
     asked = set(modifiers)
     if source in FLOATS and target in PAIRS:

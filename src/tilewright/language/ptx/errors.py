@@ -1,4 +1,4 @@
-"""What a CPU refuses in inline assembly, and why.
+"""The error for inline assembly that a CPU refuses, and why.
 
 refused("`ex2.approx.f32` is an instruction of GPUs")
 """

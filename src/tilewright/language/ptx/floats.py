@@ -25,7 +25,7 @@ PAIR = only("f32x2")
 NARROW = only("f16 f16x2 bf16 bf16x2")
 EVERY = WIDE | NARROW
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
-"""What libdevice calls them."""
+"""PTX's rounding modes → libdevice's names of them."""
 SMALLEST = {"f32": 2.0**-126, "f16": 2.0**-14, "f16x2": 2.0**-14, "f32x2": 2.0**-126}
 """Numbers below are subnormal; `ftz` takes them for zero."""
 
@@ -122,11 +122,11 @@ FLOATS: dict[str, Instruction] = {
     **{f"setp.{name}": Instruction(meaning, COMPARED) for name, meaning in ORDERED.items()},
     **{f"setp.{name}u": Instruction(or_unordered(meaning), COMPARED) for name, meaning in ORDERED.items()},
 }
-"""By name without the type at the end and without `ftz`, `sat` and `relu`, which do the same to all of them."""
+"""Instructions by name without the type at the end and without `ftz`, `sat` and `relu`, which act alike on all."""
 HALVES: dict[str, Instruction] = {
     "add.rn": FLOATS["add"],
     "sub.rn": FLOATS["sub"],
     "mul.rn": FLOATS["mul"],
     "fma.rn": Instruction(math.fma, NARROW | PAIR),
 }
-"""Those of narrow floats that libdevice has for wide ones only."""
+"""Instructions on narrow floats for which libdevice has only wide ones."""

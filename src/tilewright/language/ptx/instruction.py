@@ -23,7 +23,7 @@ def alike(kind: dtype, count: int) -> Sequence[dtype]:
 
 
 def then(*last: dtype) -> Kinds:
-    """As `alike`, but the last operands are of these types."""
+    """Kinds as those of `alike`, but the last operands are of these types."""
     return lambda kind, count: [*[kind] * (count - len(last)), *last]
 
 

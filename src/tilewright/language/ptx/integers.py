@@ -231,4 +231,4 @@ INTEGERS: dict[str, Instruction] = {
     **{f"setp.{name}": Instruction(meaning, COMPARED.get(name, WHOLE)) for name, meaning in RELATIONS.items()},
     **{f"setp.{name}": Instruction(RELATIONS[same], only("u16 u32 u64")) for name, same in UNSIGNED_RELATIONS.items()},
 }
-"""By name without the type at the end; `floats.py` has those of the same names on floats."""
+"""Instructions by name without the type at the end; `floats.py` has those of the same names on floats."""

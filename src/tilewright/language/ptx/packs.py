@@ -67,7 +67,7 @@ def _halved(tile: Any, pack: int) -> list[Any]:
 
 
 def stretched(tile: Any, shape: tuple[int, ...], pack: int) -> Any:
-    """What is the same for all packs, in the shape of those tiles."""
+    """A value that is the same for all packs, in the shape of those tiles."""
     if tile.extents or not shape:
         return tile
     return stretch(tile, shape if pack == 1 else (math.prod(shape) // pack,))

@@ -57,7 +57,7 @@ TYPES: dict[str, dtype] = {
     "f32x2": uint64,
     "pred": int1,
 }
-"""What the types of PTX are here; two halves in one register are bits."""
+"""Types of PTX → those of the language; two halves in one register are bits."""
 SINK = "_"
 """A target that is not wanted."""
 
@@ -71,7 +71,7 @@ class Register:
 
 
 class Registers:
-    """What the names in a text stand for, scope by scope."""
+    """The registers that the names in a text stand for, scope by scope."""
 
     def __init__(self, named: Mapping[str, Register]) -> None:
         self.scopes: list[dict[str, Register]] = [dict(named)]

@@ -70,7 +70,7 @@ def _computed(statement: Statement, registers: Registers) -> None:
 
 
 def _meaning_of(name: str) -> tuple[Instruction, str, list[str]]:
-    """What an instruction does, its type, and those of `OF_FLOATS` that its name has."""
+    """The meaning of an instruction, its type, and those of `OF_FLOATS` that its name has."""
     opcode, *modifiers = name.split(".")
     type = modifiers[-1] if modifiers else ""
     if opcode == "cvt" and len(modifiers) > 1:

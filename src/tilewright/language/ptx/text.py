@@ -45,7 +45,7 @@ class Statement:
 
 
 def statements(text: str) -> Iterator[Scope | Declaration | Statement]:
-    """What stands in `text`, in order."""
+    """The scopes, declarations and statements of `text`, in order."""
     for found in PIECE.finditer(COMMENT.sub(" ", text)):
         piece = (found[1] or "").strip()
         if piece in ("{", "}"):

@@ -30,12 +30,12 @@ def gdc_launch_dependents() -> None:
 
 
 def num_warps() -> int:
-    """How many warps a program has, a constant; 1 on a CPU."""
+    """The number of warps of a program, a constant; 1 on a CPU."""
     return context().warps if gpu_capability() else 1
 
 
 def num_threads() -> int:
-    """How many threads a program has, a constant; 1 on a CPU."""
+    """The number of threads of a program, a constant; 1 on a CPU."""
     return 32 * num_warps() if gpu_capability() else 1
 
 
