@@ -25,7 +25,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; 1 if `verify` found damage or the folder cannot be used."""
+    """Run the command; returns 1 if `verify` found damage or the folder cannot be used."""
     root = Path(knobs.cache.dir).expanduser()
     if not root.exists():
         print(f"{root}: not there")
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def stats(root: Path, options: argparse.Namespace) -> int:
-    """Print how much there is."""
+    """Print the number, the size and the age of the entries."""
     found = sorted(entries(root), key=lambda entry: entry.used)
     limit = knobs.tilewright.cache_size
     print(f"folder   {root}")

@@ -50,7 +50,7 @@ _PROGRAMS, _SIZE = 64, 128
 _FREE_BYTES = 16 << 20  # a disk with less has no room for a few kernels
 _LLVM_TEXT = "define i32 @f(i32 %x) {\n  ret i32 %x\n}\n"
 _BROKEN = (ImportError, OSError, RuntimeError, AttributeError, ValueError)
-"""What broken installations and settings raise."""
+"""The exceptions that broken installations and settings raise."""
 
 
 class Line(NamedTuple):
@@ -67,7 +67,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line for each thing that was looked at; 1 if something is wrong."""
+    """Print a line for each thing that was looked at; returns 1 if something is wrong."""
     is_wrong = False
     for line in lines():
         is_wrong |= line.state == WRONG
@@ -136,7 +136,7 @@ def _library(name: str) -> Line:
 
 
 def llvm() -> Iterator[Line]:
-    """Does LLVM compile for the machine that kernels are compiled for?"""
+    """Whether LLVM compiles for the machine that kernels are compiled for."""
     try:
         target = machine.host_target(knobs.tilewright.cpu)
         machine.compile_object(_LLVM_TEXT, target)
@@ -197,7 +197,7 @@ def _cache_line(root: Path) -> Line:
 
 
 def _cache_problem(root: Path) -> str | None:
-    """Why no kernel can be kept in a folder, which is made if it is not there; None where one can."""
+    """The reason why no kernel can be kept in a folder, which is made if it is not there; None where one can."""
     try:
         problem = problem_of(root)
     except FileNotFoundError:
@@ -299,7 +299,7 @@ def torch() -> Iterator[Line]:
 
 
 def triton() -> Iterator[Line]:
-    """What `import triton` finds, here and in `tilewright run`."""
+    """The package that `import triton` finds, here and in `tilewright run`."""
     ours = PathFinder.find_spec("triton", [str(PACKAGE_PATH)])
     if ours is None:
         yield Line(WRONG, "import triton", f"{PACKAGE_PATH} lacks its package `triton`", "install Tilewright anew")
@@ -333,4 +333,4 @@ CHECKS: tuple[Callable[[], Iterator[Line]], ...] = (
     torch,
     triton,
 )
-"""In the order of the page: what later lines need comes first."""
+"""The checks in the order of the page: what later lines need comes first."""

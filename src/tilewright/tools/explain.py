@@ -74,14 +74,14 @@ def explain(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontends: Seque
 
 
 def _signature(specs: Sequence[ArgumentSpec]) -> str:
-    """What the kernel is compiled for."""
+    """The signature that the kernel is compiled for."""
     return ", ".join(
         f"{spec.name} = {spec.constant!r}" if spec.is_constant else f"{spec.name}: {spec.type}" for spec in specs
     )
 
 
 def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -> Iterator[Listing]:
-    """What the front end reads, HIR, TTIR, machine code; fewer where the front end cannot."""
+    """The listings: what the front end reads, HIR, TTIR, machine code; fewer where the front end cannot."""
     python = kernel.fn
     try:
         yield _READ[frontend](python, specs)

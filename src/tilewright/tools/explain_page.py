@@ -1,4 +1,4 @@
-"""What `tilewright explain` found out, and one HTML page of it.
+"""The listings of `tilewright explain`, and one HTML page of them.
 
 The source stays at the left. Lines that come from one line of the source have its colour in every column; pointing at
 one lights all of them.
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What one stage of one front end is."""
+    """The text of one stage of one front end."""
 
     title: str
     lines: Sequence[Line]

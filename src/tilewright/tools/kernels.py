@@ -65,7 +65,7 @@ def parse_signature(
     constants: Mapping[str, Any] | None = None,
     guess: Callable[[KernelParam], ArgumentSpec] | None = None,
 ) -> list[Argument]:
-    """What a signature says of each parameter of a kernel.
+    """The arguments that a signature gives for each parameter of a kernel.
 
     Args:
         kernel: the kernel.

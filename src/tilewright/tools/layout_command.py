@@ -28,7 +28,7 @@ _INTEGER = re.compile(r"i(8|16|32|64)", re.ASCII)
 MOST_ELEMENTS = 1 << 26
 WHOLE = 1 << 30
 ROWS, COLUMNS = 16, 8
-"""What is printed of a large tile, in rows and cells."""
+"""Max rows, and max columns of cells, that are printed of a large tile."""
 SVG_ROWS, SVG_COLUMNS = 64, 64
 
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def printed(layouts: list[Encoding], shape: tuple[int, ...], bits: int, limits: tuple[int, int]) -> str:
-    """What the terminal shows."""
+    """The text that the terminal shows."""
     parts = [described(layout, shape, bits, limits) for layout in layouts]
     if len(layouts) == 2:
         parts.append(pair_described(layouts[0], layouts[1], shape, bits))

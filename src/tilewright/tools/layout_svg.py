@@ -43,7 +43,7 @@ def drawing(layouts: Sequence[Encoding], shape: Shape, bits: int, limits: tuple[
 
 
 def caption(grid: Grid, shape: Shape) -> str:
-    """What a cell says, and what is left out."""
+    """The caption: what a cell says, and what is left out."""
     down, across = grid.hidden
     rest = f"; {down} rows and {across} columns of cells are left out" if down or across else ""
     ahead = f" at [{', '.join('0' * (len(shape) - 2))}, :, :]" if len(shape) > 2 else ""

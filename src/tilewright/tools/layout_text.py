@@ -77,7 +77,7 @@ def in_registers(layout: Distributed, shape: Shape, grid: Grid) -> str:
 
 
 def in_memory(layout: Shared, shape: Shape, bits: int) -> str:
-    """How much memory one block's part of the buffer takes."""
+    """The memory that one block's part of the buffer takes."""
     offsets = to_linear_layout(layout, shape).in_size("offset")
     elements = address_in(layout)(offsets - 1) + 1
     parts = [f"{elements * bits // 8} bytes"]
@@ -115,7 +115,7 @@ def left_out(grid: Grid) -> list[str]:
 
 
 def conflicts(layout: Shared, shape: Shape, bits: int) -> Iterator[str]:
-    """What the usual accesses of a warp cost."""
+    """The costs of the usual accesses of a warp."""
     if len(shape) < 2:
         return
     fast, slow = buffer_order(layout)[:2]
@@ -140,7 +140,7 @@ def along(layout: Shared, shape: Shape, bits: int, axes: tuple[int, int], vector
 
 
 def passes_at(layout: Shared, shape: Shape, bits: int, places: list[dict[int, int]], vector: int) -> int:
-    """How often the banks are visited when lane i moves `vector` elements from place i on."""
+    """The number of passes over the banks when lane i moves `vector` elements from place i on."""
     linear = to_linear_layout(layout, shape)
     back, address = linear.pseudo_invert(), address_in(layout)
     at = back.out_names.index("offset")
@@ -151,11 +151,11 @@ def passes_at(layout: Shared, shape: Shape, bits: int, places: list[dict[int, in
     return passes_of(starts, max(vector * bits // 8, 1)).passes
 
 
-# From one layout to another
+# Conversions from one layout to another
 
 
 def pair_described(source: Encoding, result: Encoding, shape: Shape, bits: int) -> str:
-    """What a tile's way from one layout to another costs."""
+    """The costs of a tile's conversion from one layout to another."""
     match source, result:
         case Distributed(), Distributed():
             return "\n".join(between_registers(source, result, shape, bits))
@@ -186,7 +186,7 @@ def between_registers(source: Distributed, result: Distributed, shape: Shape, bi
 
 
 def with_memory(registers: Distributed, memory: Shared, shape: Shape, bits: int, what: str, name: str) -> Iterator[str]:
-    """How a tile goes between registers and a buffer."""
+    """The accesses by which a tile goes between registers and a buffer."""
     ours, theirs = to_linear_layout(registers, shape), to_linear_layout(memory, shape)
     vector = vector_of(ours.without_zeros("register"), theirs, bits)
     width = min(vector.width, _run_between_holes(memory))
@@ -199,5 +199,5 @@ def with_memory(registers: Distributed, memory: Shared, shape: Shape, bits: int,
 
 
 def _run_between_holes(memory: Shared) -> int:
-    """How many elements follow one another before the first hole."""
+    """The number of elements before the first hole."""
     return min(interval for interval, _ in memory.pads) if isinstance(memory, PaddedShared) else 1 << 30

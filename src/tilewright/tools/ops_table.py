@@ -62,7 +62,7 @@ CPU_PASSES = {
     "tt.split": "yes",
     "tt.unsplat": "`expand_unsplat`",
 }
-"""What passes replace, and what nests do beside their tables."""
+"""Ops that passes replace, and those that nests handle beside their tables ("yes")."""
 NVIDIA_PASSES = {
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.descriptor_gather": "`tma_lowering`",
@@ -75,7 +75,7 @@ NVIDIA_PASSES = {
     "ttg.mask": "`pipeline_loops`",
     "ttg.predicate_stage": "`pipeline_loops`",
 }
-"""What passes replace; devices before 9.0 have `rewrite_tensor_descriptor_to_pointer` for descriptors."""
+"""Ops that passes replace; devices before 9.0 have `rewrite_tensor_descriptor_to_pointer` for descriptors."""
 ACCESSES = (Effect.READ, Effect.WRITE, Effect.READ_WRITE)
 CONTAINERS = {"builtin.module": "holds functions", "tt.func": "holds ops"}
 WITH_ITS_OP = "with its op"
@@ -88,7 +88,7 @@ TRAITS: dict[type[Op], str] = {
     MemDescView: "view",
     LayoutAnchor: "layout anchor",
 }
-"""What the page calls the classes; of a loop, control flow goes without saying."""
+"""The page's names of the classes; that a loop is control flow goes without saying."""
 OPERANDS = {
     "address": ("pointer", "descriptor", "address", "buffer", "barrier", "response"),
     "value": ("value",),
@@ -150,7 +150,7 @@ def _in_run_ir(definition: OpDefinition) -> str:
 
 
 def _elsewhere(definition: OpDefinition) -> str:
-    """What becomes of an op for which there is no entry in a table."""
+    """The cell for an op that has no entry in a table."""
     if definition.name in CONTAINERS:
         return CONTAINERS[definition.name]
     if definition.terminator:
@@ -172,7 +172,7 @@ def _traits(definition: OpDefinition) -> Iterator[str]:
 
 
 def _effects(definition: OpDefinition) -> str:
-    """How an op touches memory; "" if it does not."""
+    """The effects of an op on memory; "" if it has none."""
     words = {
         Effect.READ: "reads",
         Effect.WRITE: "writes",

@@ -121,7 +121,7 @@ class _Session:
         self._text = text
 
     def report_timings(self) -> None:
-        """How long each pass took, verification included."""
+        """Print the time that each pass took, verification included."""
         if self.options.timing:
             total = sum(self.timings.values())
             for name, seconds in (*self.timings.items(), ("all", total)):

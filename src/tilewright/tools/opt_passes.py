@@ -109,7 +109,7 @@ class Row(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a report or a pass says about an op."""
+    """A remark or warning of a report or a pass about an op."""
 
     op: Op
     text: str

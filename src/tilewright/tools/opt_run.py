@@ -53,7 +53,7 @@ class PlacingParser(Parser):
         return op
 
     def place(self, position: int) -> FileLocation:
-        """That place in the file."""
+        """The place in the file of a position in the text."""
         line_start = self.text.rfind("\n", 0, position) + 1
         return FileLocation(self.file, self.text.count("\n", 0, position) + 1, position - line_start + 1)
 

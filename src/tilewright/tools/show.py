@@ -71,7 +71,7 @@ def requested(options: argparse.Namespace) -> tuple[JITFunction, list[ArgumentSp
 
 
 def _guess(param: KernelParam) -> ArgumentSpec:
-    """What a parameter is taken for that the command line says nothing of."""
+    """The spec of a parameter that the command line says nothing of."""
     if param.is_constexpr:
         raise UsageError(f"the constant {param.name!r} has no value: add -c {param.name}=VALUE")
     is_pointer = param.name.lower().endswith(("ptr", "ptrs", "pointer"))

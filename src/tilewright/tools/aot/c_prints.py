@@ -1,4 +1,4 @@
-"""What kernels print, in C: the function that machine code calls for each `tl.device_print`.
+"""The prints of kernels in C: the function that machine code calls for each `tl.device_print`.
 
 case 0: {
   const float *tt_values = (const float *)tt_address;

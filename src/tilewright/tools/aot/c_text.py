@@ -180,7 +180,7 @@ FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512
 
 
 class Stub(NamedTuple):
-    """What the C files of a kernel say.
+    """The facts that the C files of a kernel tell.
 
     Attributes:
         kernel: its name in Python.

@@ -1,4 +1,4 @@
-"""How the arguments of a kernel appear in C.
+"""The arguments of a kernel as they appear in C.
 
     parameter("x_ptr", "*fp32", is_stored=False)        TT_ConstPointer x_ptr
     parameter("n", "i32", is_stored=False)              int32_t n
@@ -34,7 +34,7 @@ catch class delete explicit export friend mutable namespace new operator private
 throw try typename using virtual bool true false
 """
 _KEYWORDS = frozenset(_WORDS.split())
-"""Of C and C++."""
+"""Keywords of C and C++."""
 
 
 class Parameter(NamedTuple):
@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
 
 
 def parameter(name: str, kind: str, *, is_stored: bool) -> Parameter:
-    """How an argument appears in C.
+    """An argument as it appears in C.
 
     Args:
         name: of the kernel's parameter.

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass
 class CompileArgs:
-    """What to compile.
+    """The arguments of a compilation.
 
     Attributes:
         path: the file with the kernel, which is executed.
