@@ -1,4 +1,4 @@
-"""What can go wrong when code is made for a device, whoever notices."""
+"""The errors of making code for a device, whoever notices."""
 
 from __future__ import annotations
 

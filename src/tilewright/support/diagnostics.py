@@ -1,4 +1,4 @@
-"""What can go wrong, as data, and the one renderer that turns it into text.
+"""Diagnostics: what can go wrong, as data, and the one renderer that turns it into text.
 
 A mistake is a class with fields and templates, which are filled from the fields (and properties):
 
@@ -40,7 +40,7 @@ from tilewright.support.source import Span, display_width, source_line, source_t
 
 
 class Exit(Enum):
-    """Whose fault it is, which decides the exception class."""
+    """The kind of a failure by whose fault it is, which decides the exception class."""
 
     MISTAKE = auto()
     """The user's program is wrong: CompilationError."""
@@ -216,7 +216,7 @@ class CompilationError(TilewrightError):
 
     @property
     def error_message(self) -> str:
-        """What is wrong, in one line and without the place."""
+        """The message in one line, without the place."""
         return self.diagnostic.headline if self.wording is None else self.wording.message
 
     @property
@@ -303,7 +303,7 @@ _presentations: list[Presentation] = []
 
 
 def present_errors(by: Presentation | None) -> None:
-    """From now on, the compiler raises what `by` makes of its errors; None: the errors themselves."""
+    """Make the compiler raise what `by` makes of its errors from now on; None: the errors themselves."""
     _presentations[:] = [] if by is None else [by]
 
 
@@ -338,7 +338,7 @@ def advice(diagnostic: Diagnostic, span: Span | None) -> list[str]:
 
 
 def name_of_package(span: Span | None) -> str:
-    """What the program at `span` calls this package: `tw`, `triton`."""
+    """The name by which the program at `span` calls this package: `tw`, `triton`."""
     found = _IMPORT.search(source_text(span.file)) if span is not None else None
     if found is not None:
         return found[2] or found[1]
@@ -403,7 +403,7 @@ def place_lines(span: Span, label: str) -> list[str]:
 
 
 def _end_column(span: Span, text: str) -> int:
-    """Where the carets end: a span over several lines is marked to the end of its first line."""
+    """The column at which the carets end: a span over several lines is marked to the end of its first line."""
     if span.end_line > span.line:
         return len(text)
     return span.end_column - 1 if span.end_column > span.column else span.column

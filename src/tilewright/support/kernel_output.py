@@ -1,4 +1,4 @@
-"""What kernels print: one line per element, as Triton's GPU back ends write it.
+"""The output of kernels: one line per element, as Triton's GPU back ends write it.
 
 >>> print(printed((0, 0, 0), " x: ", (2,), [7, 9], "%d"), end="")
 pid (0, 0, 0) idx (0) x: 7
@@ -34,7 +34,7 @@ def printed_text(program: Program, text: str) -> str:
 
 
 def operand_text(prefix: str, number: int, count: int) -> str:
-    """What stands in front of the values of operand `number` of `count`: several are told apart by their number."""
+    """The text in front of the values of operand `number` of `count`: several are told apart by their number."""
     return f"{prefix}(operand {number}) " if count > 1 else prefix
 
 

@@ -1,4 +1,4 @@
-"""What knobs are made of: a descriptor for each kind of value, groups of knobs, chains of hooks.
+"""The parts of knobs: a descriptor for each kind of value, groups of knobs, chains of hooks.
 
     class demo_knobs(base_knobs):
         name = env_str("DEMO_NAME", "nobody", "who is greeted")
@@ -36,7 +36,7 @@ class KnobError(ValueError, RuntimeError):
 
 
 class Env:
-    """Assigned to a knob, this lets the environment decide again."""
+    """The value that, assigned to a knob, lets the environment decide again."""
 
 
 env = Env()
@@ -143,7 +143,7 @@ class env_base(Generic[Given, Value]):
         group.__dict__.pop(self.name, None)
 
     def get(self) -> Value:
-        """What the environment says, apart from any group.
+        """The value from the environment, apart from any group.
 
         Raises:
             KnobError: something that this knob cannot be.
@@ -160,7 +160,7 @@ class env_base(Generic[Given, Value]):
         raise NotImplementedError
 
     def transform(self, value: Given) -> Value:
-        """What is read after `value` was set."""
+        """The value that is read after `value` was set."""
         return value  # type: ignore[return-value]  # one type, except where this is overridden
 
     def error(self, text: str, expected: str) -> KnobError:
@@ -317,7 +317,7 @@ class base_knobs:
 
     @property
     def knobs(self) -> dict[str, Any]:
-        """Their values."""
+        """The values of the knobs."""
         return {name: getattr(self, name) for name in self.knob_descriptors}
 
     def copy(self) -> Self:
@@ -335,7 +335,7 @@ class base_knobs:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """On leaving, the group and its environment variables are as they were."""
+        """A context for `with`: on leaving, the group and its environment variables are as they were."""
         variables = {knob.key: os.environ.get(knob.key) for knob in self.knob_descriptors.values()}
         values = dict(self.__dict__)
         try:
@@ -380,7 +380,7 @@ class HookChain(Generic[Hook]):
 
 
 def chain_of(hook: HookChain[Hook] | Hook | None, *, like: HookChain[Hook]) -> HookChain[Hook]:
-    """What is assigned to a chain, as a chain: a single function is one that has only this function, None an empty one.
+    """The chain for what is assigned to one: a function makes a chain that has only it, None an empty one.
 
     Raises:
         TypeError: something that cannot be called.
@@ -396,7 +396,7 @@ def chain_of(hook: HookChain[Hook] | Hook | None, *, like: HookChain[Hook]) -> H
 
 
 class CompileTimes(NamedTuple):
-    """How long the parts of a compilation took, in microseconds; what `compilation.listener` gets.
+    """The times that the parts of a compilation took, in microseconds; `compilation.listener` gets them.
 
     Attributes:
         ir_initialization: until there is a first IR.
@@ -410,10 +410,10 @@ class CompileTimes(NamedTuple):
 
     @property
     def total_lowering(self) -> int:
-        """All stages."""
+        """The time of all stages, in microseconds."""
         return sum(time for _, time in self.lowering_stages)
 
     @property
     def total(self) -> int:
-        """Everything."""
+        """The time of everything, in microseconds."""
         return self.ir_initialization + self.total_lowering + self.store_results

@@ -63,7 +63,7 @@ def source_text(file: str) -> str:
 
 
 def display_width(text: str) -> int:
-    """How many columns `text` takes in a terminal: wide characters take two, combining ones none."""
+    """The number of columns that `text` takes in a terminal: wide characters take two, combining ones none."""
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 

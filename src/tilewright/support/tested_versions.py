@@ -1,4 +1,4 @@
-"""Which versions of the libraries below the tests run with, and what is said of others.
+"""The versions of the libraries below that the tests run with, and the messages about others.
 
     problem_of("numpy", "2.1.3")        ""
     problem_of("numpy", "3.0.0")        "numpy 3.0.0 is newer than 2.4, …"
@@ -24,7 +24,7 @@ TESTED = {
     "ml_dtypes": Tested((0, 4), (0, 6)),
     "numpy": Tested((1, 26), (2, 5)),
 }
-"""By library; `pyproject.toml` requires the oldest. llvmlite 0.48 is the first with LLVM 22, whose text we write."""
+"""Versions by library; `pyproject.toml` has the oldest. llvmlite 0.48 is the first with LLVM 22, which we write for."""
 
 
 def require(library: str, version: str) -> None:
@@ -41,7 +41,7 @@ def require(library: str, version: str) -> None:
 
 
 def problem_of(library: str, version: str) -> str:
-    """What is wrong with a version; "" inside the tested range."""
+    """The problem of a version; "" inside the tested range."""
     oldest, newest = (".".join(map(str, release)) for release in TESTED[library])
     if is_too_old(library, version):
         return f"{library} {version} is older than {oldest}, the oldest that Tilewright works with"
@@ -56,7 +56,7 @@ def is_too_old(library: str, version: str) -> bool:
 
 
 def requirement(library: str) -> str:
-    """What pip is to install: `numpy>=1.26`."""
+    """The requirement for pip: `numpy>=1.26`."""
     major, minor = TESTED[library].oldest
     return f"{library}>={major}.{minor}"
 
