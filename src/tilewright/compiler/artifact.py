@@ -1,4 +1,4 @@
-"""What compiling a kernel gives: the stages as text, the code, and the facts that a launch needs.
+"""The result of compiling a kernel: the stages as text, the code, and the facts that a launch needs.
 
     artifact.asm["ttir"]          # text; `asm` is disassembled when somebody asks for it
     artifact.metadata.scratch_bytes
@@ -34,7 +34,7 @@ PRESUMED = {
     "profile_scratch_align": 1,
     "tensordesc_meta": [],
 }
-"""What holds of a kernel of which nobody says otherwise."""
+"""The default facts of a kernel."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 Stage: TypeAlias = "str | bytes"

@@ -36,10 +36,10 @@ Replacements: TypeAlias = Callable[[str], "Stage | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be compiled.
+    """A compilation that is asked for.
 
     Attributes:
-        origin: the kernel; or the name and the text of the stage at which the road is entered.
+        origin: the kernel; or the name and the text of the stage at which the pipeline is entered.
         name: the kernel's symbol in the object.
         source: gives the kernel's text, for `asm["source"]`.
         signature: one entry per parameter.
@@ -92,7 +92,7 @@ def _compiled(request: Request) -> Artifact:
 
 
 def first_product(request: Request) -> tuple[str, Any]:
-    """Where the road begins, and with what: a kernel is evaluated, text is parsed."""
+    """The stage at which the pipeline begins, and its product: a kernel is evaluated, text is parsed."""
     if isinstance(request.origin, JITCallable):
         return "source", evaluate(request.origin, request.name, request.signature, request.options)
     name, text = request.origin

@@ -44,7 +44,7 @@ def language_type(text: str) -> dtype:
 
 
 def container_of(sequence: Any) -> Any:
-    """What makes the value of a tuple parameter from its parts: the class, or a function for a host's descriptor."""
+    """The maker of a tuple parameter's value from its parts: the class, or a function for a host's descriptor."""
     return host_descriptor if sequence is HostDescriptor else sequence
 
 

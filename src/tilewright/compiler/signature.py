@@ -1,10 +1,10 @@
-"""What a kernel is compiled for: one entry per parameter, by type string.
+"""The signature that a kernel is compiled for: one entry per parameter, by type string.
 
     x_ptr: pointer to fp32, aligned     ArgumentSpec("x_ptr", "*fp32", divisibility=16)
     n = 1                               ArgumentSpec("n", "constexpr", constant=1)
     shape = (4096, 1)                   ArgumentSpec("shape", "tuple", elements=(… "i32" …, … "constexpr" …))
 
-The vocabulary between the runtime, which looks at arguments, and the compiler, which makes language types of them.
+The runtime, which looks at arguments, and the compiler, which makes language types of them, share this vocabulary.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ArgumentSpec(NamedTuple):
 
 
 DESCRIPTOR: Final = "tensordesc<"
-"""How the type string of a tensor descriptor begins; its element type and the extents of its blocks follow."""
+"""The prefix of a tensor descriptor's type string; its element type and the extents of its blocks follow."""
 
 
 def descriptor_spec(name: str, text: str) -> ArgumentSpec:

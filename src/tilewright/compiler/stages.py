@@ -37,7 +37,7 @@ def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) ->
 
 
 def stored(product: Any) -> Stage:
-    """What is kept of a product: text, or bytes."""
+    """The form in which a product is kept: text, or bytes."""
     if isinstance(product, Op):
         return print_op(product)
     return product if isinstance(product, bytes) else str(product)

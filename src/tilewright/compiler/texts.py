@@ -1,4 +1,4 @@
-"""What the text of a stage says of the kernel in it: its name and its arguments.
+"""The facts in the text of a stage about its kernel: its name and its arguments.
 
 describe(backend, "ttir", "… tt.func public @add(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32) …")
 Described("add", (ArgumentSpec("x", "*fp32", 16), ArgumentSpec("n", "i32")), {0: "*f32", 1: "i32"})
@@ -19,7 +19,7 @@ from tilewright.ir.types import FloatType, PointerType, Type
 
 _WORKERS = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
 TENSOR_MAP, TENSOR_MAP_MARK = "nvTmaDesc", "tt.nv_tma_desc"
-"""How Triton spells the type of an argument that its text marks as a tensor map, and the mark."""
+"""Triton's type of an argument that its text marks as a tensor map, and the mark."""
 _FLOATS = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64"}
 
 
