@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Buffer(Protocol):
-    """Memory."""
+    """Memory from an allocator."""
 
     def data_ptr(self) -> int: ...
 
@@ -33,5 +33,5 @@ allocator: ContextVar[Allocator] = ContextVar("allocator", default=_NOBODY)
 
 
 def set_allocator(chosen: Allocator) -> None:
-    """Have kernels that need memory at run time get it from `chosen(size, alignment, stream)`, in this context."""
+    """Make kernels that need memory at run time get it from `chosen(size, alignment, stream)`, in this context."""
     allocator.set(chosen)

@@ -112,7 +112,7 @@ class CapturedFunction(KeyedCallable):
         return dis.Bytecode(self.fn).dis()
 
     def _unsafe_update_src(self, new_src: str) -> None:
-        """Give the function another body. Functions that call it have to be told: `caller.hash = None`."""
+        """Give the function another body. Functions that call it need `caller.hash = None`."""
         if new_src == self.source.text:
             self.fn, self._src = self._original, None
         else:

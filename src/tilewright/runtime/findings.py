@@ -100,7 +100,7 @@ class SanitizerError(TilewrightError):
 
 
 class _Bad(Diagnostic):
-    """Base of the three kinds."""
+    """Base of the three kinds of findings."""
 
     access: str
     element: str

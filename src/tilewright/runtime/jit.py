@@ -218,7 +218,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         forget_launches()
 
     def forget_launches(self) -> None:
-        """Have the next launches look up their kernel anew."""
+        """Make the next launches look up their kernel anew."""
         if self._launcher is not None:
             self._launcher.clear()
 
@@ -252,7 +252,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         return (kernel if now.key == call.key else self._kernel_for(now, is_warmup=False)), now
 
     def _install(self, miss: Miss, kernel: CompiledKernel, call: Call) -> None:
-        """Have launches like this one need no Python, if they can do without."""
+        """Make launches like this one run without Python, if they can."""
         if kernel.reports or kernel.checks or not self._launches().guard(guards_for(self.used_global_vals)):
             return
         specialization = kernel.native_specialization(call.device, call.run_time_values(), call.stream)
@@ -338,7 +338,7 @@ _functions: WeakSet[JITFunction] = WeakSet()
 
 
 def forget_launches() -> None:
-    """Have all kernels look up their next launches anew."""
+    """Make all kernels look up their next launches anew."""
     for function in tuple(_functions):
         function.forget_launches()
 

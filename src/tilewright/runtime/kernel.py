@@ -323,7 +323,7 @@ class CompiledKernel:
     ) -> Specialization | None:
         """The record by which the native launcher launches this kernel by itself, or None.
 
-        Args: as of the launch that such ones follow.
+        Args: those of the launch, which later ones are like.
         """
         if device is not None:
             return device.specialization(self, values, stream)

@@ -1,4 +1,4 @@
-"""The one place of the runtime that imports the compiler and the linker, and what few others need: when it is needed.
+"""The one module of the runtime that imports the compiler, the linker and what else few processes need, on demand.
 
 A process whose kernels all come from the disk cache, and neither print nor assert, never gets here.
 """

@@ -26,7 +26,7 @@ from tilewright.support.source import Span
 
 _WASTE = 2
 UNBOUNDED = 2**62
-"""Bytes of an argument that does not say how large it is."""
+"""Size in bytes of an argument that does not say how large it is."""
 
 
 class _Site(NamedTuple):

@@ -23,7 +23,7 @@ FIRST = 2
 """The least stamp of all: more than 0, which is no stamp, and even, because bit 0 has a meaning."""
 LARGEST = 2**31 - 1
 KEPT_BYTES = 1 << 28
-"""Shadows beyond that are given back after a launch."""
+"""Max bytes of shadows that are kept after a launch."""
 
 
 class Stamps(NamedTuple):

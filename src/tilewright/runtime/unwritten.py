@@ -61,7 +61,7 @@ def uninitialized(array: Array) -> Array:
 
 
 def initialized(array: Array) -> Array:
-    """Say that what `array` holds now is valid.
+    """Mark the present contents of `array` as valid.
 
     Args:
         array: what was given to `uninitialized`, or a part of it; any other array is valid anyway.

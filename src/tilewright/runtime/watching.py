@@ -31,17 +31,17 @@ def is_on() -> bool:
 
 
 def on_other_code(forget: Callable[[], None]) -> None:
-    """Have `forget` called when a knob changes what launches without such an option compile to."""
+    """Register `forget`, called when a knob changes what launches without such an option compile to."""
     _State.forget = staticmethod(forget)
 
 
 def forget() -> None:
-    """Have all kernels look up their next launches anew."""
+    """Make all kernels look up their next launches anew."""
     _State.forget()
 
 
 def divert(by: int) -> None:
-    """Have one more, or one fewer, reason why launches must go through Python."""
+    """Count one more, or one fewer, reason why launches must go through Python."""
     with _State.lock:
         _State.diverted += by
         watch(_State.on or _State.diverted > 0)

@@ -17,7 +17,7 @@ from tilewright.support.old_forms import old_form
 
 _NS_PER_MS = 1_000_000
 _FIRST_RUNS = 5
-"""Runs from which the duration of one is estimated."""
+"""The number of runs from which the duration of one is estimated."""
 
 DROPPED_OPTIONS = frozenset(["device_type", "fast_flush", "record_clocks"])
 """Options of `do_bench` in Triton 2.0 to 3.2, taken with a warning."""
@@ -29,7 +29,7 @@ SUMMARIES: dict[str, Callable[[Sequence[float]], Any]] = {
     "median": statistics.median,
     "all": list,
 }
-"""`return_mode` → what becomes of the times."""
+"""`return_mode` → the function of the times."""
 
 
 def do_bench(
@@ -110,7 +110,7 @@ def first_times(fn: Callable[[], Any], enough: float, before: Callable[[], None]
 
 
 def times_of(fn: Callable[[], Any], count: int, before: Callable[[], None] = lambda: None) -> list[float]:
-    """Milliseconds of so many runs; `before` is called before each, and not measured."""
+    """Milliseconds of `count` runs; `before` is called before each, and not measured."""
     gpu = late.busy_gpu()
     if gpu is not None:
         return late.gpu_times(gpu, fn, count, before)

@@ -26,7 +26,7 @@ from tilewright.support.device_errors import PTXASError
 from tilewright.support.diagnostics import CompileTimeAssertionFailure
 
 PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
-"""A configuration that fails like this does not suit the kernel; any other failure is reported."""
+"""The errors by which a configuration does not suit the kernel; any other failure is reported."""
 NEVER = [inf, inf, inf]
 
 

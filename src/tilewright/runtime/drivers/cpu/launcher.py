@@ -89,7 +89,7 @@ class Specialization(NamedTuple):
     """Machine code for one key.
 
     `entry`: address of `i64 entry(ptr launch, i64 begin, i64 end, ptr scratch)`; `result`: what the launch returns;
-    `slots`: in the order of the machine code's arguments; `num_threads`: at most so many threads, 0 for all; `waits`:
+    `slots`: in the order of the machine code's arguments; `num_threads`: max threads of a launch, 0: all; `waits`:
     programs wait for one another.
     `device`: the address of a DEVICE, for a launch on a GPU, where `entry` does not matter; `maps`: its
     arguments that are tensor maps; `keeps`: what must live on.
@@ -417,7 +417,7 @@ def run_grid(
 
     Args:
         entry: address of the machine code; record: from `launch_record`; programs: how many to run.
-        scratch_bytes: memory that each thread needs; num_threads: at most so many threads, 0 for all; waits: programs
+        scratch_bytes: memory that each thread needs; num_threads: max threads of the launch, 0: all; waits: programs
             wait for one another.
     Errors: MemoryError for the scratch memory, OverflowError for more than 2**62 programs, StuckPrograms; what a signal
         handler raises meanwhile.

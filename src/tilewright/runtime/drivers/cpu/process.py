@@ -56,7 +56,7 @@ _FAULTS = (11, 7)  # SIGSEGV, SIGBUS
 _WITH_INFO, _ON_OWN_STACK = 4, 0x08000000  # SA_SIGINFO, SA_ONSTACK
 
 RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
-"""Differs whenever the code that writes the runtime does, and with it the layout of what Python shares with it."""
+"""The identity of the code that writes the runtime, and so of the layout of what Python shares with it."""
 
 
 class NativeRuntime:

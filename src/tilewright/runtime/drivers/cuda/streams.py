@@ -61,7 +61,7 @@ def current_device() -> int:
 
 
 def use_device(ordinal: int) -> None:
-    """Have this thread mean the GPU of this number where none is said."""
+    """Make the GPU of this number the default one of this thread."""
     torch = torch_with_gpus()
     if torch is None:
         _thread.ordinal = ordinal
@@ -144,7 +144,7 @@ class Stream:
             driver.call("cuStreamSynchronize", self.handle)
 
     def wait(self, event: Event) -> None:
-        """Have later work on it wait for an event."""
+        """Make later work on the stream wait for an event."""
         with self.gpu.current() as driver:
             driver.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 

@@ -28,9 +28,9 @@ POINTER_DEVICE: Final = 9  # CUpointer_attribute: the number of the device
 PRINTF_FIFO: Final = 1  # CUlimit
 
 UNLIMITED_SHARED: Final = 48 << 10
-"""A kernel that wants more dynamic shared memory has to say so."""
+"""Max bytes of dynamic shared memory of a kernel that does not ask for more."""
 PORTABLE_CLUSTER: Final = 8
-"""Programs in a cluster that every GPU with clusters allows."""
+"""Max programs in a cluster on every GPU that has clusters."""
 WARP: Final = 32
 
 

@@ -19,7 +19,7 @@ CACHE_BYTES = 256 << 20
 
 
 def milliseconds(gpu: Gpu, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
-    """The times of so many runs, each with nothing of its arrays in the GPU's caches.
+    """The times of `count` runs, each with nothing of its arrays in the GPU's caches.
 
     Args:
         gpu: where the work runs.

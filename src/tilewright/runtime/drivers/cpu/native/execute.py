@@ -30,8 +30,8 @@ from tilewright.runtime.drivers.cpu.native.structs import (
 _MUCH = 2**62
 _GRAIN = 16  # programs per unit of cost
 _FEW = 2**31  # programs: above, work is not multiplied but taken as much
-_STEEPEST, _LITTLE = 4, 4096  # a cost rises to no more than a quarter of so many times itself and so many ticks at once
-_PENANCE, _MOST_LOST = 16, 100  # run alone for so many times what was lost, of which so many times `cold_ticks` count
+_STEEPEST, _LITTLE = 4, 4096  # max measured cost that counts: this factor of the old one, plus this number of ticks
+_PENANCE, _MOST_LOST = 16, 100  # launches run alone for this factor of the lost ticks; max that count, in `cold_ticks`
 _STRIDE = 128  # scratch of different threads is apart by a multiple of this
 _ARENA_ALIGNMENT = 64
 _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits

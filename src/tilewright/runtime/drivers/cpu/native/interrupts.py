@@ -1,7 +1,7 @@
 """Launches that end early: because of a signal, or because all programs that run wait for others.
 
 A thread of its own gives every launch that is under way another tick 25 times a second. Programs compare ticks, which
-costs them a load; who sees another one than before goes and looks:
+costs them a load; a program that sees another one than before goes and looks:
 
     between programs     machine code returns the number of the next program → `look`, and on from there
     in a while loop      machine code calls `look`; leaves the kernel if that says so

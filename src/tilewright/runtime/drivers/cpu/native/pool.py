@@ -152,7 +152,7 @@ def futex(f: Function, machine: Machine, place: Value, operation: int, value: Va
 
 @contextmanager
 def blocked_signals(f: Function) -> Iterator[None]:
-    """Threads that are started here leave signals to Python's threads, but for those that a fault of their own sends.
+    """Makes threads started in the `with` leave signals to Python's threads, but for those of a fault of their own.
 
     A fault whose signal is blocked kills the process without a word to anybody.
     """

@@ -313,7 +313,7 @@ DEVICE = struct_of(
     attribute_count="i64",
     scratch="ptr",  # memory that the kernel needs, null for none
     scratch_stream="ptr",  # … for launches on this stream
-    scratch_programs="i64",  # … of at most so many programs
+    scratch_programs="i64",  # … of at most this number of programs
 )
 """The facts for launching one kernel on one GPU."""
 
