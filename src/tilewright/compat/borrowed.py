@@ -16,7 +16,7 @@ CONSTEXPR_0 = constexpr(0)
 
 @constexpr_function
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integers of so many bits.
+    """The integer type of `bitwidth` bits.
 
     Raises:
         ValueError: there are none.

@@ -52,7 +52,7 @@ class CudaUtilities:
         set_printf_memory(cuda.device(), size)
 
     def cuOccupancyMaxActiveClusters(self, function: int, shared: int, programs: int) -> int:  # noqa: N802 - Triton's
-        """The number of clusters of a loaded kernel that run at a time: `programs` programs with `shared` bytes each."""
+        """The number of clusters of a loaded kernel that run at a time: `programs` programs, `shared` bytes each."""
         return maximal_clusters(cuda.device(), function, shared, programs)
 
 

@@ -11,7 +11,7 @@ from tilewright.support.old_forms import old_form
 
 
 def assert_almost_equal(x: Any, y: Any, decimal: int = 2, err_msg: str = "") -> None:
-    """Raise AssertionError where two arrays differ by 1.5 of the last of so many decimals, or more."""
+    """Raise AssertionError where two arrays differ by 1.5 of the last of `decimal` decimals, or more."""
     old_form("triton.testing.assert_almost_equal", "triton.testing.assert_close")
     assert_close(x, y, atol=1.5 * 10.0**-decimal, err_msg=err_msg)
 
