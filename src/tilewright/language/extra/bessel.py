@@ -27,9 +27,9 @@ from tilewright.semantics.types import float64, int32
 INFINITY, NAN = float("inf"), float("nan")
 NEAR = 8.0
 LARGE = 1e30
-"""Recurrences that grow are brought back to size from here on."""
+"""Value from which on growing recurrences are scaled down."""
 SMALL = 1e-100
-"""Below this, orders from 2 on are taken for 0."""
+"""Argument below which orders from 2 on are taken for 0."""
 
 
 def j0(arg0: Any) -> Any:

@@ -13,7 +13,7 @@ from tilewright.language.operations import cast
 from tilewright.semantics.types import dtype, int32, uint32, uint64
 
 ALTERNATE = (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF)
-"""Every other bit, every other pair of bits, …, every other 16 bits."""
+"""Masks of every other bit, every other pair of bits, …, every other 16 bits."""
 BYTES = 0x0101010101010101
 
 

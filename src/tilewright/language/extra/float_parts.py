@@ -16,7 +16,7 @@ from tilewright.semantics.types import float64, int32, int64
 
 INFINITY = float("inf")
 FRACTION = {32: 23, 64: 52}
-"""The bits of the fraction, by those of the number."""
+"""The number of bits of the fraction, by that of the number."""
 BIAS = {32: 127, 64: 1023}
 LARGEST = {32: float.fromhex("0x1.fffffep127"), 64: float.fromhex("0x1.fffffffffffffp1023")}
 TO_INTEGERS = ("fp32 -> int64", "fp64 -> int64")

@@ -35,10 +35,10 @@ DIRECTIONS = {"n": "rn", "z": "rz", "m": "rd", "p": "ru"}
 PAIRS = {"f16x2": float16, "bf16x2": bfloat16, "e4m3x2": float8e4nv, "e5m2x2": float8e5}
 LARGEST = {float8e4nv: 448.0, float8e5: 57344.0, float16: 65504.0, bfloat16: float.fromhex("0x1.fep127")}
 TF32_DROPS = 13
-"""Bits of the fraction that fp32 has and tf32 has not."""
+"""Number of bits of the fraction that fp32 has and tf32 has not."""
 NAMES = {float32: "float", float64: "double"}
 INTEGERS = {(32, True): "int", (32, False): "uint", (64, True): "ll", (64, False): "ull"}
-"""libdevice's words for types."""
+"""libdevice's words for types of integers, by width and sign."""
 
 
 def conversion(parts_of_name: Sequence[str]) -> Instruction | None:

@@ -27,7 +27,7 @@ EVERY = WIDE | NARROW
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 """PTX's rounding modes → libdevice's names of them."""
 SMALLEST = {"f32": 2.0**-126, "f16": 2.0**-14, "f16x2": 2.0**-14, "f32x2": 2.0**-126}
-"""Numbers below are subnormal; `ftz` takes them for zero."""
+"""The least normal numbers; those below are subnormal, and `ftz` takes them for zero."""
 
 
 def larger(x: Any, y: Any) -> Any:

@@ -39,7 +39,7 @@ INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)U?\Z")
 BITS_OF_FLOAT = re.compile(r"0[fFdD]([0-9a-fA-F]{8}|[0-9a-fA-F]{16})\Z")
 DECIMAL = re.compile(r"-?\d+\.\d*([eE][-+]?\d+)?\Z")
 UNSIGNED = {1: int1, 8: uint8, 16: uint16, 32: uint32, 64: uint64}
-"""Plain bits, by their number."""
+"""Types of plain bits, by their number."""
 TYPES: dict[str, dtype] = {
     **{f"{letter}{bits}": UNSIGNED[bits] for letter in "bu" for bits in (8, 16, 32, 64)},
     "s8": int8,
