@@ -12,7 +12,7 @@ from tilewright.tools.layout_text import grid_of, pair_described
 
 Shape = tuple[int, ...]
 HEIGHT, LETTER, MARGIN, LINE = 18, 6.2, 12, 16
-"""Pixels: of a row, of a letter, around everything, between lines of text."""
+"""Height of a row, width of a letter, margin around everything, and height of a line of text, in pixels."""
 STYLE = (
     "text{font:10px ui-monospace,Menlo,Consolas,monospace;fill:#222}"
     ".t{font-size:12px;font-weight:bold}.c{text-anchor:middle}.l{fill:#666;text-anchor:middle}"

@@ -94,7 +94,7 @@ OPERANDS = {
     "value": ("value",),
     "mask": ("mask", "predicate"),
 }
-"""Fields by what they are to an access."""
+"""The fields of an access, by their role."""
 
 
 def page() -> str:

@@ -32,7 +32,7 @@ static const struct {
 } tt_listener = {tt_report, 0, 0, NULL, NULL};
 """
 _KINDS = {"float32": ("float", "double", ""), "float64": ("double", "double", "")}
-"""dtype of a buffer: C type of its elements, what is passed to printf, what the format says of that."""
+"""dtype of a buffer → C type of its elements, type that printf gets, what the format says of that."""
 
 
 def prints_text(sites: Sequence[Mapping[str, Any]]) -> str:
