@@ -365,7 +365,7 @@ INNER_CALLS, OUTER_CALLS = 2, 1
 def callers(span: Span) -> list[tuple[Span | None, int]]:
     """The calls that led to a place, inner ones first, each with how often it is repeated.
 
-    Of a long chain the middle is left out: None stands for so many calls.
+    The middle of a long chain is left out: None stands for calls, with their number.
     """
     found: list[tuple[Span | None, int]] = []
     for caller in islice(span.chain(), 1, None):

@@ -52,7 +52,7 @@ _observers: list[Callable[[], None]] = []
 
 
 def observe(callback: Callable[[], None]) -> None:
-    """Have `callback` called whenever a knob was set, reset or deleted, or a chain of hooks became empty or non-empty.
+    """Register `callback`, called when a knob was set, reset or deleted, or a chain of hooks became empty or non-empty.
 
     A change of the environment itself is not noticed; `refresh_knobs` tells of it.
     """
