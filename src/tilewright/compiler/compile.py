@@ -1,11 +1,11 @@
-"""The road from a Python function to machine code, on one screen.
+"""The pipeline from a Python function to machine code, on one screen.
 
 read       the function's syntax becomes HIR: calls and control flow, no types
 evaluate   HIR and the signature become a module of TTIR, by running the language on the arguments' types
 ttir       TTIR → TTIR: the passes that every back end wants
 …          the stages of the back end: ttcir, llir, obj for a CPU
 
-Text of a stage can be where the road begins, and text can take the place of what a stage made.
+The pipeline can begin with the text of a stage, and text can take the place of what a stage made.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _artifact(request: Request, made: dict[str, StageSource], facts: dict[str, A
 
 
 class _Clock:
-    """Milliseconds per step of the road."""
+    """Milliseconds per step of the pipeline."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
