@@ -52,7 +52,7 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
 
     Args:
         source: the kernel.
-        backend: for which machine.
+        backend: the back end of the machine.
         options: keywords, as a launch takes them.
 
     Raises:
@@ -117,7 +117,7 @@ def cache_key(
 
     Args:
         source: the kernel.
-        backend: for which machine.
+        backend: the back end of the machine.
         options: parsed ones.
         replacements: text that takes the place of stages.
     """

@@ -32,7 +32,7 @@ def compile(
     Args:
         src: a source, or the path of a file with the text of a stage: `.ttir`, `.ttcir` or `.llir` on a CPU. The passes
             of that stage are not run again.
-        target: for which machine; without it the one that kernels are launched on.
+        target: the machine; without it the one that kernels are launched on.
         options: as keywords of a launch.
         _env_vars: accepted as Triton has it; whatever of the environment changes code is part of the options.
 
@@ -60,7 +60,7 @@ def get_cache_key(src: Source, backend: BaseBackend, backend_options: Any, env_v
 
     Args:
         src: the source.
-        backend: for which machine.
+        backend: the back end of the machine.
         backend_options: parsed options.
         env_vars: part of the text.
     """

@@ -55,11 +55,11 @@ class Compilation(NamedTuple):
 
     Attributes:
         function: the `JITFunction`.
-        key: of the compiled kernel among those of the function.
+        key: the key of the compiled kernel among those of the function.
         source: the kernel for its signature.
         options: the keywords of the launch that are no parameters.
         is_warmup: it will not be launched at once.
-        target: for which machine.
+        target: the machine.
     """
 
     function: Any

@@ -323,7 +323,7 @@ class CompiledKernel:
     ) -> Specialization | None:
         """The record by which the native launcher launches this kernel by itself, or None.
 
-        Args: those of the launch, which later ones are like.
+        Args: those of a launch that later ones will be like.
         """
         if device is not None:
             return device.specialization(self, values, stream)

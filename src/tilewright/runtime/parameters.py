@@ -126,7 +126,7 @@ def bind(
     """One value per parameter, and the keywords that are no parameters (the options).
 
     Args:
-        name: of the kernel, for messages.
+        name: the name of the kernel, for messages.
         params: its parameters.
         args, keywords: what the caller passed.
 

@@ -69,7 +69,7 @@ class Launch(NamedTuple):
     Attributes:
         facts: what the compiler said about the kernel and its checks, as JSON.
         grid: its extents.
-        names, values: of the run-time arguments.
+        names, values: those of the run-time arguments.
         run: runs the kernel with the table as one more argument.
     """
 

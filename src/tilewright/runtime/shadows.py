@@ -77,9 +77,9 @@ def stamps_for(extents: dict[int, Extent], stored: Sequence[int], count: int) ->
     """Shadows for the arguments that share memory with one that is `stored`.
 
     Args:
-        extents: of the arguments, by number.
+        extents: the extents of the arguments, by number.
         stored: the numbers of those that the kernel may store to.
-        count: how many stamps the launch needs.
+        count: the number of stamps that the launch needs.
 
     Raises:
         ValueError: the grid is too large.

@@ -16,7 +16,7 @@ class MockTensor:
     """An array of a dtype, for `warmup`: it has no memory and counts as aligned.
 
     Attributes:
-        dtype: of NumPy, torch or the language.
+        dtype: a dtype of NumPy, torch or the language.
         shape: its extents.
     """
 

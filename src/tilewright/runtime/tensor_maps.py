@@ -142,7 +142,7 @@ def map_fields(name: str, tensor: HostMap, facts: Mapping[str, Any]) -> MapField
     """The fields from which a driver makes the tensor map.
 
     Args:
-        name: of the argument, for messages.
+        name: the name of the argument, for messages.
         tensor: where it is.
         facts: the kernel's `tensordesc_meta` of it.
 

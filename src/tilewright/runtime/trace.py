@@ -50,7 +50,7 @@ def compilation(kernel: Any, begin: float, times: CompileTimes, *, cache_hit: bo
     Args:
         kernel: what came out.
         begin: when it began, by `perf_counter`.
-        times: how long the parts took.
+        times: the times that the parts took.
         cache_hit: it was loaded from the cache.
     """
     start = int(1e9 * begin)

@@ -44,7 +44,7 @@ class RemoteCacheBackend:
     """Talks to where the files of one key are; the interface is Triton's.
 
     Args:
-        key: of the cache.
+        key: the key of the cache.
     """
 
     def __init__(self, key: str) -> None:

@@ -49,7 +49,7 @@ class StoredEntry:
 
     Attributes:
         facts: the metadata.
-        suffixes: of the files.
+        suffixes: the suffixes of the files.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ def load(digest: str, name: str) -> StoredEntry | None:
     """The entry for a cache key, or None when there is none that is whole.
 
     Args:
-        digest: of the cache key.
-        name: of the kernel.
+        digest: the digest of the cache key.
+        name: the name of the kernel.
     """
     stem = file_stem(name)
     manager = get_cache_manager(digest)
@@ -150,8 +150,8 @@ def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
     """Keep an entry; where that is not possible, warn once and go on without.
 
     Args:
-        digest: of the cache key.
-        name: of the kernel.
+        digest: the digest of the cache key.
+        name: the name of the kernel.
         entry: what to keep.
 
     Returns:

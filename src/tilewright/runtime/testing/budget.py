@@ -29,7 +29,7 @@ class Line:
 
     Attributes:
         times: seconds that its points took.
-        passed_over: how many points were not measured.
+        passed_over: the number of points that were not measured.
         by_first_call: which points were measured by a single call, the first one.
     """
 
@@ -81,7 +81,7 @@ class Budget:
     """The time for one table.
 
     Args:
-        name: of the table, for the warning.
+        name: the name of the table, for the warning.
         lines: their number.
     """
 

@@ -32,7 +32,7 @@ class Benchmark:
         line_vals, line_names: its values, and what they are called.
         plot_name: also the name of the files.
         args: further arguments of the function.
-        xlabel, ylabel, x_log, y_log: of the axes.
+        xlabel, ylabel, x_log, y_log: the axes' names, and whether they are logarithmic.
         styles: a colour and a line style for each line.
     """
 

@@ -21,7 +21,7 @@ class StoredResults:
     """The place on disk for the timings of one kernel and one tuning key.
 
     Args:
-        name: of the kernel.
+        name: the name of the kernel.
         facts: everything that the timings depend on, as text: kernel, machine, compiler, key.
         configs: the candidates.
     """

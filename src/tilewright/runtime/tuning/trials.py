@@ -44,7 +44,7 @@ class Trials:
 
     Args:
         kernel: what is launched.
-        name, arg_names: of the kernel.
+        name, arg_names: those of the kernel.
         call: the launch.
         pre_hook, post_hook: called around each trial.
     """

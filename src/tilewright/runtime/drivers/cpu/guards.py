@@ -26,7 +26,7 @@ class Guards(NamedTuple):
 
     Attributes:
         memory: the table.
-        size: how many entries it has.
+        size: the number of entries.
         objects: what they refer to, in order; two tables with the same objects are the same.
     """
 

@@ -119,7 +119,7 @@ class CodeRanges:
     """The address ranges of the kernels' machine code, in memory that a signal handler can read at any time.
 
     Attributes:
-        address: of the CODES.
+        address: the address of the CODES.
     """
 
     def __init__(self) -> None:

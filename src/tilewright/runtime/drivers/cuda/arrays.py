@@ -32,7 +32,7 @@ class DeviceArray:
 
     Attributes:
         shape: the extents.
-        dtype: of NumPy, or of ml_dtypes.
+        dtype: a dtype of NumPy, or of ml_dtypes.
         gpu: where it is; `device` is its name.
     """
 

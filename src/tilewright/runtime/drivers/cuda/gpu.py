@@ -106,7 +106,7 @@ class Gpu:
         """Give something back, where that can be done: not in the child of a fork, nor when Python ends.
 
         Args:
-            function: of the driver, which takes the handle.
+            function: the function of the driver, which takes the handle.
             handle: what it gave; 0 is nothing.
         """
         if handle and not sys.is_finalizing() and self.driver.is_of_this_process():
@@ -168,7 +168,7 @@ def maximal_clusters(gpu: Gpu, function: int, shared: int, programs: int) -> int
         gpu: where.
         function: the handle of a loaded kernel, whose programs have 128 threads.
         shared: bytes of dynamic shared memory of each program.
-        programs: in a cluster.
+        programs: the number of programs in a cluster.
     """
     attribute = structs.LaunchAttribute(id=structs.ATTRIBUTE_CLUSTER)
     attribute.value[:3] = programs, 1, 1

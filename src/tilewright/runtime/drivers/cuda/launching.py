@@ -53,7 +53,7 @@ class Shape(NamedTuple):
 
     Attributes:
         attributes: what CUlaunchConfig points to.
-        attribute_count: how many of them.
+        attribute_count: their number.
     """
 
     threads: int

@@ -77,7 +77,7 @@ class CudaDriver:
     """The opened library.
 
     Attributes:
-        path: of its file, or the name by which the loader found it.
+        path: the path of its file, or the name by which the loader found it.
     """
 
     def __init__(self, library: ctypes.CDLL, place: str) -> None:

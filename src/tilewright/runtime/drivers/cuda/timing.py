@@ -24,7 +24,7 @@ def milliseconds(gpu: Gpu, fn: Callable[[], Any], count: int, before: Callable[[
     Args:
         gpu: where the work runs.
         fn: what to measure.
-        count: how often.
+        count: the number of runs.
         before: called before each run, and not measured.
     """
     cache = Block(gpu, CACHE_BYTES)

@@ -29,9 +29,9 @@ class Region:
     """A piece of the host's memory and its copy.
 
     Attributes:
-        name: of the arrays there, for messages.
+        name: the name of the arrays there, for messages.
         low, high: addresses on the host.
-        address: of the copy.
+        address: the address of the copy.
         writable: may a kernel store there?
         owners: what keeps the host's memory alive.
     """
@@ -65,7 +65,7 @@ class Regions:
     """The memory of a launch's arrays on a device.
 
     Args:
-        memory: of the device.
+        memory: the memory of the device.
         arrays: with the names of the parameters.
 
     Raises:
