@@ -41,7 +41,7 @@ def compile_module_from_src(
 
     Args:
         src: the source, which defines `PyInit_<name>`.
-        name: of the module.
+        name: the name of the module.
         library_dirs, include_dirs: folders for the compiler.
         libraries: to link with.
         ccflags: further flags of the compiler.

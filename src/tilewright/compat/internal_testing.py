@@ -161,7 +161,7 @@ def numpy_random(
     """Random numbers: integers of all sizes but 0, which one cannot divide by; floats around 0.
 
     Args:
-        shape: of the array.
+        shape: the shape of the array.
         dtype_str: the element type, as torch names it; float8 gives bytes.
         rs: where the numbers come from; without it, every call gives the same ones.
         low, high: bounds for integers.
