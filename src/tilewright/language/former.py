@@ -43,7 +43,7 @@ def former(module: str, name: str) -> Any:
 
     Args:
         module: `tl`, `tl.math` or `tl.extra`.
-        name: of an attribute that the module has not.
+        name: the name of an attribute that the module has not.
 
     Raises:
         AttributeError: it never had one of that name.

@@ -21,7 +21,7 @@ def experimental_descriptor_load(desc: tensor_descriptor, offsets: Any, block_sh
 
     Args:
         desc: what is read.
-        offsets: of the block, one per axis.
+        offsets: the offsets of the block, one per axis.
         block_shape: the shape of the result.
         dtype: as wide as the descriptor's elements.
     """

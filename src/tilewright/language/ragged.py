@@ -24,7 +24,7 @@ def load_ragged(TMA: tensor_descriptor, slice_off: Any, slice_size: Any, coords:
     Args:
         TMA: a ragged descriptor.
         slice_off, slice_size: where the slice begins on the ragged axis, and how long it is.
-        coords: of the block, one per axis of the tensor.
+        coords: the coordinates of the block, one per axis of the tensor.
         ragged_dim: which axis is ragged.
     """
     block = TMA.load(_offsets(TMA, slice_off, slice_size, coords, ragged_dim))
