@@ -64,7 +64,7 @@ def explain(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontends: Seque
     Args:
         kernel: the kernel.
         specs: what it is compiled for.
-        frontends: which of them.
+        frontends: the front ends.
     """
     lines, first = inspect.getsourcelines(kernel.fn)
     source = Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(lines)])

@@ -32,7 +32,7 @@ class Explained(NamedTuple):
     """A kernel, and for each front end what it reads and makes.
 
     Attributes:
-        name: of the kernel.
+        name: the name of the kernel.
         place: file and line.
         signature: what it is compiled for.
         source: its text.

@@ -69,7 +69,7 @@ def parse_signature(
 
     Args:
         kernel: the kernel.
-        entries: from the left.
+        entries: the signature's entries, from the left.
         constants: values by parameter name, which entries do not change.
         guess: what to take a parameter for that is not mentioned; without it, its default has to do.
 

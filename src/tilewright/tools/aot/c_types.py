@@ -41,7 +41,7 @@ class Parameter(NamedTuple):
     """One argument of a C function.
 
     Attributes:
-        name: in C.
+        name: the name in C.
         type: one word.
     """
 
@@ -63,7 +63,7 @@ def parameter(name: str, kind: str, *, is_stored: bool) -> Parameter:
     """An argument as it appears in C.
 
     Args:
-        name: of the kernel's parameter.
+        name: the name of the kernel's parameter.
         kind: its type string.
         is_stored: the kernel stores through it.
     """

@@ -17,7 +17,7 @@ class Specialization(NamedTuple):
         name: its C function.
         parameters: with those that are 1, which the function does not take.
         hints: 16 or 1 by parameter.
-        features: how many features of the CPU it may use.
+        features: the number of features of the CPU that it may use.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Linked(NamedTuple):
     """A kernel with all its algorithms.
 
     Attributes:
-        name: of the C function.
+        name: the name of the C function.
         parameters: that every specialisation has.
         algorithms: in order of their numbers.
     """
