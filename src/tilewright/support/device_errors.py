@@ -10,7 +10,7 @@ class OutOfResources(TilewrightError):  # noqa: N818 - Triton's name
 
     Attributes:
         required, limit: how much is needed, and how much there is.
-        name: of the resource.
+        name: the name of the resource.
     """
 
     def __init__(self, required: int, limit: int, name: str) -> None:

@@ -249,7 +249,7 @@ class DeviceAssertError(TilewrightError, RuntimeError):
     Attributes:
         message: what the assertion says.
         program: the program's place in the grid.
-        index: of the first element of the tile for which it does not hold; empty for scalars.
+        index: the index of the first element of the tile for which it does not hold; empty for scalars.
         span: the place in the source, if it is known.
     """
 
@@ -269,7 +269,7 @@ class DeadlockError(TilewrightError, RuntimeError):
     Attributes:
         kernel: its name.
         program: the place in the grid of a program that waits.
-        seconds: for how long.
+        seconds: the time for which it waited.
         span: the place of the loop in the source, if it is known.
     """
 

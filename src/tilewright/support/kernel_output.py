@@ -19,7 +19,7 @@ def printed(program: Program, text: str, shape: Sequence[int], values: Sequence[
     Args:
         program: its place in the grid.
         text: what stands between the index and the value, spaces included.
-        shape: of the tile; empty for a scalar.
+        shape: the shape of the tile; empty for a scalar.
         values: its elements, the last axis fastest.
         format: for a value, as `%` wants it.
     """

@@ -102,7 +102,7 @@ class env_base(Generic[Given, Value]):
 
     Attributes:
         key: the environment variable.
-        name: of the attribute.
+        name: the name of the attribute.
         meaning: what it does here, for docs/settings.md.
     """
 
@@ -399,7 +399,7 @@ class CompileTimes(NamedTuple):
     """The times that the parts of a compilation took, in microseconds; `compilation.listener` gets them.
 
     Attributes:
-        ir_initialization: until there is a first IR.
+        ir_initialization: the time until there is a first IR.
         lowering_stages: stage and time, in order.
         store_results: writing to the cache.
     """
