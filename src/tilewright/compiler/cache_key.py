@@ -106,7 +106,7 @@ def _source_facts(root: str) -> list[object]:
 
 
 COMPILER_IDENTITY = source_identity(PACKAGE)
-"""Differs whenever a source file of this package does: no developer ever gets stale code.
+"""The identity of this package's source files, so no developer ever gets stale code.
 
 Taken while the package is imported: it stands for what this process runs, also when a file is edited afterwards.
 """

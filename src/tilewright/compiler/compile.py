@@ -43,8 +43,8 @@ class Request:
         name: the kernel's symbol in the object.
         source: gives the kernel's text, for `asm["source"]`.
         signature: one entry per parameter.
-        digest: of the cache key.
-        backend, options: for which machine, and how.
+        digest: the digest of the cache key.
+        backend, options: the back end of the machine, and its options.
         edit: may change the table of stages.
         replacement: may put text in the place of what a stage made.
         dump_ir: print the module after each pass to stderr.

@@ -68,7 +68,7 @@ def descriptor_spec(name: str, text: str) -> ArgumentSpec:
     """A tensor descriptor that is made on the host, of whatever tensor.
 
     Args:
-        name: of the parameter.
+        name: the name of the parameter.
         text: `tensordesc<fp16[64, 64]>`.
 
     Raises:
