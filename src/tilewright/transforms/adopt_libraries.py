@@ -48,7 +48,7 @@ def _adopt(call: ExternElementwise) -> bool:
 
 
 def _names(symbol: str) -> list[str]:
-    """What a function may be called here; NVIDIA's end in `f` when they are for fp32."""
+    """The names that a foreign function may have here; NVIDIA's ends in `f` when it is for fp32."""
     match = _FOREIGN.fullmatch(symbol)
     if match is None:
         return []

@@ -177,7 +177,7 @@ def descriptor_load_of_fewer_axes(op: Reshape, rewriter: Rewriter) -> bool:
 
 
 CONTRACTIONS: dict[str, tuple[Rule, ...]] = {"arith.addf": (sum_with_dot,), "tt.reduce": (sum_of_products,)}
-"""Those that make several roundings of floats one."""
+"""The rules that turn several roundings of floats into one, by op name."""
 RULES_WITHOUT_FUSION: dict[str, tuple[Rule, ...]] = {
     "arith.addi": (sum_with_dot,),
     "tt.addptr": (addptr_of_addptr,),
@@ -194,7 +194,7 @@ def combine(module: Op) -> bool:
 
 
 def combine_keeping_bases(module: Op) -> bool:
-    """As `combine`, but sums of offsets that are no constants stay: what a loop does not change is added before it.
+    """Combine like `combine`, but keep sums of offsets that are no constants: loop-invariant ones are added in front.
 
     Returns:
         whether anything changed.
@@ -203,7 +203,7 @@ def combine_keeping_bases(module: Op) -> bool:
 
 
 def combine_without_fusion(module: Op) -> bool:
-    """As `combine_keeping_bases`, but every sum and product of floats is rounded as the program says.
+    """Combine like `combine_keeping_bases`, but round every sum and product of floats as the program says.
 
     Returns:
         whether anything changed.

@@ -239,7 +239,7 @@ def _drop_carried(op: For, dropped: Collection[int], rewriter: Rewriter) -> None
 
 
 def look_at_loop_again(op: Yield | Condition, rewriter: Rewriter) -> bool:
-    """What a loop yields has changed: perhaps its own rules apply now."""
+    """Queue the loop again: what it yields has changed, so its own rules may apply now."""
     parent = op.parent
     if parent is not None:
         rewriter.revisit_later(parent)

@@ -88,7 +88,7 @@ def _of_reshape(op: ConvertLayout, inner: Reshape, rewriter: Rewriter) -> bool:
 
 
 def _of_local_load(op: ConvertLayout, inner: LocalLoad, rewriter: Rewriter) -> bool:
-    """In the place of the load: the buffer may have changed since."""
+    """Load in the wanted layout, at the place of the old load: the buffer may have changed since."""
     return _again(op, inner, rewriter, before=inner)
 
 

@@ -99,11 +99,11 @@ class Expansion:
         self.replaced: list[Op] = []
 
     def part_types(self, type: Type) -> list[Type] | None:
-        """What stands for a value of `type`; None if it stays."""
+        """The types of the parts that stand for a value of `type`; None if it stays."""
         raise NotImplementedError
 
     def part_names(self, type: Type) -> Sequence[str]:
-        """What the parts are called, behind the name of the value."""
+        """The suffixes of the parts' names, behind the name of the value."""
         return ("",) * len(self.part_types(type) or ())
 
     def expand(self, module: Op) -> bool:

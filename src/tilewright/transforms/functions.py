@@ -27,7 +27,7 @@ def symbol_name(function: Op) -> str:
 
 
 def is_public(function: Op) -> bool:
-    """Is it the kernel, rather than a function that the kernel calls?"""
+    """Whether it is the kernel, rather than a function that the kernel calls."""
     return isinstance(function, Func) and function.is_public
 
 

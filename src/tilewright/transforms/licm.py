@@ -93,7 +93,7 @@ def _values_inside(blocks: Iterable[Block]) -> Iterable[Value]:
 
 
 def _captured(op: Op) -> Iterable[Value]:
-    """What the regions of `op` use."""
+    """The values that the regions of `op` use."""
     for region in op.regions:
         for inner in region.walk():
             yield from inner.operands

@@ -42,13 +42,13 @@ from tilewright.ir.types import (
 from tilewright.transforms.expand_values import BlockOfMemory, Emitter, Expansion
 
 EXPONENT, DROPPED_BITS = 0x7F800000, 13
-"""Of fp32: the bits of the exponent, and how many bits of the mantissa tf32 does not have."""
+"""The bits of the exponent of fp32, and the number of bits of its mantissa that tf32 does not have."""
 PLAIN = ("and", "or", "xor")
 
 
 @dataclass(frozen=True)
 class DescriptorOptions:
-    """What descriptors say.
+    """The choices in which versions differ for descriptors.
 
     Attributes:
         rounding: whether loads are to be rounded to tf32; before Triton 3.6 they did not.
@@ -166,7 +166,7 @@ def _kept(op: Op) -> dict[str, Attribute]:
 
 
 def _reduction(op: DescriptorReduce, element: Type) -> str:
-    """What an atomic op calls a reduction.
+    """The name that an atomic op has for a reduction.
 
     Raises:
         VerificationError: pointers have no such atomic op.
@@ -208,7 +208,7 @@ class _Access:
         return pointers, mask
 
     def outside(self) -> Value:
-        """What is read outside the tensor."""
+        """The value that is read outside the tensor."""
         emit, tile = self.emit, self.tile
         if not isinstance(tile.element, FloatType):
             return emit.constant(0, tile)

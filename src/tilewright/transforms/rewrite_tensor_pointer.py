@@ -101,7 +101,7 @@ class BlockPointers(Expansion):
         return Emitter(op).widened(offset)
 
     def access(self, op: Load | Store) -> _Access:
-        """How a load or a store gets at its block."""
+        """The access of a load or a store to its block."""
         return _Access(op, self.parts[op.pointer], self.columns)
 
     rewrites: ClassVar[dict[str, Callable[[Any, Any], None]]] = {
@@ -120,7 +120,7 @@ class BlockPointersByAxis(BlockPointers):
         return offset if offset.type is i64 else Emitter(op).op("arith.extsi", (offset,), i64)
 
     def access(self, op: Load | Store) -> _Access:
-        """How a load or a store gets at its block."""
+        """The access of a load or a store to its block."""
         return _AccessByAxis(op, self.parts[op.pointer], self.columns)
 
     def hand_on_parts(self, op: Op) -> None:
@@ -185,13 +185,13 @@ class _Columns:
         self._columns: dict[tuple[tuple[int, ...], int], Value] = {}
 
     def steps(self, extent: int) -> Value:
-        """As a tile of one axis."""
+        """The numbers from 0 to `extent` - 1, as a tile of one axis."""
         if extent not in self._steps:
             self._steps[extent] = self.emit.range(extent)
         return self._steps[extent]
 
     def column(self, shape: tuple[int, ...], axis: int) -> Value:
-        """As a tile that extends along `axis` of a block of `shape`."""
+        """The numbers from 0 on along `axis` of a block of `shape`, as a tile that extends along that axis."""
         if (shape, axis) not in self._columns:
             self._columns[shape, axis] = self.emit.along(axis, len(shape), self.steps(shape[axis]))
         return self._columns[shape, axis]

@@ -29,7 +29,7 @@ def structure_control_flow(module: Op) -> bool:
 
 
 def structure_functions(functions: Iterable[Op]) -> bool:
-    """As `structure_control_flow`, of some functions."""
+    """Structure the control flow of some functions, as `structure_control_flow` does."""
     changed = False
     for function in functions:
         region = function.regions[0]

@@ -28,7 +28,7 @@ from tilewright.layouts.tensor_memory import allocated
 from tilewright.support.device_errors import OutOfResources
 
 ALIGNMENT = 4
-"""In columns."""
+"""The alignment of a buffer in tensor memory, in columns."""
 FEWEST, MOST = 32, 512
 """Columns that a program can have."""
 ADDRESS_BYTES = 4
@@ -72,7 +72,7 @@ def _allocate(function: Op) -> int:
 
 
 def _lives(function: Op, allocations: list[TmemAlloc]) -> dict[TmemAlloc, Interval]:
-    """When each buffer is in use, under any of its names."""
+    """The live range of each buffer, under any of its names."""
     behind = propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
     ranges = LiveRanges(function)
     lives: dict[TmemAlloc, Interval] = {}

@@ -32,7 +32,7 @@ from tilewright.transforms.gpu.relayout import convert_operand, convert_result, 
 from tilewright.transforms.gpu.workers import capability_of, target_of, workers_of
 
 WIDEST_ACCESS = 128
-"""In bits."""
+"""Max width of one access, in bits."""
 
 
 def coalesce(module: Op) -> bool:
@@ -107,12 +107,12 @@ class Accesses:
         return fill_cta(shape, sizes, order, workers, cga)
 
     def elements_per_thread(self, op: PointerAccess, extents: tuple[int, ...]) -> int:
-        """How many elements along the fastest axis one instruction of `op` can access."""
+        """The number of elements along the fastest axis that one instruction of `op` can access."""
         axis = order_of(self.facts[op.pointer])[0]
         return min(self.aligned_elements(op, axis), extents[axis], self._most(op, element_bits(op)))
 
     def aligned_elements(self, op: PointerAccess, axis: int) -> int:
-        """How many neighbours along `axis` start where an access of all of them may start."""
+        """The number of neighbours along `axis` whose first one lies where an access of all of them may start."""
         info = self.facts[op.pointer]
         aligned = max(1, info.divisibility[axis] // max(1, element_bits(op) // 8))
         return min(aligned, info.contiguity[axis])
@@ -142,7 +142,7 @@ def element_bits(op: PointerAccess) -> int:
 
 
 def atomic_elements(op: PointerAccess, module: Op) -> int | None:
-    """How many elements an atomic instruction updates at most; None: as many as a store writes."""
+    """Max number of elements that an atomic instruction updates; None: as many as a store writes."""
     if isinstance(op, AtomicCas):
         return 1
     if not isinstance(op, AtomicRmw):

@@ -27,7 +27,7 @@ from tilewright.transforms.gpu.relayout import convert_operand, layout_of
 from tilewright.transforms.gpu.workers import workers_of
 
 SMALLEST_CHEAP_ELEMENT = 32
-"""In bits; smaller elements need neighbours to make a copy of four bytes."""
+"""Min size of an element, in bits, to be copied alone; smaller ones need neighbours to make a copy of four bytes."""
 
 
 def coalesce_async_copy(module: Op) -> bool:
@@ -65,7 +65,7 @@ def _layout(copy: AsyncCopyGlobalToLocal, accesses: Accesses) -> Encoding:
 
 
 def _contiguity(copy: AsyncCopyGlobalToLocal, layout: Encoding, accesses: Accesses) -> int:
-    """How many elements one instruction of the copy may take, as far as pointers and mask are known."""
+    """Max number of elements per instruction of the copy, as far as pointers and mask are known."""
     pointer, mask = copy.pointer, copy.mask
     if not isinstance(layout, Blocked):
         return 1

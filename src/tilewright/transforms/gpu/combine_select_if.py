@@ -40,7 +40,7 @@ def combine_select_if(module: Op) -> bool:
 
 
 def _use_choice_of_arm(select: Select) -> bool:
-    """In the arms of `scf.if %c`, `select %c, %a, %b` is %a or %b."""
+    """Replace `select %c, %a, %b` in the arms of `scf.if %c` by %a or %b."""
     condition, choices = select.condition, (select.chosen, select.other)
     changed = False
     for user in list(select.result.uses):

@@ -1,4 +1,4 @@
-"""What a tile is computed from, with the layout that each part would need so that the tile has another one.
+"""Conversion slices: the values a tile is computed from, with the layouts they need for the tile to have another one.
 
     %a = tt.make_range …         : #x
     %b = tt.expand_dims %a       : #y            slice of %c for the layout #z:

@@ -28,7 +28,7 @@ from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.workers import workers_of
 
 ALL_ONES = -1
-"""As a scale of 8 bits: NaN."""
+"""A scale of 8 bits that stands for NaN."""
 KINDS = {"e4m3": FLOATS["f8E4M3FN"], "e5m2": FLOATS["f8E5M2"], "bf16": bf16, "fp16": f16}
 EXPONENTS = {bf16: (bf16, i16, 7), f16: (f32, i32, 23)}
 """Per type to compute in: one with all powers of two that a scale may be, the integer as wide, and its mantissa."""

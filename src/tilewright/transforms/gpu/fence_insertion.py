@@ -24,7 +24,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
 
 STORES = (LocalStore, AsyncCopyGlobalToLocal)
-"""How threads write to a buffer that was allocated before; also what `cp.async` copies counts as theirs."""
+"""Ops by which threads write to a buffer that was allocated before; what `cp.async` copies counts as theirs, too."""
 FIRST_CAPABILITY = 90
 
 

@@ -152,7 +152,7 @@ def _prepare(nest: Nest, pool: ConstantPool) -> bool | None:
 
 
 def _sink(outer: For, inner: For) -> None:
-    """What is computed in front of `inner` and used behind it only is computed behind it."""
+    """Move behind `inner` what is computed in front of it and used behind it only."""
     body = outer.body
     op, place = inner.previous, inner.next
     while op is not None:

@@ -134,7 +134,7 @@ def _reached(user: Op, index: int) -> list[Value]:
 
 
 def _preferred(value: Value, layouts: Mapping[Distributed, None]) -> Distributed:
-    """Of several layouts that of matrix instructions, but blocked ones for memory accesses."""
+    """The preferred one of several layouts: a blocked one for memory accesses, else that of matrix instructions."""
     op = value.op
     wanted = Blocked if isinstance(op, PointerAccess) else MATRIX
     return next((layout for layout in layouts if isinstance(layout, wanted)), next(iter(layouts)))

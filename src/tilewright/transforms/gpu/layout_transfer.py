@@ -1,4 +1,4 @@
-"""How layouts go through ops: which layout a result has if the operands have a given one, and the other way round.
+"""The transfer of layouts through ops: the layout of a result, given that of the operands, and the other way round.
 
 layout_of_results(reduce, blocked)          # #ttg.slice<{dim = 1, parent = #blocked}>
 layout_of_operands(reduce, slice)           # #blocked

@@ -48,7 +48,7 @@ class Inner(NamedTuple):
 
 
 class Place:
-    """Where new ops go: to the end of `block`, or in front of one of its ops."""
+    """An insertion point: the end of `block`, or in front of one of its ops."""
 
     def __init__(self, block: Block, before: Op | None, pool: ConstantPool, location: Location) -> None:
         self.block = block
@@ -91,7 +91,7 @@ class Place:
         return self.op(name, (value,), (type,)).result
 
     def trip_count(self, low: Value, high: Value, step: Value) -> Value:
-        """How many steps a loop runs; nothing or less is none."""
+        """The number of steps that a loop runs; zero and less mean none."""
         return self.compute("arith.ceildivsi", self.compute("arith.subi", high, low), step)
 
     def anything(self, type: Type) -> Value:
@@ -116,7 +116,7 @@ class Part(NamedTuple):
 
 
 def _parts(body: Block, loops: Sequence[Op]) -> list[Part]:
-    """What stands in front of each of `loops`, and behind the last."""
+    """The parts of `body`: the ops in front of each of `loops`, and those behind the last."""
     groups: list[list[Op]] = [[]]
     for op in body:
         if op in loops:
@@ -177,9 +177,9 @@ class Fusion:
         self.fused = Block()
         self.at = self.front.at(self.fused)
         self.lengths: list[Value] = []
-        """Of the inner loops."""
+        """The trip counts of the inner loops."""
         self.whole: Value = self.zero
-        """How many steps of the fused loop are one of the outer loop."""
+        """The number of steps of the fused loop that make one of the outer loop."""
 
     @property
     def zero(self) -> Value:
@@ -217,7 +217,7 @@ class Fusion:
     # What goes round
 
     def _slice(self, values: Sequence[Value], group: str) -> list[Value]:
-        """Of all carried values those of one group."""
+        """The values of one group, out of all carried ones."""
         loops = [inner.loop for inner in self.inners]
         sizes = {
             "T": 1,
@@ -259,7 +259,7 @@ class Fusion:
     # Lengths
 
     def _total(self) -> Value:
-        """How many steps the fused loop runs; sets the lengths as they are in front of it."""
+        """The number of steps that the fused loop runs; sets the lengths as they are in front of it."""
         front = self.front
         steps = front.trip_count(self.low, self.high, self.step)
         if self.varies and len(self.inners) > 1:  # then `whole` may be negative

@@ -1,4 +1,4 @@
-"""What versions of Triton choose differently for matrix instructions: 3.5 `MatmulOptions(16, blocked_sums=True)`."""
+"""The choices for matrix instructions in which Triton's versions differ: 3.5 `MatmulOptions(16, blocked_sums=True)`."""
 
 from __future__ import annotations
 

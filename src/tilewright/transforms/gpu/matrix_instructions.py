@@ -1,4 +1,4 @@
-"""Which matrix instruction computes a dot, and how its warps share the result.
+"""The choice of the matrix instruction for a dot, and of how its warps share the result.
 
 mma.sync (version 2)    from sm_75 on, 16x8 of the result for a warp, operands in registers
 wgmma    (version 3)    sm_90, 64xN for a group of four warps, the second operand in shared memory
@@ -24,14 +24,14 @@ TURING, AMPERE = 75, 80
 ON_TURING = frozenset({(f16, f16, f32), (f16, f16, f16), (i8, i8, i32)})
 """Elements of the factors and the sum for which sm_75 has matrix instructions; Triton 3.9 uses none of them."""
 ROW_BITS = 256
-"""How much of K one instruction takes of each row of its operands."""
+"""Bits of K that one instruction takes of each row of its operands."""
 SHORT = 8
 """Bits of elements of which instructions have but one K; Triton refuses products with less."""
 MOST_IMPRECISE = 32
-"""From so many products on that may be added with less precision than f32, fp8 products need no help."""
+"""The number of products added with less precision than f32 from which on fp8 products need no help."""
 WIDTHS_OF_INTEGERS = (224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8)
 WIDTHS_OF_FLOATS = tuple(range(256, 0, -8))
-"""What N `wgmma` may have."""
+"""The values of N that `wgmma` has for floats, largest first."""
 
 
 def result_per_cta(dot: Product) -> Shape:

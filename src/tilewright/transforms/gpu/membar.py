@@ -137,7 +137,7 @@ def _in_order(before: Op, after: Op) -> bool:
 
 
 class Calls(NamedTuple):
-    """What calls of a function do to shared memory.
+    """The effects of a function's calls on shared memory.
 
     Attributes:
         first: accesses that no barrier of the function may precede.
@@ -238,7 +238,7 @@ class _Membar:
         state.join(left)
 
     def _accesses(self, op: Op) -> Calls:
-        """What `op` accesses while it runs, and what of it may be pending behind it; may be one and the same."""
+        """The accesses of `op` while it runs, and those that may be pending behind it; both may be one and the same."""
         callee = called_function(op) if isinstance(op, Call) else None
         if callee is not None and callee in self.calls:
             at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
@@ -308,7 +308,7 @@ def _end_of(block: Block, start: Op | None) -> Op:
 
 
 def _following(op: Op) -> Iterator[Place]:
-    """Where the program may go on after `op`, which ends straight-line code."""
+    """The places where the program may go on after `op`, which ends straight-line code."""
     if op.successors:
         yield from ((block, None) for block in op.successors)
         return

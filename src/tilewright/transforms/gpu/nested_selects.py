@@ -22,7 +22,7 @@ from tilewright.transforms.gpu.relayout import layout_of
 from tilewright.transforms.matching import has_one_use
 
 LARGE = 128
-"""How many elements of a tile a thread holds at least for its choices to be merged: half of the registers."""
+"""Min number of elements of a tile in a thread for its choices to be merged: half of the registers."""
 
 
 def nested_selects(module: Op) -> None:
@@ -56,7 +56,7 @@ def _merge(outer: Select) -> None:
 
 
 def _condition(before: Op, name: str, lhs: Value, rhs: Value) -> Value:
-    """What both conditions say together, in front of an op."""
+    """The value of both conditions together, combined by a new op in front of `before`."""
     attributes: dict[str, Attribute] = {"predicate": Keyword("ult")} if name == "arith.cmpi" else {}
     op = Op.create(name, (lhs, rhs), (lhs.type,), attributes, location=before.location)
     assert before.block is not None, "an op of a function is in a block"

@@ -54,7 +54,7 @@ def _adds_in_parts(product: Adding) -> bool:
 
 
 def _sum_of(product: Adding) -> Value | None:
-    """What a product adds to, in registers."""
+    """The value in registers that a product adds to; None where it is not known."""
     if isinstance(product, WarpGroupDot):
         return product.accumulator
     alloc = defining(product.accumulator, TmemAlloc)

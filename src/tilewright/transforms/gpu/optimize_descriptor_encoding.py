@@ -37,7 +37,7 @@ BOUNDARIES = (Call, Return, ReinterpretTensorDescriptor)
 
 
 class Wish(NamedTuple):
-    """What the users of a descriptor want of its layout; empty fields: they do not care.
+    """The wish of a descriptor's users for its layout; empty fields: they do not care.
 
     Attributes:
         layout: of the buffer.
@@ -52,7 +52,7 @@ class Wish(NamedTuple):
     default: bool = False
 
     def joined(self, other: Wish, rank: int) -> Wish:
-        """What satisfies both."""
+        """A wish that satisfies both."""
         if self.default or other.default or (self.layout and other.layout and self.layout is not other.layout):
             return Wish(default=True)
         cga = self.cga if other.cga is None or self.cga == other.cga else other.cga

@@ -48,7 +48,7 @@ NEUTRAL = {
     "arith.minimumf": inf,
     "arith.minnumf": inf,
 }
-"""What threads start with. A sum starts with 0.0, as Triton's does: one of negative zeros alone becomes positive."""
+"""The value that threads start with, by op. Sums start with 0.0, as Triton's: one of -0.0 alone becomes positive."""
 
 
 def optimize_thread_locality(module: Op) -> bool:

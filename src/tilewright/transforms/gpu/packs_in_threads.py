@@ -23,7 +23,7 @@ def packs_in_threads(module: Op) -> None:
 
 
 def _holds_packs(op: MapElementwise) -> bool:
-    """Do the first registers of each thread number the elements of a pack?"""
+    """Whether the first registers of each thread number the elements of a pack."""
     tile, bits = op.sources[0], op.pack.bit_length() - 1
     registers = to_linear_layout(layout_of(tile), tile.type.shape or ()).columns["register"]
     return tuple(registers[:bits]) == tuple(1 << bit for bit in range(bits))

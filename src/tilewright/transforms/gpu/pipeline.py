@@ -95,7 +95,7 @@ def _pointers(options: TtgirOptions) -> tuple[Pass, ...]:
 
 
 def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Who holds what: memory decides first, then matrix instructions."""
+    """The passes that decide who holds what: memory decides first, then matrix instructions."""
     device = ConvertOptions(f"cuda:{options.capability}", options.num_warps, 32, options.num_ctas)
     return (
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device), "every tile gets some layout"),

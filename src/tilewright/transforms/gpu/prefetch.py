@@ -31,7 +31,7 @@ from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.gpu.relayout import layout_as, layout_of
 
 ROW_BITS = 256
-"""What one instruction takes of a row of an operand whose layout does not say."""
+"""Bits that one instruction takes of a row of an operand whose layout does not say."""
 REPEATED = (AsyncWait, MemDescIndex, Constant)
 """Ops beside element-wise ones that may be done once more, for the step before."""
 
@@ -119,7 +119,7 @@ def _is_written(buffer: Value) -> bool:
 
 
 def _position(loop: For, value: Value) -> int | None:
-    """Which of the values that `loop` carries `value` is."""
+    """The position of `value` among the values that `loop` carries; None if it is none of them."""
     return value.index - 1 if value.owner is loop.body and value.index else None
 
 
@@ -134,7 +134,7 @@ def _can_be_repeated(loop: For, value: Value) -> bool:
 
 
 class Place:
-    """Where new ops go: before an op of a block."""
+    """An insertion point: in front of an op of a block."""
 
     def __init__(self, block: Block, before: Op) -> None:
         self.block, self.before = block, before

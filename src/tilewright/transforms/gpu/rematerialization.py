@@ -77,7 +77,7 @@ class Rematerialization:
     def slice(
         self, use: Use, layout: Distributed, known: ConversionSlice | None = None, stop: Stop = never
     ) -> ConversionSlice | None:
-        """What must be computed so that the operand `use` has `layout`.
+        """The values that must be computed so that the operand `use` has `layout`.
 
         Args:
             use: the operand.

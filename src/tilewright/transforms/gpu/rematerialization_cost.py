@@ -1,4 +1,4 @@
-"""What conversions of layouts and computing things twice cost, in thousandths of a cycle of one multiprocessor.
+"""The cost of layout conversions and of computing things twice, in thousandths of a cycle of one multiprocessor.
 
 conversion_cost(x, layout)          0 if each thread keeps its values; else a round trip through shared memory
 is_worthwhile(conversion, slice)    whether to compute the slice again in the layout wanted instead
@@ -34,7 +34,7 @@ SLOWNESS = 8
 PER_CONVERTED_BYTE = 32
 """Writing and reading shared memory, twice that for the barriers."""
 PER_LOADED_BYTE = 8
-"""From the cache, we hope."""
+"""The cost of a byte that is loaded, from the cache we hope."""
 LEAST_ELEMENTS, LEAST_BITS = 32, 32
 """A conversion keeps all banks busy, for a whole word each."""
 
@@ -50,7 +50,7 @@ def byte_count(value: Value, *, least_elements: int = 0, least_bits: int = 0) ->
 
 
 def conversion_cost(value: Value, layout: Distributed) -> int:
-    """What a conversion of `value` to `layout` costs."""
+    """The cost of a conversion of `value` to `layout`."""
     if free_between(value, layout):
         return 0
     return PER_CONVERTED_BYTE * byte_count(value, least_elements=LEAST_ELEMENTS, least_bits=LEAST_BITS)
@@ -79,7 +79,7 @@ def is_worthwhile(conversion: ConvertLayout, found: ConversionSlice, *, new_cost
 
 
 def _cost(op: Op, found: ConversionSlice, *, stays: bool) -> int | None:
-    """What the copy of `op` costs; None if it must not be copied."""
+    """The cost of the copy of `op`; None if it must not be copied."""
     if isinstance(op, Constant):
         return 0
     if op.name.startswith(("arith.", "math.")):
@@ -95,7 +95,7 @@ def _cost(op: Op, found: ConversionSlice, *, stays: bool) -> int | None:
 
 
 def _growth(value: Value, layout: Distributed | None) -> int:
-    """How many times as many elements each thread has in `layout`."""
+    """The factor by which each thread has more elements in `layout`."""
     before, shape = tile_layout(value), value.type.shape
     if before is None or layout is None or shape is None:
         return 1

@@ -28,7 +28,7 @@ LOOP_RULES: dict[str, tuple[Rule, ...]] = {
 FOLDS: dict[str, Fold] = {
     name: fold for name, fold in canonicalize.FOLDS.items() if name not in ("tt.split", "tt.join")
 }
-"""Without those that Triton has not: a pass that looks for pairs later should find them."""
+"""The folds without those that Triton lacks: a pass that looks for pairs later should find them."""
 
 
 def remove_layout_conversions(module: Op) -> None:

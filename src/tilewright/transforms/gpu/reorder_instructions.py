@@ -22,7 +22,7 @@ from tilewright.layouts.encodings import DotOperand
 from tilewright.transforms.gpu.relayout import layout_of
 
 SPREAD = (Constant, Splat)
-"""What makes a tile of one number: a buffer early would only be in use for longer."""
+"""Ops that make a tile of one number: an early buffer would only be in use for longer."""
 
 
 def reorder_instructions(module: Op) -> bool:

@@ -41,7 +41,7 @@ class ScaledDot(NamedTuple):
     fast: bool
 
     def group(self, index: int) -> int:
-        """How many elements share one scale of the factor `index`."""
+        """The number of elements that share one scale of the factor `index`."""
         scale = self.scales[index]
         assert scale is not None, "the factor has a scale"
         axis = -1 if index == 0 else -2

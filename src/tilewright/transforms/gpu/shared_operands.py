@@ -32,7 +32,7 @@ def comes_from_load(value: Value) -> bool:
 
 
 def before_conversions(value: Value) -> Value:
-    """What `value` was before its layout was changed."""
+    """The value that `value` was before its layout was changed."""
     while isinstance(op := value.op, ConvertLayout):
         value = op.source
     return value

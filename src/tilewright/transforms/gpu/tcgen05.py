@@ -38,11 +38,11 @@ from tilewright.transforms.gpu.workers import warps_of
 TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32
 ROWS, MOST_COLUMNS = 128, 256
-"""Of a scaled product by one instruction."""
+"""Rows, and max number of columns, of a scaled product by one instruction."""
 FEWEST_COLUMNS = 16
 FACTORS = 2
 WARP_GROUP = 4
-"""So many warps together reach all rows."""
+"""The number of warps that together reach all rows."""
 
 
 def to_tcgen05(dot: Dot, options: MatmulOptions = NEWEST) -> None:
@@ -122,7 +122,7 @@ class _Sum(NamedTuple):
 
 
 def _start(ops: TileOps, dot: Dot | DotScaled, block: tuple[int, int], options: MatmulOptions) -> _Sum:
-    """What `dot` adds to, in tensor memory; one instruction computes `block` of it."""
+    """The sum in tensor memory that `dot` adds to; one instruction computes `block` of it."""
     result = tile_type(dot.result)
     cga = cga_layout(layout_of(dot.result))
     if options.blocked_sums:

@@ -81,7 +81,7 @@ class TileOps:
         return self.emit("tt.reshape", (value,), TensorType(shape, tile.element, layout.text))
 
     def expanded(self, value: Value, axis: int) -> Value:
-        """With a new dimension of extent 1; the layout of `value` must be a slice along it."""
+        """`value` with a new dimension of extent 1; its layout must be a slice along it."""
         tile = tile_type(value)
         shape = (*tile.shape[:axis], 1, *tile.shape[axis:])
         type = TensorType(shape, tile.element, expanded(distributed_of(value), axis).text)

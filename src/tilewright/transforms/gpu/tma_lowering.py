@@ -209,7 +209,7 @@ def _is_mutable(buffer: Value) -> bool:
 
 
 def _retype_views(buffer: Value) -> None:
-    """What is derived from a buffer may be written if the buffer may."""
+    """Make what is derived from a buffer as mutable as the buffer."""
     mutable = buffer_type(buffer).mutable
     for value in [value for user in buffer.uses for value in _derived(user, buffer)]:
         type = value.type
@@ -302,7 +302,7 @@ def _pads_with_nan(op: MakeTensorDescriptor) -> bool:
 
 
 def box_of(layout: Encoding, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """What one instruction of the accelerator copies of a tile of `shape`, in elements of memory.
+    """The box that one instruction of the accelerator copies of a tile of `shape`, in elements of memory.
 
     Raises:
         LayoutError: the accelerator has no such layout.

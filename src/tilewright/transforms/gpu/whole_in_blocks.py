@@ -1,4 +1,4 @@
-"""Where the blocks of a cluster share a tile, scans, gathers and histograms get the whole of it in each block.
+"""Scans, gathers and histograms of a tile that the blocks of a cluster share get the whole of it in each block.
 
 %c = tt.scan %x : tensor<64xi32, #parts>        %y = ttg.convert_layout %x : … -> tensor<64xi32, #whole>
                                            →    %d = tt.scan %y : tensor<64xi32, #whole>

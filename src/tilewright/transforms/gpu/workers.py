@@ -1,4 +1,4 @@
-"""Who computes a kernel, as the attributes of a TTGIR module say.
+"""The workers of a kernel, as the attributes of a TTGIR module say.
 
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", …}
 """
@@ -24,7 +24,7 @@ def module_of(op: Op) -> Op:
 
 
 def warps_of(op: Op) -> int:
-    """How many warps execute `op`: those of its partition, or all."""
+    """The number of warps that execute `op`: those of its partition, or all."""
     inner, parent = op, op.parent
     while parent is not None:
         if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
@@ -42,7 +42,7 @@ def _region_of(op: Op) -> object:
 
 
 def workers_of(op: Op) -> Workers:
-    """Who executes `op`."""
+    """The warps, lanes and CTAs that execute `op`."""
     module = module_of(op)
     return Workers(warps_of(op), _number(module, "ttg.threads-per-warp", 32), _number(module, "ttg.num-ctas", 1))
 

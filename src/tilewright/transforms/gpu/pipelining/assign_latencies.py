@@ -1,4 +1,4 @@
-"""How many stages of a loop lie between an op and those that use its result: `tt.latency`.
+"""The latency of an op: the stages of a loop between it and those that use its result, `tt.latency`.
 
     scf.for … {                                                num_stages = 3
       %i = tt.load %ip      {tt.latency = 1}                   an index: it feeds the next load
@@ -36,7 +36,7 @@ from tilewright.transforms.gpu.shared_operands import LOADS
 LATENCY = "tt.latency"
 NUM_STAGES = "tt.num_stages"
 SMALLEST_COPY = 32
-"""In bits: an asynchronous copy moves 4, 8 or 16 bytes."""
+"""Min size of an asynchronous copy, in bits: it moves 4, 8 or 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def assign_latencies(module: Op, options: StageOptions = StageOptions()) -> bool
 
 
 def stages_of(loop: Op, default: int) -> int:
-    """How many iterations of `loop` should be under way at once."""
+    """The number of iterations of `loop` that should be in flight at once."""
     own = loop.attributes.get(NUM_STAGES)
     return int(own.value) if isinstance(own, Number) else default
 
@@ -144,7 +144,7 @@ class LoadLevels:
 
 
 def elements_at_once(load: Load, facts: Mapping[Value, AxisInfo]) -> int:
-    """How many neighbours one instruction of a thread can load."""
+    """The number of neighbours that one instruction of a thread can load."""
     pointer = load.pointer
     if not isinstance(pointer.type, TensorType):
         return 1
@@ -159,13 +159,13 @@ def elements_at_once(load: Load, facts: Mapping[Value, AxisInfo]) -> int:
 
 
 def _bits_into(value: Value, layout: Encoding) -> int:
-    """How many bits of the tile `value` one thread writes to neighbouring places of a buffer."""
+    """The number of bits of the tile `value` that one thread writes to neighbouring places of a buffer."""
     type = tile_type(value)
     registers, memory = to_linear_layout(distributed_of(value), type.shape), to_linear_layout(layout, type.shape)
     return vector_of(registers, memory, type.bits).width * type.bits
 
 
 def _operands(op: Op) -> Iterator[Value]:
-    """What `op` uses, also within its regions."""
+    """The values that `op` uses, also within its regions."""
     for inner in op.walk():
         yield from inner.operands

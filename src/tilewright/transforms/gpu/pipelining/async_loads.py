@@ -1,4 +1,4 @@
-"""Which loads of a scheduled loop become asynchronous copies, and to which buffers.
+"""The loads of a scheduled loop that become asynchronous copies, and the buffers they go to.
 
 %x = tt.load %p {loop.stage = 0}; use(%x) {loop.stage = 2}        two buffers: one is read while the other is written
 """
@@ -84,7 +84,7 @@ def cga_line(op: Op) -> tuple[tuple[int, ...], ...]:
 
 
 def _layout(load: Load) -> Encoding:
-    """What the users of the tile would like: a buffer's own layout, that of a dot's operand, or any."""
+    """The layout that the users of the tile prefer: a buffer's own layout, that of a dot's operand, or any."""
     buffers = [user.result for user in load.result.uses if isinstance(user, LocalAlloc)]
     if buffers:
         return encoding(buffer_type(buffers[-1]).encoding)
@@ -101,7 +101,7 @@ def _layout(load: Load) -> Encoding:
 
 
 def stages_ahead(op: Op, loop: For, schedule: Schedule) -> int:
-    """How many steps pass between `op` and the first that uses its result."""
+    """The number of steps between `op` and the first that uses its result."""
     users = dict.fromkeys(users_in(op, loop))
     for user in list(users):
         if isinstance(user, LocalAlloc):  # it will not be there any more

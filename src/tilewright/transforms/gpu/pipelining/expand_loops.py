@@ -58,12 +58,12 @@ class Crossing(NamedTuple):
 
     @property
     def versions(self) -> int:
-        """How many of it are alive at once."""
+        """The number of its versions that are alive at once."""
         return self.last - self.first
 
 
 class Plan(NamedTuple):
-    """What shall be done with a loop.
+    """The plan for a loop.
 
     Attributes:
         loop: an `scf.for`.
@@ -188,7 +188,7 @@ class Expansion:
 
     @property
     def loop_block(self) -> Block:
-        """Where the loop is."""
+        """The block that the loop is in."""
         assert self.loop.block is not None, "a loop is in a block"
         return self.loop.block
 
@@ -200,7 +200,7 @@ class Expansion:
         return -((low - high) // step) >= self.last
 
     def _initial(self, crossings: Mapping[Value, Crossing]) -> tuple[list[Value], dict[tuple[Value, int], int]]:
-        """What the new loop starts with; and per value and age the position of what it carries."""
+        """The initial values of the new loop; and per value and age the position of what it carries."""
         initial = []
         for argument, handed_on, value in zip(self.loop.carried, self.yielded, self.loop.inits, strict=True):
             stage = self.stages.get(handed_on.op) if handed_on.op is not None else None
@@ -265,7 +265,7 @@ class Kernel:
         return self.writer.compare("slt", counter, self.writer.compute("arith.subi", high, later))
 
     def _seen_by(self, value: Value, stage: int) -> Value:
-        """What `value` of the old loop is for an op of `stage`."""
+        """The value that `value` of the old loop is for an op of `stage`."""
         if value is self.expansion.loop.induction_variable:
             return _steps_after(self.writer, self.loop.induction_variable, self.loop.step, self.last - stage)
         source = value

@@ -165,7 +165,7 @@ def _rings(loop: For, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
 
 TOKEN = (async_token,)
 OPTIONS = ("cache", "evict", "isVolatile")
-"""What a copy does as the load would have done it."""
+"""The attributes of a load that its copy keeps."""
 
 
 def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, schedule: Schedule) -> None:
@@ -250,7 +250,7 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
 
 
 def _users(load: Load | DescriptorRead) -> set[Op | None]:
-    """What uses the tile of `load` in its block; a buffer that only takes it does not count, but its users do."""
+    """The users of the tile of `load` in its block; a buffer that only takes it does not count, but its users do."""
     block = load.block
     assert block is not None, "a load is in a loop"
     if not must_be_in_registers(load):

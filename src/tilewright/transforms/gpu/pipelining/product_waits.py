@@ -31,7 +31,7 @@ from tilewright.transforms.gpu.relayout import distributed_of
 from tilewright.transforms.matching import is_inside
 
 BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
-"""What may stand between a buffer of a ring and a product."""
+"""Ops that may stand between a buffer of a ring and a product."""
 
 
 def launch_products(loop: For) -> None:
@@ -92,7 +92,7 @@ def _is_kept(operand: Value, loop: For) -> bool:
 
 
 def _yielded_as(product: WarpGroupDot, loop: For) -> int | None:
-    """Which value that steps hand on is the result of `product`; None if somebody else in the loop needs it, too."""
+    """The index of the yielded value that is the result of `product`; None if something else in the loop needs it."""
     body, found = loop.body, None
     waiting = list(_uses(product.result))
     while waiting:

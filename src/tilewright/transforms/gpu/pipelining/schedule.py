@@ -29,7 +29,7 @@ class Cluster:
 
 
 class Slot(NamedTuple):
-    """Where an op is in a schedule."""
+    """The place of an op in a schedule."""
 
     stage: int
     cluster: Cluster
@@ -181,13 +181,13 @@ def body_of(loop: For) -> Iterator[Op]:
 
 
 def values_used(op: Op) -> Iterator[Value]:
-    """What `op` uses, also within its regions."""
+    """The values that `op` uses, also within its regions."""
     for inner in op.walk():
         yield from inner.operands
 
 
 def carried_from(value: Value, loop: For) -> Value | None:
-    """What `value`, if it is an argument of the body of `loop` that steps hand on, is in the next step."""
+    """The value that `value` is in the next step if it is a carried argument of the body of `loop`; else None."""
     if value.owner is not loop.body or value.index == 0:
         return None
     return loop.yielded[value.index - 1]

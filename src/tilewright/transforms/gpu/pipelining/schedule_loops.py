@@ -41,7 +41,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
 from tilewright.transforms.gpu.slices import forward_slice
 
 BARRIERS = (ScopedBarrier, Barrier, Assert, Print)
-"""What must not move to another step."""
+"""Ops that must not move to another step."""
 ASYNCHRONOUS = (
     *(Load, DescriptorRead, LocalStore, LocalLoad, TmemLoad, TmemStore),
     *(AsyncCopyGlobalToLocal, DescriptorCopy, WaitBarrier, ArriveBarrier, TensorCoreProduct),
@@ -197,7 +197,7 @@ def _branches_behind(op: Op, seen: set[Op]) -> list[Op]:
 
 
 def _schedule_carried(loop: For, schedule: Schedule) -> None:
-    """What scheduled ops need of the step before: loads join them, other ops come one stage later, just in front."""
+    """Place what scheduled ops need of the step before: loads join them, others come one stage later, just in front."""
     in_front: dict[Cluster, Cluster] = {}
     for op in body_of(loop):
         slot = schedule.slots.get(op)
@@ -220,7 +220,7 @@ def _schedule_carried(loop: For, schedule: Schedule) -> None:
 
 
 def _schedule_rest(loop: For, schedule: Schedule, start: Cluster) -> None:
-    """What is left belongs to the last stage, in `start` or as late as what it uses."""
+    """Place all that is left in the last stage, in `start` or as late as what it uses."""
     last = schedule.stages - 1
     clusters = {op: start for op in body_of(loop) if op not in schedule.slots}
     waiting = [op for op, slot in schedule.in_order(loop) if slot.stage == last]

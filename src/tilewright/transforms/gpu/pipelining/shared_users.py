@@ -1,4 +1,4 @@
-"""Which buffer a loaded tile should go to, for all that use it.
+"""The choice of the buffer that a loaded tile should go to, for all that use it.
 
 shared_layout_for(value)      the one swizzled layout from which all dots that use `value` read their operand
 """
@@ -73,7 +73,7 @@ def _wanted(value: Value, user: Op) -> SwizzledShared | None:
 
 @cache
 def _wanted_by_rows(layout: Distributed, shape: tuple[int, ...], bits: int) -> SwizzledShared | None:
-    """As for an operand of a dot, if lanes hold eight rows of four pieces each as they do there; else None."""
+    """The layout as for an operand of a dot, if lanes hold eight rows of four pieces each as there; else None."""
     order = thread_order(layout, shape)
     rank = len(order)
     index = next((index for index in (0, 1) if rank > 1 and operand_order(index, rank) == order), None)

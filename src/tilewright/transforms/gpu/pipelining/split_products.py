@@ -21,7 +21,7 @@ from tilewright.transforms.gpu.relayout import distributed_of, layout_as
 
 PARTS = 2
 EXACT = 1 << 30
-"""As a number of imprecise additions: all of them."""
+"""The number of imprecise additions that stands for all of them."""
 
 
 def split_product(product: WarpGroupDot) -> list[WarpGroupDot]:

@@ -27,7 +27,7 @@ from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.gpu.tma_lowering import Lowering, buffer_layout, wide_rows
 
 STAGES = 3
-"""As if the loop had so many: two descriptors are used in turn."""
+"""The number of stages assumed for the loop: two descriptors are used in turn."""
 
 
 def pipeline_stores(loop: Loop) -> None:

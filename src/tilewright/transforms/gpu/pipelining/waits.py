@@ -1,4 +1,4 @@
-"""How many groups of copies may still be on their way when somebody waits for one.
+"""The number of groups of copies that may still be in flight when an op waits for one.
 
     %g = ttg.async_commit_group tokens %c
     %h = ttg.async_commit_group tokens %d
@@ -33,7 +33,7 @@ def update_waits(module: Op) -> None:
 
 
 def _groups_behind(wait: AsyncWait) -> int:
-    """How many groups are closed between those that `wait` waits for and `wait`, at least."""
+    """Min number of groups closed between those that `wait` waits for and `wait`."""
     return min((_Ways().fewest(token, _in_block_of(token, wait), 0) for token in wait.tokens), default=0)
 
 
@@ -73,7 +73,7 @@ class _Ways:
 
 
 def _commits(first: Op | None, end: Op) -> int:
-    """How many groups are closed from `first` up to `end`; those in branches do not count."""
+    """The number of groups closed from `first` up to `end`; those in branches do not count."""
     count = 0
     while first is not None and first is not end:
         count += isinstance(first, AsyncCommitGroup)
