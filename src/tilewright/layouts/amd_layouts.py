@@ -59,7 +59,7 @@ def mfma_operand_layout(layout: DotOperand, parent: AmdMfma, shape: tuple[int, .
 
 
 def _cta_extent(layout: AmdWmma, axis: int) -> int:
-    """How many instructions' tiles `registers` and `warps` cover along `axis`."""
+    """The number of instructions' tiles that `registers` and `warps` cover along `axis`."""
     return 1 << max((row[axis].bit_length() for row in (*layout.registers, *layout.warps)), default=0)
 
 

@@ -16,7 +16,7 @@ from tilewright.layouts.walk import shape_of_block
 
 
 class Workers(NamedTuple):
-    """Who computes a kernel: CTAs of `warps` warps of `lanes` threads; `ctas` of them share a tile."""
+    """The workers of a kernel: CTAs of `warps` warps of `lanes` threads; `ctas` of them share a tile."""
 
     warps: int = 4
     lanes: int = 32
@@ -28,7 +28,7 @@ def _clamped(value: int, most: int) -> int:
 
 
 def split_over_ctas(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], ctas: int) -> Bases:
-    """How `ctas` CTAs share a tile: they split its slowest dimension first; those too many have what others have."""
+    """The division of a tile among `ctas` CTAs: its slowest dimension is split first; CTAs too many hold copies."""
     if ctas == 1:
         return ()
     rank, left = len(order), ctas
@@ -54,7 +54,7 @@ def fill(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[i
 def fill_cta(
     shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], workers: Workers, cga: Bases
 ) -> Blocked:
-    """As `fill`, with a given division among CTAs."""
+    """The layout that `fill` gives, with a given division among CTAs."""
     extents = shape_of_block(shape, cga)
     lanes, warps, threads = workers.lanes, workers.warps, workers.warps * workers.lanes
     threads_per_warp, warps_per_cta = [1] * len(order), [1] * len(order)

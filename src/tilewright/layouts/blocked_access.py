@@ -42,7 +42,7 @@ def blocked_access(block: tuple[int, int], shape: Shape, *, warps: int, cga: Bas
 
 
 def second_half_for_second_group(layout: Linear) -> Linear:
-    """Where warps have 16 rows each: the second four have the second half of the tile, and no other 16 rows."""
+    """The layout for warps of 16 rows each: the second four have the second half of the tile, and no other 16 rows."""
     *registers, far = layout.register
     *warps, near = layout.warp
     return Linear((*registers, near), layout.lane, (*warps, far), layout.block)

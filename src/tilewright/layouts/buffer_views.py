@@ -61,7 +61,7 @@ def transposed_from(layout: Encoding, shape: Shape, axes: Sequence[int]) -> Enco
 
 @cache
 def contiguous_offsets(layout: Shared, shape: Shape) -> int:
-    """How many elements follow each other both in memory and in the tile, row by row."""
+    """The number of elements that follow each other both in memory and in the tile, row by row."""
     demand(not isinstance(layout, PaddedShared), "padded elements do not follow each other")
     columns = to_linear_layout(layout, shape).columns["offset"]
     count = 0

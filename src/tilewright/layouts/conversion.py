@@ -104,7 +104,7 @@ _LAYOUTS: dict[type[Encoding], Callable[[Any, Shape], LinearLayout]] = {
 
 @cache
 def to_linear_layout(layout: Encoding, shape: Shape) -> LinearLayout:
-    """Where in a tile of `shape` each register of each thread (or each offset in memory) lies.
+    """The map from each register of each thread (or each offset in memory) to its place in a tile of `shape`.
 
     Raises:
         LayoutError: the layout does not fit the shape, or its kind has no linear layout.

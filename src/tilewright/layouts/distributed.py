@@ -178,7 +178,7 @@ class AmdMfma(Distributed):
     instr_shape: tuple[int, ...]
     is_transposed: bool
     tiles_per_warp: tuple[int, ...] = ()
-    """How many tiles one after the other a warp computes, per dimension; () is one."""
+    """The number of tiles that a warp computes one after the other, per dimension; () is one."""
     element_bit_width: int = 32
     cga: Bases = ()
 
@@ -295,7 +295,7 @@ class Linear(Distributed):
         self.check_rows(rows)
 
     def check_rows(self, rows: Bases) -> None:
-        """What this kind demands of its rows."""
+        """Check what this kind demands of its rows."""
         demand_permutation(rows, f"#{self.name}")
 
 

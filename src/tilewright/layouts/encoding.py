@@ -1,4 +1,4 @@
-"""What all layouts have in common: interned objects with a text, which is Triton 3.9's.
+"""The base of all layouts: interned objects with a text, which is Triton 3.9's.
 
 A kind is a class with fields, the keys of its text, and rules; see distributed.py and shared.py:
 
@@ -106,7 +106,7 @@ class Shared(Encoding):
 
     @property
     def alignment(self) -> int:
-        """Where in shared memory a buffer may start: multiples of this many bytes."""
+        """The alignment of a buffer in shared memory, in bytes."""
         return 16
 
 

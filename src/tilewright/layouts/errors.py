@@ -1,4 +1,4 @@
-"""What can be wrong with a layout."""
+"""Errors of layouts."""
 
 from __future__ import annotations
 

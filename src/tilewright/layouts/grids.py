@@ -56,7 +56,7 @@ class Grid(NamedTuple):
 
 
 def register_grid(layout: Distributed, shape: Shape, rows: int, columns: int) -> Grid:
-    """Which registers of which lane of which warp hold each element; at most so many rows and columns of cells."""
+    """The registers of the lanes of the warps that hold each element; at most so many rows and columns of cells."""
     linear = to_linear_layout(layout, shape)
     owner = linear.pseudo_invert()
     width = _run(owner, "register", shape[-1])
@@ -76,7 +76,7 @@ def register_grid(layout: Distributed, shape: Shape, rows: int, columns: int) ->
 
 
 def memory_grid(layout: Shared, shape: Shape, bits: int, rows: int, columns: int) -> Grid:
-    """Where each element lies: its offset in elements, and the bank that serves it."""
+    """The place of each element: its offset in elements, and the bank that serves it."""
     linear = to_linear_layout(layout, shape)
     place = linear.pseudo_invert()
     address = address_in(layout)
@@ -94,7 +94,7 @@ def memory_grid(layout: Shared, shape: Shape, bits: int, rows: int, columns: int
 
 
 def _run(place: LinearLayout, name: str, extent: int) -> int:
-    """How many neighbours along the last dimension are neighbours in `name` too, from its lowest bit on."""
+    """The number of neighbours along the last dimension that are neighbours in `name` too, from its lowest bit on."""
     columns = place.columns[place.ins[-1]]
     shift, _ = place.shifts[place.out_names.index(name)]
     count = 0

@@ -38,12 +38,12 @@ def linear_encoding(layout: LinearLayout) -> Linear:
 
 
 def reduced(layout: Distributed, axis: int) -> Slice:
-    """What is left when dimension `axis` is reduced to one element."""
+    """The layout that is left when dimension `axis` is reduced to one element."""
     return Slice(axis, layout)
 
 
 def expanded(layout: Distributed, axis: int) -> Distributed:
-    """With a new dimension `axis` of extent 1.
+    """The layout with a new dimension `axis` of extent 1.
 
     Raises:
         LayoutError: the layout is no slice along this dimension.
@@ -60,7 +60,7 @@ def permuted(values: Sequence[int], axes: Sequence[int]) -> Shape:
 
 
 def inverse(axes: Sequence[int]) -> Shape:
-    """Where each dimension goes when dimension `axes[i]` goes to place i."""
+    """The place where each dimension goes when dimension `axes[i]` goes to place i."""
     return tuple(axes.index(axis) for axis in range(len(axes)))
 
 
@@ -197,7 +197,7 @@ def split(layout: Distributed, shape: Shape) -> Distributed:
 
 
 def split_or_none(layout: Distributed, shape: Shape) -> Distributed | None:
-    """As `split`; None where that raises."""
+    """The layouts that `split` gives; None where that raises."""
     try:
         return split(layout, shape)
     except LayoutError:

@@ -1,4 +1,4 @@
-"""How the keys of a layout attribute are spelled, checked and printed: `order = [1, 0]` and the field `order`."""
+"""Keys of a layout attribute: their spelling, checking and printing, as in `order = [1, 0]` and the field `order`."""
 
 from __future__ import annotations
 

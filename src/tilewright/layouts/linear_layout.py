@@ -84,15 +84,15 @@ class LinearLayout:
 
     @property
     def out_bits(self) -> int:
-        """How many bits all outputs have together."""
+        """The number of bits of all outputs together."""
         return sum(log2(size) for _, size in self.outs)
 
     def in_size(self, name: str) -> int:
-        """How many values the input has; 1 for one that is not there."""
+        """The number of values of the input; 1 for one that is not there."""
         return 1 << len(self.columns.get(name, ()))
 
     def out_size(self, name: str) -> int:
-        """How many values the output has."""
+        """The number of values of the output."""
         return dict(self.outs)[name]
 
     def unpack(self, column: int) -> tuple[int, ...]:
@@ -113,7 +113,7 @@ class LinearLayout:
 
     @property
     def text(self) -> str:
-        """As Triton prints a linear layout."""
+        """The text that Triton prints for a linear layout."""
         shown = f"[{', '.join(f'{name} (size {size})' for name, size in self.outs)}]"
         if not self.columns:
             return f"(empty layout with out-dims {shown})" if self.outs else "(empty layout)"
@@ -146,7 +146,7 @@ class LinearLayout:
 
     @property
     def rank(self) -> int:
-        """How many columns are independent."""
+        """The number of independent columns."""
         return len(Span(self.all_columns).pivots)
 
     @property
@@ -239,11 +239,11 @@ class LinearLayout:
         return self.bases[name] == tuple(map(other.unpack, columns))
 
     def pseudo_invert(self) -> LinearLayout:
-        """From outputs to inputs: one place of each element."""
+        """The map from outputs to inputs: one place of each element."""
         return identity(self.outs).invert_and_compose(self)
 
     def invert(self) -> LinearLayout:
-        """From outputs to inputs; every element must have exactly one place."""
+        """The map from outputs to inputs; every element must have exactly one place."""
         assert self.is_invertible, "a layout with copies or holes has no inverse"
         return self.pseudo_invert()
 

@@ -70,14 +70,14 @@ def vector_at(offsets: LinearLayout, bits: int, *, most: int | None = None, in_o
 
 
 class MatrixAccess(Enum):
-    """What `ldmatrix` and `stmatrix` can do: rows of 16 bytes, or columns of such rows."""
+    """The accesses of `ldmatrix` and `stmatrix`: rows of 16 bytes, or columns of such rows."""
 
     PLAIN = auto()
     TRANSPOSED = auto()
 
 
 def matrix_access(registers: LinearLayout, memory: LinearLayout, bits: int) -> MatrixAccess | None:
-    """How `ldmatrix` (or `stmatrix`) moves the tile; None if it cannot.
+    """The access by which `ldmatrix` (or `stmatrix`) moves the tile; None if it cannot.
 
     One instruction gives lanes 4i to 4i+3 row i of an 8x8 matrix of 16-bit elements (transposed: column i).
     """
@@ -106,7 +106,7 @@ def _are_rows(steps: Sequence[int], row: int) -> bool:
 
 
 def bank_conflicts(registers: LinearLayout, memory: LinearLayout, bits: int) -> int:
-    """How many further passes over the banks each access of a warp takes; 0 is the best."""
+    """The number of further passes over the banks that each access of a warp takes; 0 is the best."""
     registers = registers.without_zeros("register")
     vector = vector_of(registers, memory, bits).width
     size = prod_of(memory)
@@ -119,7 +119,7 @@ def bank_conflicts(registers: LinearLayout, memory: LinearLayout, bits: int) -> 
 
 
 def prod_of(layout: LinearLayout) -> int:
-    """How many indices the layout has."""
+    """The number of indices of the layout."""
     return 1 << len(layout.all_columns)
 
 
@@ -183,7 +183,7 @@ def simulated(
 
 
 def address_in(layout: Shared) -> Callable[[int], int]:
-    """From the offset in a buffer to the element in memory: holes are counted."""
+    """The map from the offset in a buffer to the element in memory: holes are counted."""
     if not isinstance(layout, PaddedShared):
         return lambda offset: offset
     pads = layout.pads

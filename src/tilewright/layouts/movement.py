@@ -1,4 +1,4 @@
-"""What has to move when a tile changes its layout: nothing, registers within a thread, values between lanes, or more.
+"""The movement that a change of layout needs: nothing, registers within a thread, values between lanes, or more.
 
 movement(blocked, transposed_blocked, (64, 64))     # Movement.SHARED
 movement(mma, dot_operand_of_mma, (128, 64))        # Movement.REGISTERS
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class Movement(Enum):
-    """How far values travel."""
+    """The distance that values travel."""
 
     NOTHING = auto()
     """Every register keeps its value."""
@@ -31,7 +31,7 @@ class Movement(Enum):
 
 @cache
 def conversion(source: Distributed, result: Distributed, shape: Shape) -> LinearLayout:
-    """Where in `source` each place of `result` finds its value; blocks, warps and lanes that stay are left out."""
+    """The map from places of `result` to their values in `source`, without the blocks, warps and lanes that stay."""
     before, after = to_linear_layout(source, shape), to_linear_layout(result, shape)
     found = after.invert_and_compose(before)
     for name in reversed(after.ins):
@@ -44,7 +44,7 @@ def conversion(source: Distributed, result: Distributed, shape: Shape) -> Linear
 
 @cache
 def movement(source: Distributed, result: Distributed, shape: Shape) -> Movement:
-    """How far values travel from one layout of a tile to another."""
+    """The distance that values travel from one layout of a tile to another."""
     if source is result:
         return Movement.NOTHING
     outs = conversion(source, result, shape).out_names
@@ -75,7 +75,7 @@ def needs_shared_memory(source: Distributed, result: Distributed, shape: Shape) 
 
 
 def exchanges(before: LinearLayout, after: LinearLayout) -> int | None:
-    """How many bits of the register trade places with bits of the lane.
+    """The number of bits of the register that trade places with bits of the lane.
 
     Returns:
         None if a value leaves its warp, or if warps must choose between registers.

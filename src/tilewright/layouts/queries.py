@@ -1,4 +1,4 @@
-"""What passes ask about layouts: order of dimensions, elements per thread, threads per warp, the part of one block.
+"""Queries of layouts by passes: order of dimensions, elements per thread, threads per warp, the part of one block.
 
     layout = Blocked((1, 8), (8, 4), (4, 1), (1, 0))
     order(layout, (64, 128))                  # (1, 0)
@@ -48,7 +48,7 @@ def moving_dimension(row: Sequence[int]) -> int | None:
 
 
 def extents_of(rows: Iterable[Sequence[int]], rank: int, *, with_copies: bool = False) -> Shape:
-    """How many values the bits with these steps have along each dimension.
+    """The number of values that the bits with these steps have along each dimension.
 
     With copies, a bit that does not move counts for the dimension of the bit before it.
     """
@@ -133,14 +133,14 @@ def unique_elements_per_thread(layout: Distributed, shape: Shape) -> int:
 
 @cache
 def contiguous_per_thread(layout: Distributed, shape: Shape) -> Shape:
-    """How many neighbours along each dimension a thread has in registers that follow one another."""
+    """The number of neighbours along each dimension that a thread has in consecutive registers."""
     rows = to_linear_layout(layout, shape).bases["register"]
     return _contiguous(rows, (1,) * len(shape), order(layout, shape))
 
 
 @cache
 def contiguous_per_warp(layout: Distributed, shape: Shape) -> Shape:
-    """How many neighbours along each dimension lanes that follow one another have."""
+    """The number of neighbours along each dimension that consecutive lanes have."""
     rows = to_linear_layout(layout, shape).bases["lane"]
     return _contiguous(rows, contiguous_per_thread(layout, shape), order(layout, shape))
 
@@ -188,7 +188,7 @@ def size_per_thread(layout: Distributed, shape: Shape) -> Shape:
 
 
 def num_warps(layout: Distributed) -> int:
-    """How many warps a block has."""
+    """The number of warps of a block."""
     match layout:
         case Slice(parent=parent) | DotOperand(parent=parent):
             return num_warps(parent)
@@ -221,7 +221,7 @@ def block_steps(layout: Encoding) -> Bases:
 
 @cache
 def cga_layout(layout: Encoding) -> Bases:
-    """How a tile is dealt out to the blocks of a cluster: the step of each bit of the block, in parts of the tile."""
+    """The division of a tile among the blocks of a cluster: the step of each bit of the block, in parts of the tile."""
     steps = block_steps(layout)
     # In a linear layout the smallest step along a dimension is one part: blocks have parts that follow one another.
     part = [min((row[axis] for row in steps if row[axis]), default=1) for axis in range(layout.rank)]
@@ -229,7 +229,7 @@ def cga_layout(layout: Encoding) -> Bases:
 
 
 def num_ctas(layout: Encoding) -> int:
-    """How many blocks share a tile, or have copies of it."""
+    """The number of blocks that share a tile, or have copies of it."""
     return 1 << len(block_steps(layout))
 
 

@@ -19,7 +19,7 @@ def blocked_layout(layout: Blocked, shape: tuple[int, ...]) -> LinearLayout:
 
 
 def _mma_tile(walk: Walk, rows: int, columns: int, width: int, axes: tuple[int, int]) -> None:
-    """What one NVIDIA instruction gives or takes: four lanes of `width` registers in a row, eight rows of lanes."""
+    """Add what one NVIDIA instruction gives or takes: four lanes of `width` registers in a row, eight rows of lanes."""
     outer, inner = axes
     walk.along("register", inner, width)
     walk.along("lane", inner, 4)

@@ -60,13 +60,13 @@ class SwizzledShared(Shared):
 
 
 class AmdRotatingShared(SwizzledShared):
-    """As swizzled, and the pattern itself moves on with each block of rows."""
+    """A swizzled layout whose pattern itself moves on with each block of rows."""
 
     name: ClassVar[str] = "ttg.amd_rotating_shared"
 
 
 class NvmmaShared(Shared):
-    """What `wgmma`, `tcgen05` and TMA read and write: rows of `swizzling_byte_width` bytes, 16-byte chunks swizzled."""
+    """The layout of `wgmma`, `tcgen05` and TMA: rows of `swizzling_byte_width` bytes, 16-byte chunks swizzled."""
 
     name: ClassVar[str] = "ttg.nvmma_shared"
     keys: ClassVar[tuple[Key, ...]] = (
@@ -91,17 +91,17 @@ class NvmmaShared(Shared):
 
     @property
     def vec(self) -> int:
-        """How many elements move together."""
+        """The number of elements that move together."""
         return 128 // self.element_bit_width if self.swizzling_byte_width else 1
 
     @property
     def per_phase(self) -> int:
-        """How many rows after each other are swizzled alike."""
+        """The number of consecutive rows that are swizzled alike."""
         return 128 // self.swizzling_byte_width if self.swizzling_byte_width else 1
 
     @property
     def max_phase(self) -> int:
-        """How many ways to swizzle a row there are."""
+        """The number of ways to swizzle a row."""
         return self.swizzling_byte_width // 16 or 1
 
     @property

@@ -1,4 +1,4 @@
-"""Which layout in shared memory a tile gets: for matrix instructions that read memory, and for operands in registers.
+"""The choice of a tile's shared memory layout, for matrix instructions that read memory and operands in registers.
 
 nvmma_for((128, 64), (1, 0), bits=16)         # swizzlingByteWidth = 128
 swizzled_for(operand, (128, 64), (1, 0), bits=16)      # vec = 8, perPhase = 1, maxPhase = 8
@@ -17,7 +17,7 @@ from tilewright.layouts.walk import shape_of_block
 
 Shape = tuple[int, ...]
 SWIZZLES = (128, 64, 32)
-"""In bytes."""
+"""The widths of swizzling, in bytes."""
 SWIZZLED_ROWS = 8
 ROW_BITS = 1024
 """All banks together: what one pass over shared memory moves."""
@@ -69,7 +69,7 @@ def swizzled_for(
 def swizzled_rows(
     op_index: int, width: int, shape: Shape, order: Shape, *, bits: int, cga: Bases = (), transposed: bool = False
 ) -> SwizzledShared:
-    """As `swizzled_for`, for anything that is read as operand `op_index`, `width` elements along k at once."""
+    """The layout as of `swizzled_for`, for all that is read as operand `op_index`, `width` elements along k at once."""
     row = shape_of_block(shape, cga)[order[0]]
     per_phase = max(ROW_BITS // (bits * row), 1)
     # One ldmatrix reads eight rows of 4 * width elements; the instruction for f64 takes four rows.
@@ -94,5 +94,5 @@ def with_rank(layout: NvmmaShared, rank: int) -> NvmmaShared:
 
 
 def cga_with_rank(cga: Bases, rank: int) -> Bases:
-    """How CTAs share a tile of another rank, whose first dimensions have extent 1."""
+    """The division among CTAs of a tile of another rank, whose first dimensions have extent 1."""
     return tuple((*(0,) * (rank - len(row)), *row[max(0, len(row) - rank) :]) for row in cga)

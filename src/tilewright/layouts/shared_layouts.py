@@ -44,7 +44,7 @@ def _phase(layout: SwizzledShared, row: int) -> int:
 
 
 def tma_box(layout: NvmmaShared, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """What one TMA instruction copies of a block's part of `shape`, in elements as they are packed in the tile.
+    """The box that one TMA instruction copies of a block's part of `shape`, in elements as they are packed in the tile.
 
     Raises:
         LayoutError: the rows are shorter than the swizzle.
@@ -101,7 +101,7 @@ def powers(start: int, end: int) -> list[int]:
 
 
 def _packed_column(layout: NvmmaShared, column: int) -> int:
-    """With fp4Padded, of 16 offsets only 8 hold elements."""
+    """`column` without the holes of fp4Padded, where of 16 offsets only 8 hold elements."""
     return column // 16 * 8 + column % 8 if layout.fp4_padded else column
 
 

@@ -1,4 +1,4 @@
-"""How many elements a buffer in shared memory takes, holes included.
+"""The number of elements that a buffer in shared memory takes, holes included.
 
 padded_elements(#ttg.padded_shared<[256:+8] {…}>, (16, 32))     520: 512 elements, and 8 after the first 256
 """

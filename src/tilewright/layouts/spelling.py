@@ -43,7 +43,7 @@ def _with_cga_layout(keys: dict[str, Value]) -> dict[str, Value]:
 
 
 def cga_layout(blocks: tuple[int, ...], splits: tuple[int, ...], order: tuple[int, ...]) -> Bases:
-    """How blocks are dealt out: `splits` along each dimension, the rest hold copies; `order[0]` changes fastest."""
+    """The division among blocks: `splits` along each dimension, the rest hold copies; `order[0]` changes fastest."""
     demand(len(blocks) == len(splits) == len(order), f"{', '.join(_TRIPLE)} must have one length")
     demand_order(order)
     demand_powers(blocks, _TRIPLE[0])

@@ -24,7 +24,7 @@ Steps = list[int]
 
 
 class Instruction(NamedTuple):
-    """How one instruction covers 16 bytes, and which lanes it serves together; by bits of the lane.
+    """The coverage of 16 bytes by one instruction, and the lanes that it serves together; by bits of the lane.
 
     Attributes:
         inside: lanes that share 16 bytes, behind as many registers as are missing.
@@ -59,7 +59,7 @@ class Buffer(NamedTuple):
 
 
 def instructions(bits: int, *, matrix: bool) -> tuple[Instruction, ...]:
-    """What can move elements of this width; with `matrix` also `ldmatrix` or `stmatrix`."""
+    """The instructions that can move elements of this width; with `matrix` also `ldmatrix` or `stmatrix`."""
     found = [PLAIN]
     if matrix and bits <= BANK_BITS:
         found.append(MATRIX)
@@ -96,7 +96,7 @@ def conversion_buffer(
 def scratch_elements(
     source: Distributed, result: Distributed, shape: Shape, bits: int, *, stores: bool = False, loads: bool = False
 ) -> int:
-    """How many elements the buffer of one block holds."""
+    """The number of elements in the buffer of one block."""
     layout = conversion_buffer(source, result, shape, bits, stores=stores, loads=loads).layout
     return (1 << layout.out_bits) // (layout.in_size("reps") * prod(cta_split(source)))
 
@@ -200,7 +200,7 @@ def _with_wide_accesses(
 
 
 def _vector_steps(before: LinearLayout, after: LinearLayout, bits: int) -> tuple[Steps, bool | None]:
-    """What one lane moves at once, filled up to the 4 bytes of a bank; and whether the store's registers filled it."""
+    """The steps one lane moves at once, filled up to the 4 bytes of a bank; whether the store's registers filled it."""
     dim = before.out_bits
     ours, theirs = before.columns["register"], after.columns["register"]
     vector = intersection(ours, theirs, dim)[: log2(MOST_BITS // bits)]

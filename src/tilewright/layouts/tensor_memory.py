@@ -27,7 +27,7 @@ ROWS = 128
 
 
 class Access(Enum):
-    """What one load or store gives a warp: lanes by bits of a row."""
+    """The shape that one load or store gives a warp: lanes by bits of a row."""
 
     ROWS_32 = "32x32b"
     ROWS_16_64 = "16x64b"
@@ -46,7 +46,7 @@ def with_stride(layout: TensorMemory, bits: int) -> TensorMemory:
 
 
 def tensor_memory_layout(layout: TensorMemory, shape: Shape) -> LinearLayout:
-    """From row, col (in elements) and block to places in the tile. A row without elements is a copy of others."""
+    """Map from row, col (in elements) and block to places in the tile. A row without elements is a copy of others."""
     demand(layout.column_stride, "a layout with unpacked has no linear layout before the width of elements is known")
     inside = shape_of_block(shape, layout.cga)
     rows, columns = inside
@@ -71,7 +71,7 @@ def tensor_memory_layout(layout: TensorMemory, shape: Shape) -> LinearLayout:
 
 
 def scales_layout(layout: TensorMemoryScales, shape: Shape) -> LinearLayout:
-    """As `tensor_memory_layout`, for scales: pieces of 32 rows by 4 bytes, of which each of four warps has a copy."""
+    """The `tensor_memory_layout` of scales: pieces of 32 rows by 4 bytes, of which each of four warps has a copy."""
     rows, columns = shape_of_block(shape, layout.cga)
     row = [(1 << bit, 0) for bit in range(5)] + [(0, 0)] * 2
     column = [(0, 1), (0, 2), (32, 0)]
@@ -105,7 +105,7 @@ def access_layout(
 
 
 def split_layout(layout: Memory, shape: Shape, *, bits: int) -> Linear | None:
-    """For eight warps and a long tile: the second four warps have the other half of the rows; None if there is none."""
+    """The layout of a long tile for eight warps: the second four have the other half of the rows; None if none has."""
     found = access_layout(layout, shape, bits=bits, warps=8)
     if found is None:
         return None
@@ -128,7 +128,7 @@ _PREFERENCE = (Access.ROWS_32, Access.ROWS_16_256, Access.ROWS_16_128, Access.RO
 
 
 def _accessed(memory: LinearLayout, access: Access, warps: int, bits: int) -> LinearLayout | None:
-    """From register, lane, warp and block to the tile: elements are packed to words, which the access moves."""
+    """The map from register, lane, warp and block to the tile: elements are packed to words, which the access moves."""
     if bits == WORD:
         return _of_words(memory, access, warps)
     packed, rest, width = _packed(memory, bits)
@@ -141,7 +141,7 @@ def _accessed(memory: LinearLayout, access: Access, warps: int, bits: int) -> Li
 
 
 def _packed(memory: LinearLayout, bits: int) -> tuple[int, LinearLayout | None, int]:
-    """How many elements one register takes, what is left of the memory, and its width: a word, or less.
+    """The number of elements in one register, what is left of the memory, and its width: a word, or less.
 
     Nothing is left where columns are neither packed nor padded to words.
     """
@@ -214,7 +214,7 @@ def allocated(layout: Memory, shape: Shape, bits: int) -> tuple[int, int]:
 
 
 def linear_memory(layout: Memory, shape: Shape, bits: int) -> LinearLayout:
-    """From row, col and block to the tile, for elements of this width."""
+    """The map from row, col and block to the tile, for elements of this width."""
     if isinstance(layout, TensorMemoryScales):
         return scales_layout(layout, shape)
     return tensor_memory_layout(with_stride(layout, bits), shape)

@@ -118,7 +118,7 @@ def row_major(rank: int) -> tuple[int, ...]:
 
 
 def column_major(rank: int) -> tuple[int, ...]:
-    """As `row_major` with the two fastest dimensions exchanged."""
+    """The order of `row_major` with the two fastest dimensions exchanged."""
     order = row_major(rank)
     return (order[1], order[0], *order[2:])
 
