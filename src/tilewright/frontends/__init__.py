@@ -1,4 +1,4 @@
-"""From Python functions to TTIR: readers write HIR, `evaluate` turns HIR and parameters into a module.
+"""Front ends, from Python functions to TTIR: readers write HIR, `evaluate` turns HIR and parameters into a module.
 
 function = read_function(kernel)
 parameters = [Parameter("x", pointer_type(float32)), Parameter("BLOCK", constant=64)]

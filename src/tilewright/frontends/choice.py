@@ -1,4 +1,4 @@
-"""Which front end makes TTIR of a kernel, by name.
+"""The choice, by name, of the front end that makes TTIR of a kernel.
 
     ast         reads its source text, as Triton does
     bytecode    reads what CPython made of it: no source needed
@@ -65,4 +65,4 @@ READERS: Mapping[str, Reader] = {
     "auto": kept(_read_auto, "auto"),
     "bytecode": kept(from_bytecode.read_function, "bytecode"),
 }
-"""By front end, how it reads a function; what was read is kept as long as the function."""
+"""The reader of functions per front end; what was read is kept as long as the function."""

@@ -1,4 +1,4 @@
-"""What can go wrong while a Python function is read and evaluated."""
+"""Errors of reading and evaluating a Python function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MissingFp8(Diagnostic):
 
 
 class OutsideChanged(Diagnostic):
-    """What a function reads from outside is another thing after it was traced."""
+    """A value that a function reads from outside is another one after it was traced."""
 
     title: ClassVar[str] = "tracing `{function}` changes `{name}`, which is not its own"
     label: ClassVar[str] = "this {kind} is not what it was before the trace"

@@ -39,7 +39,7 @@ def refuse_missing_fp8(module: Op, available: Sequence[str]) -> None:
 
 
 def _types(op: Op) -> Iterator[Type]:
-    """Of what an op takes, makes and hands to its regions; constants have no place, but those who take them have."""
+    """The types of what an op takes, makes and hands to its regions; constants have no place, but their users have."""
     for value in (*op.operands, *op.results):
         yield value.type
     for region in op.regions:

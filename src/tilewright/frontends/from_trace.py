@@ -153,7 +153,7 @@ class Tracer(Builder):
 
     @contextmanager
     def recording(self, block: Block) -> Iterator[None]:
-        """Until the end of the `with`, ops go to the end of `block`."""
+        """Send ops to the end of `block` until the end of the `with`."""
         self._known.update(block.args)
         with super().recording(block):
             yield
@@ -190,7 +190,7 @@ def _called(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[st
 
 
 def _misfit(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
-    """Why arguments do not fit the parameters of a function, in the words of the other front ends."""
+    """The reason why arguments do not fit a function's parameters, in the words of the other front ends; "" if none."""
     declared = hir.Function(python.__name__, parameters_of(python, _START), hir.Block(()), (), python, _START)
     try:
         bind_arguments(declared, list(arguments), dict(keywords))

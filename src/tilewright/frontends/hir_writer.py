@@ -1,4 +1,4 @@
-"""What every reader needs to write HIR: fresh registers, shared constants, the block being filled."""
+"""The base of every reader, for writing HIR: fresh registers, shared constants, the block being filled."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class HirWriter:
             self._steps[-1] = last._replace(unused=self._spelling(last.callee))
 
     def _spelling(self, register: hir.Register) -> str:
-        """How the program writes a value that is a variable or an attribute of one."""
+        """The spelling in the program of a value that is a variable or an attribute of one."""
         for step in reversed(self._steps):
             if isinstance(step, hir.Load) and step.result == register:
                 return step.name

@@ -1,4 +1,4 @@
-"""What traced functions read from outside and could change: a trace happens once, so they must not.
+"""The outside values that traced functions read and could change: a trace happens once, so they must not.
 
     SEEN = []
 
@@ -80,7 +80,7 @@ def _may_change(value: Any) -> bool:
 
 
 def _items(value: Any) -> list[Any]:
-    """What a list, dict, set or object holds."""
+    """The values that a list, dict, set or object holds."""
     if value.__class__ not in _CONTAINERS:
         return list(vars(value).values())
     return [*value, *value.values()] if isinstance(value, dict) else list(value)

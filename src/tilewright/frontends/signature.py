@@ -1,4 +1,4 @@
-"""What a kernel is compiled for: the type or the constant value of each parameter.
+"""The parameters that a kernel is compiled for: the type or the constant value of each.
 
 Parameter("x_ptr", pointer_type(float32), divisibility=16)     # an argument of the compiled kernel
 Parameter("BLOCK", constant=128)                               # compiled in

@@ -192,7 +192,7 @@ class _Merge:
         return self._then.names[name] is not self._orelse.names[name]
 
     def returned(self, side: Side, other: Side) -> Any:
-        """What a side returns; if it does not and the other does, anything of that type, as in Triton."""
+        """The value that a side returns; if it does not and the other does, anything of that type, as in Triton."""
         if side.value is not Frame.NOT_RETURNED or other.value is Frame.NOT_RETURNED:
             return side.value
         handles: list[Value] = []

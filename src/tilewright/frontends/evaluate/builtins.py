@@ -67,4 +67,4 @@ INSTEAD = {
     "type": "ask for `.dtype`, or use isinstance",
     "zip": "count with tl.static_range(len(…)), and take the items of that number",
 }
-"""What to write in place of functions that Python has and kernels have not."""
+"""Replacements for functions that Python has and kernels have not."""

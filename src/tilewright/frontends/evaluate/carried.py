@@ -1,4 +1,4 @@
-"""What a run-time loop carries from turn to turn.
+"""The variables that a run-time loop carries from turn to turn.
 
 A variable is carried if the body stores it and it has a value before the loop. Compile-time values stay such
 unless the body changes them: the body is evaluated with them fixed, and once more if that was wrong.
@@ -78,7 +78,7 @@ class Carried:
 
 
 def _last_store(body: hir.Block, name: str) -> FileLocation | None:
-    """Where the loop's body last gives the variable a value."""
+    """The last place in the loop's body where the variable gets a value; None if it gets none."""
     stores = [step.location for step in hir.walk(body) if isinstance(step, (hir.Store, hir.Bind)) and step.name == name]
     return stores[-1] if stores else None
 

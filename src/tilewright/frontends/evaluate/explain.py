@@ -1,4 +1,4 @@
-"""From Python exceptions to errors of the compiler."""
+"""The translation of Python exceptions into errors of the compiler."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tilewright.support.diagnostics import (
 NO_POWER = "unsupported operand type(s) for **"
 NO_POWERS = ("`**` of tiles", "multiply, or take tl.extra.libdevice.pow")
 _DEEP = ("tilewright.dialects", "tilewright.frontends.from_ast", "tilewright.frontends.from_bytecode", "tilewright.ir")
-"""Where no mistake of the user's ends in a Python exception."""
+"""Modules where no mistake of the user's ends in a Python exception."""
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, RecursionError)
 
 
 def as_compilation_error(error: Exception, location: FileLocation, callee: str) -> TilewrightError:
-    """What to raise for an exception that a step at `location` (a call of `callee`, perhaps) ended with.
+    """The error for an exception that a step at `location` (a call of `callee`, perhaps) ended with.
 
     What Python refuses at compile time is the user's mistake, unless it happened deep in the compiler.
     """

@@ -23,7 +23,7 @@ Handler = Callable[["Frame", Any], None]
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """What evaluation depends on besides the function and its parameters.
+    """The inputs of evaluation besides the function and its parameters.
 
     Attributes:
         debug: device_assert and `assert` check something.
@@ -50,7 +50,7 @@ class EvaluateOptions:
 
 @dataclass(eq=False)
 class Evaluation:
-    """What the frames of one module share.
+    """The state that the frames of one module share.
 
     Attributes:
         module: the builtin.module that gets the functions.
@@ -160,7 +160,7 @@ class Frame:
 
     @contextmanager
     def region(self, arg_types: tuple[Any, ...] = ()) -> Iterator[Block]:
-        """Until the end of the `with`, ops go to a new block inside an op that is about to be made.
+        """Send ops to a new block inside an op that is about to be made, until the end of the `with`.
 
         Variables assigned in the meantime are forgotten at the end.
         """

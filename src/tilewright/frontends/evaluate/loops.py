@@ -209,6 +209,6 @@ def _static_items(frame: Frame, bounds: tl.static_range, location: FileLocation)
 
 
 MAX_TURNS = 1 << 16
-"""So many turns an unrolled loop may have."""
+"""Max trip count of an unrolled loop."""
 
 _AFTER_LOOP = "it gets its value inside a loop that may not run at all"

@@ -100,7 +100,7 @@ class Reader(HirWriter):
         self.put(hir.Store(name, value, name in self.constants, self.location(node)))
 
     def location(self, node: Any) -> FileLocation:
-        """Where a node stands in the file; columns count characters from 1."""
+        """The place of a node in the file; columns count characters from 1."""
         line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
         if self._lines is not None:
             column, end_column = self._character(line, column), self._character(end_line, end_column)

@@ -1,4 +1,4 @@
-"""What a branch asks: several branches in a row are one condition made of `and`, `or` and `not`.
+"""The condition of a branch: several branches in a row are one, made of `and`, `or` and `not`.
 
     a; branch false → Y        a and b: X if it holds, else Y
     b; branch false → Y
@@ -25,7 +25,7 @@ STATEMENTS = ENDINGS | {
     "unpack",
     "unpack_star",
 }
-"""What the evaluation of a condition never contains, up to its branch."""
+"""Instructions that the evaluation of a condition never contains, up to its branch."""
 _IF, _ELIF = len("if "), len("elif ")
 
 

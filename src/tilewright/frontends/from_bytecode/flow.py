@@ -23,7 +23,7 @@ Point = int
 
 
 def latch(header: Point) -> Point:
-    """Where the loop with this header comes to the end of a turn."""
+    """The point where the loop with this header comes to the end of a turn."""
     return -1 - header
 
 
@@ -196,7 +196,7 @@ class Flow:
         return latch(to) if (block, to) in self._back else to
 
     def _exit(self, header: Point, raw: dict[Point, list[Point]]) -> Point:
-        """Where a loop goes on after its last turn."""
+        """The point where the program goes on after a loop's last turn."""
         instruction = self.code[self.ending[header]]
         if instruction.op == "for":
             return self._forward(header, self.thread(instruction.target))

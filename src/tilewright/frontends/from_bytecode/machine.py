@@ -54,7 +54,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a variable held before an inlined comprehension; storing it brings it back."""
+    """The value that a variable held before an inlined comprehension; storing it brings it back."""
 
     name: str
 
@@ -119,14 +119,14 @@ class Machine(HirWriter):
             self.statement = len(self._steps)
 
     def valued_block(self, fill: Callable[[], Any]) -> tuple[hir.Block, Any]:
-        """As `HirWriter.valued_block`; statements in the block count from its start."""
+        """Fill a block like `HirWriter.valued_block`; statements in it count from its start."""
         outer, self.statement = self.statement, 0
         made = super().valued_block(fill)
         self.statement = outer
         return made
 
     def location(self, positions: Positions) -> FileLocation:
-        """Where an instruction comes from; where that is unknown, the place of the one before."""
+        """The place that an instruction comes from; where that is unknown, the place of the one before."""
         line, end_line, column, end_column = positions
         if line is None:
             return self._where
@@ -136,7 +136,7 @@ class Machine(HirWriter):
 
     @property
     def where(self) -> FileLocation:
-        """Where the current instruction comes from."""
+        """The place that the current instruction comes from."""
         return self._where
 
     def refuse(self, what: str) -> NoReturn:

@@ -33,13 +33,13 @@ MATRIX_PRODUCT = "the operator `@`"
 _AFTER_3_12 = bool(sys.version_info >= (3, 13))
 _AFTER_3_13 = bool(sys.version_info >= (3, 14))
 _COMMON_CONSTANTS = (AssertionError, NotImplementedError, tuple, all, any)
-"""By number in LOAD_COMMON_CONSTANT (3.14)."""
+"""The constants of LOAD_COMMON_CONSTANT by number (3.14)."""
 _LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5
 """Numbers of CALL_INTRINSIC_1 (3.12 and later)."""
 
 
 class Positions(NamedTuple):
-    """Where an instruction comes from: lines from 1; columns from 0, in bytes; None where unknown."""
+    """The place that an instruction comes from: lines from 1; columns from 0, in bytes; None where unknown."""
 
     line: int | None
     end_line: int | None
@@ -79,7 +79,7 @@ def instructions_of(code: CodeType) -> list[Instruction]:
 
 
 def left_early(code: Sequence[Instruction]) -> Iterator[tuple[str, Positions]]:
-    """What looks like `break` and `continue`: the word, and where it stands.
+    """The places of what looks like `break` and `continue`: the word, and where it stands.
 
     Both are jumps, like the ends of loops and sides of branches; but only theirs have a place of their own, as wide as
     the word. (So has the end of a body whose last line is a constant of that width.)
@@ -98,11 +98,11 @@ def left_early(code: Sequence[Instruction]) -> Iterator[tuple[str, Positions]]:
 
 
 _LEAVING = frozenset(("constant", "jump", "pop", "return"))
-"""What a `break` consists of: the iterator is dropped; the end of the function may follow at once."""
+"""The instructions that a `break` consists of: the iterator is dropped; the end of the function may follow at once."""
 
 
 def tried(code: CodeType) -> Positions | None:
-    """Where the first `try` statement stands; `with` and comprehensions have protected code, too, but no `try`."""
+    """The place of the first `try` statement; `with` and comprehensions have protected code, too, but no `try`."""
     if not has_opcodes(code, ("PUSH_EXC_INFO",)):
         return None
     found = list(dis.get_instructions(code))

@@ -1,4 +1,4 @@
-"""What the lines of the file say of a function and its bytecode does not: `x: tl.constexpr`, `x := a`.
+"""The facts in the lines of the file that a function's bytecode does not have: `x: tl.constexpr`, `x := a`.
 
 Places count bytes of UTF-8 within a line, as bytecode does.
 """
@@ -46,7 +46,7 @@ class ProgramText:
         return _NAMED.match(self._behind(store)) is not None
 
     def at(self, place: FileLocation, start: int, end: int | None = None) -> str:
-        """What the line of a place says, counted from the place's column; "" if unknown."""
+        """The text of a place's line, counted from the place's column; "" if unknown."""
         line, column = place.line, place.column - 1
         if not 0 < line <= len(self._lines):
             return ""

@@ -49,7 +49,7 @@ class Reader(Machine):
         self._region(self._flow.entry, self._flow.end)
 
     def _refuse_statements(self) -> None:
-        """What the instructions alone do not show, or not where they are come to: `break`, `continue`, `try`."""
+        """Refuse what instructions alone do not show, or not where they are reached: `break`, `continue`, `try`."""
         for word, place in left_early(self._code):
             self._where = self.location(place)
             if self.text.at(self.where, 0, len(word)) in ("", word):
@@ -332,7 +332,7 @@ class Reader(Machine):
                 return at
 
     def _assignment(self, at: int) -> str:
-        """What kind of target the instructions from there on assign to."""
+        """The kind of target that the instructions from there on assign to."""
         while self._code[at].op != "refuse":
             at += 1
         self._where = self.location(self._code[at].positions)
@@ -354,7 +354,7 @@ class Reader(Machine):
         return True
 
     def _places(self, condition: Condition) -> list[Positions]:
-        """Where the branches of a condition stand in the text; equal for copies."""
+        """The places of a condition's branches in the text; equal for copies."""
         if isinstance(condition, Leaf):
             return [self._code[condition.branch].positions]
         if isinstance(condition, Not):
