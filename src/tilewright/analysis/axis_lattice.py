@@ -36,7 +36,7 @@ class AxisInfo(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As Triton's `-test-print-alignment` has it."""
+        """The text that Triton's `-test-print-alignment` has for it."""
         constant = "<none>" if self.constant is None else self.constant
         return (
             f"contiguity = {list(self.contiguity)}, divisibility = {list(self.divisibility)}, "
@@ -44,7 +44,7 @@ class AxisInfo(NamedTuple):
         )
 
     def element_divisor(self, axis: int) -> int:
-        """What divides each element, as far as `axis` tells: where elements count up, only 1."""
+        """The divisor of each element, as far as `axis` tells: where elements count up, only 1."""
         return 1 if self.contiguity[axis] > 1 else self.divisibility[axis]
 
 
@@ -56,7 +56,7 @@ def axes(type: Type) -> tuple[int, ...]:
 
 
 def unit_of(type: Type) -> int:
-    """By how much neighbours in a group differ: 1, or the element's size for pointers."""
+    """The difference between neighbours in a group: 1, or the element's size for pointers."""
     scalar = type.scalar
     return max(1, scalar.pointee.bits // 8) if isinstance(scalar, PointerType) and scalar.pointee.shape is None else 1
 
@@ -88,7 +88,7 @@ def of_constant(value: int, type: Type) -> AxisInfo:
 
 
 def common_divisibility(a: AxisInfo, b: AxisInfo, axis: int) -> int:
-    """What divides the first elements of the groups that both have; shorter groups start inside of longer ones."""
+    """The divisor of the first elements of the groups that both have; shorter groups start inside of longer ones."""
     counts, starts = (a.contiguity[axis], b.contiguity[axis]), (a.divisibility[axis], b.divisibility[axis])
     if counts[0] == counts[1] or UNBOUNDED in counts:
         return gcd(*starts)
@@ -96,7 +96,7 @@ def common_divisibility(a: AxisInfo, b: AxisInfo, axis: int) -> int:
 
 
 def join(a: AxisInfo, b: AxisInfo) -> AxisInfo:
-    """What holds whichever of the two a tile is."""
+    """The info that holds whichever of the two a tile is."""
     if a == b:
         return a
     return AxisInfo(

@@ -47,7 +47,7 @@ def _equal_in_groups(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _of_axes(op: Op, columns: Sequence[tuple[int, int]], operands: Sequence[AxisInfo]) -> AxisInfo:
-    """From (contiguity, divisibility) per axis; equal operands give equal results."""
+    """The info made of (contiguity, divisibility) per axis; equal operands give equal results."""
     contiguity, divisibility = zip(*columns, strict=True)
     return _equal_in_groups(op, operands)._replace(contiguity=contiguity, divisibility=divisibility)
 
@@ -104,7 +104,7 @@ def _multiply(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _whole_groups(op: Op, operands: Sequence[AxisInfo], axis: int) -> int:
-    """Into groups of how many a counting-up `a` falls when divided by a uniform `b`; 1 if they are not that."""
+    """The size of the groups a counting-up `a` falls into when divided by a uniform `b`; 1 if they are not that."""
     a, b = operands
     extent = axes(op.result.type)[axis]
     if op.result.type.shape is None or a.contiguity[axis] != extent or b.constancy[axis] != extent:

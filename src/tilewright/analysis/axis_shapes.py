@@ -52,7 +52,7 @@ def _trans(op: Trans, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis are in row-major order: [12, 4, 1] for 2x3x4."""
+    """The distances between neighbours along each axis in row-major order: [12, 4, 1] for 2x3x4."""
     return list(accumulate(reversed(shape[1:]), mul, initial=1))[::-1]
 
 
@@ -88,7 +88,7 @@ def _part_of(a: AxisInfo, source: Sequence[int], axis: int, step: int, extent: i
 
 
 def _equal_outside(a: AxisInfo, source: Sequence[int], axis: int, steps: int) -> int:
-    """How many of `steps` whole axes further out are equal."""
+    """The number of equal ones among `steps` whole axes further out."""
     equal = 1
     for outer in reversed(range(axis)):
         piece = min(source[outer], steps)

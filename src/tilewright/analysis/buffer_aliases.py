@@ -1,4 +1,4 @@
-"""Which buffers a memory descriptor may name: the allocations that flow into it.
+"""The buffers that a memory descriptor may name: the allocations that flow into it.
 
     %a = ttg.local_alloc                                   %a: {%a}
     %v = ttg.memdesc_index %a[%i]                          %v: {%a}
@@ -33,7 +33,7 @@ def is_in_shared_memory(value: Value) -> bool:
 
 
 def allocations_behind(function: Op) -> dict[Value, set[Op]]:
-    """For each memory descriptor of `function` the `ttg.local_alloc` ops whose buffers it may name."""
+    """The `ttg.local_alloc` ops whose buffers each memory descriptor of `function` may name."""
     allocations = (op for op in function.walk() if isinstance(op, LocalAlloc) and is_in_shared_memory(op.result))
     return propagate(function.walk(), {op.result: {op} for op in allocations}, _carried)
 

@@ -36,7 +36,7 @@ def distance_of_indices(gather: Gather) -> int | None:
 
 
 def step_of(layout: LinearLayout, axis: int, distance: int) -> dict[str, int]:
-    """Who has the element at this distance: what to XOR one's own register, lane, warp and block with."""
+    """The owner of the element at this distance: what to XOR one's own register, lane, warp and block with."""
     owners = layout.pseudo_invert()
     found = owners.image({f"dim{axis}": distance})
     return dict(zip(owners.out_names, owners.unpack(found), strict=True))

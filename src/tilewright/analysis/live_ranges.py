@@ -1,4 +1,4 @@
-"""How long values live, as intervals of op numbers.
+"""Live ranges of values, as intervals of op numbers.
 
     0  %a = ttg.local_alloc        %a lives in [0, 4)
     1  %x = "make"                 an op with regions is numbered after the ops inside,
@@ -55,7 +55,7 @@ class LiveRanges:
                     self._live_out.update(_live_out(region))
 
     def of(self, value: Value) -> Interval:
-        """From the op that makes `value` (the start of the block, for an argument) to its last use."""
+        """The interval from the op that makes `value` (the start of the block, for an argument) to its last use."""
         spans = [self._within(block, value) for block in self._blocks(value)]
         return Interval(min(span.start for span in spans), max(span.end for span in spans))
 
@@ -117,7 +117,7 @@ def _live_out(region: Region) -> dict[Block, set[Value]]:
 
 
 def _needed(block: Block) -> set[Value]:
-    """What `block` uses, its nested regions included, and does not make itself."""
+    """The values that `block` uses, its nested regions included, and does not make itself."""
     used = {value for op in block for inner in op.walk() for value in inner.operands}
     return {value for value in used if not _is_inside(block, value)}
 

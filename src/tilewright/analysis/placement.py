@@ -79,7 +79,7 @@ def _fits(live: Interval, gap: Gap, others: Sequence[Gap]) -> bool:
 
 
 def _rest(gap: Gap, live: Interval, top: int) -> list[Gap]:
-    """What remains of `gap` around and above a buffer that ends at `top`."""
+    """The gaps that remain of `gap` around and above a buffer that ends at `top`."""
     rest = [Gap(top, Interval(max(gap.live.start, live.start), min(gap.live.end, live.end)))]
     if gap.live.start < live.start:
         rest.append(Gap(gap.offset, Interval(gap.live.start, live.end)))

@@ -1,4 +1,4 @@
-"""What happens to the elements of a reduction on a GPU, as plain data: which bits are folded where, in which order.
+"""The plan of a reduction on a GPU, as plain data: which bits are folded where, in which order.
 
     plan = reduction_plan(layout, 0, Function((32,)))
     plan.folds[0].registers, plan.folds[0].lanes       # (1, 2), (16, 8, 4, 2, 1): neighbours first; far lanes first
@@ -32,13 +32,13 @@ from tilewright.layouts.linear_layout import LinearLayout
 WARP = 32
 WORD = 32
 SHUFFLE = 2
-"""What a shuffle costs, where an ordinary instruction costs 1: it has half the throughput."""
+"""The cost of a shuffle, where an ordinary instruction costs 1: it has half the throughput."""
 VECTOR_WORDS = 4
-"""How many words one load brings."""
+"""The number of words that one load brings."""
 
 
 class Function(NamedTuple):
-    """What a plan asks of the function that combines elements.
+    """The facts that a plan needs about the function that combines elements.
 
     Attributes:
         bits: of each operand's elements in memory.
@@ -54,7 +54,7 @@ class Function(NamedTuple):
 
     @property
     def words(self) -> int:
-        """How many words of 32 bits an element of all operands takes."""
+        """The number of words of 32 bits that an element of all operands takes."""
         return sum(max(1, width // WORD) for width in self.bits)
 
 
@@ -65,7 +65,7 @@ FLOAT_WARP_FOLDS_ON = 100
 PAIRS_SINCE = {"bf16": 90, "f16": 90, "f32": 100}
 """Per type the first compute capability on which two elements at once are worth it."""
 LEAST_TO_PAIR = 2
-"""How many bits of the register move along the axis at least, for Triton to take two elements at once."""
+"""Min number of bits of the register that move along the axis for Triton to take two elements at once."""
 
 
 def function_of(op: Op, capability: int) -> Function:
@@ -103,7 +103,7 @@ def _folds_warps(op: Op, capability: int) -> bool:
 
 
 def _is_paired(op: Op, capability: int) -> bool:
-    """Are two elements of a thread worth one instruction? Extremes of f32 have none."""
+    """Whether two elements of a thread are worth one instruction. Extremes of f32 have none."""
     element, only = _element(op).text, only_op(op)
     if only is None or not only.definition.commutative or (element == "f32" and isinstance(only, Extreme)):
         return False
@@ -149,7 +149,7 @@ class Reduction(NamedTuple):
 
 @cache
 def reduction_plan(layout: LinearLayout, axis: int, function: Function) -> Reduction:
-    """How to reduce a tile.
+    """The plan for reducing a tile.
 
     Args:
         layout: of the operands.
@@ -190,7 +190,7 @@ def _masks(rows: Rows, axis: int, name: str) -> tuple[int, ...]:
 
 
 def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
-    """What each warp does for itself, and the layout that this leaves."""
+    """The fold that each warp does for itself, and the layout that this leaves."""
     registers, lanes = _masks(rows, axis, "register"), _masks(rows, axis, "lane")[::-1]
     plain = folded(folded(rows, axis, "register"), axis, "lane")
     is_last = not is_split(plain, axis)
@@ -212,7 +212,7 @@ def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
 
 
 def _lane_cost(rows: int, lanes: int, steps: int, function: Function, *, is_gathered: bool) -> int:
-    """What it costs to fold 2^rows registers over 2^lanes lanes, if the first `steps` steps halve the registers."""
+    """The cost of folding 2^rows registers over 2^lanes lanes, if the first `steps` steps halve the registers."""
     moved, choices = SHUFFLE * function.words, 2 * function.words
     before, after = 1 << rows, 1 << (rows - steps)
     halving = (before - after) * (moved + choices + function.cost)

@@ -1,4 +1,4 @@
-"""How much shared memory reductions, scans and gathers need: what warps have to tell each other.
+"""The size of the shared memory of reductions, scans and gathers: what warps have to tell each other.
 
 A reduction first folds registers, then lanes. If warps still hold parts of a result, a conversion moves those parts
 into lanes, where they are folded again; with very many warps this takes several rounds. The scratch memory is that of
@@ -166,7 +166,7 @@ def scan_bytes(layout: Distributed, shape: Shape, axis: int, bits: Sequence[int]
 
 
 def _scan_parts(layout: Distributed, shape: Shape, axis: int) -> int:
-    """How many parts warps tell each other: each leaves the last element of each of its rows."""
+    """The number of parts that warps tell each other: each leaves the last element of each of its rows."""
     if not isinstance(layout, Blocked):
         linear = to_linear_layout(layout, shape)
         below = takewhile(lambda run: run.name != "warp", axis_runs(linear, axis))

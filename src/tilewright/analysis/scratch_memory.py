@@ -1,4 +1,4 @@
-"""How much shared memory an op needs while it runs, in bytes.
+"""The size of the shared memory that an op needs while it runs, in bytes.
 
 tt.reduce over warps: the partial results of every warp
 ttg.convert_layout between warps: the elements that change their warp
@@ -117,7 +117,7 @@ def _of_atomic(op: Op) -> int:
 
 
 def _of_captures(op: WarpSpecialize) -> int:
-    """What the partitions of a `ttg.warp_specialize` are given, packed without holes."""
+    """The size of what the partitions of a `ttg.warp_specialize` are given, packed without holes."""
     return sum(captured_bytes(value.type) for value in partitions_of(op).captures)
 
 

@@ -1,4 +1,4 @@
-"""Which buffers in shared memory an op reads and writes, and which ops make all warps wait.
+"""The buffers in shared memory that an op reads and writes, and the ops that make all warps wait.
 
 ttg.local_load %a                            reads %a
 ttg.local_alloc %tile                        writes its result
@@ -37,7 +37,7 @@ WAITS = (AsyncWait, AsyncTmaStoreWait)
 
 
 def shared_accesses(op: Op) -> Iterator[Access]:
-    """What `op` reads and writes in shared memory, its scratch memory aside."""
+    """The accesses of `op` to shared memory, its scratch memory aside."""
     if isinstance(op, LocalAlloc):
         if op.source is not None:
             yield Access(op.result, is_write=True)

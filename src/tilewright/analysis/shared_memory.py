@@ -1,4 +1,4 @@
-"""Where each buffer of a kernel lies in shared memory.
+"""The place of each buffer of a kernel in shared memory.
 
     %a = ttg.local_alloc : () -> !ttg.memdesc<32x16xf16, …>     offset 0, 1024 bytes
     ttg.local_dealloc %a

@@ -1,4 +1,4 @@
-"""Which arguments of a kernel it stores through.
+"""The arguments of a kernel that it stores through.
 
     tt.func @k(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) { … tt.store %p, %v … }      %p comes from %out: {1}
 
@@ -18,7 +18,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType
 
 ENDS = (WritesMemory, Load)
-"""What they give is a value from memory, not the address."""
+"""Ops whose results are values from memory, not the address."""
 
 
 def stored_arguments(module: Op) -> set[int]:
@@ -50,7 +50,7 @@ def _stored_by_call(call: Call, functions: Mapping[str, Func], callers: tuple[Fu
 
 
 def pointer_origins(function: Op) -> dict[Value, set[int]]:
-    """For each value of `function` the pointer arguments that it may be an address from."""
+    """The pointer arguments that each value of `function` may be an address from."""
     arguments = function.regions[0].block.args
     start = {argument: {argument.index} for argument in arguments if isinstance(argument.type, PointerType)}
     return propagate((op for op in function.walk() if not isinstance(op, ENDS)), start)

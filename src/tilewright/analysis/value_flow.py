@@ -1,4 +1,4 @@
-"""Where the value of an operand may turn up again: results, block arguments, what a loop carries.
+"""The places where the value of an operand may turn up again: results, block arguments, what a loop carries.
 
     %r = scf.for … iter_args(%x = %a) { … scf.yield %b }      %a -> %x, %a -> %r, %b -> %x, %b -> %r
 
