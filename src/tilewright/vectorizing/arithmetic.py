@@ -157,7 +157,7 @@ def divide_both(left: Number, right: Number) -> tuple[Element, Element]:
 
 
 def check_divisor(divisor: Element) -> None:
-    """Have a division by zero told; of Python's numbers also a float one."""
+    """Report a division by zero; for Python's numbers also one of floats."""
     kind = divisor.kind
     if kind.weak and is_exact():
         check(compare("ne", divisor, constant(0, kind)), ASK_PYTHON)

@@ -191,7 +191,7 @@ def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _may_be_written(array: Array, target: Array) -> bool:
-    """Can the target be written without changing an element of the array before it is read?"""
+    """Whether the target can be written without changing an element of the array before it is read."""
     if array is target or not np.may_share_memory(array, target):
         return True
     same_layout = array.strides == target.strides and array.itemsize == target.itemsize
@@ -199,7 +199,7 @@ def _may_be_written(array: Array, target: Array) -> bool:
 
 
 def _is_alike(args: Sequence[Any], inputs: Sequence[Operand], result: Array) -> bool:
-    """Is this a call that native code can do by itself the next time?"""
+    """Whether native code can do such a call by itself the next time."""
     arrays = [item.array for item in inputs if not item.kind.weak]
     if not arrays or not result.shape or not result.size:
         return False

@@ -35,7 +35,7 @@ _SHORT, _MEDIUM = 14, 40
 
 
 class Layout(NamedTuple):
-    """How a span meets its operands.
+    """The way that a span walks its operands.
 
     Attributes:
         pattern: a letter per operand, the result last.
@@ -91,7 +91,7 @@ def _store_word(w: LlvmWriter, text: str, element: str, kind: Kind) -> None:
 
 
 def lanes_for(module: Op, target: Target, kinds: Sequence[Kind]) -> int:
-    """How many elements a span takes at once."""
+    """The number of elements that a span takes at once."""
     block = function_of(module)
     count = sum(1 for op in block for _ in op.walk())
     widest = max((kind.bits for kind in kinds if kind.bits >= 8), default=8)
@@ -147,7 +147,7 @@ def _write_turn(
 
 
 class _Flags:
-    """What went wrong in any element, as bits; there is a slot only if something can."""
+    """The flags of what went wrong in any element, as bits; there is a slot only if something can."""
 
     def __init__(self, w: LlvmWriter) -> None:
         self._w = w

@@ -26,7 +26,7 @@ IMAGE = "image"
 
 
 class Request(NamedTuple):
-    """What is to be compiled.
+    """A request for code.
 
     Attributes:
         form: SCALAR, SPAN or FOLD.
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 
 class Product(NamedTuple):
-    """What compiling gives: linked code, facts, and texts of the stages."""
+    """The result of compiling: linked code, facts, and texts of the stages."""
 
     image: bytes
     facts: dict[str, Any]
@@ -102,7 +102,7 @@ def build(function: CapturedFunction, request: Request) -> Code:
 
 
 def current_target() -> Target:
-    """What is compiled for: this machine, or the CPU that TILEWRIGHT_CPU names.
+    """The target of compilation: this machine, or the CPU that TILEWRIGHT_CPU names.
 
     Raises:
         ArgumentError: this machine does not have that CPU's instructions.

@@ -42,7 +42,7 @@ def kind_of(value: Number) -> Kind:
 
 
 def describe(value: Any) -> str:
-    """What a value is, for messages."""
+    """The description of a value, for messages."""
     if isinstance(value, Element):
         return f"a {value.kind}"
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -79,7 +79,7 @@ def cast(value: Number, kind: Kind) -> Element:
 
 
 def truth(value: Number, kind: Kind = BOOL) -> Element:
-    """Is the number not zero? (NaN is not.)"""
+    """Whether the number is other than zero, as NaN is."""
     element = to_element(value)
     if element.kind.is_bool:
         return Element(element.handle, kind)

@@ -437,7 +437,7 @@ def _widened(frame: Frame, name: str, kind: Any, initial: dict[str, Any], turn: 
 
 
 def turn_reason(frame: Frame, name: str) -> str:
-    """Why a variable has no value at the end of a loop."""
+    """The reason why a variable has no value at the end of a loop."""
     return str(frame.lost.get(name, "the loop takes its value away"))
 
 

@@ -56,7 +56,7 @@ class Element:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """As an array's."""
+        """The dtype of an array of such elements."""
         return np.dtype(self.kind.name)
 
     def astype(self, dtype: Any) -> Any:
@@ -139,5 +139,5 @@ def check(condition: Element, message: str) -> None:
 
 
 def is_exact() -> bool:
-    """Is this a call with Python numbers only, which must give what Python gives?"""
+    """Whether this is a call with Python numbers only, which must give what Python gives."""
     return context().checks_overflow

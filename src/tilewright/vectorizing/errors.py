@@ -1,4 +1,4 @@
-"""What can be wrong with a vectorized function and with its arguments."""
+"""Errors of vectorized functions and of their arguments."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _call(frame: Frame, step: hir.Call) -> None:
 
 
 def called(frame: Frame, callee: Any, arguments: list[Any], keywords: dict[str, Any], location: FileLocation) -> Any:
-    """What a call gives: an operation on elements, a Python function in place, or what Python computes."""
+    """The value of a call: an operation on elements, a Python function in place, or what Python computes."""
     if callee is range:
         return control.bounds(*arguments)
     computes = _has_element((*arguments, *keywords.values()))

@@ -20,7 +20,7 @@ Reader = Callable[[FunctionType], hir.Function]
 
 
 class Evaluation(NamedTuple):
-    """What the frames of one evaluation share.
+    """The state that the frames of one evaluation share.
 
     Attributes:
         emitter: where ops go.
@@ -105,7 +105,7 @@ class Frame:
 
     @contextmanager
     def region(self, *types: Any) -> Iterator[Block]:
-        """Until the end of the `with`, ops go to a new block; variables assigned meanwhile are forgotten after."""
+        """Send ops to a new block until the end of the `with`; variables assigned meanwhile are forgotten after."""
         block = Block(types)
         names, self.names = self.names, dict(self.names)
         try:

@@ -132,7 +132,7 @@ class Vectorized(CapturedFunction, JITCallable):
         return found
 
     def cost(self, request: Request) -> ctypes.c_int64:
-        """What earlier runs of a request took, for the launcher."""
+        """The cost of earlier runs of a request, for the launcher."""
         return self._costs.setdefault(request, ctypes.c_int64(-1))
 
     def lowered(self, *kinds: Any) -> dict[str, str]:
@@ -213,7 +213,7 @@ _SCALAR_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_voi
 
 
 def _merely_computes(value: Any) -> bool:
-    """Is it a function of NumPy? What of them has a meaning on elements, depends on nothing but its arguments."""
+    """Whether it is a function of NumPy; those with a meaning on elements depend on nothing but their arguments."""
     return str(getattr(value, "__module__", None) or type(value).__module__).startswith("numpy")
 
 
@@ -223,7 +223,7 @@ def _plain(value: Any) -> Any:
 
 
 def _parameter_count(fn: FunctionType) -> int:
-    """How many arguments a function takes."""
+    """The number of arguments that a function takes."""
     parameters = inspect.signature(fn).parameters.values()
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):

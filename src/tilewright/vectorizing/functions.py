@@ -1,4 +1,4 @@
-"""What `math`, NumPy and `tl` functions (and Python's own) become, by one table.
+"""The table of what `math`, NumPy and `tl` functions (and Python's own) become.
 
     math.exp, np.exp, tl.exp  →  exp                    known(np.exp)(x)        math.exp of x, in the kind NumPy takes
     min, np.minimum, tl.minimum …                       known(open) is None
@@ -167,7 +167,7 @@ def _answer(value: Number) -> Kind:
 
 
 def isnan(value: Number) -> Element:
-    """Is it no number?"""
+    """Whether it is no number."""
     element = to_element(value)
     return compare("ne", element, element, _answer(value))
 
@@ -182,7 +182,7 @@ def _against_infinity(predicate: str) -> Function:
 
 
 def signbit(value: Number) -> Element:
-    """Is the sign negative? (That of -0.0 is.)"""
+    """Whether the sign is negative, as that of -0.0 is."""
     kind = float_of(kind_of(value))
     return compare("lt", copysign(constant(1.0, kind), cast(value, kind)), constant(0.0, kind), _answer(value))
 
@@ -420,7 +420,7 @@ OTHERS: tuple[tuple[Function, tuple[Any, ...]], ...] = (
 
 
 def _table() -> dict[int, Function]:
-    """By identity: some of the functions cannot be hashed by value."""
+    """The table by identity: some of the functions cannot be hashed by value."""
     table = {id(known): function for function, names in OTHERS for known in names}
     for name, (of_python, of_numpy) in FLOAT_FUNCTIONS.items():
         table.update((id(known), _in_floats(name)) for known in of_python)
@@ -435,7 +435,7 @@ TABLE = _table()
 
 
 def known(function: Any) -> Function | None:
-    """What a function does with elements; None if it has no meaning there."""
+    """The function that does the same with elements; None if it has no meaning there."""
     return TABLE.get(id(function))
 
 

@@ -1,4 +1,4 @@
-"""How spans go over arrays of a common shape: axes in the order of memory, neighbours merged, the last one innermost.
+"""Iteration over arrays of a common shape: axes in the order of memory, neighbours merged, the last one innermost.
 
 x (1000, 1000) C, y (1000, 1) → out (1000, 1000)      1000 rows of 1000: x and out side by side, y the same for all
 x (50, 60) F, out (50, 60) F                          one row of 3000
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     strides: tuple[tuple[int, ...], ...]
 
     def pattern(self, sizes: Sequence[int]) -> str:
-        """How a span meets each operand; `sizes` in bytes of an element."""
+        """The letters for how a span walks each operand; `sizes` in bytes of an element."""
         inner = (strides[-1] for strides in self.strides)
         letters = [UNIFORM if s == 0 else SIDE_BY_SIDE if s == n else SPACED for s, n in zip(inner, sizes, strict=True)]
         if letters[-1] == UNIFORM:  # one element: any distance will do
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
         return "".join(letters)
 
     def with_result(self, size: int, *, twice: bool) -> Plan:
-        """With the result's strides times `size`, and the result as an input before it if it is needed `twice`."""
+        """The plan with the result's strides times `size`, and the result as an input before it if needed `twice`."""
         *inputs, result = self.strides
         scaled = tuple(stride * size for stride in result)
         return Plan(self.extents, (*inputs, scaled, scaled) if twice else (*inputs, scaled))

@@ -54,7 +54,7 @@ class Kind(NamedTuple):
         return Kind(self.name)
 
     def holds(self, number: int) -> bool:
-        """Can an integer kind have this value?"""
+        """Whether an integer kind can have this value."""
         low = -(1 << (self.bits - 1)) if self.signed else 0
         return low <= number < low + (1 << self.bits)
 
@@ -68,7 +68,7 @@ BOOL, INT64, FLOAT64 = Kind("bool"), Kind("int64"), Kind("float64")
 WEAK_BOOL, WEAK_INT, WEAK_FLOAT = Kind("bool", True), Kind("int64", True), Kind("float64", True)
 _WEAK_ORDER = (WEAK_BOOL, WEAK_INT, WEAK_FLOAT)
 WEAK_KINDS = {bool: WEAK_BOOL, int: WEAK_INT, float: WEAK_FLOAT}
-"""By class, the kind of Python's numbers."""
+"""The kinds of Python's numbers, by class."""
 
 
 @cache

@@ -263,21 +263,21 @@ def moved_type(value: Value, lanes: int) -> str:
 
 
 def is_long(block: Block) -> bool:
-    """Does computing a side take longer than a jump?"""
+    """Whether computing a side takes longer than a jump."""
     count = sum(1 for region_op in block for _ in region_op.walk())
     return count >= LONG_SIDE or any(map(is_costly, block))
 
 
 def is_costly(op: Op) -> bool:
-    """Is there anything in the op that takes more than a few instructions?"""
+    """Whether anything in the op takes more than a few instructions."""
     return any(isinstance(one, _COSTLY) for one in op.walk())
 
 
 def is_quick(block: Block) -> bool:
-    """Is the function so short that its stores may go past the caches? Behind more work they would wait."""
+    """Whether the function is so short that its stores may go past the caches. Behind more work they would wait."""
     return not any(is_costly(op) and op.name != "arith.divf" for op in block)
 
 
 def is_bound_by_memory(block: Block) -> bool:
-    """Is the function done before its operands come from memory? (Some extremes have one width of registers only.)"""
+    """Whether the function is done before its operands come from memory. Some extremes have one register width."""
     return not any(is_costly(op) or isinstance(op, NumberExtreme) or op.name == "math.sqrt" for op in block)

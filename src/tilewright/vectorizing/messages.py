@@ -1,4 +1,4 @@
-"""What machine code tells its caller when something went wrong: one bit each, and what the caller does then.
+"""The messages of machine code to its caller when something went wrong: one bit each, and what the caller does then.
 
 ASK_PYTHON          the Python function decides: it is called with the same numbers
 ZERO_DIVISION       a RuntimeWarning; the elements are 0, as in NumPy

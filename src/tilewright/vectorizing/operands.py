@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 _KINDS = {np.dtype(name): Kind(name) for name in BITS}
-"""By dtype of this machine's byte order."""
+"""The kinds by dtype of this machine's byte order."""
 
 
 class Operand(NamedTuple):
@@ -84,7 +84,7 @@ def _checked(array: Array, position: int) -> Operand:
 
 
 def is_tensor(value: Any) -> bool:
-    """Is it a torch tensor? torch is not imported for that."""
+    """Whether it is a torch tensor; torch is not imported for that."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

@@ -64,7 +64,7 @@ def _float_power(base: Number, exponent: Number, kind: Kind) -> Element:
 
 
 def _finite(result: Element) -> Element:
-    """What is infinite, or no real number, may be an error or a complex number in Python."""
+    """Check a result: one that is infinite, or no real number, may be an error or a complex number in Python."""
     if result.kind == WEAK_FLOAT and is_exact():
         check_finite(result)
     return result
@@ -77,7 +77,7 @@ def check_finite(result: Element) -> None:
 
 
 def _integer_power(base: Element, exponent: Element) -> Element:
-    """By squaring, in a loop that ends when no bit of the exponent is left."""
+    """The power by squaring, in a loop that ends when no bit of the exponent is left."""
     kind = base.kind
     if kind.signed or kind == WEAK_INT:
         check(compare("ge", exponent, constant(0, kind)), ASK_PYTHON if kind.weak and is_exact() else NEGATIVE_POWER)

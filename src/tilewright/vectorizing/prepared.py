@@ -25,7 +25,7 @@ _FLAGS, _CONTROL = (CALL.fields[name].offset // _WORD for name in ("flags", "con
 
 
 def key_of(values: Sequence[Any], *more: Any) -> Any:
-    """What a call depends on besides addresses; None if there is anything but numbers and NumPy's arrays."""
+    """The key of a call besides addresses; None if there is anything but numbers and NumPy's arrays."""
     key: list[Any] = []
     for value in (*values, *more):
         kind = value.__class__
@@ -39,7 +39,7 @@ def key_of(values: Sequence[Any], *more: Any) -> Any:
 
 
 def address_of(array: Array) -> int:
-    """Where the elements are; read as native code reads it, which is five times as fast as asking."""
+    """The address of the elements; read as native code reads it, which is five times as fast as asking."""
     return ctypes.c_uint64.from_address(id(array) + NDARRAY_DATA).value
 
 

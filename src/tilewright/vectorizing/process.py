@@ -152,7 +152,7 @@ def _round_up(size: int) -> int:
 
 
 def _objects_are_as_expected() -> bool:
-    """Do arrays and floats keep what native code reads where it reads it?"""
+    """Whether arrays and floats keep what native code reads where it reads it."""
     probe = np.empty((3, 5), np.float32)
     extents = ctypes.c_uint64.from_address(id(probe) + ARRAY_EXTENTS).value
     rank = ctypes.c_int32.from_address(id(probe) + ARRAY_RANK).value
@@ -201,7 +201,7 @@ _NUMPY_PLACES = (
 
 
 def _makes_arrays(address: int) -> bool:
-    """Is this `PyArray_Empty`?"""
+    """Whether this is `PyArray_Empty`."""
     pointer = ctypes.c_void_p
     empty = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_int, pointer, pointer, ctypes.c_int)(address)
     dtype, extents = np.dtype(np.int16), (ctypes.c_int64 * 2)(3, 5)
@@ -211,7 +211,7 @@ def _makes_arrays(address: int) -> bool:
 
 
 def _sets_handlers(addresses: dict[int, int]) -> bool:
-    """Does setting the handler that is set give the same one?"""
+    """Whether setting the handler that is set gives the same one."""
     current = ctypes.PYFUNCTYPE(ctypes.py_object)(addresses[NUMPY_GET_HANDLER])()
     is_capsule = ctypes.pythonapi.PyCapsule_IsValid
     is_capsule.restype, is_capsule.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]

@@ -1,4 +1,4 @@
-"""From a Python function and the kinds of its arguments to a module of TTIR, through any of the three front ends.
+"""Programs: a Python function and the kinds of its arguments as a module of TTIR, through any of the three front ends.
 
 program = make_program(f, (Kind("float32"), WEAK_INT), frontend="ast")
 program.module          builtin.module with one tt.func on scalars: (f32, i64) -> f32

@@ -41,7 +41,7 @@ class _Copies:
         return made
 
     def stand_in(self, value: Any) -> Any:
-        """What takes the place of a global value."""
+        """The value that takes the place of a global one."""
         if isinstance(value, ModuleType):
             return _Module(self, value) if _is_covered(value) else value
         if isinstance(value, FunctionType) and not (value.__module__ or "").startswith(("tilewright", "numpy")):

@@ -57,7 +57,7 @@ def array_record(code: Code, operands: Sequence[Operand]) -> Any:
 
 
 def can_stream(code: Code) -> bool:
-    """Should large results be written past the caches? Each vector has to fill whole cache lines."""
+    """Whether large results should be written past the caches. Each vector has to fill whole cache lines."""
     return (
         code.quick and host_identity().startswith("x86") and code.lanes * np.dtype(code.result.name).itemsize % 64 == 0
     )

@@ -89,7 +89,7 @@ def _folded(function: Any, native: NativeSide, values: Array, kind: Kind, initia
 
 
 _WIDE = 16
-"""So many results at least are worth computing side by side."""
+"""Min number of results that are worth computing side by side."""
 
 
 def _row_by_row(function: Any, native: NativeSide, values: Array, total: Array, kind: Kind) -> Array:

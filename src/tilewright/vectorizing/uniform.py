@@ -1,4 +1,4 @@
-"""Which values are the same in all lanes: computed from scalars of the call, constants, and counters of common loops.
+"""Uniform values, the same in all lanes: computed from scalars of the call, constants, and counters of common loops.
 
 %0 = arith.addi %n, %c1         uniform where %n is
 %1 = arith.addf %x, %y          not where %x varies

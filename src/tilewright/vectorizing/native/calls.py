@@ -68,7 +68,7 @@ def _key(f: Function, record: Value, index: Value) -> Value:
 
 
 def _matches(module: Module) -> None:
-    """Are the arguments those of a record?"""
+    """Whether the arguments are those of a record."""
     f = module.function("matches", "i1", {"record": "ptr", "objects": "ptr"})
     array_type = f.get(TABLE, table_of(f), "array_type")
     with f.counted(f.get(RECORD, f["record"], "count")) as index:
@@ -222,7 +222,7 @@ def _new_array(f: Function, made: Variable, span: Variable, first: Value, orders
 
 
 def _fit(module: Module) -> None:
-    """Can an array be the output of a call with these arguments, and does it share memory with one of them?"""
+    """Whether an array can be the output of a call with these arguments, and shares memory with one of them."""
     parameters = {"record": "ptr", "objects": "ptr", "first": "ptr", "out": "ptr", "orders": "i64"}
     f = module.function("fit", "i64", parameters)
     record, first, out = f["record"], f["first"], f["out"]
@@ -253,7 +253,7 @@ def _fit(module: Module) -> None:
 
 
 def _elements(module: Module) -> None:
-    """How many elements an array has."""
+    """The number of elements of an array."""
     f = module.function("elements", "i64", {"array": "ptr"})
     count = f.variable("i64", 1)
     extents = f.load("ptr", f["array"], ARRAY_EXTENTS)

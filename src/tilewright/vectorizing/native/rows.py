@@ -37,7 +37,7 @@ def _copy_element(module: Module) -> None:
 
 
 def _through_buffers(module: Module) -> None:
-    """Fewer elements than a vector has: inputs are copied and the last one repeated, results copied back."""
+    """Run fewer elements than a vector has: inputs are copied and the last one repeated, results copied back."""
     arguments = {"call": "ptr", "operands": "ptr", "begin": "i64", "rest": "i64"}
     f = module.function("through_buffers", "i32", arguments)
     call, lanes, count = f["call"], f.get(CALL, f["call"], "lanes"), f.get(CALL, f["call"], "count")

@@ -67,7 +67,7 @@ RECORD = struct_of(
 """A specialisation. KEYs follow."""
 
 KEY = struct_of(expected="ptr", role="i64", size="i64")
-"""What an argument has to be: a number of the type `expected`, or an array of the dtype `expected`."""
+"""The key that an argument has to match: a number of the type `expected`, or an array of the dtype `expected`."""
 
 ROLE_INT, ROLE_FLOAT, ROLE_BOOL, ROLE_ARRAY = 0, 1, 2, 3
 RESULT_INT, RESULT_FLOAT, RESULT_BOOL = 0, 1, 2
