@@ -1,4 +1,4 @@
-"""What the `arith` and `math` ops compute, in NumPy: the one meaning for folding, interpreters and tests.
+"""Reference semantics of the `arith` and `math` ops, in NumPy: the same for folding, interpreters and tests.
 
     MEANINGS["arith.divsi"](op, np.int32(-7), np.int32(2)) == -3
 

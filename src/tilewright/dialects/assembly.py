@@ -37,7 +37,7 @@ _LITERAL = re.compile(r"[\w.]+|->|\S")
 
 
 class Reading:
-    """What has been read of an op so far."""
+    """The parts of an op that have been read so far."""
 
     def __init__(self) -> None:
         self.operands: dict[str, list[Reference]] = {}
@@ -151,7 +151,7 @@ class _Form:
 
     @cached_property
     def extras(self) -> list[Callable[[Printer, Op], dict[str, Attribute]]]:
-        """What gives attributes to print beside the op's own."""
+        """The functions that give attributes to print beside the op's own."""
         return [piece.extra for piece in self.pieces if piece.extra is not None]
 
     @cached_property

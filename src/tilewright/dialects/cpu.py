@@ -36,7 +36,7 @@ class Alloc(Op):
 
     @property
     def offset(self) -> int | None:
-        """Where it lies, in bytes; None as long as it has no place."""
+        """The offset of its scratch memory, in bytes; None before allocation."""
         number = self.attributes.get("offset")
         return int(number.value) if isinstance(number, Number) else None
 

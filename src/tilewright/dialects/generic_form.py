@@ -87,7 +87,7 @@ def _with_flags(name: str, attributes: dict[str, Attribute]) -> None:
 
 
 def _scaled(attributes: dict[str, Attribute]) -> None:
-    """Which scales are there."""
+    """Set which scales are there."""
     _with_keywords(KEYWORDS["tt.dot_scaled"], attributes)
     sizes = attributes.pop(SEGMENTS, None)
     if isinstance(sizes, DenseArray) and len(sizes.values) == 5:

@@ -124,7 +124,7 @@ def _verify_inside(op: Op, warps: int, around: tuple[int, int]) -> None:
 
 @cache
 def _misfit(type: Type, warps: int, around: tuple[int, int]) -> str | None:
-    """Why the layout of `type` does not fit that many warps, threads per warp, and blocks."""
+    """The reason why the layout of `type` does not fit so many warps, threads per warp, and blocks; None if it does."""
     layout = layout_of(type)
     if layout is None:
         return None
@@ -193,7 +193,7 @@ def _memory_problem(type: MemDescType) -> str | None:
 
 
 def _buffer_problem(type: MemDescType, layout: Encoding) -> str | None:
-    """Why the layout does not fit the shape or the memory."""
+    """The reason why the layout does not fit the shape or the memory; None if it does."""
     shape, rank = type.shape, len(type.shape)
     if any(extent & (extent - 1) for extent in shape[1:]) and not isinstance(layout, PaddedShared):
         return f"extents but the first must be powers of two, not {list(shape)}"
@@ -206,7 +206,7 @@ def _buffer_problem(type: MemDescType, layout: Encoding) -> str | None:
 
 
 def _extent_problem(layout: Encoding, alloc_shape: tuple[int, ...]) -> str | None:
-    """Why a layout that says its own extents does not fit an allocation."""
+    """The reason why a layout that says its own extents does not fit an allocation; None if it does."""
     if not isinstance(layout, PaddedShared | SharedLinear) or not layout.offset:
         return None
     extents = tuple(1 << max(column).bit_length() for column in zip(*layout.offset, *layout.block, strict=True))

@@ -1,4 +1,4 @@
-"""Which NumPy dtype holds the values of an IR type.
+"""The NumPy dtype that holds the values of an IR type.
 
 i1 -> bool          iN -> intN (signless integers are stored signed)          index, pointers -> int64
 f16 f32 f64 -> NumPy's                                  bf16 and the 8 bit floats -> those of ml_dtypes

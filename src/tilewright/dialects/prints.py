@@ -1,4 +1,4 @@
-"""How `tt.print` shows an element, by its type.
+"""The format in which `tt.print` shows an element, by its type.
 
 i32 → %d        f16 → %f        hex of an i16 → 0x%04x        a pointer → 0x%x
 """

@@ -220,7 +220,7 @@ class For(Loop):
 
     @property
     def bounds(self) -> tuple[Value, Value, Value]:
-        """Where the induction variable starts, where it ends, and its step."""
+        """The start, the end and the step of the induction variable."""
         return self.low, self.high, self.step
 
     @property

@@ -1,4 +1,4 @@
-"""What the ops of the tile dialect compute that touch no memory, in NumPy; the counterpart of `arithmetic_meaning`.
+"""Reference semantics of the tile dialect's ops that touch no memory, in NumPy; see also `arithmetic_meaning`.
 
     TILE_MEANINGS["tt.expand_dims"](op, np.arange(4))      shape (4,) -> (4, 1) for axis = 1
 
@@ -84,7 +84,7 @@ def _gather(op: Any, source: Array, indices: Array) -> Array:
 
 
 def _histogram(op: Any, a: Array, mask: Array | bool = True) -> Array:
-    """How often each number below the result's extent occurs; other numbers are not counted."""
+    """The counts of each number below the result's extent; other numbers are not counted."""
     (bins,) = _shape(op)
     counted = a[(a >= 0) & (a < bins) & mask]
     return np.bincount(counted.astype(np.int64), minlength=bins).astype(np.int32)

@@ -18,7 +18,7 @@ from tilewright.ir.types import FloatType, PointerType, TensorType
 
 PROPAGATE_NAN = ("none", "all")
 ROUNDINGS = ("rtz", "rtne")
-"""By their numbers in MLIR."""
+"""Modes of rounding, by their numbers in MLIR."""
 
 
 # tt.clampf %x, %min, %max, propagateNan = none {…} : T

@@ -186,7 +186,7 @@ class Func(Op):
 
     @property
     def type(self) -> FunctionType:
-        """What it takes and gives."""
+        """The types that it takes and gives."""
         return function_type(self)
 
     @type.setter

@@ -26,7 +26,7 @@ PADDINGS = {1: "pad_zero", 2: "pad_nan"}
 
 
 def pointee_type(type: Type) -> Type:
-    """What a load from `type` gives: `tensor<4x!tt.ptr<f32>>` -> `tensor<4xf32>`, `!tt.ptr<T>` -> T.
+    """The type of what a load from `type` gives: `tensor<4x!tt.ptr<f32>>` -> `tensor<4xf32>`, `!tt.ptr<T>` -> T.
 
     Raises:
         TypeError: when `type` holds no pointers.
@@ -296,7 +296,7 @@ class AddPtr(Op):
 
 
 class Load(PointerAccess):
-    """What is at `pointer` where `mask` holds, `other` elsewhere."""
+    """The elements at `pointer` where `mask` holds, `other` elsewhere."""
 
     __slots__ = ()
     mask, other = OptionalOperand(1), OptionalOperand(2)

@@ -297,7 +297,7 @@ class Split(ShapeOp, Indexing):
 
 
 class Histogram(ShapeOp):
-    """How many elements of `source`, where `mask` holds, are 0, 1, 2, …"""
+    """The number of elements of `source`, where `mask` holds, that are 0, 1, 2, …"""
 
     __slots__ = ()
     mask = OptionalOperand(1)

@@ -36,11 +36,11 @@ SHARED_MEMORY = "#ttg.shared_memory"
 TENSOR_MEMORY = "#ttng.tensor_memory"
 
 OFFSET = "allocation.offset"
-"""Of an op: where its shared memory is, in bytes."""
+"""The attribute of an op for the offset of its shared memory, in bytes."""
 SHARED_BYTES = "ttg.shared"
-"""Of a module: how much shared memory a program needs."""
+"""The attribute of a module for the size of the shared memory that a program needs, in bytes."""
 TENSOR_MEMORY_COLUMNS = "ttg.tensor_memory_size"
-"""Of a module: how many columns of tensor memory a program gets."""
+"""The attribute of a module for the number of columns of tensor memory that a program gets."""
 
 
 def _spelling(text: str) -> str:

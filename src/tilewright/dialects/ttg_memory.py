@@ -137,7 +137,7 @@ def _verify_subslice(op: Op) -> None:
 
 @cache
 def _cut_problem(source: MemDescType, result: MemDescType, cut: tuple[int, ...]) -> str | None:
-    """Why a buffer cannot be cut along these axes: parts must start where no swizzling or block begins anew."""
+    """The reason why a buffer cannot be cut along these axes: parts may not start within swizzling nor in a block."""
     layout, rank = encoding(source.encoding), len(source.shape)
     if isinstance(layout, PaddedShared) and layout.rank < rank:
         return "a padded buffer of several stages cannot be cut"
@@ -195,7 +195,7 @@ def _verify_reinterpret(op: Op) -> None:
 
 
 def _padding(type: MemDescType) -> tuple[tuple[int, int], ...]:
-    """Where a layout leaves holes, in bytes."""
+    """The holes that a layout leaves, in bytes."""
     layout = encoding(type.encoding)
     size = type.bits // 8
     return tuple((a * size, b * size) for a, b in layout.pads) if isinstance(layout, PaddedShared) else ()

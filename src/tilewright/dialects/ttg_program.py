@@ -1,4 +1,4 @@
-"""What all threads of a program do together, and small ops of `ttg`: `ttg.convert_layout`, `ttg.barrier`, …"""
+"""Ops that all threads of a program do together, and small ones of `ttg`: `ttg.convert_layout`, `ttg.barrier`, …"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.ir.printer import Printer
 from tilewright.ir.types import i32
 
 BARRIER_SCOPES = ("none", "local", "global_read", "global_write", "tensor_read", "tensor_write", "all")
-"""What a barrier orders."""
+"""The accesses that a barrier orders."""
 
 
 def _verify_convert_layout(op: Op) -> None:

@@ -46,7 +46,7 @@ class WarpSpecialize(Op):
 
 
 class WarpSpecializePartitions(Op):
-    """What other warps do, each partition in a region that gets `captures` as arguments."""
+    """The work of other warps, each partition in a region that gets `captures` as arguments."""
 
     __slots__ = ()
     captures = Operands()

@@ -21,14 +21,14 @@ class MemoryBarrier(Op):
 
 
 class InitBarrier(MemoryBarrier):
-    """From here on it counts `count` arrivals in each phase."""
+    """Make it a barrier that counts `count` arrivals in each phase."""
 
     __slots__ = ()
     count = Integer("count")
 
 
 class InvalBarrier(MemoryBarrier):
-    """From here on it is plain memory."""
+    """Make it plain memory again."""
 
     __slots__ = ()
 

@@ -23,7 +23,7 @@ _REDUCED = {
     "max": ("i32", "i64", "f16", "bf16"),
     **dict.fromkeys(("and", "or", "xor"), ("i32", "i64")),
 }
-"""What a copy can reduce, by kind."""
+"""The types that a copy can reduce, by kind of reduction."""
 
 
 def _buffer(op: Op, value: Value) -> MemDescType:
@@ -190,7 +190,7 @@ def verify_tensor_store(op: Op) -> None:
 
 
 def verify_tensor_copy(op: Op) -> None:
-    """From shared memory into mutable tensor memory."""
+    """Check a copy from shared memory into mutable tensor memory."""
     target = _written(op, op.operands[1])
     require(target.space == TENSOR_MEMORY, op, f"copies to tensor memory, not to {target}")
     source = _buffer(op, op.operands[0])
