@@ -117,7 +117,7 @@ class Builder:
 
     @contextmanager
     def recording(self, block: Block) -> Iterator[None]:
-        """Until the end of the `with`, ops go to the end of `block`."""
+        """Send ops to the end of `block` until the end of the `with`."""
         outer, self.block = self.block, block
         try:
             yield
@@ -129,5 +129,5 @@ class Builder:
         return None
 
     def region_of_calls(self, call: Callable[[list[Value]], list[Value]]) -> Region:
-        """Nothing is known yet that could be called with."""
+        """Fail: no value is known yet that `call` could be called with."""
         raise AssertionError("only an emitter that runs now has values for a call")

@@ -1,4 +1,4 @@
-"""What an op kind is: its name, effects, rules, text format and executable meaning.
+"""The definition of an op kind: its name, effects, rules, text format and executable meaning.
 
 Dialects call `declare` once per kind; algorithms keep their own tables keyed by the op's name and never add
 to a definition.
@@ -16,7 +16,7 @@ ANY = 1 << 30
 
 
 class Effect(Enum):
-    """What an op does besides computing its results."""
+    """The effect of an op besides computing its results."""
 
     NONE = auto()
     READ = auto()
@@ -25,7 +25,7 @@ class Effect(Enum):
     ALLOCATE = auto()
     """It gives memory of its own: removable when unused, never merged with another."""
     RECURSIVE = auto()
-    """As its regions do."""
+    """The effects of its regions."""
     UNKNOWN = auto()
 
 

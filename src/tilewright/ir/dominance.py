@@ -1,4 +1,4 @@
-"""Which blocks of a region always run before which others, and which values are known where."""
+"""Dominance: which blocks of a region always run before which others, and which values are known where."""
 
 from __future__ import annotations
 

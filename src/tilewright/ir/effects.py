@@ -1,4 +1,4 @@
-"""What may be removed, merged or moved: questions about the effects of ops."""
+"""Queries about the effects of ops: what may be removed, merged or moved."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tilewright.ir.declare import Effect
 
 
 def effect_of(op: Op) -> Effect:
-    """What `op` does besides computing its results; `RECURSIVE` is resolved by looking inside."""
+    """The effect of `op` besides computing its results; `RECURSIVE` is resolved by looking inside."""
     definition = op.definition
     if definition.effect_of is not None:
         return definition.effect_of(op)

@@ -18,7 +18,7 @@ class Emitter(Protocol):
     """Takes ops one at a time."""
 
     location: Location
-    """Where the user's program is now; the next ops get it."""
+    """The place where the user's program is now; the next ops get it."""
 
     @property
     def runs_now(self) -> bool:
@@ -41,7 +41,7 @@ class Emitter(Protocol):
         ...
 
     def recording(self, block: Block) -> AbstractContextManager[None]:
-        """Until the end of the `with`, ops are recorded at the end of `block` (also by an eager emitter)."""
+        """Record ops at the end of `block` until the end of the `with` (also by an eager emitter)."""
         ...
 
     def concrete(self, value: Value) -> int | float | bool | None:

@@ -1,4 +1,4 @@
-"""What can go wrong with IR: text that cannot be read, and ops that break a rule."""
+"""Errors of IR: text that cannot be read, and ops that break a rule."""
 
 from __future__ import annotations
 

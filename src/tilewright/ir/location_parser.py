@@ -138,7 +138,7 @@ class LocationParser(Scanner):
         self._open.discard(name)
 
     def _definition(self) -> Location:
-        """What stands behind `#loc3 = `."""
+        """The location that stands behind `#loc3 = `."""
         place = _PLACE.match(self.text, self.position)
         if place is not None:
             self.position = place.end()

@@ -40,7 +40,7 @@ class Firing(NamedTuple):
 
 @contextmanager
 def observing(observer: Callable[[Firing], None]) -> Iterator[None]:
-    """Until the end of the `with`, `observer` gets every rule and fold that changes something."""
+    """Give `observer` every rule and fold that changes something, until the end of the `with`."""
     token = REWRITER.set(lambda region: _WatchedRewriter(region, observer))
     try:
         yield
@@ -59,18 +59,18 @@ class _WatchedRewriter(Rewriter):
         self._made: list[Op] = []
 
     def create(self, before: Op, name: str, *rest: Any, **named: Any) -> Op:
-        """As `Rewriter.create`, noted."""
+        """Create an op like `Rewriter.create`, and note it."""
         op = super().create(before, name, *rest, **named)
         self._made.append(op)
         return op
 
     def replace(self, op: Op, values: Sequence[Value]) -> None:
-        """As `Rewriter.replace`, noted."""
+        """Replace an op like `Rewriter.replace`, and note it."""
         self._replaced.append((op.results, list(values)))
         super().replace(op, values)
 
     def visit(self, op: Op, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> Rule | Fold | None:
-        """As `Rewriter.visit`; then the observer is told."""
+        """Visit an op like `Rewriter.visit`, then tell the observer."""
         names = self._names = self._names or Names(self._function)
         before = _text(op, names)
         self._made = []
@@ -82,7 +82,7 @@ class _WatchedRewriter(Rewriter):
         return applied
 
     def _after(self, op: Op, names: Names) -> Iterator[str]:
-        """What the rule made or changed, under the names from before it, and what took the place of results."""
+        """The ops that the rule made or changed, under the names from before it, and what took the place of results."""
         left = [made for made in (*self._made, op) if made.block is not None]
         self._name_new(left, names)
         yield from (_text(made, names) for made in left)
@@ -110,7 +110,7 @@ class _WatchedRewriter(Rewriter):
 
 
 def _name(rule: Callable[..., object]) -> str:
-    """What the rule is called; for one that is made from a table, where it is made."""
+    """The name of the rule; for one that is made from a table, where it is made."""
     return rule.__qualname__.replace(".<locals>.", ".").lstrip("_")
 
 

@@ -57,7 +57,7 @@ def operand_groups(op: Op) -> dict[str, list[Value]]:
 
 
 def _segments(op: Op, operand_names: tuple[str, ...]) -> Sequence[int]:
-    """What the op says of its groups; () if that cannot be."""
+    """The sizes that the op gives for its groups; () if they cannot be."""
     segments = op.attributes.get(SEGMENTS)
     if not isinstance(segments, DenseArray) or len(segments.values) != len(operand_names):
         return ()
@@ -69,7 +69,7 @@ def _segments(op: Op, operand_names: tuple[str, ...]) -> Sequence[int]:
 
 
 def check_operand_groups(op: Op) -> None:
-    """Where an op says how many operands there are of each, that is right; raises VerificationError."""
+    """Check the numbers of operands that an op gives for its groups, where it gives them; raises VerificationError."""
     if len(_names(op.definition.operand_names)[1]) > 1:
         operand_groups(op)
 

@@ -176,7 +176,7 @@ class Parser(AttributeParser):
         stand_in.replace_by(value)
 
     def _finish_forward(self, outer: dict[tuple[str, int], tuple[Value, int]]) -> None:
-        """At the end of a scope that sees no outer values: everything that was used must be defined."""
+        """End a scope that sees no outer values: everything that was used must be defined."""
         for (name, _), (_, position) in self._forward.items():
             raise self.problem(f"%{name} is not defined", position)
         self._forward = outer
@@ -184,7 +184,7 @@ class Parser(AttributeParser):
     # Ops
 
     def place(self, position: int) -> Location:
-        """Where an op comes from whose text starts at `position` and does not say; here nobody asks."""
+        """The location of an op whose text starts at `position` and does not give one; here nobody asks."""
         return UNKNOWN
 
     def operation(self) -> Op:

@@ -31,7 +31,7 @@ class RewriteLimitError(Exception):
 
 
 class Rewriter:
-    """How rules change the IR of one region that sees no outer values; remembers which ops to look at again."""
+    """The changes of rules to the IR of one region that sees no outer values; remembers which ops to look at again."""
 
     def __init__(self, region: Region) -> None:
         self.changed = False

@@ -84,7 +84,7 @@ class Scanner:
         return match
 
     def demand(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
-        """As `match`; raises ParseError if it does not."""
+        """Match like `match`; raises ParseError if that fails."""
         match = pattern.match(self.text, self.position)
         if match is None:
             raise self.error(expected)

@@ -1,4 +1,4 @@
-"""From the locations of ops to places in source text: what an error message shows.
+"""Spans: places in source text, made of the locations of ops; what an error message shows.
 
 loc(callsite("helper.py":3:12 at "kernel.py":7:9))      Span helper.py:3:12, called from kernel.py:7:9
 """

@@ -13,7 +13,7 @@ from tilewright.ir.versions import OURS, Version
 
 
 class Spelling:
-    """How to write what is inside a type.
+    """The spelling of what is inside a type.
 
     Attributes:
         attribute: from the full text of an attribute to how it is to be written, such as an alias.
@@ -280,7 +280,7 @@ class MemDescType(Type):
 
 
 class AsyncTokenType(Type):
-    """What ties an asynchronous copy to the op that waits for it."""
+    """The type of the token that ties an asynchronous copy to the op that waits for it."""
 
     __slots__ = ()
     _only: ClassVar[AsyncTokenType | None] = None

@@ -1,4 +1,4 @@
-"""What the texts of Triton's versions spell differently. All are read; one is printed.
+"""The texts that Triton's versions spell differently. All are read; one is printed.
 
 3.5    !tt.tensordesc<tensor<8x16xf32>>    tt.load %p cacheModifier = ca : !tt.ptr<f32>
 3.7    !tt.tensordesc<8x16xf32>            as 3.5
@@ -15,7 +15,7 @@ from tilewright.support.named_tuple import NamedTuple
 
 
 class Version(NamedTuple):
-    """How one version of Triton spells things.
+    """The spelling of one version of Triton.
 
     Attributes:
         tensor_in_descriptor: the block of a tensor descriptor is a tensor type.
