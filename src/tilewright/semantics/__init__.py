@@ -1,1 +1,1 @@
-"""What the tile language means: types, promotion, broadcasting, and which ops an operation of the user becomes."""
+"""Semantics of the tile language: types, promotion, broadcasting, and which ops an operation of the user becomes."""

@@ -21,7 +21,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Context:
-    """What the semantics need from outside.
+    """The state that the semantics need from outside.
 
     Attributes:
         emitter: takes the ops.
@@ -94,7 +94,7 @@ def emitting_into(
     warps: int = 1,
     deprecated_fp8: tuple[str, ...] = (),
 ) -> Iterator[Emitter]:
-    """Until the end of the `with`, every operation of the language goes to `emitter`."""
+    """Send every operation of the language to `emitter` until the end of the `with`."""
     token = _context.set(
         Context(
             emitter,
@@ -128,7 +128,7 @@ def context() -> Context:
 
 
 def active() -> Emitter:
-    """Where ops go now."""
+    """The emitter that ops go to now."""
     try:
         return _context.get().emitter
     except LookupError:

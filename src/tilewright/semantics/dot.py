@@ -29,7 +29,7 @@ from tilewright.support.diagnostics import SemanticError
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 LEAST_DEPTH = {8: 32, 16: 16, 32: 8, 64: 4}
-"""By the bits of an element, the least K of a product on NVIDIA's GPUs, as Triton 3.9 has it."""
+"""Min K of a product on NVIDIA's GPUs by the bits of an element, as Triton 3.9 has it."""
 
 
 def dot(
@@ -136,7 +136,7 @@ def _operand(tile: Any) -> Tile:
 
 
 def _imprecise_sums(lhs: Tile, rhs: Tile, wanted: int | None) -> int:
-    """How many products may be added with low precision; only of fp8 a target adds some so without being asked."""
+    """The number of products to add with low precision; unless asked, a target adds only products of fp8 so."""
     of_fp8 = lhs.type.scalar.is_fp8() and rhs.type.scalar.is_fp8()
     if wanted is None:
         return context().imprecise_sums if of_fp8 else 0

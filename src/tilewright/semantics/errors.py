@@ -41,7 +41,7 @@ class RangeNotPowerOfTwo(Diagnostic):
 
 
 class TileTooLarge(Diagnostic):
-    """More elements than a tile may have."""
+    """A tile with more elements than it may have."""
 
     title = "the tile is too large"
     label = "{shape} has {numel} elements, the limit is {limit}"
@@ -183,7 +183,7 @@ class ResultUnused(Diagnostic):
 
     @classmethod
     def of(cls, function: str, words: Any) -> ResultUnused:
-        """What the mark says: the advice, or True."""
+        """The diagnostic with what the mark says: the advice, or True."""
         return cls(function, words if isinstance(words, str) else "assign it to a variable, or leave the call out")
 
 
@@ -432,7 +432,7 @@ class DotTooShallow(Diagnostic):
 
 
 class TooManyImpreciseSums(Diagnostic):
-    """More sums with low precision than a product has."""
+    """A number of low-precision sums that is larger than the K of the product."""
 
     title = "max_num_imprecise_acc ({given}) must be <= K ({depth})"
     help = "take at most {depth}, or leave it to the target"

@@ -52,7 +52,7 @@ def load(
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> Tile:
-    """What `pointer` points at; masked-off elements are `other` (undefined without it) and touch no memory.
+    """Load what `pointer` points at; masked-off elements are `other` (undefined without it) and touch no memory.
 
     Raises:
         SemanticError: no pointer, a mask that does not fit, an option that does not exist.

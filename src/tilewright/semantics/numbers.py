@@ -37,7 +37,7 @@ def dtype_of_number(value: bool | int | float) -> dtype:
 
 
 def number_as(value: Any, target: dtype) -> bool | int | float:
-    """What the constant `value` is in `target`, as a cast computes it; integers wrap and come out signed.
+    """The constant `value` in `target`, as a cast computes it; integers wrap and come out signed.
 
     Raises:
         SemanticError: it is no number, or infinity or NaN as an integer.

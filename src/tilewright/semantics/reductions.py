@@ -104,7 +104,7 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
 
 
 def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
-    """How often each of 0 … bins - 1 occurs in a one-dimensional tile of integers."""
+    """The counts of 0 … bins - 1 in a one-dimensional tile of integers."""
     if len(tile.type.shape) != 1 or not tile.type.scalar.integer:
         raise SemanticError(BadArgument("histogram", "input", tile.type, "a one-dimensional tile of integers"))
     if tile.type.scalar.primitive_bitwidth < 32:

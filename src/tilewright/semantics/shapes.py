@@ -80,7 +80,7 @@ def program_id(axis: Any) -> Tile:
 
 
 def num_programs(axis: Any) -> Tile:
-    """How many programs run along grid axis 0, 1 or 2."""
+    """The number of programs along grid axis 0, 1 or 2."""
     return build("tt.get_num_programs", [], int32, {"axis": _grid_axis(axis)})
 
 

@@ -67,7 +67,7 @@ class descriptor_type(dtype):  # noqa: N801 - beside Triton's names of types
 
 
 def engine_moves(block: block_type, strides: Sequence[Any], padding: str) -> bool:
-    """Has the device an engine that can move such blocks of a tensor with these strides, padded like this?"""
+    """Whether the device has an engine that can move such blocks of a tensor with these strides, padded like this."""
     element = block.scalar
     return (
         gpu_capability() >= FIRST_WITH_ENGINE

@@ -21,7 +21,7 @@ FP8_KINDS = ("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16")
 
 
 class Kind(Enum):
-    """What sort of number an element is."""
+    """The sort of number that an element is."""
 
     BOOLEAN = 0
     INTEGRAL = 1
