@@ -158,7 +158,7 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
     "umin": _unsigned(np.minimum),
     "exch": lambda a, b: b,
 }
-"""What memory holds after an atomic op, from what it held and the operand."""
+"""The functions for what memory holds after an atomic op, from what it held and the operand."""
 
 
 @executes("tt.descriptor_reduce")

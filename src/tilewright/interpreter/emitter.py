@@ -30,7 +30,7 @@ class EagerEmitter:
 
     @property
     def runs_now(self) -> bool:
-        """Not while the regions of reductions and scans are recorded."""
+        """Whether ops run now, as they do not while the regions of reductions and scans are recorded."""
         return self._recorder is None
 
     def emit(
@@ -65,7 +65,7 @@ class EagerEmitter:
 
     @contextmanager
     def recording(self, block: Block) -> Iterator[None]:
-        """Until the end of the `with`, ops are recorded at the end of `block`."""
+        """Record ops at the end of `block` until the end of the `with`."""
         outer, self._recorder = self._recorder, Builder(block)
         try:
             yield
@@ -85,7 +85,7 @@ class EagerEmitter:
 
 
 class CalledRegion(Region):
-    """What a reduction, scan or map applies to elements, as a Python function of values."""
+    """The region that a reduction, scan or map applies to elements, as a Python function of values."""
 
     def __init__(self, call: Callable[[list[Value]], list[Value]]) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ from tilewright.support.diagnostics import NotSupported, located
 Frame: TypeAlias = dict[Value, Any]
 """The values of one function call; regions see those of the ops around them."""
 Executor: TypeAlias = "Callable[[Machine, Any, list[Any], Frame], Sequence[Any]]"
-"""What executes ops of some kinds; its second parameter is of the class that these kinds share."""
+"""A function that executes ops of some kinds; its second parameter is of the class that these kinds share."""
 
 State = TypeVar("State")
 
@@ -75,7 +75,7 @@ class Machine:
         self._states: dict[str, Any] = {}
 
     def state(self, name: str, make: Callable[[], State]) -> State:
-        """What executors keep about the program under `name`; made when it is first asked for."""
+        """The state that executors keep about the program under `name`; made when it is first asked for."""
         if name not in self._states:
             self._states[name] = make()
         found: State = self._states[name]
@@ -128,7 +128,7 @@ class Machine:
                 return end, operands
 
     def call(self, function: Op, arguments: Sequence[Any]) -> list[Any]:
-        """What `function` returns."""
+        """The values that `function` returns."""
         return self.run_region(function.regions[0], arguments, {})[1]
 
 

@@ -1,4 +1,4 @@
-"""Where an op stands in the user's program, as the end of a message: ` (kernel.py:12)`."""
+"""The place of an op in the user's program, as the end of a message: ` (kernel.py:12)`."""
 
 from __future__ import annotations
 

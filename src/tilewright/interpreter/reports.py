@@ -1,4 +1,4 @@
-"""What programs tell the user while they run: prints and assertions."""
+"""Reports of programs to the user while they run: prints and assertions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _print(machine: Machine, op: Print, operands: list[Any], frame: Frame) -> Se
 
 
 def _shown(flat: Any, element: Type, *, as_bits: bool, signed: bool) -> list[int | float]:
-    """What is shown of each element: its bits for hexadecimal digits, else its value."""
+    """The numbers to show for the elements: their bits for hexadecimal digits, else their values."""
     if isinstance(element, FloatType) and not as_bits:
         flat = flat.astype(np.float64)
     elif as_bits or isinstance(element, PointerType) or not signed:

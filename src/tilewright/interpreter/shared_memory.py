@@ -397,5 +397,5 @@ def copies_of(machine: Machine) -> Copies:
 
 
 def products_of(machine: Machine) -> Products:
-    """What reads shared memory while the program runs on."""
+    """The products that read shared memory while the program runs on."""
     return machine.state("products", Products)
