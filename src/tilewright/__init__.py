@@ -70,13 +70,13 @@ _MODULES = {
     "uninitialized": "runtime.unwritten",
     "vectorize": "vectorizing.function",
 }
-"""Where names are that many programs do without; their modules are imported when they are asked for."""
+"""The modules of names that many programs do without; they are imported when the names are asked for."""
 
 _WHOLE_MODULES = ("cuda", "testing")
 """Modules that are attributes, imported likewise."""
 
 _late: dict[str, Any] = {}
-"""Those that were, as they were given."""
+"""The names that were asked for, with their values."""
 
 __all__ = [
     "ASTSource",
