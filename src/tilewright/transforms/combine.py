@@ -30,7 +30,7 @@ from tilewright.transforms.matching import binary_of, has_one_use, integer_of, i
 FACTS_OF_POINTERS = frozenset(("tt.divisibility", "tt.contiguity", "tt.constancy", "tt.pointee_type"))
 """Attributes that hold for a pointer however it is computed."""
 SMALLEST_DOT = 16
-"""Below this extent a dot does not pay."""
+"""Min extent of a dot that pays."""
 
 
 def sum_with_dot(op: Binary, rewriter: Rewriter) -> bool:

@@ -64,7 +64,7 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
         effect = effect_of(op)
         if op.regions:
             _merge_in_regions(op, effect, known, loaded)
-        if isinstance(op, ControlFlow) or effect not in (Effect.NONE, Effect.READ):  # what has regions is not compared
+        if isinstance(op, ControlFlow) or effect not in (Effect.NONE, Effect.READ):  # ops with regions are not compared
             if effect not in (Effect.NONE, Effect.READ):
                 loaded.clear()
             continue
@@ -95,7 +95,7 @@ def _merge(op: Op, earlier: Op) -> None:
 
 
 def _key(op: Op) -> Hashable:
-    """Equal for ops that compute the same but for their regions."""
+    """A key that is equal for ops that compute the same but for their regions."""
     operands: Sequence[int] = [id(value) for value in op.operands]
     if op.definition.commutative:
         operands = sorted(operands)

@@ -92,7 +92,7 @@ class Expansion:
     """
 
     rewrites: ClassVar[Mapping[str, Callable[[Any, Any], None]]] = {}
-    """Per op name how an op with such operands or results is rewritten."""
+    """The rewriting of an op with such operands or results, per op name."""
 
     def __init__(self) -> None:
         self.parts: dict[Value, list[Value]] = {}

@@ -97,7 +97,7 @@ def optimize_ttir(
 
 
 def normalize_ttir(module: Op) -> Op:
-    """Only what a back end relies on, in place: for text that is to be compiled as it stands.
+    """Run only what a back end relies on, in place: for text that is to be compiled as it stands.
 
     Returns:
         the module.

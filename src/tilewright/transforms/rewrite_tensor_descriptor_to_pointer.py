@@ -72,7 +72,7 @@ class Descriptors(Expansion):
         self._rounding, self._reshape = options.rounding, options.reshape
 
     def part_types(self, type: Type) -> list[Type] | None:
-        """Base, shape, strides, padding, rounding."""
+        """The types of base, shape, strides, padding, rounding."""
         if not isinstance(type, TensorDescType):
             return None
         sizes = [i64] * (2 * len(type.block.shape))

@@ -58,7 +58,7 @@ class BlockPointers(Expansion):
     columns: _Columns
 
     def part_types(self, type: Type) -> list[Type] | None:
-        """Base, shape, strides and offsets."""
+        """The types of base, shape, strides and offsets."""
         if not isinstance(type, PointerType) or not isinstance(type.pointee, TensorType):
             return None
         return [PointerType(type.pointee.element, type.space), *[i64] * (3 * len(type.pointee.shape))]

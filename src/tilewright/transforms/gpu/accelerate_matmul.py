@@ -59,7 +59,7 @@ def accelerate_matmul(module: Op, options: MatmulOptions = NEWEST) -> bool:
         if dot.scales[0] is None and dot.scales[1] is not None:
             turn_around(dot)
     dots = [op for op in module.walk() if isinstance(op, UNPLACED_DOTS)]
-    for op in reversed(dots):  # of dots that feed each other the last decides
+    for op in reversed(dots):  # the last of dots that feed each other decides
         if not isinstance(layout_of(op.result), NvidiaMma):
             _accelerate(op, capability, options)
     for unscaled in [op for op in module.walk() if isinstance(op, Dot)]:

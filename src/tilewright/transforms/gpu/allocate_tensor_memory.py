@@ -30,7 +30,7 @@ from tilewright.support.device_errors import OutOfResources
 ALIGNMENT = 4
 """The alignment of a buffer in tensor memory, in columns."""
 FEWEST, MOST = 32, 512
-"""Columns that a program can have."""
+"""Min and max number of columns that a program can have."""
 ADDRESS_BYTES = 4
 
 

@@ -196,7 +196,7 @@ def descriptor_tile(op: Op) -> TensorType | None:
 
 
 def descriptor_layout(tile: TensorType, workers: Workers) -> Blocked:
-    """Row-major, as many neighbours per thread as one access to shared memory takes."""
+    """A row-major layout, with as many neighbours per thread as one access to shared memory takes."""
     cga = cga_layout(layout_of_type(tile))
     share = prod(shape_of_block(tile.shape, cga)) // (workers.warps * workers.lanes)
     count = min(max(1, share), WIDEST_ACCESS // tile.bits)

@@ -68,7 +68,7 @@ class ConversionSlice:
 
 
 def never(op: Op) -> bool:
-    """Stops nowhere."""
+    """Whether to stop at `op`: nowhere."""
     return False
 
 

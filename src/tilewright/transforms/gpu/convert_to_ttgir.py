@@ -34,7 +34,7 @@ from tilewright.transforms.gpu.relayout import convert_operand, convert_result, 
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """Whom the kernel is for.
+    """The device and the workers that the kernel is for.
 
     Attributes:
         target: the device, as `cuda:80`.

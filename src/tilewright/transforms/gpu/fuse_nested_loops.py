@@ -139,7 +139,7 @@ def _move_in_front(ops: Sequence[Op], place: Op) -> None:
 def _prepare(nest: Nest, pool: ConstantPool) -> bool | None:
     """Make sure that the inner loop runs; True if it does, None if that is not to be known."""
     outer, inner = nest.loop, nest.children[0].loop
-    hoist_out_of(outer)  # what is computed outside need not go round
+    hoist_out_of(outer)  # values computed outside need not be carried
     _sink(outer, inner)
     if _is_assumed_to_run(inner):
         return True

@@ -65,7 +65,7 @@ def _hoist(sum: _Sum) -> None:
     loop.results.append(Value(token.type, loop, len(loop.results)))
     alloc.replace([memory, block.add_argument(token.type)])
     yielded = list(block.terminator.operands)
-    yielded[number] = argument  # of which canonicalization finds that nobody needs it
+    yielded[number] = argument  # canonicalization finds that nobody needs it
     assert load.token is not None, "the load waits for a product"
     block.terminator.set_operands([*yielded, load.token])
     assert loop.next is not None, "a loop is no terminator"

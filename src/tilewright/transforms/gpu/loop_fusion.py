@@ -68,7 +68,7 @@ class Place:
         return self.block.insert(Op(OPS[name], operands, types, attributes, regions, (), self.location), self.before)
 
     def at(self, block: Block, before: Op | None = None) -> Place:
-        """Another place."""
+        """Another insertion point."""
         return Place(block, before, self.pool, self.location)
 
     def compute(self, name: str, first: Value, *others: Value) -> Value:
@@ -172,7 +172,7 @@ class Fusion:
         self.body = outer.body
         self.parts = _parts(self.body, [inner.loop for inner in inners])
         self.fixed = [[not is_inside(init, outer) for init in inner.loop.inits] for inner in inners]
-        """Per inner loop which values it starts with come from outside: they are reset at the end, not at the start."""
+        """Per inner loop, whether each initial value comes from outside: those are reset at the end, not the start."""
         self.front = Place(outer.block, outer, pool, outer.location)
         self.fused = Block()
         self.at = self.front.at(self.fused)

@@ -86,7 +86,7 @@ class State:
     from_start: bool = False
 
     def add(self, where: Slice, op: Op, *, is_write: bool) -> None:
-        """One more access."""
+        """Add one more access."""
         held = self.writes if is_write else self.reads
         held[where] = held.get(where, frozenset()) | {op}
 
@@ -205,7 +205,7 @@ class _Membar:
         return self.inserted
 
     def _follow(self, place: Place, state: State) -> Op:
-        """Update `state` over the straight-line code from `place` on; the op at its end."""
+        """Update `state` over the straight-line code from `place` on; returns the op at its end."""
         block, start = place
         op = block.first if start is None else start.next
         while True:

@@ -138,7 +138,7 @@ def _block(value: Value) -> TensorType:
 
 
 def _tied(op: Op) -> Iterator[tuple[Value, ...]]:
-    """Descriptors that `op` may make one of each other, in groups."""
+    """The groups of descriptors that `op` hands on as each other."""
     groups: Iterable[tuple[Value, ...]] = ()
     if isinstance(op, For):
         groups = zip(op.inits, op.carried, op.yielded, op.results, strict=True)
@@ -205,7 +205,7 @@ def compatible(layout: Encoding, tile: TensorType | MemDescType) -> NvmmaShared 
 
 
 def _along_last(rank: int, bits: int) -> Bases:
-    """CTAs have parts of the last dimension."""
+    """The division in which CTAs have parts of the last dimension."""
     return tuple((*(0,) * (rank - 1), 1 << bit) for bit in range(bits))
 
 

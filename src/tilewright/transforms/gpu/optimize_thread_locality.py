@@ -214,7 +214,7 @@ def _constant_of(op: Reduce, start: Value, type: TensorType) -> Value:
 
 
 def _carry(loop: For, start: Value, type: Type) -> Value:
-    """One more value that `loop` carries; its argument."""
+    """Make `loop` carry one more value; returns its argument."""
     loop.set_operands([*loop.operands, start])
     loop.results.append(Value(type, loop, len(loop.results)))
     return loop.body.add_argument(type)
@@ -236,7 +236,7 @@ def _reduction(op: Reduce, parts: TensorType, result: Type) -> Op:
 
 
 def _finish(op: Reduce, loop: For, update: Op, place: int, start: Value, result: Value) -> None:
-    """Behind the loop: the threads' parts are reduced, and the constant that the loop started with is added."""
+    """Reduce the threads' parts behind the loop, and add the constant that the loop started with."""
     assert loop.block is not None, "a loop is in a block"
     (user, _), *_ = result.uses.items()
     rest = op.clone()

@@ -43,7 +43,7 @@ from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import rewrite_t
 from tilewright.transforms.symbol_dce import symbol_dce
 
 CAPABILITIES = (80, 90, 100, 120)
-"""One of each family of devices; others are treated as the family's."""
+"""One compute capability of each family of devices; others are treated as the family's."""
 FIRST_TF32 = 80
 """The first capability with matrix instructions for tf32 and bf16."""
 FIRST_TMA = 90
@@ -58,7 +58,7 @@ FIRST_ASYNC_COPIES = 80
 
 @dataclass(frozen=True)
 class TtgirOptions:
-    """Whom a kernel is compiled for, and how.
+    """The device that a kernel is compiled for, and how.
 
     Attributes:
         capability: the compute capability of the device: 80, 90, 100, ….
@@ -103,7 +103,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         *_parts(options),
         *(
             [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
-        ),  # who loads what of factors
+        ),  # each block loads its own part of the factors
         Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("optimize_thread_locality", optimize_thread_locality, "sums within threads first"),
         Pass("accelerate_matmul", accelerate_matmul, "matrix instructions; what they need, others adapt to again"),

@@ -197,7 +197,7 @@ class Prefetcher:
         return known[value]
 
     def _carry(self, start: Value) -> Value:
-        """One more value that the loop carries; its argument."""
+        """Make the loop carry one more value; returns its argument."""
         self.loop.set_operands([*self.loop.operands, start])
         self.loop.results.append(Value(start.type, self.loop, len(self.loop.results)))
         return self.body.add_argument(start.type)

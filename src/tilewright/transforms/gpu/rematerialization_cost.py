@@ -32,11 +32,11 @@ SLOW = frozenset(("arith.divf", *(f"math.{name}" for name in _SLOW)))
 """Arithmetic of many instructions, or on the unit for special functions."""
 SLOWNESS = 8
 PER_CONVERTED_BYTE = 32
-"""Writing and reading shared memory, twice that for the barriers."""
+"""The cost of a byte that is converted: writing and reading shared memory, twice that for the barriers."""
 PER_LOADED_BYTE = 8
 """The cost of a byte that is loaded, from the cache we hope."""
 LEAST_ELEMENTS, LEAST_BITS = 32, 32
-"""A conversion keeps all banks busy, for a whole word each."""
+"""Min elements, and bits of each, that a conversion counts as: it keeps all banks busy, for a whole word each."""
 
 
 def byte_count(value: Value, *, least_elements: int = 0, least_bits: int = 0) -> int:

@@ -79,7 +79,7 @@ def _async_load(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, A
 
 
 def cga_line(op: Op) -> tuple[tuple[int, ...], ...]:
-    """One element per CTA."""
+    """The division of a line with one element per CTA."""
     return tuple((1 << bit,) for bit in range(workers_of(op).ctas.bit_length() - 1))
 
 

@@ -105,7 +105,7 @@ class _Ring:
 
 
 def _with_result(branch: Op, arm: Block, taken: Value, other: Value) -> Value:
-    """One more result of an `scf.if`: `taken` if `arm` runs."""
+    """Give an `scf.if` one more result: `taken` if `arm` runs."""
     blocks: Sequence[Block] = [block for region in branch.regions for block in region.blocks]
     if len(blocks) == 1:
         block = branch.regions[1].add(Block())

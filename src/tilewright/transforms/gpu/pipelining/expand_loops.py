@@ -34,7 +34,7 @@ from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.matching import integer_of, is_inside
 
 KEEP_PREDICATES = "__test_keep_predicate_stage"
-"""Marks loops whose predicates shall stay ops of their own."""
+"""The attribute of loops whose predicates shall stay ops of their own."""
 
 
 def expand_loops(module: Op) -> None:
@@ -130,7 +130,7 @@ class Expansion:
         self.body = self.loop.body
         self.yielded = list(self.loop.yielded)
         self.ahead: dict[Value, dict[int, Value]] = {}
-        """Per value of the loop what it is in its first steps, as far as the prologue computes that."""
+        """The values that each one of the loop has in its first steps, as far as the prologue computes them."""
 
     def run(self) -> None:
         """Replace the loop."""
