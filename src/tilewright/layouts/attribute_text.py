@@ -93,7 +93,7 @@ class Reader:
         return found
 
     def value(self) -> Value:
-        """Whatever stands here."""
+        """The value that stands here, of any kind."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise LayoutError(f"more than {MAX_DEPTH} brackets inside each other", self.offset)

@@ -98,11 +98,11 @@ class Encoding:
 
 
 class Distributed(Encoding):
-    """Elements live in the registers of threads."""
+    """A layout of elements in the registers of threads."""
 
 
 class Shared(Encoding):
-    """Elements live in shared memory."""
+    """A layout of elements in shared memory."""
 
     @property
     def alignment(self) -> int:

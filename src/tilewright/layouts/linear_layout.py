@@ -73,7 +73,7 @@ class LinearLayout:
 
     @property
     def shifts(self) -> tuple[tuple[int, int], ...]:
-        """Per output: its lowest bit in a column, and the mask of its bits once they are shifted down."""
+        """The lowest bit of each output in a column, and the mask of its bits once they are shifted down."""
         if self._shifts is None:
             found, shift = [], 0
             for _, size in reversed(self.outs):
@@ -105,7 +105,7 @@ class LinearLayout:
 
     @property
     def bases(self) -> dict[str, tuple[tuple[int, ...], ...]]:
-        """Per input, the step in the outputs that each of its bits makes."""
+        """The step in the outputs that each bit makes, per input."""
         return {name: tuple(map(self.unpack, columns)) for name, columns in self.columns.items()}
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ class LinearLayout:
 
     @property
     def is_injective(self) -> bool:
-        """No two indices give the same outputs."""
+        """Whether no two indices give the same outputs."""
         return self.rank == len(self.all_columns)
 
     @property
@@ -164,7 +164,7 @@ class LinearLayout:
         return self.is_surjective and self.is_injective
 
     def free_masks(self) -> dict[str, int]:
-        """Per input, the mask of bits that do not matter: an index without them reaches the same outputs."""
+        """The mask of bits that do not matter, per input: an index without them reaches the same outputs."""
         span, masks = Span(()), {}
         for name, columns in self.columns.items():
             masks[name] = sum(1 << bit for bit, column in enumerate(columns) if not span.add(column))
@@ -193,7 +193,7 @@ class LinearLayout:
         return spread
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
-        """First this layout, then `outer`, whose inputs are this one's outputs."""
+        """The layout that is this one first, then `outer`, whose inputs are this one's outputs."""
         assert set(self.out_names) == set(outer.ins), f"{self.out_names} do not fit {outer.ins}"
         names = self.out_names
         return LinearLayout(
@@ -205,7 +205,7 @@ class LinearLayout:
         )
 
     def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
-        """X -> Y with outer(result(x)) = self(x), for self: X -> T and outer: Y -> T.
+        """The layout X -> Y with outer(result(x)) = self(x), for self: X -> T and outer: Y -> T.
 
         So it says where in `outer` the element lies that this layout has at x. Inputs that are alike in both become the
         identity; of several places in `outer` the one is taken that has no free bits.
@@ -248,7 +248,7 @@ class LinearLayout:
         return self.pseudo_invert()
 
     def sublayout(self, ins: Iterable[str], outs: Iterable[str]) -> LinearLayout:
-        """These inputs and outputs alone."""
+        """The layout of these inputs and outputs alone."""
         kept, inputs = set(outs), set(ins)
         chosen = [index for index, (name, _) in enumerate(self.outs) if name in kept]
         found = LinearLayout({}, tuple(self.outs[index] for index in chosen))
@@ -260,7 +260,7 @@ class LinearLayout:
         return LinearLayout(columns, found.outs)
 
     def is_zero(self, ins: Iterable[str], outs: Iterable[str]) -> bool:
-        """These inputs do not change these outputs."""
+        """Whether these inputs do not change these outputs."""
         return not any(self.sublayout(ins, outs).all_columns)
 
     def transpose_ins(self, names: Sequence[str]) -> LinearLayout:
@@ -300,7 +300,7 @@ class LinearLayout:
         return LinearLayout(dict(zip(ins, self.columns.values(), strict=True)), self.outs)
 
     def with_columns(self, **columns: Columns) -> LinearLayout:
-        """Some inputs with other columns."""
+        """The layout with other columns for some inputs."""
         return LinearLayout({**self.columns, **columns}, self.outs)
 
     def without_zeros(self, name: str) -> LinearLayout:
@@ -314,7 +314,7 @@ class LinearLayout:
         return self.with_columns(**{name: tuple(kept)})
 
     def is_trivial_over(self, names: Sequence[str]) -> bool:
-        """Inputs and outputs of these names are passed on as they are, and nothing else mixes with them."""
+        """Whether inputs and outputs of these names are passed on as they are, and nothing else mixes with them."""
         shifts = dict(zip(self.out_names, self.shifts, strict=True))
         kept = 0
         for name in names:
@@ -424,10 +424,10 @@ def identity(outs: Iterable[tuple[str, int]]) -> LinearLayout:
 
 
 def identity_1d(size: int, name: str, out: str) -> LinearLayout:
-    """Input `name` is output `out`."""
+    """The layout in which input `name` is output `out`."""
     return LinearLayout({name: tuple(1 << bit for bit in range(log2(size)))}, ((out, size),))
 
 
 def zeros_1d(size: int, name: str, out: str) -> LinearLayout:
-    """Input `name` has `size` values, none of which changes output `out`."""
+    """The layout in which input `name` has `size` values, none of which changes output `out`."""
     return LinearLayout({name: (0,) * log2(size)}, ((out, 1),))

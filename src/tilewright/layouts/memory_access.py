@@ -16,7 +16,7 @@ from tilewright.layouts.shared import PaddedShared
 
 BANKS, BANK_BITS = 32, 32
 MOST_BITS = 128
-"""The widest access of one lane."""
+"""Max width of one lane's access, in bits."""
 
 
 class Vector(NamedTuple):
@@ -131,7 +131,7 @@ def lanes_together(lanes: Sequence[int], vector: int, bits: int) -> Sequence[int
 
 
 def conflicts_between(segment: Sequence[int], lanes: Sequence[int]) -> int:
-    """Passes beyond the first for lanes whose steps stay in one bank."""
+    """The number of passes beyond the first for lanes whose steps stay in one bank."""
     together = len(Span((*segment, *lanes)).pivots)
     shared = len(Span(segment).pivots) + len(Span(lanes).pivots) - together
     return (1 << shared) - 1

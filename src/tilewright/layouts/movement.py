@@ -65,12 +65,12 @@ def reorders_registers(source: Distributed, result: Distributed, shape: Shape) -
 
 
 def needs_shuffles(source: Distributed, result: Distributed, shape: Shape) -> bool:
-    """Lanes exchange values, but no value leaves its warp."""
+    """Whether lanes exchange values, but no value leaves its warp."""
     return movement(source, result, shape) is Movement.LANES
 
 
 def needs_shared_memory(source: Distributed, result: Distributed, shape: Shape) -> bool:
-    """Values go through shared memory: from warp to warp, or where shuffles would cost more."""
+    """Whether values go through shared memory: from warp to warp, or where shuffles would cost more."""
     return movement(source, result, shape) is Movement.SHARED
 
 

@@ -117,17 +117,17 @@ def repeat_order(layout: Distributed) -> Shape:
 
 @cache
 def elements_per_thread(layout: Distributed, shape: Shape) -> Shape:
-    """Registers of one thread, with copies."""
+    """The number of registers of one thread, with copies."""
     return extents_of(to_linear_layout(layout, shape).bases["register"], len(shape), with_copies=True)
 
 
 def total_elements_per_thread(layout: Distributed, shape: Shape) -> int:
-    """Registers of one thread in all dimensions, with copies."""
+    """The number of registers of one thread in all dimensions, with copies."""
     return to_linear_layout(layout, shape).in_size("register")
 
 
 def unique_elements_per_thread(layout: Distributed, shape: Shape) -> int:
-    """Registers of one thread in all dimensions, without bits that change nothing."""
+    """The number of registers of one thread in all dimensions, without bits that change nothing."""
     return to_linear_layout(layout, shape).without_zeros("register").in_size("register")
 
 
@@ -158,19 +158,19 @@ def _contiguous(rows: Sequence[Sequence[int]], start: Shape, dims: Shape) -> Sha
 
 @cache
 def threads_per_warp(layout: Distributed, shape: Shape) -> Shape:
-    """Lanes along each dimension that have different elements."""
+    """The number of lanes along each dimension that have different elements."""
     return extents_of(to_linear_layout(layout, shape).bases["lane"], len(shape))
 
 
 @cache
 def warps_per_cta(layout: Distributed, shape: Shape) -> Shape:
-    """Warps along each dimension that have different elements."""
+    """The number of warps along each dimension that have different elements."""
     return extents_of(to_linear_layout(layout, shape).bases["warp"], len(shape))
 
 
 @cache
 def size_per_thread(layout: Distributed, shape: Shape) -> Shape:
-    """Registers along each dimension, before the layout repeats itself to fill the tile."""
+    """The number of registers along each dimension, before the layout repeats itself to fill the tile."""
     rows = list(to_linear_layout(layout, shape).bases["register"])
     inside, repeated = list(shape_per_cta(layout, shape)), []
     while rows:
@@ -234,14 +234,14 @@ def num_ctas(layout: Encoding) -> int:
 
 
 def cta_split(layout: Encoding) -> Shape:
-    """Among how many blocks each dimension is divided."""
+    """The number of blocks among which each dimension is divided."""
     if isinstance(layout, TensorMemory | TensorMemoryScales) and not layout.cga:
         return (layout.split_m, layout.split_n)
     return extents_of(block_steps(layout), layout.rank)
 
 
 def ctas_per_cga(layout: Encoding) -> Shape:
-    """Blocks along each dimension, with those that have copies."""
+    """The number of blocks along each dimension, with those that have copies."""
     return extents_of(block_steps(layout), layout.rank, with_copies=True)
 
 

@@ -67,7 +67,7 @@ def _is_descending(places: Sequence[int]) -> bool:
 
 
 def _is_filled(parts: Sequence[Sequence[int]], shape: Shape, dims: Sequence[int]) -> bool:
-    """Each part (registers, then lanes, then warps) reaches into a dimension only behind all faster ones.
+    """Whether each part (registers, then lanes, then warps) reaches into a dimension only behind all faster ones.
 
     A part may be larger than what is left of the slowest dimension of all.
     """

@@ -20,7 +20,7 @@ SWIZZLES = (128, 64, 32)
 """The widths of swizzling, in bytes."""
 SWIZZLED_ROWS = 8
 ROW_BITS = 1024
-"""All banks together: what one pass over shared memory moves."""
+"""Bits that one pass over shared memory moves: all banks together."""
 
 
 def nvmma_for(

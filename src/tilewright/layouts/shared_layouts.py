@@ -13,7 +13,7 @@ from tilewright.layouts.walk import Walk, dimension_names, shape_of_block, shown
 
 OFFSETS = ("offset",)
 TMA_BOX = 256
-"""The largest extent of what one TMA instruction copies."""
+"""Max extent of what one TMA instruction copies."""
 
 
 def swizzled_layout(layout: SwizzledShared, shape: tuple[int, ...]) -> LinearLayout:

@@ -70,7 +70,7 @@ class Walk:
         self.rows[name] += [[value * size for value, size in zip(row, self.size, strict=True)] for row in rows]
 
     def covers(self, factors: Sequence[int]) -> None:
-        """Steps have covered `factors` times what was covered."""
+        """Note that steps have covered `factors` times what was covered."""
         self.size = [size * factor for size, factor in zip(self.size, factors, strict=True)]
 
     def fitted(
@@ -129,12 +129,12 @@ def operand_order(op_index: int, rank: int) -> tuple[int, ...]:
 
 
 def without_steps_along(cga: Bases, axis: int) -> Bases:
-    """Blocks hold copies along `axis`: every operand has all of what is summed over."""
+    """The division in which blocks hold copies along `axis`: every operand has all of what is summed over."""
     return tuple(tuple(0 if dim == axis else step for dim, step in enumerate(row)) for row in cga)
 
 
 def split_of(cga: Bases, rank: int) -> tuple[int, ...]:
-    """Among how many blocks each dimension is divided."""
+    """The number of blocks among which each dimension is divided."""
     return tuple(2 * max(column) or 1 for column in zip(*cga, strict=True)) or (1,) * rank
 
 
