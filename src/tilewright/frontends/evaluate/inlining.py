@@ -231,7 +231,7 @@ def _unique(symbol: str, taken: set[str]) -> str:
 
 
 def _key(layout: Layout) -> Any:
-    """Equal for arguments that one specialised function can serve."""
+    """A key that is equal for arguments that one specialised function can serve."""
     if isinstance(layout, TupleLayout):
         return (layout.container, *map(_key, layout.items))
     if isinstance(layout, Compound):

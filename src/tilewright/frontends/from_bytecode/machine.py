@@ -111,7 +111,7 @@ class Machine(HirWriter):
         self.unpacked: set[Register] = set()
 
     def execute(self, instruction: Instruction) -> None:
-        """One instruction that does not branch."""
+        """Execute one instruction that does not branch."""
         if instruction.op != "iterate":  # loops are where what they iterate over is
             self._where = self.location(instruction.positions)
         _HANDLERS[instruction.op](self, instruction.arg)
@@ -300,7 +300,7 @@ def _slice(machine: Machine, count: int) -> None:
 
 
 def _tuple(machine: Machine, count: int) -> None:
-    if machine.stack and machine.stack[-1] is Empty:  # of captured variables
+    if machine.stack and machine.stack[-1] is Empty:  # the captured variables
         del machine.stack[-count:]
         machine.stack.append(Empty)
         return

@@ -317,7 +317,7 @@ class Reader(Machine):
         self._open.pop()
 
     def _bind_targets(self, at: int) -> int:
-        """Bind what is on the stack to the targets of a `for`; the number of the instruction after them."""
+        """Bind what is on the stack to the targets of a `for`; returns the number of the instruction after them."""
         while True:
             instruction = self._code[at]
             if instruction.op == "store":
