@@ -67,7 +67,7 @@ def power_of_two(value: int) -> int:
 
 
 def nothing_known(type: Type) -> AxisInfo:
-    """Any value."""
+    """The info that any value has."""
     ones = (1,) * len(axes(type))
     return AxisInfo(ones, ones, ones)
 

@@ -101,7 +101,7 @@ def _equal_outside(a: AxisInfo, source: Sequence[int], axis: int, steps: int) ->
 
 
 Transfer: TypeAlias = Callable[[Any, Sequence[AxisInfo]], AxisInfo]
-"""Takes an op of the class that its row names, and what is known of the operands."""
+"""A transfer function: it takes an op of the class that its row names, and what is known of the operands."""
 SHAPE_TRANSFERS: dict[str, Transfer] = {
     "tt.splat": _splat,
     "tt.expand_dims": _expand_dims,

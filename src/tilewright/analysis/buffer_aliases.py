@@ -93,7 +93,7 @@ def _mlir_names(function: Op) -> dict[Value, str]:
 
 
 def _name_results(block: Block, number: int, names: dict[Value, str]) -> int:
-    """Name the results of the ops in `block` from `number` on; the next number."""
+    """Name the results of the ops in `block` from `number` on; returns the next number."""
     for op in block:
         if isinstance(op, Constant):
             names[op.results[0]] = "%cst"

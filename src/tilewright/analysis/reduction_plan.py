@@ -61,9 +61,9 @@ class Function(NamedTuple):
 WARP_FOLDS_SINCE = 80
 """The first compute capability with `redux.sync`."""
 FLOAT_WARP_FOLDS_ON = 100
-"""The one whose `redux.sync` knows f32."""
+"""The compute capability whose `redux.sync` knows f32."""
 PAIRS_SINCE = {"bf16": 90, "f16": 90, "f32": 100}
-"""Per type the first compute capability on which two elements at once are worth it."""
+"""The first compute capability, per type, on which two elements at once are worth it."""
 LEAST_TO_PAIR = 2
 """Min number of bits of the register that move along the axis for Triton to take two elements at once."""
 
@@ -98,7 +98,7 @@ def _folds_warps(op: Op, capability: int) -> bool:
     if only is None or not isinstance(type, IntType):
         return False
     if isinstance(only, IntegerExtreme):
-        return type.bits <= WORD  # of wider ones, the parts cannot be compared one by one
+        return type.bits <= WORD  # the parts of wider ones cannot be compared one by one
     return isinstance(only, Bitwise) or only.name == "arith.addi"
 
 

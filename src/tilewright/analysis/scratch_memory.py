@@ -141,4 +141,4 @@ SIZES: Mapping[str, Callable[[Any], int]] = {
     "ttg.warp_specialize": _of_captures,
     "ttng.tensormap_create": lambda op: TENSORMAP,
 }
-"""Per op, but for conversions between layouts, which depend on the device."""
+"""Bytes of scratch memory per kind of op, but for conversions between layouts, which depend on the device."""

@@ -31,9 +31,9 @@ class Access(NamedTuple):
 
 TMA_LOADS = (AsyncTmaCopyGlobalToLocal, AsyncTmaGather)
 BARRIER_OPS = (InitBarrier, InvalBarrier, BarrierExpect)
-"""One thread executes them, so they follow each other without help."""
+"""Ops that one thread executes, so that they follow each other without help."""
 WAITS = (AsyncWait, AsyncTmaStoreWait)
-"""After them data is there for the thread that waited, but perhaps not yet for the others."""
+"""Ops after which data is there for the thread that waited, but perhaps not yet for the others."""
 
 
 def shared_accesses(op: Op) -> Iterator[Access]:

@@ -51,7 +51,7 @@ class Buffer(NamedTuple):
 
     @property
     def span(self) -> Interval:
-        """Its bytes."""
+        """The bytes that it takes."""
         return Interval(self.offset, self.offset + self.size)
 
 
