@@ -39,7 +39,7 @@ def select(condition: Element, yes: Element, no: Element) -> Element:
 
 
 def operands(left: Number, right: Number, *, least: Kind | None = None) -> tuple[Element, Element, Kind]:
-    """Both as elements of the kind that they are computed in; a bool (Python's: an int) counts as `least`."""
+    """The two as elements of the kind that they are computed in; a bool (Python's: an int) counts as `least`."""
     kind = promote(kind_of(left), kind_of(right))
     if kind == WEAK_BOOL:
         kind = WEAK_INT

@@ -42,7 +42,7 @@ class Request(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Differs for requests that compile differently."""
+        """A text that differs for requests that compile differently."""
         kinds = ",".join(f"{'weak ' if kind.weak else ''}{kind.name}" for kind in self.kinds)
         return f"{self.form}({kinds}){self.pattern}{'?' if self.select else ''}"
 

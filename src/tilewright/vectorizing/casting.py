@@ -116,7 +116,7 @@ def _resized(value: Element, kind: Kind) -> Element:
 
 
 def _is_same_number(value: Element, resized: Element) -> Element:
-    """Did nothing get lost?"""
+    """Whether nothing got lost."""
     type = IR_TYPES[value.kind.name]
     if resized.kind.bits == value.kind.bits:  # uint64: not negative
         predicate, back = "sge", constant(0, value.kind)

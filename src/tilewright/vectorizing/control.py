@@ -30,7 +30,7 @@ from tilewright.vectorizing.kinds import BOOL, WEAK_INT, Kind, promote
 from tilewright.vectorizing.messages import ASK_PYTHON
 
 MOST_TURNS, MOST_TURNS_TOGETHER = 32, 256
-"""Loops of so many turns at most are unrolled, if those around them are not too many."""
+"""Max trip count of a loop to unroll, alone and multiplied by those around it."""
 AFTER_LOOP = "it gets its value inside a loop that may not run at all"
 
 

@@ -110,7 +110,7 @@ def is_number(value: Any) -> bool:
 
 
 _EQUALITIES = ("eq", "ne")
-"""Between a number and something else Python answers."""
+"""Comparisons that Python answers between a number and something else."""
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
     _plain = _name.removesuffix("_")

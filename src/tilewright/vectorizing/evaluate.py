@@ -33,7 +33,7 @@ from tilewright.vectorizing.functions import known
 
 MAX_DEPTH = 64
 CONTAINER_FUNCTIONS = (enumerate, len, list, pack, reversed, sum, tuple, zip)
-"""Python's own that ask nothing of the numbers in a tuple, or only add them."""
+"""Functions of Python's own that ask nothing of the numbers in a tuple, or only add them."""
 
 
 def _load(frame: Frame, step: hir.Load) -> None:

@@ -148,7 +148,7 @@ class Vectorized(CapturedFunction, JITCallable):
         return self.code(Request(SPAN, found, pattern + "v")).text
 
     def forget_code(self) -> None:
-        """Another source: nothing that was compiled counts any more."""
+        """Forget all that was compiled: the source is another one."""
         if not hasattr(self, "_codes"):
             return
         with self._lock:

@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 15
 
 
 class Plan(NamedTuple):
-    """Axes, outermost first.
+    """The plan of an iteration: axes, outermost first.
 
     Attributes:
         extents: per axis, at least one.

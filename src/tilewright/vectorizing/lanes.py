@@ -29,7 +29,7 @@ from tilewright.dialects.tt_program import Assert
 from tilewright.ir.core import Block, Op, Value, defining
 
 LONG_SIDE = 12
-"""A side of a branch with so many ops is jumped over where no lane needs it."""
+"""Min number of ops in a side of a branch that is jumped over where no lane needs it."""
 _COSTLY = (Approximate, Division, ExternElementwise, Fma, While)
 
 Failure = Callable[[str, str], None]
@@ -171,7 +171,7 @@ class LaneWriter:
         return [self._entering(result, text, self.lanes) for result, text in zip(op.results, joined, strict=True)]
 
     def _jump(self, op: If) -> None:
-        """One side only: all lanes agree."""
+        """Jump to one side only: all lanes agree."""
         widths = [1 if self.is_uniform(result) else self.lanes for result in op.results]
         sides: list[list[str]] = [[], []]
         with self.w.branch(self.text(op.condition, 1)) as branch:

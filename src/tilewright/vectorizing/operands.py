@@ -63,7 +63,7 @@ def as_array(value: Any, position: int) -> Array:
             raise ArgumentError(f"argument {position} offers DLPack that NumPy cannot take: {error}") from None
     if isinstance(value, (list, tuple)):
         return np.asarray(value)
-    if isinstance(value, (bool, int, float)):  # of a subclass
+    if isinstance(value, (bool, int, float)):  # an instance of a subclass
         return np.asarray(value)
     raise ArgumentError(
         f"argument {position} is a {type(value).__name__}; vectorized functions take numbers and arrays"

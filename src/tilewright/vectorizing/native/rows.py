@@ -69,7 +69,7 @@ def _through_buffers(module: Module) -> None:
 
 
 def _run_chunk(module: Module) -> None:
-    """Elements begin … end-1 of one row."""
+    """Run elements begin … end-1 of one row."""
     f = module.function("run_chunk", "void", {"call": "ptr", "operands": "ptr", "begin": "i64", "end": "i64"})
     call, begin, end = f["call"], f["begin"], f["end"]
     span, lanes = f.get(CALL, call, "span"), f.get(CALL, call, "lanes")
@@ -114,7 +114,7 @@ def _place_operands(module: Module) -> None:
 
 
 def _rows(module: Module) -> None:
-    """Programs begin … end-1, those of one row together; gives `end`, for all have run."""
+    """Run programs begin … end-1, those of one row together; gives `end`, for all have run."""
     f = module.function("rows", "i64", {"call": "ptr", "begin": "i64", "end": "i64", "scratch": "ptr"}, exported=True)
     call, end = f["call"], f["end"]
     local = f.stack(_OPERANDS)

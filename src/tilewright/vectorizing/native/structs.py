@@ -32,16 +32,16 @@ TABLE = struct_of(
     kept="ptr",  # BLOCKs
     kept_bytes="i64",
     next_kept="i64",
-    set_handler="ptr",  # NumPy: who allocates the memory of new arrays from now on
-    handler="ptr",  # a capsule: we do
-    execute="ptr",  # of the launcher: runs programs on one thread or many
+    set_handler="ptr",  # NumPy: sets the allocator of new arrays
+    handler="ptr",  # the capsule of our allocator
+    execute="ptr",  # the launcher: runs programs on one thread or many
     empty="ptr",  # NumPy: a new array of these extents and this dtype
     missed="ptr",  # Python: (function, *arguments, **keywords) → result
     array_type="ptr",
     out="ptr",  # the interned name of a keyword
     true="ptr",
     false="ptr",
-    state="i64",  # where a function object has its STATE
+    state="i64",  # the offset of STATE in a function object
 )
 
 STATE = struct_of(vectorcall="ptr", records="ptr", count="i64")
@@ -54,10 +54,10 @@ BUFFER = 512
 RECORD = struct_of(
     count="i64",
     is_array="i64",
-    entry="ptr",  # of `scalar` or `span`
-    stream="ptr",  # of a `span` for large results; null: not compiled yet; the same as `entry`: there is none
+    entry="ptr",  # the code of `scalar` or `span`
+    stream="ptr",  # the code of a `span` for large results; null: not compiled yet; the same as `entry`: there is none
     result="ptr",  # a dtype; for numbers RESULT_…
-    size="i64",  # of an element of the result
+    size="i64",  # bytes of an element of the result
     lanes="i64",
     chunk="i64",
     cost="i64",
@@ -77,7 +77,7 @@ CALL = struct_of(
     rest="ptr",  # the span for less than a vector, which may lie anywhere
     control="ptr",  # LAUNCH_CONTROL of `runtime.drivers.cpu.native.structs`: set by the launcher
     lanes="i64",
-    length="i64",  # of the innermost axis
+    length="i64",  # elements of the innermost axis
     chunk="i64",  # elements of it per program
     per_row="i64",  # programs per row
     count="i64",  # operands, the result included
@@ -86,8 +86,8 @@ CALL = struct_of(
     backwards="i64",  # chunks from the last to the first; only without outer axes
     rank="i64",  # outer axes
     shape="ptr",
-    sizes="ptr",  # of an element, per operand
-    strides="ptr",  # of the outer axes, in bytes, operand after operand
+    sizes="ptr",  # bytes of an element, per operand
+    strides="ptr",  # bytes of a step along the outer axes, operand after operand
     operands="ptr",  # OPERANDs
 )
 """Spans over a whole broadcast: rows of the innermost axis, in chunks."""
