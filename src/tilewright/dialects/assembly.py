@@ -181,7 +181,7 @@ class _Form:
             if group:
                 try:
                     types = self._types_of(name, reading, len(group))
-                except TypeError as error:  # what the text says of other operands does not tell
+                except TypeError as error:  # the text of other operands does not tell
                     raise parser.problem(str(error), group[0].position) from None
                 operands += parser.resolve_all(group, types)
         return operands

@@ -16,7 +16,7 @@ from tilewright.ir.types import i1
 
 
 def target_operands(op: Op) -> list[list[Value]]:
-    """Per target of a jump the values its arguments get."""
+    """The values that the arguments of each target of a jump get."""
     rest = op.operands[1:] if op.name == "cf.cond_br" else op.operands
     first = len(op.successors[0].args)
     return [rest[:first], rest[first:]] if len(op.successors) > 1 else [rest]

@@ -57,7 +57,7 @@ def _without_layout(type: Type) -> bool:
 
 
 def require_one_layout(op: Op, first: Type, second: Type) -> None:
-    """Both have the same layout, or none."""
+    """Require that both have the same layout, or none."""
     if getattr(first, "encoding", None) != getattr(second, "encoding", None):
         raise VerificationError(op, f"layouts differ: {first} and {second}")
 

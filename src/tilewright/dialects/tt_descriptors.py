@@ -105,7 +105,7 @@ def verify_block(op: Op, block: TensorType, tile: Type) -> None:
 
 
 def _verify_rows(op: Op) -> None:
-    """Rows of a tile, each where a tensor of indices says: the block of the descriptor is one of them."""
+    """Check an access to rows, each where a tensor of indices says: the block of the descriptor is one of them."""
     block = descriptor_type(op, op.operands[0]).block
     tile, rows = (op.results or op.operands[-1:])[0].type, op.operands[1].type
     require(len(block.shape) == 2 and block.shape[0] == 1, op, f"the block must be one row, not {block}")

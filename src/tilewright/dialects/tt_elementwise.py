@@ -115,7 +115,7 @@ def _verify_inline_asm(op: Op) -> None:
 
 
 def _verify_shapes(op: Op) -> None:
-    """Tensors among operands and results have one shape; scalars may stand between them."""
+    """Check that tensors among operands and results have one shape; scalars may stand between them."""
     shapes = {value.type.shape for value in (*op.operands, *op.results) if value.type.shape is not None}
     if len(shapes) > 1:
         raise VerificationError(op, f"operands and results differ in shape: {sorted(shapes)}")

@@ -200,7 +200,7 @@ class Func(Op):
 
     @property
     def argument_attributes(self) -> list[dict[str, Attribute]]:
-        """Per argument what is known about it."""
+        """The facts that are known about each argument."""
         return _details(self, "arg_attrs", len(self.type.inputs))
 
     @argument_attributes.setter

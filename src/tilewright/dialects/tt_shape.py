@@ -32,7 +32,7 @@ def _expanded(layout: Encoding, shape: tuple[int, ...], axis: int) -> Encoding:
 
 
 def _one_element_type(op: Op) -> None:
-    """Operands and results have one element type."""
+    """Check that operands and results have one element type."""
     element = op.operands[0].type.scalar
     for value in (*op.operands[1:], *op.results):
         if value.type.scalar is not element:
@@ -63,7 +63,7 @@ def _verify_broadcast(op: Op) -> None:
 
 @cache
 def _broadcast_alike(old: TensorType, new: TensorType) -> bool:
-    """Both layouts put the operand in the same places, copies aside, whatever they are called."""
+    """Whether both layouts put the operand in the same places, copies aside, whatever they are called."""
     before, after = layout_of(old), layout_of(new)
     if before is None or after is None or before.rank != after.rank:
         return False

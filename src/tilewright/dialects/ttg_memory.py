@@ -82,7 +82,7 @@ def _verify_store(op: Op) -> None:
 
 
 def _verify_indexed(op: Op) -> None:
-    """Elements of a buffer, each where a tensor of indices says along one axis."""
+    """Check an access to elements of a buffer, each where a tensor of indices says along one axis."""
     groups = operand_groups(op)
     (memory,) = groups.get("src") or groups["dst"]
     (values,) = groups.get("values") or op.results

@@ -34,7 +34,7 @@ class InvalBarrier(MemoryBarrier):
 
 
 class BarrierExpect(MemoryBarrier):
-    """It has to wait for `size` more bytes in this phase, and one has arrived, if `predicate` holds."""
+    """Make it wait for `size` more bytes in this phase, and count one arrival, if `predicate` holds."""
 
     __slots__ = ()
     predicate = Operand(1)

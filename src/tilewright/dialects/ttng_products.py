@@ -29,7 +29,7 @@ IEEE = 2
 
 
 def _dot_effect(op: Op) -> Effect:
-    """One that does not run on by itself is as good as a value; others read shared memory while they run."""
+    """The effect of a product: one that does not run on is as good as a value; others read shared memory meanwhile."""
     return Effect.READ_WRITE if op.attributes.get("isAsync") is True else Effect.READ
 
 

@@ -55,7 +55,7 @@ def verify_barriers(op: Op) -> None:
 
 
 def verify_cluster(op: Op) -> None:
-    """There is a cluster of several blocks; in both halves of their meeting all warps take part."""
+    """Check that there is a cluster of several blocks; in both halves of their meeting all warps take part."""
     halves = op.name in ("ttng.cluster_arrive", "ttng.cluster_wait")
     parent = op.parent
     while parent is not None and parent.name != "builtin.module":
@@ -129,7 +129,7 @@ def verify_warp_group_dot(op: Op) -> None:
 
 
 def verify_waited(op: Op) -> None:
-    """There is something to wait for."""
+    """Check that there is something to wait for."""
     require(bool(op.operands), op, "needs something to wait for")
 
 
@@ -160,7 +160,7 @@ def _sums(element: Type) -> tuple[Type, ...]:
 
 
 def verify_tensor_alloc(op: Op) -> None:
-    """Memory for a tile, with its contents or mutable."""
+    """Check memory for a tile, with its contents or mutable."""
     result = _buffer(op, op.results[0])
     require(result.space == TENSOR_MEMORY, op, f"gives tensor memory, not {result.space}")
     if op.operands:
@@ -198,7 +198,7 @@ def verify_tensor_copy(op: Op) -> None:
 
 
 def verify_tensor_subslice(op: Op) -> None:
-    """Some columns of tensor memory; Triton 3.5 calls the first one `N`."""
+    """Check some columns of tensor memory; Triton 3.5 calls the first one `N`."""
     offset = number(op, "N" if "N" in op.attributes else "offset")
     axis = number(op, "dim") if "dim" in op.attributes else 1
     source, result = _buffer(op, op.operands[0]), _buffer(op, op.results[0])
