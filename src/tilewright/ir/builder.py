@@ -71,7 +71,7 @@ class ConstantPool:
 
 
 def constant_key(attribute: Attribute) -> tuple[object, ...]:
-    """Equal for attributes of constants that denote the same bits; 0.0 and -0.0 differ."""
+    """A key that is equal for attributes of constants that denote the same bits; 0.0 and -0.0 differ."""
     if isinstance(attribute, Number):
         value = attribute.value
         return (repr(value) if isinstance(value, float) else value, attribute.type)

@@ -11,7 +11,7 @@ def successors(block: Block) -> tuple[Block, ...]:
 
 
 def predecessors(region: Region) -> dict[Block, list[Block]]:
-    """Per block the blocks that jump to it, each once, in block order."""
+    """The blocks that jump to each block, each once, in block order."""
     found: dict[Block, list[Block]] = {block: [] for block in region.blocks}
     for block in region.blocks:
         for target in dict.fromkeys(successors(block)):

@@ -35,7 +35,7 @@ class LocationParser(Scanner):
         self._open: set[str] = set()
         """Aliases whose definitions are being read."""
         self._alias_ends: dict[str, int] = {}
-        """Behind the definitions that have been read."""
+        """The ends of the definitions that have been read."""
 
     def bracket(self, start: int) -> int:
         """The position behind the bracket that closes the one at `start`."""

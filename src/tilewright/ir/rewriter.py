@@ -23,7 +23,7 @@ from tilewright.ir.types import Type
 Folded: TypeAlias = "Value | Number | Sequence[Value | Number] | None"
 Fold: TypeAlias = Callable[[Any], Folded]
 Rule: TypeAlias = "Callable[[Any, Rewriter], bool]"
-"""Each takes an op of the class that the kinds of its row in a table have, which mypy cannot tell from a name."""
+"""A rule: it takes an op of the class that the kinds of its row in a table have, which mypy cannot tell from a name."""
 
 
 class RewriteLimitError(Exception):
@@ -174,7 +174,7 @@ class Rewriter:
 
 
 REWRITER: ContextVar[Callable[[Region], Rewriter]] = ContextVar("REWRITER", default=Rewriter)
-"""Makes the rewriter of a region; `ir/observe.py` puts one here that watches."""
+"""The function that makes the rewriter of a region; `ir/observe.py` puts one here that watches."""
 
 
 def apply_rules(

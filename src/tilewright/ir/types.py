@@ -47,7 +47,7 @@ class Type:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Extents per axis of a tensor; None for everything else."""
+        """The extents per axis of a tensor; None for everything else."""
         return None
 
     @property
