@@ -26,9 +26,9 @@ FIRST_WITH_ENGINE = 90
 """The first compute capability of devices that move blocks."""
 MOST_AXES = 5
 LEAST_ROW = 16
-"""Bytes of a block's row that the engine moves at least."""
+"""Min bytes of a block's row that the engine moves."""
 FILLED = (16, 32)
-"""Bits of the floats of which the engine knows a NaN to fill with."""
+"""The bits of the floats for which the engine has a NaN to fill with."""
 
 
 class descriptor_type(dtype):  # noqa: N801 - beside Triton's names of types
