@@ -88,7 +88,7 @@ class Copies:
         self._barriers: dict[int, Barrier] = {}
 
     def start(self, write: Write) -> None:
-        """One more copy in the group that is open; `write` is called when it has arrived."""
+        """Add one more copy to the group that is open; `write` is called when it has arrived."""
         self._open.append(write)
 
     def commit(self) -> None:
@@ -129,7 +129,7 @@ class Copies:
         self._barrier(barrier).loads.append((size, write))
 
     def wait_barrier(self, barrier: Array, phase: int, op: Op) -> None:
-        """Go on when the phase of parity `phase` is complete.
+        """Wait until the phase of parity `phase` is complete.
 
         Raises:
             RaceError: it never will be.
