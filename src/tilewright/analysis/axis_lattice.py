@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tilewright.ir.types import IntType, PointerType, Type
 
 UNBOUNDED = 1 << 62
-"""The divisibility of zero, and everything about a value that nobody looks at."""
+"""The divisibility of zero, and everything about an unused value."""
 
 
 class AxisInfo(NamedTuple):
@@ -73,7 +73,7 @@ def nothing_known(type: Type) -> AxisInfo:
 
 
 def unused(type: Type) -> AxisInfo:
-    """A value that nobody looks at: joined with another, that other one."""
+    """The info of an unused value: joined with another, that other one."""
     most = (UNBOUNDED,) * len(axes(type))
     return AxisInfo(most, most, most)
 

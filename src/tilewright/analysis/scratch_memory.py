@@ -104,7 +104,7 @@ def _of_histogram(op: Histogram) -> int:
 
 
 def _of_atomic(op: Op) -> int:
-    """One thread does the atomic of an element that several hold, and tells the others what it found."""
+    """The bytes for an atomic: one thread does it for an element that several hold, and tells them what it found."""
     result = op.result
     if not result.uses:
         return 0

@@ -101,7 +101,7 @@ class GuardedStore(PointerAccess, WritesMemory):
 
 
 class Report(Op):
-    """Something that whoever launches hears of; `shape` is that of the user's tile."""
+    """A report to whoever launches; `shape` is that of the user's tile."""
 
     __slots__ = ()
     shape = Integers("shape")

@@ -49,7 +49,7 @@ class LayoutAnchor(Op):
 
 
 class Atomic(PointerAccess, WritesMemory, LayoutAnchor):
-    """A read and a write that nobody comes between."""
+    """A read and a write with no other access between them."""
 
     __slots__ = ()
     sem, scope = Word("sem"), Word("scope")

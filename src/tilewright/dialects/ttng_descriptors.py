@@ -29,7 +29,7 @@ class DescriptorCopyOut(DescriptorCopy):
 
 
 class AsyncTmaCopyGlobalToLocal(DescriptorCopy):
-    """Copies the block at `indices`; `barrier` hears of its bytes."""
+    """Copies the block at `indices`; `barrier` counts its bytes."""
 
     __slots__ = ()
     indices, offsets = NamedOperands("coord"), NamedOperands("offsets")
@@ -54,7 +54,7 @@ class AsyncTmaReduce(DescriptorCopyOut):
 
 
 class AsyncTmaGather(DescriptorCopy):
-    """Copies parts of `rows`, from `column` on; `barrier` hears of their bytes."""
+    """Copies parts of `rows`, from `column` on; `barrier` counts their bytes."""
 
     __slots__ = ()
     rows, column = Operand(1), Operand(2)
@@ -77,7 +77,7 @@ class AsyncTmaStoreWait(Op):
 
 
 class AsyncSharedStore(Op):
-    """Puts `value` into a buffer of another block; `barrier` hears of its bytes."""
+    """Puts `value` into a buffer of another block; `barrier` counts its bytes."""
 
     __slots__ = ()
     value, buffer, barrier = Operand(0), Operand(1), Operand(2)

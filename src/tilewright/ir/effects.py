@@ -32,7 +32,7 @@ def writes_memory(op: Op) -> bool:
 
 
 def is_removable(op: Op) -> bool:
-    """Whether nobody would miss `op` if nobody used its results."""
+    """Whether `op` may be removed once its results are unused."""
     definition = op.definition
     return (
         not definition.terminator

@@ -1,4 +1,4 @@
-"""The seam between meaning and recording: whoever takes ops and hands back their results.
+"""The interface between semantics and recording: an emitter takes ops and hands back their results.
 
 The builder records; the eager interpreter computes at once. Semantics cannot tell them apart.
 """

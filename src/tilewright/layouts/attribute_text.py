@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 MAX_DEPTH = 32
-"""Brackets inside each other; more is no layout that anybody means, and would exhaust Python's stack."""
+"""Max depth of brackets inside each other; more is no sensible layout, and would exhaust Python's stack."""
 MAX_DIGITS = 12
 _END = "the end"
 

@@ -71,5 +71,5 @@ def fill_cta(
 
 @cache
 def default_blocked(shape: tuple[int, ...], workers: Workers) -> Blocked:
-    """The layout of a tile that nobody has an opinion about: one element per thread, row-major."""
+    """The layout of a tile without any preference: one element per thread, row-major."""
     return fill(shape, (1,) * len(shape), tuple(reversed(range(len(shape)))), workers)

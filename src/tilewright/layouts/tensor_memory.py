@@ -105,7 +105,7 @@ def access_layout(
 
 
 def split_layout(layout: Memory, shape: Shape, *, bits: int) -> Linear | None:
-    """The layout of a long tile for eight warps: the second four have the other half of the rows; None if none has."""
+    """A long tile's layout for eight warps, the second four in the other half of the rows; None if there is none."""
     found = access_layout(layout, shape, bits=bits, warps=8)
     if found is None:
         return None

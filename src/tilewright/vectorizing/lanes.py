@@ -88,7 +88,7 @@ class LaneWriter:
         return self.lanes == 1 or value in self._uniform
 
     def text(self, value: Value, lanes: int | None = None) -> str:
-        """The operand for a value, in so many lanes."""
+        """The operand for a value, in `lanes` lanes."""
         lanes = self.lanes if lanes is None else lanes
         element, literal = element_of(value.type), defining(value, Constant)
         if literal is not None:

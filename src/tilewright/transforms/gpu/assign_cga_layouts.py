@@ -55,7 +55,7 @@ def _assign(dot: Dot, index: int, value: Value) -> bool:
 
 
 def _load_behind(value: Value) -> Load | None:
-    """The load that gives a factor, if nothing but conversions is between them, and nobody else uses it."""
+    """The load that gives a factor, if nothing but conversions is between them, and nothing else uses it."""
     op = value.op
     while isinstance(op, ConvertLayout) and has_one_use(op.result):
         op = op.source.op

@@ -95,7 +95,7 @@ class Place:
         return self.compute("arith.ceildivsi", self.compute("arith.subi", high, low), step)
 
     def anything(self, type: Type) -> Value:
-        """A value that nobody looks at: zero, which is cheaper than an undefined one."""
+        """A don't-care value: zero, which is cheaper than an undefined one."""
         if isinstance(type.scalar, IntType | FloatType | IndexType):
             return self.pool.value(0, type)
         return self.op("ub.poison", (), (type,)).result

@@ -304,7 +304,7 @@ class Prefetcher:
 
 
 def _erase_dead(body: Block) -> None:
-    """Erase loads of whole operands, and what computed them from there, that nobody uses any more."""
+    """Erase loads of whole operands, and what computed them from there, that have no uses left."""
     for op in reversed(list(body)):
         removable = isinstance(op, LocalLoad) or op.definition.elementwise
         if removable and op.results and not any(result.uses for result in op.results):

@@ -118,7 +118,7 @@ def _reduction_cost(op: Reduce) -> int | None:
 
 
 def _kept(conversion: Op, found: ConversionSlice, ops: dict[Op, None]) -> set[Value]:
-    """The values of the slice that somebody else needs in their old layouts, directly or not."""
+    """The values of the slice that are needed elsewhere in their old layouts, directly or not."""
     waiting = [value for value in found.values if _is_needed_elsewhere(value, conversion, found, ops)]
     kept = set(waiting)
     while waiting:

@@ -50,7 +50,7 @@ SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
 """The accelerator's number for each width of swizzling, in bytes."""
 ELEMENT_TYPES = {"bf16": 10, "f16": 6, "f32": 7, "f64": 9}
 INTEGER_TYPES = {8: 0, 16: 1, 32: 2, 64: 4}
-"""The accelerator's number for elements of so many bits."""
+"""The accelerator's number for elements, by their bits."""
 PADDED_FP4 = 14
 FILL_WITH_NAN = 1
 

@@ -87,7 +87,7 @@ class Plan(NamedTuple):
         return plan if plan._is_possible() else None
 
     def source(self, value: Value) -> tuple[Op | None, int]:
-        """The op of the loop that computes `value`, and how many steps before; None: nobody in the loop."""
+        """The op of the loop that computes `value`, and how many steps before; None if no op of the loop does."""
         distance, seen = 0, set()
         while value.op is None:
             if value.owner is not self.loop.body or value.index == 0 or value in seen:

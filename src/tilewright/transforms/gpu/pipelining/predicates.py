@@ -41,7 +41,7 @@ HARMLESS = (
     *(LocalLoad, LocalGather, LocalStore, LocalAlloc),
     *(TmemAlloc, TmemLoad),
 )
-"""Ops that may run in every step: nobody sees what they do."""
+"""Ops that may run in every step: they have no visible effect."""
 RULES: dict[str, tuple[Rule, ...]] = {name: tuple(rules) for name, rules in arith_rules.RULES.items()}
 
 

@@ -146,7 +146,7 @@ def _full_waits(loop: For) -> list[WarpGroupDotWait]:
 
 
 def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
-    """Wait behind `op` until only so many products run, and let the users of `values` use what the wait gives."""
+    """Wait behind `op` until at most `pendings` products run; the users of `values` get what the wait gives."""
     _wait(Writer.behind(op), values, pendings)
 
 
