@@ -459,7 +459,8 @@ def test_a_redis_that_misbehaves_costs_little_time_and_one_warning(
             assert load("a" * 64, "add") is None
             store(DIGEST, "add", ENTRY)
         assert time.monotonic() - begin < 10
-        assert len(caught) <= 1
+        told = [str(warning.message) for warning in caught if "is damaged" not in str(warning.message)]
+        assert len(told) <= 1, told  # damage is told of once per process, whichever test was first
         remote._pause(RedisRemoteCacheBackend, OSError())
         assert content() == ENTRY.files["image"], "from the local copy"
 
