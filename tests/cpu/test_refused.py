@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.costs import ROOTS
+from tilewright.backends.cpu.costs import SINKS
 from tilewright.backends.cpu.emit_function import FunctionEmitter
 from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.nest import evaluate
@@ -78,7 +78,7 @@ NOT_LOWERED_DIALECTS = {
     "tti": "Triton's sanitizers: nothing makes it",
     "llvm": "nothing makes it",
 }
-ROOT_NAMES = {name for name, definition in OPS.items() if issubclass(definition.kind or Op, ROOTS)}
+ROOT_NAMES = {name for name, definition in OPS.items() if issubclass(definition.kind or Op, SINKS)}
 IN_EVALUATE = {"tt.split"}
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOT_NAMES, SCALARS, FUNCTION_RULES, IN_EVALUATE)
 

@@ -14,7 +14,7 @@ import pytest
 from tilewright.backends.cpu import affine, strides
 from tilewright.backends.cpu.emit_function import FunctionEmitter
 from tilewright.backends.cpu.emit_scalars import SCALARS
-from tilewright.backends.cpu.nest import evaluate, next_program, roots
+from tilewright.backends.cpu.nest import evaluate, next_program, sinks
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower import elementwise as rules
@@ -35,7 +35,7 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "lanes": evaluate.RULES,
     "moves": MOVES,
     "next program": next_program._RULES,
-    "roots": roots.PREPARE,
+    "roots": sinks.PREPARE,
     "scalars": SCALARS,
 }
 

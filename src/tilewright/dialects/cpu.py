@@ -54,11 +54,11 @@ class Read(Op):
 
 
 class Write(Op):
-    """Puts `value` into `buffer`; with `borrow` its reader is content with the memory that `value` was loaded from."""
+    """Puts `value` into `buffer`; with `elide_copy` its reader may read the memory that `value` was loaded from."""
 
     __slots__ = ()
     value, buffer = Operand(0), Operand(1)
-    row, borrow = Flag("row"), Flag("borrow")
+    row, elide_copy = Flag("row"), Flag("elide_copy")
 
 
 class Nest(Op):

@@ -1,8 +1,8 @@
 """The `cpu` dialect: loop nests executed op by op on whole tiles, buffers as arrays.
 
-Buffers that `plan_arena` has placed share the program's arena, so that two that are wrongly placed over each other
-show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written shows. What
-the rows of a nest write one after the other to a buffer of one row is kept for all rows.
+Buffers that `allocate_buffers` has placed share the program's arena, so that two that are wrongly placed over each
+other show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written
+shows. What the rows of a nest write one after the other to a buffer of one row is kept for all rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _alloc(machine: Machine, op: Alloc, operands: list[Any], frame: Frame) -> Se
 
 
 def _offset(op: Alloc) -> int | None:
-    """The place in the arena, once `plan_arena` has found one."""
+    """The place in the arena, once `allocate_buffers` has found one."""
     return op.offset if "offset" in op.attributes else None
 
 

@@ -9,9 +9,9 @@ from itertools import groupby
 from tilewright import dialects
 from tilewright.backends.cpu.emit_function import FunctionEmitter
 from tilewright.backends.cpu.emit_scalars import SCALARS
-from tilewright.backends.cpu.nest import evaluate, roots
+from tilewright.backends.cpu.legality import FOREIGN
+from tilewright.backends.cpu.nest import evaluate, sinks
 from tilewright.backends.cpu.nest.moves import MOVES
-from tilewright.backends.cpu.refuse import FOREIGN
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower.not_yet import NOT_YET
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
@@ -47,12 +47,12 @@ What each part of the compiler knows about each op, from the declarations in `di
 """
 COLUMNS = f"| op | text | meaning | CPU | NVIDIA | PTX simulator | `run_ir` | traits |\n{'|---' * 8}|\n"
 
-ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, roots.PREPARE, MOVES, elementwise.LOWERINGS)
+ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, elementwise.LOWERINGS)
 """The tables of lowerings for CPUs."""
 CPU_PASSES = {
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.assert": "`expand_reports`",
-    "tt.dot": "`form_nests`",
+    "tt.dot": "`fuse_loops`",
     "tt.histogram": "`expand_histogram`",
     "tt.make_tensor_ptr": "`rewrite_tensor_pointer`",
     "tt.map_elementwise": "`expand_map`",

@@ -1,13 +1,13 @@
 """Analysis: by which axes of a nest's loops the elements of a value are asked for.
 
-A root over a tile of shape (16, 64) runs over the axes (0, INNER). What it is computed from is asked for at other axes:
+A sink over a tile of shape (16, 64) runs over the axes (0, INNER). What it is computed from is asked for at other axes:
 
     %r = tt.load %p : 16            (0,)            tt.expand_dims + tt.broadcast
     %x = tt.load %q : 16x64         (0, INNER)
     %t = tt.load %s : 64x16         (INNER, 0)      tt.trans
     %f = tt.load %u : 1024          (ELSEWHERE,)    tt.reshape
 
-A load or read that is asked for where the root itself is, is *aligned*: memory that is changed at one element is not
+A load or read that is asked for where the sink itself is, is *aligned*: memory that is changed at one element is not
 read again at another one.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.backends.cpu.costs import ROOTS, is_tile, tile_operand
+from tilewright.backends.cpu.costs import SINKS, is_tile, tile_operand
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat, Trans
@@ -61,18 +61,18 @@ def operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
     return [(v, (ELSEWHERE,) * len(v.type.shape or ())) for v in op.operands if is_tile(v)]
 
 
-def asked_for(root: Op) -> Iterator[tuple[Op, bool]]:
-    """Every op that `root` is computed from, down to results of other roots, and whether it is aligned with `root`.
+def asked_for(sink: Op) -> Iterator[tuple[Op, bool]]:
+    """Every op that `sink` is computed from, down to results of other sinks, and whether it is aligned with `sink`.
 
     An op that is asked for in several ways comes once for each.
     """
-    own: Tags = tuple(range(len(tile_operand(root).type.shape or ())))
+    own: Tags = tuple(range(len(tile_operand(sink).type.shape or ())))
     seen: set[tuple[Op, Tags]] = set()
-    stack: list[tuple[Value, Tags]] = [(v, own if is_tile(v) else ()) for v in root.operands]
+    stack: list[tuple[Value, Tags]] = [(v, own if is_tile(v) else ()) for v in sink.operands]
     while stack:
         value, tags = stack.pop()
         op = value.op
-        if op is None or isinstance(op, ROOTS) or (op, tags) in seen or not is_tile(value):
+        if op is None or isinstance(op, SINKS) or (op, tags) in seen or not is_tile(value):
             continue
         seen.add((op, tags))
         yield op, _is_straight(value, tags)

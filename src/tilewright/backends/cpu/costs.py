@@ -17,7 +17,7 @@ STORES = (Store, GuardedStore)
 ACCESSES = (Load, Store, GuardedStore)
 """Loads and stores, whose address and mask say where they touch memory; an atomic may need all of its operands."""
 ATOMICS = (Atomic, Histogram)
-ROOTS = (Fold, *STORES, Write, *ATOMICS)
+SINKS = (Fold, *STORES, Write, *ATOMICS)
 """Ops that need every element of their operands, so that a loop nest is made for them."""
 
 EXPENSIVE = 8
@@ -79,6 +79,6 @@ def where_of(op: Op) -> list[Value]:
     return [op.pointer] if op.mask is None else [op.pointer, op.mask]
 
 
-def tile_operand(root: Op) -> Value:
-    """The operand whose elements `root` runs over."""
-    return root.value if isinstance(root, STORES) else root.operands[0]
+def tile_operand(sink: Op) -> Value:
+    """The operand whose elements `sink` runs over."""
+    return sink.value if isinstance(sink, STORES) else sink.operands[0]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from tilewright.backends.cpu.dot.emit import takes_steps
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
-from tilewright.backends.cpu.nest.borrow import source_of
+from tilewright.backends.cpu.nest.copy_elision import source_of
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
@@ -40,7 +40,7 @@ def axis_of_depth(buffer: Value, target: Target) -> int | None:
 
 def _conditions(buffer: Value, axis: int) -> set[object]:
     """The conditions along `axis` in the mask of the load behind `buffer`; none unless masked-off elements are zero."""
-    write = next((op for op in buffer.uses if isinstance(op, Write) and op.borrow), None)
+    write = next((op for op in buffer.uses if isinstance(op, Write) and op.elide_copy), None)
     source = source_of(write.value) if write is not None else None
     if source is None:
         return set()

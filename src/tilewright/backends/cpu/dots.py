@@ -4,8 +4,9 @@
                                    cpu.dot %A, %B, %C ; %d = cpu.read %C
 
 Copying an operand is its packing, so it costs nothing extra. A plain load is copied by a nest of its own, marked
-`borrow`: the tile is read where it lies if it lies there as a matrix. A tile whose columns are neighbours in memory, or
-are computed from such, is stored transposed. An accumulator that a loop carries in a buffer is updated there.
+`elide_copy`: the tile is read where it lies if it lies there as a matrix. A tile whose columns are neighbours in
+memory, or are computed from such, is stored transposed. An accumulator that a loop carries in a buffer is updated
+there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Buffers(Protocol):
     fixed: set[Value]
     asking: tuple[Op, int] | None
 
-    def materialise(self, value: Value, before: Op, *, borrow: bool = False) -> Value: ...
+    def materialise(self, value: Value, before: Op, *, elide_copy: bool = False) -> Value: ...
     def allocate(self, value: Value, before: Op) -> Value: ...
     def write(self, value: Value, buffer: Value, before: Op) -> None: ...
     def insert(self, op: Op, before: Op) -> Op: ...
@@ -91,7 +92,7 @@ class DotLowering:
         if not is_load:
             return planner.materialise(value, op), transposed
         planner.close(before=op)
-        buffer = planner.materialise(value, op, borrow=True)
+        buffer = planner.materialise(value, op, elide_copy=True)
         planner.close(before=op)
         return buffer, transposed
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeGuard
 
-from tilewright.backends.cpu.costs import ROOTS
+from tilewright.backends.cpu.costs import SINKS
 from tilewright.backends.cpu.dot.emit import emit_dot
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.cpu.dot_masks import axis_of_depth
@@ -36,8 +36,8 @@ from tilewright.backends.cpu.emit_calls import (
 from tilewright.backends.cpu.emit_control import Control, Turns, only_waits
 from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
-from tilewright.backends.cpu.nest.borrow import Matrix, borrowed_write, element_bytes, emit_borrowed, next_tile
-from tilewright.backends.cpu.nest.context import Outside
+from tilewright.backends.cpu.nest.context import Hoisted
+from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, emit_elided, next_tile
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
@@ -59,7 +59,7 @@ from tilewright.transforms.functions import functions_of, is_public
 ARGUMENTS_AT = 24
 LIKELY_STEP = 2
 """The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
-CROWDED = 40
+CODE_SIZE_BUDGET = 40
 """Max number of reductions, stores and the like in one place; beyond it, each is written as short as possible."""
 _AXES = "xyz"
 
@@ -113,8 +113,8 @@ class FunctionEmitter:
         self.loops: list[tuple[For, str, str]] = []
         self.control: Control | None = None
         self.listener: Listener | None = None
-        self.in_front: Outside = {}
-        self.crowds = Counter(_loop_around(op) for op in function.walk() if isinstance(op, ROOTS))
+        self.hoisted: Hoisted = {}
+        self.sinks_per_loop = Counter(_loop_around(op) for op in function.walk() if isinstance(op, SINKS))
 
     def emit(self, name: str) -> None:
         """Write the kernel: a loop over programs."""
@@ -285,11 +285,11 @@ class FunctionEmitter:
         self.names[op.result] = table[op.axis]
 
     def _nest(self, op: Nest) -> None:
-        borrowed = borrowed_write(op)
-        if borrowed is not None:
-            steps, axis = may_step(borrowed, self.w.target), axis_of_depth(borrowed, self.w.target)
-            tile = emit_borrowed(self.w, op, self.value, may_step=steps, depth_axis=axis)
-            self.tiles[borrowed] = op, tile
+        elided = elided_write(op)
+        if elided is not None:
+            steps, axis = may_step(elided, self.w.target), axis_of_depth(elided, self.w.target)
+            tile = emit_elided(self.w, op, self.value, may_step=steps, depth_axis=axis)
+            self.tiles[elided] = op, tile
             return
         for result, name in zip(op.results, self._loops_of(op), strict=True):
             self.names[result] = name
@@ -297,9 +297,9 @@ class FunctionEmitter:
     def _loops_of(self, nest: Nest) -> list[str]:
         """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
         once = self.is_entry and nest.parent is self.function
-        compact = self.crowds[_loop_around(nest)] > CROWDED
+        optimize_size = self.sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
         programs = self.total if once else None
-        return emit_nest(self.w, nest, self.value, programs=programs, compact=compact, outside=self.in_front)
+        return emit_nest(self.w, nest, self.value, programs=programs, optimize_size=optimize_size, hoisted=self.hoisted)
 
     def _dot(self, op: CpuDot) -> None:
         spec = spec_of(op)
@@ -389,11 +389,11 @@ class FunctionEmitter:
         self.names.update(zip(op.results, loop.results, strict=False))
 
     def block_without_end(self, block: Block) -> None:
-        outside, self.in_front = self.in_front, {}
+        hoisted, self.hoisted = self.hoisted, {}
         for op in block:
             if not op.definition.terminator:
                 self.op(op)
-        self.in_front = outside
+        self.hoisted = hoisted
 
     def _if(self, op: If) -> None:
         yielded: list[list[str]] = [[], []]

@@ -9,8 +9,9 @@ from typing import Any
 
 from tilewright.analysis.stored_arguments import stored_arguments
 from tilewright.backends.cpu import launch_facts
-from tilewright.backends.cpu.carry_buffers import carry_buffers
-from tilewright.backends.cpu.carry_offsets import carry_offsets
+from tilewright.backends.cpu.add_alias_checks import add_alias_checks
+from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
+from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.dot.emit import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
@@ -22,13 +23,12 @@ from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
-from tilewright.backends.cpu.flatten_branches import flatten_branches
-from tilewright.backends.cpu.form_nests import form_nests
-from tilewright.backends.cpu.guard_stores import guard_stores
+from tilewright.backends.cpu.fuse_loops import fuse_loops
+from tilewright.backends.cpu.if_conversion import if_conversion
+from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.options import CpuOptions
-from tilewright.backends.cpu.phases import spill_phases
-from tilewright.backends.cpu.plan_arena import arena_bytes, plan_arena
-from tilewright.backends.cpu.refuse import refuse_unsupported
+from tilewright.backends.cpu.pointer_induction import pointer_induction
+from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -95,8 +95,8 @@ def _kernel_of(module: Op) -> Func:
 def sanitize(module: Op, options: CpuOptions) -> None:
     """Let the kernel check its accesses; see `sanitize/instrument.py`."""
     inline(module, every_call=True)
-    refuse_unsupported(module)
-    carry_offsets(module)
+    check_legality(module)
+    pointer_induction(module)
     _kernel_of(module).attributes["sanitizer"] = instrument(module, options.sanitize)
 
 
@@ -105,18 +105,28 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
     dots = DotLowering(partial(operand_element_type, target=target))
     return (
         Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
-        Pass("refuse_unsupported", refuse_unsupported, "what has no lowering is named before anything is lowered"),
-        Pass("flatten_branches", flatten_branches, "in functions of elements lanes differ, so both sides are computed"),
+        Pass("check_legality", check_legality, "what has no lowering is named before anything is lowered"),
+        Pass("if_conversion", if_conversion, "in functions of elements lanes differ, so both sides are computed"),
         Pass("expand_map", expand_map, "functions of elements become ops on tiles"),
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
-        Pass("carry_offsets", carry_offsets, "tiles that loops shift by a number become fixed tiles plus that number"),
-        Pass("carry_buffers", carry_buffers, "other tiles that cross loops and branches go through buffers"),
-        Pass("form_nests", partial(form_nests, dots=dots), "tile ops share loops, dots get operands in buffers"),
-        Pass("spill_phases", spill_phases, "what is expensive and needed in two phases of a nest is kept for a row"),
-        Pass("guard_stores", guard_stores, "stores that might overlap other memory get a buffer to fall back to"),
-        Pass("plan_arena", partial(place_buffers, target=target), "last: buffers get places once all are there"),
+        Pass(
+            "pointer_induction",
+            pointer_induction,
+            "tiles that loops shift by a number become fixed tiles plus that number",
+        ),
+        Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
+        Pass("fuse_loops", partial(fuse_loops, dots=dots), "tile ops share loops, dots get operands in buffers"),
+        Pass(
+            "split_reductions",
+            split_reductions,
+            "what is expensive and needed in two phases of a nest is kept for a row",
+        ),
+        Pass(
+            "add_alias_checks", add_alias_checks, "stores that might overlap other memory get a buffer to fall back to"
+        ),
+        Pass("allocate_buffers", partial(place_buffers, target=target), "last: buffers get places once all are there"),
     )
 
 
@@ -128,7 +138,7 @@ def lower_to_loops(module: Op, target: Target, facts: Mapping[str, Any] | None =
 
 def place_buffers(module: Op, target: Target) -> None:
     """Give every buffer its place behind what the micro-kernels of `target` need."""
-    plan_arena(module, _workspace(module, target))
+    allocate_buffers(module, _workspace(module, target))
 
 
 def inline_tiles(module: Op) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import axis_of_new
-from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile
+from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile
 from tilewright.dialects.arith import Binary, Unary
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Trans
@@ -46,7 +46,7 @@ def lies_across(value: Value) -> bool:
 def _votes(value: Value, met: set[Value]) -> int:
     """Elements read from memory with their neighbours along axis 0, less those along axis 1."""
     op = value.op
-    if op is None or value in met or not is_tile(value) or isinstance(op, ROOTS):
+    if op is None or value in met or not is_tile(value) or isinstance(op, SINKS):
         return 0
     met.add(value)
     shape = value.type.shape or ()

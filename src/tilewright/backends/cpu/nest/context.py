@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
+    ActiveLaneBound,
     Address,
     Affine,
     Index,
     Lane,
+    ModuloRange,
     Offsets,
-    Prefix,
     Uniform,
     Vector,
-    Wrapped,
     level_of,
 )
 from tilewright.backends.llvm.machine import Target
@@ -26,7 +26,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Op, Value
 
 Memo = dict[tuple[Value, Index], Lane]
-Outside = dict[tuple[object, ...], str]
+Hoisted = dict[tuple[object, ...], str]
 """Instructions in front of the nests of a block, and their results."""
 
 
@@ -66,21 +66,21 @@ class Context:
         extent: the number of lanes that the loop over chunks covers.
         lane_level: the level of the loop over chunks.
         depth: the level at which code is written now.
-        places: for each level above `depth`, a section to which lines can be added.
+        insertion_points: for each level above `depth`, a section to which lines can be added.
         fast: a fast version is being written; it may rely on conditions that it assumes.
         guards: the conditions that the code being written relies on, a bit for each in `conditions`.
-        owed: the guards of each value that is known.
+        memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
         programs: the number of programs of the grid, an i64, for nests that every program runs once; else None.
         wraps: fast versions of ranges modulo something allow for one wrap.
-        compact: little code counts for more than speed: no fast versions, nothing unrolled.
+        optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: stores bypass the caches.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
         position: the lane at which the current chunk starts, an i64.
-        stops_at: the loop over chunks ends where a mask does, at this lane, an i64, so that none of them is off.
-        outside: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
+        active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
+        hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
         in_front: what is written now stands in front of all loops and branches.
         reduced: results of the reductions that are finished.
     """
@@ -92,19 +92,19 @@ class Context:
         self.extent = 1
         self.lane_level = depth
         self.depth = 0
-        self.places: list[Section] = []
+        self.insertion_points: list[Section] = []
         self.fast = False
         self.guards = 0
-        self.owed: dict[tuple[bool, tuple[Value, Index]], int] = {}
+        self.memoised_guards: dict[tuple[bool, tuple[Value, Index]], int] = {}
         self.conditions: dict[str, int] = {}
         self.position = "0"
-        self.stops_at = ""
-        self.outside: Outside | None = None
+        self.active_lane_bound = ""
+        self.hoisted: Hoisted | None = None
         self.in_front = False
         self.reduced: dict[Value, Lane] = {}
         self.redirected: str | None = None
         self.programs: str | None = None
-        self.compact = False
+        self.optimize_size = False
         self.wraps = False
         self.streaming = False
         self.unmasked = False
@@ -127,7 +127,7 @@ class Context:
         """The name of the result for `key`, at `level`; written once, and in front of nests once for all of them."""
         name = self._names.get(key)
         if name is None:
-            shared = self.outside if level == 0 and (self.depth or self.in_front) else None
+            shared = self.hoisted if level == 0 and (self.depth or self.in_front) else None
             name = shared.get(key) if shared is not None else None
             if name is None:
                 with self.at(level) as w:
@@ -147,7 +147,7 @@ class Context:
         if level >= self.depth:
             yield self.w
         else:
-            with self.w.at(self.places[level]):
+            with self.w.at(self.insertion_points[level]):
                 yield self.w
 
     @contextmanager
@@ -203,16 +203,18 @@ class Context:
             name = self._names[key] = self._spread(lane, element, level)
         return Vector(name, level)
 
-    def _spread(self, lane: Uniform | Affine | Wrapped | Prefix | Address, element: str, level: int) -> str:
+    def _spread(
+        self, lane: Uniform | Affine | ModuloRange | ActiveLaneBound | Address, element: str, level: int
+    ) -> str:
         with self.at(level) as w:
             if isinstance(lane, Uniform):
                 return w.splat(lane.name, element, self.lanes)
             if isinstance(lane, Affine):
                 return self._affine_vector(lane, element, w)
-            if isinstance(lane, Prefix):
-                return self._prefix_vector(lane, w)
-            if isinstance(lane, Wrapped):
-                return self._wrapped_vector(lane, element, w)
+            if isinstance(lane, ActiveLaneBound):
+                return self._active_lanes_vector(lane, w)
+            if isinstance(lane, ModuloRange):
+                return self._modulo_vector(lane, element, w)
             return self._pointers(lane, w)
 
     def _affine_vector(self, lane: Affine, element: str, w: LlvmWriter) -> str:
@@ -246,7 +248,7 @@ class Context:
             name = self._names[key] = self.emit(self.lane_level, f"trunc i64 {position} to {element}")
         return name
 
-    def _prefix_vector(self, lane: Prefix, w: LlvmWriter) -> str:
+    def _active_lanes_vector(self, lane: ActiveLaneBound, w: LlvmWriter) -> str:
         """iota < count - position, in 32 bits: the count is first brought into 0 … extent."""
         bounded = self.intrinsic(lane.level, "llvm.smin", lane.below, str(self.extent))
         bounded = self.intrinsic(lane.level, "llvm.smax", bounded, "0")
@@ -255,12 +257,16 @@ class Context:
         left = self.subtract(count, position, "i32", max(lane.level, self.lane_level))
         return w.emit(f"icmp sgt {vector('i32', self.lanes)} {w.splat(left, 'i32', self.lanes)}, {iota(self.lanes)}")
 
-    def _wrapped_vector(self, lane: Wrapped, element: str, w: LlvmWriter) -> str:
+    def _modulo_vector(self, lane: ModuloRange, element: str, w: LlvmWriter) -> str:
         type = vector(element, self.lanes)
         straight = self._affine_vector(Affine(lane.base, "1", lane.level), element, w)
         wrapped = w.emit(f"sub {type} {straight}, {w.splat(lane.modulus, element, self.lanes)}")
         return w.select(
-            self._prefix_vector(Prefix(lane.below, lane.level), w), type, straight, wrapped, lanes=self.lanes
+            self._active_lanes_vector(ActiveLaneBound(lane.below, lane.level), w),
+            type,
+            straight,
+            wrapped,
+            lanes=self.lanes,
         )
 
     def _pointers(self, lane: Address, w: LlvmWriter) -> str:
@@ -327,7 +333,7 @@ class Context:
         level = max(level_of(a), level_of(b))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             return Uniform(self.add(a.name, b.name, "i64", level), level)
-        if isinstance(a, Affine | Wrapped) and isinstance(b, Uniform):
+        if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
             return a._replace(base=self.add(a.base, b.name, "i64", level), level=level)
         if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
             base, stride = (self.add(x, y, "i64", level) for x, y in ((a.base, b.base), (a.stride, b.stride)))

@@ -18,10 +18,10 @@ from tilewright.backends.cpu.nest.lane_values import (
     Affine,
     Index,
     Lane,
+    ModuloRange,
     Offsets,
     Uniform,
     Vector,
-    Wrapped,
     is_chunked,
     level_of,
 )
@@ -50,10 +50,10 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
         others, c.guards = c.guards, 0
         lane = _compute(c, value, index) if c.w.debug is None else _described(c, value, index)
         c.remember(key, lane)
-        c.owed[c.fast, key] = c.guards
+        c.memoised_guards[c.fast, key] = c.guards
         c.guards |= others
     else:
-        c.guards |= c.owed.get((c.fast, key), 0)
+        c.guards |= c.memoised_guards.get((c.fast, key), 0)
     return lane
 
 
@@ -160,7 +160,7 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     pointer, offset = (evaluate(c, v, index if isinstance(v.type, TensorType) else ()) for v in op.operands)
     element = memory_element(op.result.type)
     source = element_of(op.offset.type)
-    if isinstance(offset, Affine | Wrapped) and not extends_as_one(op.offset):
+    if isinstance(offset, Affine | ModuloRange) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(pointer, Uniform):
@@ -177,7 +177,7 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
 
 def _widen(c: Context, offset: Lane, element: str) -> Offsets:
     """An offset as i64."""
-    if isinstance(offset, Wrapped):
+    if isinstance(offset, ModuloRange):
         return widened(c, offset, element, "i64")
     if isinstance(offset, Uniform):
         return Uniform(c.extend(offset.name, element, "i64", offset.level), offset.level)

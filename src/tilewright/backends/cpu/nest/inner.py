@@ -13,11 +13,11 @@ from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Prefix, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
-from tilewright.backends.cpu.nest.roots import Act, prepare
+from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
-from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
+from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.llvm.spelling import vector
 from tilewright.dialects.arith import IntegerRemainder, Select
 from tilewright.dialects.cpu import GuardedStore
@@ -48,7 +48,7 @@ LONG = 4
 class Accumulator:
     """A reduction in progress: one vector per operand and unrolled chunk."""
 
-    root: Reduce
+    sink: Reduce
     combine: Combine
     start: list[str] | None
     values: list[list[str]] = field(default_factory=list)
@@ -62,26 +62,26 @@ class Accumulator:
 
 
 class InnerLoop:
-    """One inner loop over `extent` elements for `roots`, which all run in one phase."""
+    """One inner loop over `extent` elements for `sinks`, which all run in one phase."""
 
-    def __init__(self, c: Context, nest: Nest, roots: Sequence[Op], extent: int, outer: Index) -> None:
-        self.c, self.nest, self.roots, self.extent, self.outer = c, nest, roots, extent, outer
+    def __init__(self, c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index) -> None:
+        self.c, self.nest, self.sinks, self.extent, self.outer = c, nest, sinks, extent, outer
         self.by_rows = nest.mode == "rows"
-        self.accumulators = [self._accumulator(r) for r in roots if isinstance(r, Reduce)]
+        self.accumulators = [self._accumulator(r) for r in sinks if isinstance(r, Reduce)]
 
-    def _accumulator(self, root: Reduce) -> Accumulator:
-        combine = Combine(root)
+    def _accumulator(self, sink: Reduce) -> Accumulator:
+        combine = Combine(sink)
         identity = combine.identity()
         c = self.c
         if identity is not None:
             identity = [c.w.splat(i, e, c.lanes) for i, e in zip(identity, combine.elements, strict=True)]
-        return Accumulator(root, combine, identity)
+        return Accumulator(sink, combine, identity)
 
     def emit(self) -> None:
         """Write the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
         step = self._chunks_per_step()
-        if self.by_rows and self._has_conditions() and not c.compact:
+        if self.by_rows and self._has_conditions() and not c.optimize_size:
             self._versions(step)
         else:
             self._in_best_order(step)
@@ -91,9 +91,9 @@ class InnerLoop:
 
     def _has_conditions(self) -> bool:
         """Whether there is anything that a fast version could leave out."""
-        for root in self.roots:
-            ops = [root, *self.nest.closures[root]]
-            if isinstance(root, ATOMICS):
+        for sink in self.sinks:
+            ops = [sink, *self.nest.closures[sink]]
+            if isinstance(sink, ATOMICS):
                 return False
             if any(_is_masked(op) or isinstance(op, IntegerRemainder) or op.name == "arith.divf" for op in ops):
                 return True
@@ -104,9 +104,9 @@ class InnerLoop:
     def _chunks_per_step(self) -> int:
         """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
         c, nest = self.c, self.nest
-        if not self.by_rows or c.compact or any(isinstance(r, ATOMICS) for r in self.roots):
+        if not self.by_rows or c.optimize_size or any(isinstance(r, ATOMICS) for r in self.sinks):
             return 1
-        ops = {o for r in self.roots for o in nest.closures[r] if not nest.is_row_level(o.result)}
+        ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
         wanted = next(n for n in (8 if self.accumulators else 4, 4, 2, 1) if n * size <= UNROLLED or n == 1)
         chunks, is_tile = self.extent // c.lanes, not nest.outer and not self.accumulators
@@ -143,11 +143,11 @@ class InnerLoop:
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
         c = self.c
-        several = self.by_rows and not c.compact and c.programs is not None and step * c.lanes < self.extent
-        stores = [r for r in self.roots if isinstance(r, STORES)]
-        stored = sum(map(_bytes, stores)) if several and len(stores) == len(self.roots) else 0
+        several = self.by_rows and not c.optimize_size and c.programs is not None and step * c.lanes < self.extent
+        stores = [r for r in self.sinks if isinstance(r, STORES)]
+        stored = sum(map(_bytes, stores)) if several and len(stores) == len(self.sinks) else 0
         w, bound = c.w, is_bound_by_memory(self.nest, self.nest.body)
-        rereads = self.nest.phases[self.roots[0]] > 0
+        rereads = self.nest.phases[self.sinks[0]] > 0
         backwards = w.fresh("backwards") if stored >= ORDERED_TILE and (rereads or not bound) else ""
         streams = w.fresh("streams") if stored >= STREAMED_TILE and bound and not c.target.neon else ""
         if not backwards and not streams:
@@ -203,27 +203,27 @@ class InnerLoop:
                 self._iteration(index, chunks, loop.index)
                 loop.next = [name for a in self.accumulators for row in a.values for name in row]
             self._restore(loop.results, chunks)
-            c.stops_at = ""
+            c.active_lane_bound = ""
         c.depth = inner - 1
 
     def _end(self, width: int) -> str:
         """The end of the loop: behind the last active lane, if it only does masked stores; else the extent."""
         c = self.c
-        if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.roots):
+        if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.sinks):
             return str(self.extent)
         c.position = "0"  # what general masks compute here is not used, but must not name another loop's lane
         ends: dict[str, int] = {}
-        for root in self.roots:
-            *_, last = root.operands  # the mask, or the buffer that keeps it, which has no end
+        for sink in self.sinks:
+            *_, last = sink.operands  # the mask, or the buffer that keeps it, which has no end
             mask = evaluate(c, last, (*self.outer, LANE))
-            if not isinstance(mask, Prefix) or mask.level >= c.depth:
+            if not isinstance(mask, ActiveLaneBound) or mask.level >= c.depth:
                 return str(self.extent)
             ends[mask.below] = mask.level
         end, level = "0", c.depth - 1
         for below, where in ends.items():
             end = c.intrinsic(where, "llvm.smax", end, below)
         if len(ends) == 1 and width == c.lanes:
-            (c.stops_at,) = ends
+            (c.active_lane_bound,) = ends
         bounded = c.intrinsic(level, "llvm.smin", end, str(self.extent))
         return c.emit(level, f"and i64 {c.add(bounded, str(width - 1), 'i64', level)}, {-width}")
 
@@ -250,32 +250,32 @@ class InnerLoop:
             c.forget(c.depth)
             if self.by_rows:
                 c.position = c.add(index, str(chunk * c.lanes), "i64", c.depth)
-            for root in self.roots:
-                if isinstance(root, Reduce):
-                    self._accumulate(root, chunk, index, counter)
+            for sink in self.sinks:
+                if isinstance(sink, Reduce):
+                    self._accumulate(sink, chunk, index, counter)
                 else:
-                    act = prepare(c, root, self._index(root, index))
-                    if isinstance(root, ATOMICS):
+                    act = prepare(c, sink, self._index(sink, index))
+                    if isinstance(sink, ATOMICS):
                         act()
                     else:
                         acts.append(act)
         for act in acts:
             act()
 
-    def _index(self, root: Op, inner: str) -> Index:
+    def _index(self, sink: Op, inner: str) -> Index:
         if self.by_rows:
             return (*self.outer, LANE)
         found = list(self.outer)
         found.insert(self.nest.axis, Uniform(inner, self.c.depth))
         return tuple(found)
 
-    def _accumulate(self, root: Reduce, chunk: int, index: str, counter: str | None) -> None:
+    def _accumulate(self, sink: Reduce, chunk: int, index: str, counter: str | None) -> None:
         c = self.c
-        accumulator = next(a for a in self.accumulators if a.root is root)
-        where = self._index(root, index)
+        accumulator = next(a for a in self.accumulators if a.sink is sink)
+        where = self._index(sink, index)
         new = [
             c.as_vector(evaluate(c, v, where), e).name
-            for v, e in zip(root.operands, accumulator.combine.elements, strict=True)
+            for v, e in zip(sink.operands, accumulator.combine.elements, strict=True)
         ]
         if counter is None:
             accumulator.values.append(new)
@@ -294,7 +294,7 @@ class InnerLoop:
         if self.by_rows:
             values = accumulator.combine.across(c.w, values, c.lanes)
         kind = Uniform if self.by_rows else Vector
-        for result, name in zip(accumulator.root.results, values, strict=True):
+        for result, name in zip(accumulator.sink.results, values, strict=True):
             c.reduced[result] = kind(name, c.depth)
 
 

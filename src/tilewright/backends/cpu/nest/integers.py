@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Affine, Lane, Prefix, Uniform, Wrapped
+from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Uniform
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
 from tilewright.ir.core import Op
@@ -33,7 +33,7 @@ def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
 def _add(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
     if isinstance(a, Uniform):
         a, b = b, a
-    if isinstance(a, Affine | Wrapped) and isinstance(b, Uniform):
+    if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
         level = max(a.level, b.level)
         return a._replace(base=c.add(a.base, b.name, element, level), level=level)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
@@ -89,7 +89,7 @@ def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
         c.assume(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
         below = w.emit(f"sub {element} {b.name}, {base}")
     if c.wraps:
-        return Wrapped(base, b.name, c.extend(below, element, "i64", level), level)
+        return ModuloRange(base, b.name, c.extend(below, element, "i64", level), level)
     return Affine(base, "1", level)
 
 
@@ -104,19 +104,19 @@ _RULES = {
 
 def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     source, target = op.operand.type.scalar, op.result.type.scalar
-    if not isinstance(lane, Affine | Wrapped) or i1 in (source, target):
+    if not isinstance(lane, Affine | ModuloRange) or i1 in (source, target):
         return None
     signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
         return None
     elements = element_of(source), element_of(target)
-    if isinstance(lane, Wrapped):
+    if isinstance(lane, ModuloRange):
         return widened(c, lane, *elements)
     base, stride = (c.extend(part, *elements, lane.level) for part in (lane.base, lane.stride))
     return Affine(base, stride, lane.level, lane.local)
 
 
-def widened(c: Context, lane: Wrapped, source: str, target: str) -> Wrapped:
+def widened(c: Context, lane: ModuloRange, source: str, target: str) -> ModuloRange:
     """`lane` in a wider or narrower type."""
     base, modulus = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.modulus))
     return lane._replace(base=base, modulus=modulus)
@@ -143,18 +143,18 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
     level = max(a.level, b.level)
     bound = c.extend(b.name, element, "i64", level, signed=name[0] == "s")
     base = c.extend(a.base, element, "i64", level)
-    return Prefix(c.add(c.subtract(bound, base, "i64", level), str(_BELOW[name]), "i64", level), level)
+    return ActiveLaneBound(c.add(c.subtract(bound, base, "i64", level), str(_BELOW[name]), "i64", level), level)
 
 
 def _both(c: Context, operands: list[Lane]) -> Lane | None:
     a, b = operands
     if isinstance(a, Uniform):
         a, b = b, a
-    if not isinstance(a, Prefix):
+    if not isinstance(a, ActiveLaneBound):
         return None
     level = max(a.level, getattr(b, "level", 0))
-    if isinstance(b, Prefix):
-        return Prefix(c.intrinsic(level, "llvm.smin", a.below, b.below), level)
+    if isinstance(b, ActiveLaneBound):
+        return ActiveLaneBound(c.intrinsic(level, "llvm.smin", a.below, b.below), level)
     if isinstance(b, Uniform):
-        return Prefix(c.emit(level, f"select i1 {b.name}, i64 {a.below}, i64 0"), level)
+        return ActiveLaneBound(c.emit(level, f"select i1 {b.name}, i64 {a.below}, i64 0"), level)
     return None

@@ -2,12 +2,12 @@
 
 `lane` counts along the vectorised axis: chunk start + 0, 1, …, W - 1.
 
-    Uniform   one number for all lanes                    splat, row values, scalars
-    Affine    base + stride · lane                        ranges, addresses
-    Wrapped   base + lane, less a modulus at the end      ranges modulo something
-    Prefix    lane < below                                masks such as offs < n
-    Address   base pointer + offset in elements           pointers
-    Vector    one value per lane, in a vector register
+    Uniform          one number for all lanes                    splat, row values, scalars
+    Affine           base + stride · lane                        ranges, addresses
+    ModuloRange      base + lane, less a modulus at the end      ranges modulo something
+    ActiveLaneBound  lane < below                                masks such as offs < n
+    Address          base pointer + offset in elements           pointers
+    Vector           one value per lane, in a vector register
 
 `level` says how deep in the loops a value exists: 0 in front of the nest, then one per loop. Code for a value is
 written at its level, so what does not change in a loop stays in front of it.
@@ -32,7 +32,7 @@ class Affine(NamedTuple):
     local: bool = False
 
 
-class Wrapped(NamedTuple):
+class ModuloRange(NamedTuple):
     """base + lane on lanes below `below`, an i64; base - modulus + lane from there on."""
 
     base: str
@@ -41,7 +41,7 @@ class Wrapped(NamedTuple):
     level: int
 
 
-class Prefix(NamedTuple):
+class ActiveLaneBound(NamedTuple):
     """True on lanes below `below`, an i64."""
 
     below: str
@@ -53,7 +53,7 @@ class Vector(NamedTuple):
     level: int
 
 
-Offsets: TypeAlias = Uniform | Affine | Wrapped | Vector
+Offsets: TypeAlias = Uniform | Affine | ModuloRange | Vector
 
 
 class Address(NamedTuple):
@@ -64,7 +64,7 @@ class Address(NamedTuple):
     element: str
 
 
-Lane: TypeAlias = Uniform | Affine | Wrapped | Prefix | Vector | Address
+Lane: TypeAlias = Uniform | Affine | ModuloRange | ActiveLaneBound | Vector | Address
 Index: TypeAlias = tuple[Offsets, ...]
 
 LANE = Affine("0", "1", 0)

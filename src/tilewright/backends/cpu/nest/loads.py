@@ -5,15 +5,15 @@ from __future__ import annotations
 from tilewright.backends.cpu.costs import ACCESSES
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import (
+    ActiveLaneBound,
     Address,
     Affine,
     Index,
     Lane,
+    ModuloRange,
     Offsets,
-    Prefix,
     Uniform,
     Vector,
-    Wrapped,
     affine_address,
     is_chunked,
     level_of,
@@ -53,7 +53,7 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
         if mask.name != "true":
             c.assume(mask.name)
         return None
-    if isinstance(mask, Prefix):
+    if isinstance(mask, ActiveLaneBound):
         c.assume(c.emit(mask.level, f"icmp sge i64 {mask.below}, {c.extent}"))
         return None
     return mask
@@ -135,8 +135,8 @@ def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other
     if mask_vector is None and lanes > 1 and isinstance(pointer, Address):
         if level >= c.depth and isinstance(pointer.offset, Affine):
             return Vector(_read_spaced(c, pointer, pointer.offset, inside), level)
-        if isinstance(pointer.offset, Wrapped):
-            return Vector(_read_wrapped(c, pointer, pointer.offset, inside, level), level)
+        if isinstance(pointer.offset, ModuloRange):
+            return Vector(_read_modulo(c, pointer, pointer.offset, inside, level), level)
     pointers, deep = each_address(c, pointer, inside)
     level = max(level, deep)
     with c.at(level) as w:
@@ -168,10 +168,10 @@ def _read_spaced(c: Context, pointer: Address, offset: Affine, inside: str) -> s
     return w.convert("bitcast", found, vector(stored, lanes), vector(inside, lanes))
 
 
-def _read_wrapped(c: Context, pointer: Address, offset: Wrapped, inside: str, level: int) -> str:
+def _read_modulo(c: Context, pointer: Address, offset: ModuloRange, inside: str, level: int) -> str:
     """Neighbours in memory up to some lane, neighbours elsewhere from there on: two loads under masks."""
     lanes, align = c.lanes, bits_of(inside) // 8
-    straight = Prefix(offset.below, offset.level)
+    straight = ActiveLaneBound(offset.below, offset.level)
     with c.at(level) as w:
         before = c.as_vector(straight, "i1").name
         behind = w.emit(f"xor {vector('i1', lanes)} {before}, {w.splat('true', 'i1', lanes)}")
@@ -191,7 +191,7 @@ def reachable(c: Context, pointer: Uniform, mask: Lane | None) -> str:
 
     A masked access to a page that is not there does nothing, but it takes hundreds of cycles.
     """
-    if not isinstance(mask, Prefix) or mask.below == c.stops_at:
+    if not isinstance(mask, ActiveLaneBound) or mask.below == c.active_lane_bound:
         return pointer.name
     level = max(mask.level, c.lane_level)
     some = c.emit(level, f"icmp sgt i64 {mask.below}, {c.position}")

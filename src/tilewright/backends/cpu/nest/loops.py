@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilewright.backends.cpu.costs import ATOMICS, tile_operand
-from tilewright.backends.cpu.nest.context import Context, Outside
+from tilewright.backends.cpu.nest.alias_checks import copy_back, emit_alias_check
+from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
+from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, uniform
 from tilewright.backends.cpu.nest.next_program import next_rows
-from tilewright.backends.cpu.nest.overlap import copy_back, overlap
-from tilewright.backends.cpu.nest.roots import prepare
 from tilewright.backends.cpu.nest.scans import emit_scan
-from tilewright.backends.cpu.nest.transposed import Crossing, all_on, crossings, store_square
-from tilewright.backends.cpu.phases import Nest, is_bound_by_memory
+from tilewright.backends.cpu.nest.sinks import prepare
+from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import GuardedStore, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
@@ -46,9 +46,9 @@ def emit_nest(
     scalar: Callable[[Value], str],
     *,
     programs: str | None = None,
-    compact: bool = False,
+    optimize_size: bool = False,
     wraps: bool = False,
-    outside: Outside | None = None,
+    hoisted: Hoisted | None = None,
 ) -> list[str]:
     """Write the loops of the cpu.nest `op`.
 
@@ -56,16 +56,16 @@ def emit_nest(
         w: the writer that the code goes to.
         scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
         programs: the number of programs of the grid, an i64, if each of them runs the nest once.
-        compact: little code counts for more than speed.
+        optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
-        outside: what stands in front of earlier nests of the block; what stands in front of this one joins it.
+        hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
 
     Returns the LLVM values of the nest's results.
     """
     nest = Nest(op)
     emitter = NestEmitter(w, nest, scalar)
-    emitter.c.programs, emitter.c.compact, emitter.c.wraps = programs, compact, wraps
-    emitter.c.outside = outside
+    emitter.c.programs, emitter.c.optimize_size, emitter.c.wraps = programs, optimize_size, wraps
+    emitter.c.hoisted = hoisted
     return emitter.emit()
 
 
@@ -77,19 +77,19 @@ class NestEmitter:
         self.rank = len(nest.outer)
         by_rows = nest.mode == "rows"
         self.c = Context(w, scalar, self.rank + 1 if by_rows else self.rank)
-        self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.roots)
+        self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.sinks)
 
     def emit(self) -> list[str]:
         c, w = self.c, self.w
-        c.places = [w.open_section()]
-        guarded = [r for r in self.nest.roots if isinstance(r, GuardedStore)]
+        c.insertion_points = [w.open_section()]
+        guarded = [r for r in self.nest.sinks if isinstance(r, GuardedStore)]
         if guarded:
             c.in_front = True
-            c.redirected = overlap(c, self.nest)
+            c.redirected = emit_alias_check(c, self.nest)
             c.in_front = False
             c.extent = 1
-            c.places = [w.open_section()]
-        if not self._by_squares():
+            c.insertion_points = [w.open_section()]
+        if not self._by_blocks():
             self._everything()
         if guarded:
             assert c.redirected is not None
@@ -100,37 +100,37 @@ class NestEmitter:
     def _everything(self) -> None:
         self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
 
-    def _by_squares(self) -> bool:
+    def _by_blocks(self) -> bool:
         """Write a nest whose stores run across its loads; False: it is no such nest."""
         c, w = self.c, self.w
-        found, lanes = crossings(self.nest, c.target, c.scalar) if not c.compact else ([], 0)
+        found, lanes = transposed_stores(self.nest, c.target, c.scalar) if not c.optimize_size else ([], 0)
         condition = all_on(c, self.nest) if found else None
         if condition is None:
             return False
         if c.redirected is not None:
             condition = w.emit(f"select i1 {c.redirected}, i1 false, i1 {condition}")
-        c.places, c.outside = [w.open_section()], None
+        c.insertion_points, c.hoisted = [w.open_section()], None
         with w.branch(condition) as branch:
             with branch.then():
                 redirected, c.redirected, c.unmasked = c.redirected, None, True
-                self._squares(found, lanes, self.nest.outer, ())
+                self._store_blocks(found, lanes, self.nest.outer, ())
                 c.redirected, c.unmasked = redirected, False
             with branch.otherwise():
                 self._everything()
         return True
 
-    def _squares(self, found: list[Crossing], lanes: int, extents: tuple[int, ...], index: Index) -> None:
+    def _store_blocks(self, found: list[TransposedStore], lanes: int, extents: tuple[int, ...], index: Index) -> None:
         c = self.c
         if len(extents) > 1:
             with self._level(extents[0], 1) as counter:
-                self._squares(found, lanes, extents[1:], (*index, Uniform(counter, c.depth)))
+                self._store_blocks(found, lanes, extents[1:], (*index, Uniform(counter, c.depth)))
             return
         c.lanes, c.extent = lanes, self.nest.inner_extent(found[0].store)
         with self._level(extents[0], lanes) as counter:
             row = Uniform(counter, c.depth)
             with self._level(c.extent, lanes) as c.position:
                 column = Uniform(c.position, c.depth)
-                acts = [act for crossing in found for act in store_square(c, crossing, index, row, column)]
+                acts = [act for transposition in found for act in store_block(c, transposition, index, row, column)]
                 for act in acts:
                     act()
 
@@ -161,10 +161,10 @@ class NestEmitter:
         vectors that have no loop. What is spilled to a buffer of one row allows one row only.
         """
         nest = self.nest
-        simple = all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in nest.roots)
+        simple = all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in nest.sinks)
         if nest.mode != "rows" or not simple or len(set(nest.phases.values())) == 1 or nest.outer[-1] == 1:
             return 1
-        extents = [nest.inner_extent(r) for r in nest.roots]
+        extents = [nest.inner_extent(r) for r in nest.sinks]
         short = all(extent <= SHORT_ROW * self._lanes(extent) for extent in extents)
         return ROWS_TOGETHER if short and not any(isinstance(op, Load) for op in nest.body) else 1
 
@@ -174,15 +174,15 @@ class NestEmitter:
         c, w = self.c, self.w
         if extent == step:
             c.depth += 1
-            c.places.append(w.open_section())
+            c.insertion_points.append(w.open_section())
             yield "0"
         else:
             with w.loop(0, extent, step) as loop:
                 c.depth += 1
-                c.places.append(w.open_section())
+                c.insertion_points.append(w.open_section())
                 yield loop.index
         c.forget(c.depth)
-        c.places.pop()
+        c.insertion_points.pop()
         c.depth -= 1
 
     def _column_chunks(self, index: Index) -> None:
@@ -200,37 +200,37 @@ class NestEmitter:
         reduced = [c.reduced, *({} for _ in rows[1:])]
         following = next_rows(c, nest)
         for phase in sorted(set(nest.phases.values())):
-            roots = [r for r in nest.roots if nest.phases[r] == phase]
+            sinks = [r for r in nest.sinks if nest.phases[r] == phase]
             c.next_rows = following if phase == 1 else {}
-            inner = [r for r in roots if nest.inner_extent(r) > 1 or not self._is_row_root(r)]
+            inner = [r for r in sinks if nest.inner_extent(r) > 1 or not self._is_row_sink(r)]
             for index, c.reduced in zip(rows, reduced, strict=True):
-                c.places[c.depth] = self.w.open_section()
+                c.insertion_points[c.depth] = self.w.open_section()
                 for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
                     self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index)
-                for root in roots:
-                    if root not in inner:
-                        prepare(c, root, index)()
+                for sink in sinks:
+                    if sink not in inner:
+                        prepare(c, sink, index)()
         c.reduced = reduced[0]
 
-    def _is_row_root(self, root: Op) -> bool:
-        return self.nest.is_row_level(tile_operand(root))
+    def _is_row_sink(self, sink: Op) -> bool:
+        return self.nest.is_row_level(tile_operand(sink))
 
-    def _inner(self, roots: list[Op], extent: int, index: Index) -> None:
+    def _inner(self, sinks: list[Op], extent: int, index: Index) -> None:
         c = self.c
         if self.nest.mode == "rows":
             c.lanes, c.extent = self._lanes(extent), extent
-        scans = [r for r in roots if isinstance(r, Scan)]
+        scans = [r for r in sinks if isinstance(r, Scan)]
         if scans:
-            emit_scan(c, self.nest, scans[0], [r for r in roots if isinstance(r, Write)], extent, index)
+            emit_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(c, self.nest, roots, extent, index).emit()
+            InnerLoop(c, self.nest, sinks, extent, index).emit()
 
     def _lanes(self, extent: int) -> int:
         """W: as many lanes as the widest values that are computed fill a register with."""
         if self.scalar_lanes:
             return 1
         widths = [v.type.bits for op in self.nest.body for v in op.results if _is_computed(op, v)]
-        stored = [v.type.bits for r in self.nest.roots for v in r.operands if _is_number_tile(v)]
+        stored = [v.type.bits for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
         bits = max([*widths, *stored, 8])
         return min(extent, max(1, self._register_bits() // bits))
 
@@ -239,8 +239,8 @@ class NestEmitter:
 
         Half a register crosses a cache line half as often: a vector add from DRAM runs 10 % faster on Zen 4.
         """
-        target, roots = self.c.target, self.nest.roots
-        moves = any(isinstance(r, WritesMemory) for r in roots) and not any(isinstance(r, Reduce) for r in roots)
+        target, sinks = self.c.target, self.nest.sinks
+        moves = any(isinstance(r, WritesMemory) for r in sinks) and not any(isinstance(r, Reduce) for r in sinks)
         moves = moves and is_bound_by_memory(self.nest, self.nest.body)
         return target.vector_bits // 2 if moves and target.splits_vectors else target.vector_bits
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.dialects.arith import Binary
 from tilewright.dialects.tt_memory import AddPtr, Load, pointee_type
@@ -32,9 +32,9 @@ NEAREST = 4 << 20
 
 def next_rows(c: Context, nest: Nest) -> dict[Op, str]:
     """The loads of phase 0 that phase 1 reads again, and how many bytes further the next program loads: an i64."""
-    if c.programs is None or c.compact or nest.mode != "rows" or nest.outer:
+    if c.programs is None or c.optimize_size or nest.mode != "rows" or nest.outer:
         return {}
-    first, second = ([r for r in nest.roots if nest.phases[r] == phase] for phase in (0, 1))
+    first, second = ([r for r in nest.sinks if nest.phases[r] == phase] for phase in (0, 1))
     again = {o for r in first for o in nest.closures[r]} & {o for r in second for o in nest.closures[r]}
     loads = [op for op in nest.body if op in again and isinstance(op, Load) and _bytes(op) <= LONGEST]
     steps = [(op, _step(c, op.pointer)) for op in loads]

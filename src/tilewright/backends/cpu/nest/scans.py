@@ -9,8 +9,8 @@ from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
-from tilewright.backends.cpu.nest.roots import prepare
-from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.nest.sinks import prepare
+from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.llvm.spelling import vector
 from tilewright.dialects.cpu import Write
 from tilewright.dialects.tt_reduce import Scan

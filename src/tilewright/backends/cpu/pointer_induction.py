@@ -36,7 +36,7 @@ class Shift(NamedTuple):
     by: Value
 
 
-def carry_offsets(module: Op) -> None:
+def pointer_induction(module: Op) -> None:
     """Apply the rewrite above to every carried tile of every scf.for; inner loops first."""
     _join_shifts(module)
     for loop in reversed([op for op in module.walk() if isinstance(op, For)]):

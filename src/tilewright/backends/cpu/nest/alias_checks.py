@@ -18,19 +18,19 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
     ZERO,
+    ActiveLaneBound,
     Address,
     Affine,
     Index,
     Lane,
     Offsets,
-    Prefix,
     Uniform,
     affine_address,
     uniform,
 )
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
-from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.strides import may_repeat
 from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.dialects.arith import CompareIntegers, ModularArithmetic
@@ -68,11 +68,11 @@ Pair = tuple[Where, Where, bool]
 """A store, another access, and whether the latter is a load that is asked for at another index."""
 
 
-def overlap(c: Context, nest: Nest) -> str:
+def emit_alias_check(c: Context, nest: Nest) -> str:
     """An i1: whether a store of `nest` overlaps memory that `nest` loads or stores, other than element by element."""
     accesses = [op for op in nest.body if isinstance(op, ACCESSES) and is_tile(op.pointer)]
     reaches = {op: _reach(c, *where_of(op)) for op in accesses}
-    elsewhere = {op for root in nest.roots for op, straight in asked_for(root) if isinstance(op, Load) and not straight}
+    elsewhere = {op for sink in nest.sinks for op, straight in asked_for(sink) if isinstance(op, Load) and not straight}
     result = "false"
     checked: set[Pair] = set()
     for store in [op for op in accesses if isinstance(op, GuardedStore)]:
@@ -126,11 +126,11 @@ def _repeats(c: Context, a: Reach, b: Reach) -> str:
         for step, x, y, extent in zip(a.steps, a.lengths, b.lengths, a.shape, strict=True)
         if extent > 1
     ]
-    crowded = [_crowded(c, order) for order in (axes, axes[::-1])[: len(axes)]]
-    return c.emit(0, f"and i1 {crowded[0]}, {crowded[-1]}") if crowded else "false"
+    too_short = [_steps_too_short(c, order) for order in (axes, axes[::-1])[: len(axes)]]
+    return c.emit(0, f"and i1 {too_short[0]}, {too_short[-1]}") if too_short else "false"
 
 
-def _crowded(c: Context, axes: list[tuple[str, str]]) -> str:
+def _steps_too_short(c: Context, axes: list[tuple[str, str]]) -> str:
     """An i1: whether some axis does not step over those that follow."""
     inner, result = "0", "false"
     for step, length in reversed(axes):
@@ -193,7 +193,7 @@ def _last_index(c: Context, mask: Value | None, axis: int, extent: int) -> str:
         if [a for a, n in enumerate(shape) if n > 1] == [axis] and _is_cheap(part):
             c.extent = extent
             lane = evaluate(c, part, tuple(LANE if a == axis else ZERO for a in range(len(shape))))
-            if isinstance(lane, Prefix) and lane.level == 0:
+            if isinstance(lane, ActiveLaneBound) and lane.level == 0:
                 last = c.intrinsic(0, "llvm.smin", last, lane.below)
     if last == str(extent):
         return str(extent - 1)
@@ -256,13 +256,13 @@ def _copy(c: Context, store: GuardedStore) -> None:
     c.forget(0)
     with c.w.loop(0, tile.numel) as loop:
         c.depth = 1
-        c.places.append(c.w.open_section())
+        c.insertion_points.append(c.w.open_section())
         index = _index_of(c, loop.index, tile.shape)
         element = element_of(tile)
         read = read_buffer(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
         lane = _mask(c, store, index)
         write(c, evaluate(c, store.pointer, index), read, lane, element)()
-    c.places.pop()
+    c.insertion_points.pop()
     c.depth = 0
     c.forget(0)
     c.lanes, c.extent, c.lane_level, c.position = lanes, extent, lane_level, position

@@ -11,14 +11,14 @@ buffer is copied to %q after the nest. A mask that is computed from loads is kep
 from __future__ import annotations
 
 from tilewright.backends.cpu.alignment import asked_for
-from tilewright.backends.cpu.costs import LOADS, ROOTS, is_tile, makers
+from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile, makers
 from tilewright.backends.cpu.strides import may_repeat
 from tilewright.dialects.cpu import Nest, buffer_type
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Block, Op, Value, tile_type
 
 
-def guard_stores(module: Op) -> None:
+def add_alias_checks(module: Op) -> None:
     """Give a buffer to each store of tiles that shares its nest with a load or store at another pointer."""
     for nest in [op for op in module.walk() if isinstance(op, Nest)]:
         stores = [op for op in nest.body if isinstance(op, Store) and is_tile(op.pointer)]
@@ -31,8 +31,8 @@ def _may_interfere(body: Block, stores: list[Store]) -> bool:
     accesses = [op.pointer for op in body if isinstance(op, (Load, Store))]
     if len(set(accesses)) > 1 or (len(accesses) > 1 and may_repeat(accesses[0])):
         return True
-    roots = [op for op in body if isinstance(op, ROOTS)]
-    return any(isinstance(op, Load) and not straight for root in roots for op, straight in asked_for(root))
+    sinks = [op for op in body if isinstance(op, SINKS)]
+    return any(isinstance(op, Load) and not straight for sink in sinks for op, straight in asked_for(sink))
 
 
 def _guard(store: Store, nest: Nest) -> None:
@@ -58,4 +58,4 @@ def _buffer(value: Value, nest: Nest) -> Value:
 
 def _may_change(mask: Value) -> bool:
     """Whether `mask` depends on memory or on a reduction, so that it is not the same any more after the nest."""
-    return is_tile(mask) and any(isinstance(op, (*LOADS, *ROOTS)) for op in makers(mask))
+    return is_tile(mask) and any(isinstance(op, (*LOADS, *SINKS)) for op in makers(mask))

@@ -1,4 +1,4 @@
-"""Tiles that are stored along another axis than they are loaded: squares are transposed in registers.
+"""Tiles that are stored along another axis than they are loaded: square blocks are transposed in registers.
 
     for 16 rows, for 16 columns:       16 vectors along a row each, transposed, are 16 vectors along a column each
 
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
 from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, is_tile, tile_operand, where_of
+from tilewright.backends.cpu.nest.alias_checks import conjuncts
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
-from tilewright.backends.cpu.nest.overlap import conjuncts
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Address, Affine, Index, Uniform
 from tilewright.backends.cpu.nest.stores import Act, write
-from tilewright.backends.cpu.phases import Nest
+from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -28,7 +28,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import PointerType, TensorType, i1
 
 
-class Crossing(NamedTuple):
+class TransposedStore(NamedTuple):
     """A store, and whether its value and its addresses have neighbours along the last outer axis, not the inner one."""
 
     store: Store | GuardedStore
@@ -39,25 +39,25 @@ class Crossing(NamedTuple):
 # ------------------------------------------------------------------ which nests
 
 
-def crossings(nest: Nest, target: Target, scalar: Callable[[Value], str]) -> tuple[list[Crossing], int]:
-    """The stores of `nest` to handle by squares, and the lanes of a side; ([], 0) where nothing is gained."""
+def transposed_stores(nest: Nest, target: Target, scalar: Callable[[Value], str]) -> tuple[list[TransposedStore], int]:
+    """The stores of `nest` to handle by square blocks, and the lanes of a side; ([], 0) where nothing is gained."""
     lanes = _side(nest, target)
     if not lanes:
         return [], 0
     w = LlvmWriter(target)  # what is written here tells where neighbours are, and is dropped
     with w.function("f", []):
         c = Context(w, scalar, len(nest.outer) + 1)
-        c.lanes, c.places = lanes, [w.open_section()]
-        found = [_crossing(c, store) for store in nest.roots if isinstance(store, STORES)]
-    gains = any(crossing.value_is_outer or crossing.store_is_outer for crossing in found)
+        c.lanes, c.insertion_points = lanes, [w.open_section()]
+        found = [_transposed_store(c, store) for store in nest.sinks if isinstance(store, STORES)]
+    gains = any(transposition.value_is_outer or transposition.store_is_outer for transposition in found)
     return (found, lanes) if gains else ([], 0)
 
 
 def _side(nest: Nest, target: Target) -> int:
-    """W of squares, 0 where there are none."""
-    if nest.mode != "rows" or not nest.outer or not all(isinstance(r, STORES) for r in nest.roots):
+    """W of square blocks, 0 where there are none."""
+    if nest.mode != "rows" or not nest.outer or not all(isinstance(r, STORES) for r in nest.sinks):
         return 0
-    values = [tile_operand(r) for r in nest.roots]
+    values = [tile_operand(r) for r in nest.sinks]
     types = [v.type for v in values if isinstance(v.type, TensorType)]
     if not types or len(types) < len(values):
         return 0
@@ -72,7 +72,7 @@ def _is_word(tile: TensorType) -> bool:
     return not isinstance(tile.element, PointerType) and tile.element is not i1 and tile.bits <= 64
 
 
-def _crossing(c: Context, store: Store | GuardedStore) -> Crossing:
+def _transposed_store(c: Context, store: Store | GuardedStore) -> TransposedStore:
     pointer, value = store.pointer, store.value
     inner = len(value.type.shape or ()) - 1
     votes = {inner: 0, inner - 1: 0}
@@ -92,7 +92,7 @@ def _crossing(c: Context, store: Store | GuardedStore) -> Crossing:
         tag = tags[axis] if axis is not None else None
         if tag is not None and tag in votes:
             votes[tag] += 1
-    return Crossing(store, votes[inner - 1] > votes[inner], _axis_of_neighbours(c, pointer) == inner - 1)
+    return TransposedStore(store, votes[inner - 1] > votes[inner], _axis_of_neighbours(c, pointer) == inner - 1)
 
 
 def _axis_of_neighbours(c: Context, pointer: Value) -> int | None:
@@ -121,7 +121,7 @@ def all_on(c: Context, nest: Nest) -> str | None:
                 return None
             c.extent = max(shape, default=1)
             lane = evaluate(c, part, tuple(LANE if axis in long else ZERO for axis in range(len(shape))))
-            if isinstance(lane, Prefix) and lane.level == 0:
+            if isinstance(lane, ActiveLaneBound) and lane.level == 0:
                 conditions.append(c.emit(0, f"icmp sge i64 {lane.below}, {c.extent}"))
             elif isinstance(lane, Uniform) and lane.level == 0:
                 conditions.append(lane.name)
@@ -133,22 +133,22 @@ def all_on(c: Context, nest: Nest) -> str | None:
     return result
 
 
-# ------------------------------------------------------------------ one square
+# ------------------------------------------------------------------ one block
 
 
-def store_square(c: Context, crossing: Crossing, outer: Index, row: Uniform, column: Uniform) -> list[Act]:
+def store_block(c: Context, transposition: TransposedStore, outer: Index, row: Uniform, column: Uniform) -> list[Act]:
     """Compute the W × W elements from (row, column) on; what is returned stores them."""
     along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
     across = [(*outer, Affine(row.name, "1", row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
-    pointer, value = crossing.store.pointer, crossing.store.value
+    pointer, value = transposition.store.pointer, transposition.store.value
     element = element_of(value.type)
     vectors = [
-        c.as_vector(evaluate(c, value, index), element) for index in (across if crossing.value_is_outer else along)
+        c.as_vector(evaluate(c, value, index), element) for index in (across if transposition.value_is_outer else along)
     ]
-    if crossing.value_is_outer != crossing.store_is_outer:
+    if transposition.value_is_outer != transposition.store_is_outer:
         names = transposed(c.w, [v.name for v in vectors], vector(element, c.lanes))
         vectors = [vectors[0]._replace(name=name, level=c.depth) for name in names]
-    places = [evaluate(c, pointer, index) for index in (across if crossing.store_is_outer else along)]
+    places = [evaluate(c, pointer, index) for index in (across if transposition.store_is_outer else along)]
     return [write(c, place, v, None, element) for place, v in zip(places, vectors, strict=True)]
 
 

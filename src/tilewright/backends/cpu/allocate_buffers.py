@@ -26,7 +26,7 @@ class Life:
     size: int
 
 
-def plan_arena(module: Op, workspace: int = 0) -> int:
+def allocate_buffers(module: Op, workspace: int = 0) -> int:
     """Set the attribute `offset` (bytes) of every cpu.alloc; returns the bytes that the arena needs.
 
     The first `workspace` bytes stay free for the micro-kernels. The buffers of a function lie behind those of all its

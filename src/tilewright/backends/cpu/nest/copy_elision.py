@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine, Index, Prefix, Uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Address, Affine, Index, Uniform
 from tilewright.backends.cpu.nest.loads import needed_mask, single_address
 from tilewright.backends.cpu.nest.loops import emit_nest
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -55,9 +55,9 @@ class Source(NamedTuple):
         return tuple(moved)
 
 
-def borrowed_write(nest: Nest) -> Value | None:
+def elided_write(nest: Nest) -> Value | None:
     """The buffer of a nest that only copies a load for a dot; None for other nests."""
-    return next((op.buffer for op in nest.body if isinstance(op, Write) and op.borrow), None)
+    return next((op.buffer for op in nest.body if isinstance(op, Write) and op.elide_copy), None)
 
 
 def source_of(value: Value) -> Source | None:
@@ -69,7 +69,7 @@ def source_of(value: Value) -> Source | None:
     return Source(load, order) if load is not None and len(order) == 2 else None
 
 
-def emit_borrowed(
+def emit_elided(
     w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str], *, may_step: bool, depth_axis: int | None
 ) -> Matrix:
     """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
@@ -85,9 +85,9 @@ def emit_borrowed(
     buffer = write.buffer
     rows, columns = tile_of(buffer.type).shape
     source = source_of(write.value)
-    assert source is not None, "only loads are borrowed"
+    assert source is not None, "only copies of loads are elided"
     c = Context(w, scalar, 1)
-    c.places, c.fast = [w.open_section()], True
+    c.insertion_points, c.fast = [w.open_section()], True
     found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis)
     whole = None if depth_axis is None else str((rows, columns)[depth_axis])
     if found is None:
@@ -99,7 +99,7 @@ def emit_borrowed(
     if condition == "true":
         return found
     with w.branch(condition) as branch, branch.otherwise():
-        emit_nest(w, nest, scalar, compact=not _wraps(nest), wraps=_wraps(nest))
+        emit_nest(w, nest, scalar, optimize_size=not _wraps(nest), wraps=_wraps(nest))
     pointer = branch.join("ptr", found.pointer, scalar(buffer))
     stride = branch.join("i64", found.stride, str(columns))
     step = "1" if found.step == "1" else branch.join("i64", found.step, "1")
@@ -134,7 +134,7 @@ def _in_place(
         if not _is_separable(mask):
             return None
         on = evaluate(c, mask, index)
-        if axis == depth_axis and isinstance(on, Prefix):
+        if axis == depth_axis and isinstance(on, ActiveLaneBound):
             depth = c.intrinsic(on.level, "llvm.smin", on.below, str(depth))
         elif needed_mask(c, on) is not None:
             return None
@@ -161,7 +161,7 @@ def next_tile(w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str]) -> str 
     if source is None:
         return None
     c = Context(w, scalar, 1)
-    c.places = [w.open_section()]
+    c.insertion_points = [w.open_section()]
     lane = evaluate(c, source.load.pointer, (ZERO, ZERO))
     if not isinstance(lane, Address | Uniform):
         return None

@@ -1,4 +1,4 @@
-"""The phases of a nest: which of its inner loops each root runs in.
+"""The phases of a nest: which of its inner loops each sink runs in.
 
 A result of a reduction exists only after the whole inner loop, so what needs it runs in the next phase:
 
@@ -6,18 +6,18 @@ A result of a reduction exists only after the whole inner loop, so what needs it
     phase 1   loop: s += exp(x - m)
     phase 2   loop: store exp(x - m) / s
 
-A store runs no earlier than any other root that loads, and than stores before it; so does a write to a buffer next to
+A store runs no earlier than any other sink that loads, and than stores before it; so does a write to a buffer next to
 what else is done with the buffer. What reads a buffer that the nest has written runs in a later phase than the write: a
 phase computes before it stores.
 
-`spill_phases` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
+`split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.backends.cpu.costs import EXPENSIVE, ROOTS, cost, is_tile, tile_operand
+from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, is_tile, tile_operand
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.cpu import Read, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
@@ -28,21 +28,21 @@ from tilewright.ir.types import TensorType
 
 
 class Nest:
-    """A finished cpu.nest, its roots, and what each is computed from."""
+    """A finished cpu.nest, its sinks, and what each is computed from."""
 
     def __init__(self, op: NestOp) -> None:
         self.op, self.body = op, op.body
         self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
-        self.roots: list[Op] = [o for o in self.body if isinstance(o, ROOTS)]
-        self.closures = {root: self._closure(root) for root in self.roots}
-        self._loading = {root for root in self.roots if any(isinstance(op, Load) for op in self.closures[root])}
-        self._reads = {root: [op for op in self.closures[root] if isinstance(op, Read)] for root in self.roots}
+        self.sinks: list[Op] = [o for o in self.body if isinstance(o, SINKS)]
+        self.closures = {sink: self._closure(sink) for sink in self.sinks}
+        self._loading = {sink for sink in self.sinks if any(isinstance(op, Load) for op in self.closures[sink])}
+        self._reads = {sink: [op for op in self.closures[sink] if isinstance(op, Read)] for sink in self.sinks}
         self.phases = self._phases()
 
-    def _closure(self, root: Op) -> dict[Op, None]:
-        """Ops inside that `root` is computed from, but not what reductions are computed from."""
+    def _closure(self, sink: Op) -> dict[Op, None]:
+        """Ops inside that `sink` is computed from, but not what reductions are computed from."""
         seen: dict[Op, None] = {}
-        stack = list(root.operands)
+        stack = list(sink.operands)
         while stack:
             op = stack.pop().op
             if op is None or op in seen or op.block is not self.body:
@@ -53,48 +53,48 @@ class Nest:
         return seen
 
     def _phases(self) -> dict[Op, int]:
-        """The first phase that each root may run in: what one waits for only grows, until nothing changes."""
+        """The first phase that each sink may run in: what one waits for only grows, until nothing changes."""
         place = {op: number for number, op in enumerate(self.body)}
-        reductions = {root: [op for op in self.closures[root] if isinstance(op, Reduce)] for root in self.roots}
-        writes = {root: self._writes_before(root, place) for root in self.roots}
-        others = {root: [o for o in self.roots if self._must_not_precede(root, o, place)] for root in self.roots}
-        phases = dict.fromkeys(self.roots, 0)
+        reductions = {sink: [op for op in self.closures[sink] if isinstance(op, Reduce)] for sink in self.sinks}
+        writes = {sink: self._writes_before(sink, place) for sink in self.sinks}
+        others = {sink: [o for o in self.sinks if self._must_not_precede(sink, o, place)] for sink in self.sinks}
+        phases = dict.fromkeys(self.sinks, 0)
         before: dict[Op, int] = {}
         while before != phases:
             before = dict(phases)
-            for root in self.roots:
-                finished = max((phases[op] + 1 for op in (*reductions[root], *writes[root])), default=0)
-                phases[root] = max([phases[root], finished, *(phases[other] for other in others[root])])
-            assert max(phases.values(), default=0) <= len(phases), "roots of a nest wait for each other in a circle"
+            for sink in self.sinks:
+                finished = max((phases[op] + 1 for op in (*reductions[sink], *writes[sink])), default=0)
+                phases[sink] = max([phases[sink], finished, *(phases[other] for other in others[sink])])
+            assert max(phases.values(), default=0) <= len(phases), "sinks of a nest wait for each other in a circle"
         return phases
 
-    def _writes_before(self, root: Op, place: dict[Op, int]) -> list[Write]:
-        """The writes of the nest whose buffers `root` reads afterwards."""
-        writes = [w for w in self.roots if isinstance(w, Write)] if self._reads[root] else []
-        reads = [(read.buffer, place[read]) for read in self._reads[root]]
+    def _writes_before(self, sink: Op, place: dict[Op, int]) -> list[Write]:
+        """The writes of the nest whose buffers `sink` reads afterwards."""
+        writes = [w for w in self.sinks if isinstance(w, Write)] if self._reads[sink] else []
+        reads = [(read.buffer, place[read]) for read in self._reads[sink]]
         return [w for w in writes if any(w.buffer is buffer and place[w] < at for buffer, at in reads)]
 
-    def _must_not_precede(self, root: Op, other: Op, place: dict[Op, int]) -> bool:
-        """Whether `root` changes memory that `other` reads, or has changed before.
+    def _must_not_precede(self, sink: Op, other: Op, place: dict[Op, int]) -> bool:
+        """Whether `sink` changes memory that `other` reads, or has changed before.
 
         Whoever loads does so before any store of the nest in program order, so it may read again in a late phase.
         """
-        if isinstance(root, WritesMemory):
-            return other in self._loading or (isinstance(other, WritesMemory) and place[other] < place[root])
-        if not isinstance(root, Write):
+        if isinstance(sink, WritesMemory):
+            return other in self._loading or (isinstance(other, WritesMemory) and place[other] < place[sink])
+        if not isinstance(sink, Write):
             return False
-        buffer = root.buffer
-        if isinstance(other, Write) and other.buffer is buffer and place[other] < place[root]:
+        buffer = sink.buffer
+        if isinstance(other, Write) and other.buffer is buffer and place[other] < place[sink]:
             return True
-        return any(read.buffer is buffer and place[read] < place[root] for read in self._reads[other])
+        return any(read.buffer is buffer and place[read] < place[sink] for read in self._reads[other])
 
     def is_row_level(self, value: Value) -> bool:
         """Whether `value` has one element per iteration of the outer loops."""
         return not is_tile(value) or value.type.shape == self.outer
 
-    def inner_extent(self, root: Op) -> int:
-        """The number of elements of the inner loop for `root`; 1 when it needs none."""
-        value = tile_operand(root)
+    def inner_extent(self, sink: Op) -> int:
+        """The number of elements of the inner loop for `sink`; 1 when it needs none."""
+        value = tile_operand(sink)
         if self.is_row_level(value):
             return 1
         shape = value.type.shape or (1,)
@@ -112,7 +112,7 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
     return sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
 
 
-def spill_phases(module: Op) -> None:
+def split_reductions(module: Op) -> None:
     """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
     for op in list(module.walk()):
         if isinstance(op, NestOp):
@@ -123,27 +123,27 @@ def _spill(nest: Nest) -> None:
     if nest.mode != "rows" or len(set(nest.phases.values())) < 2:
         return
     spilled: dict[Value, Value] = {}
-    for root in sorted(nest.roots, key=nest.phases.__getitem__):
-        phase = nest.phases[root]
-        early = {o for r in nest.roots if nest.phases[r] < phase for o in nest.closures[r]}
-        _cut(root, root, nest, early, spilled, set())
+    for sink in sorted(nest.sinks, key=nest.phases.__getitem__):
+        phase = nest.phases[sink]
+        early = {o for r in nest.sinks if nest.phases[r] < phase for o in nest.closures[r]}
+        _cut(sink, sink, nest, early, spilled, set())
 
 
-def _cut(user: Op, root: Op, nest: Nest, early: set[Op], spilled: dict[Value, Value], seen: set[Op]) -> None:
-    """Let what only `root`'s phase computes read values that an earlier phase has computed."""
+def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Value], seen: set[Op]) -> None:
+    """Let what only `sink`'s phase computes read values that an earlier phase has computed."""
     if user in seen:
         return
     seen.add(user)
     for index, value in enumerate(user.operands):
         op = value.op
-        if op is None or op.block is not nest.body or isinstance(op, ROOTS) or nest.is_row_level(value):
+        if op is None or op.block is not nest.body or isinstance(op, SINKS) or nest.is_row_level(value):
             continue
         if value in spilled or (op in early and _fills_rows(value, nest) and _weight(value, nest) >= EXPENSIVE):
             if value not in spilled:
                 spilled[value] = _row_buffer(value, nest)
             user.set_operand(index, spilled[value])
         else:
-            _cut(op, root, nest, early, spilled, seen)
+            _cut(op, sink, nest, early, spilled, seen)
 
 
 def _fills_rows(value: Value, nest: Nest) -> bool:
@@ -157,7 +157,7 @@ def _weight(value: Value, nest: Nest) -> int:
     while stack:
         v = stack.pop()
         op = v.op
-        if op is None or op in seen or op.block is not nest.body or nest.is_row_level(v) or isinstance(op, ROOTS):
+        if op is None or op in seen or op.block is not nest.body or nest.is_row_level(v) or isinstance(op, SINKS):
             continue
         seen.add(op)
         total += cost(op)

@@ -16,8 +16,8 @@ A lazy value that is needed after its nest is closed is written to a buffer ther
 EXPENSIVE, or if the nest changes the memory that it reads.
 
 Memory keeps program order. A load that follows a store of the open nest closes it. A store joins loads and stores that
-came before it only if all their addresses are base + index · stride and known in front of the nest: `nest/overlap.py`
-compares these when the kernel runs. Every other load happens before the store, into a buffer.
+came before it only if all their addresses are base + index · stride and known in front of the nest:
+`nest/alias_checks.py` compares these when the kernel runs. Every other load happens before the store, into a buffer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.backends.cpu.costs import (
     ATOMICS,
     EXPENSIVE,
     LOADS,
-    ROOTS,
+    SINKS,
     cost,
     is_lazy,
     is_tile,
@@ -37,8 +37,8 @@ from tilewright.backends.cpu.costs import (
     where_of,
 )
 from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, reads_elsewhere
 from tilewright.backends.cpu.op_order import follows, is_inside, is_under
-from tilewright.backends.cpu.open_nest import OpenNest, domain_of, reads_elsewhere
 from tilewright.dialects.cpu import Alloc, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
@@ -67,7 +67,7 @@ MOVES = {
 _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
-def form_nests(module: Op, dots: DotLowering) -> None:
+def fuse_loops(module: Op, dots: DotLowering) -> None:
     """Group the tile ops of each block into loop nests; `dots` says how this target wants the operands of dot."""
     for function in functions_of(module):
         Planner(function.body, dots).run()
@@ -79,7 +79,7 @@ class Planner:
     def __init__(self, block: Block, dots: DotLowering) -> None:
         self.block = block
         self.dots = dots
-        self.open: OpenNest | None = None
+        self.open: FusionGroup | None = None
         self.done: set[Op] = set()
         self.loads: list[Load | Read] = []
         """Loads of tiles, and reads of buffers, that are done and may be needed again, in order."""
@@ -119,14 +119,14 @@ class Planner:
         return not depth
 
     def take(self, op: Op) -> None:
-        if op.regions and not isinstance(op, ROOTS):
+        if op.regions and not isinstance(op, SINKS):
             self.enter_regions(op)
         elif isinstance(op, Dot):
             self.dot(op)
         elif isinstance(op, Gather) and self.weight(op.source):
             self.gather(op)
-        elif isinstance(op, ROOTS) and touches_tiles(op):
-            self.root(op)
+        elif isinstance(op, SINKS) and touches_tiles(op):
+            self.sink(op)
         elif op.definition.terminator:
             self.close(before=op)
         elif isinstance(op, LOADS) and touches_tiles(op):
@@ -136,7 +136,7 @@ class Planner:
 
     # ------------------------------------------------------------------ one op
 
-    def root(self, op: Op) -> None:
+    def sink(self, op: Op) -> None:
         if isinstance(op, Write) and self.is_own_value(op):
             op.erase()
             return
@@ -150,7 +150,7 @@ class Planner:
         wild = any(self.loads_anywhere(v) for v in op.operands)
         if self.open is None or not self.open.accepts(op, domain) or (self.open.clobbers and wild):
             self.close(before=op)
-            self.open = OpenNest(domain)
+            self.open = FusionGroup(domain)
         self.open.add(op)
         self.open.wild |= wild
         if alone:
@@ -276,17 +276,17 @@ class Planner:
 
     # ------------------------------------------------------------------ buffers
 
-    def materialise(self, value: Value, before: Op, *, borrow: bool = False) -> Value:
+    def materialise(self, value: Value, before: Op, *, elide_copy: bool = False) -> Value:
         """The buffer that holds `value` once the nest that is open then is closed.
 
-        With `borrow`, its only user is content with the memory that `value` was loaded from.
+        With `elide_copy`, its only user is content with the memory that `value` was loaded from.
         """
         read = defining(value, Read)
         if read is not None and read.buffer in self.fixed:
             return read.buffer
         buffer = self.allocate(value, before)
         self.fixed.add(buffer)
-        self.write(value, buffer, before, borrow=borrow)
+        self.write(value, buffer, before, elide_copy=elide_copy)
         return buffer
 
     def allocate(self, value: Value, before: Op) -> Value:
@@ -294,11 +294,11 @@ class Planner:
         alloc.result.name = value.name
         return self.insert(alloc, before).result
 
-    def write(self, value: Value, buffer: Value, before: Op, *, borrow: bool = False) -> None:
+    def write(self, value: Value, buffer: Value, before: Op, *, elide_copy: bool = False) -> None:
         """Write `value` to `buffer` in the open nest, or in a new one."""
-        attributes: dict[str, Attribute] = {"borrow": True} if borrow else {}
+        attributes: dict[str, Attribute] = {"elide_copy": True} if elide_copy else {}
         write = Op.create("cpu.write", (value, buffer), (), attributes, location=before.location)
-        self.root(self.block.insert(write, before))  # which may close a nest that computes what is written
+        self.sink(self.block.insert(write, before))  # which may close a nest that computes what is written
         self.meet(write)
 
     def insert(self, op: Op, before: Op) -> Op:
@@ -335,7 +335,7 @@ class Planner:
     def write_first(self, value: Value, buffer: Value, before: Op) -> None:
         """Write `value` to `buffer` in a nest of its own, in front of the one being closed."""
         write = self.insert(Op.create("cpu.write", (value, buffer), location=before.location), before)
-        own = OpenNest(domain_of(write))
+        own = FusionGroup(domain_of(write))
         own.add(write)
         own.build(before)
         read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
@@ -350,7 +350,7 @@ class Planner:
         for op in reversed(made):
             self.meet(op)
 
-    def needed_from(self, nest: OpenNest) -> list[Value]:
+    def needed_from(self, nest: FusionGroup) -> list[Value]:
         """Values to keep in buffers when `nest` closes, each before those that it is computed from."""
         kept: list[Value] = []
         again: set[Value] = set()
@@ -369,11 +369,11 @@ class Planner:
             return kept
         return kept + [v for v in self.live_loads() if v not in own and self.is_changed_by(v, nest)]
 
-    def is_kept(self, value: Value, nest: OpenNest) -> bool:
+    def is_kept(self, value: Value, nest: FusionGroup) -> bool:
         """Whether `value`, which is needed after `nest`, is written to a buffer there, and not computed again."""
         if not is_tile(value) or _is_read_of(value, self.fixed):
             return False
-        return value.op in nest.roots or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
+        return value.op in nest.sinks or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
 
     def is_later_use(self, user: Op, own: set[Value], again: set[Value], dead: set[Value]) -> bool:
         """Whether `user` is still to come, or is computed again: of the nest's `own` values, those in `again`."""
@@ -383,7 +383,7 @@ class Planner:
             return False
         return any(r in again if r in own else self.is_live(r, (), dead) for r in user.results)
 
-    def is_changed_by(self, value: Value, nest: OpenNest) -> bool:
+    def is_changed_by(self, value: Value, nest: FusionGroup) -> bool:
         """Whether `value` is itself a load of memory, or a read of a buffer, that `nest` writes."""
         op = value.op
         if not isinstance(op, LOADS) or _is_read_of(value, self.fixed):

@@ -20,7 +20,7 @@ FOREIGN = (DescriptorAccess, DotScaled, MakeTensorDescriptor)
 """Ops that only IR from elsewhere has: our language emits simpler ones."""
 
 
-def refuse_unsupported(module: Op) -> None:
+def check_legality(module: Op) -> None:
     """Look for functions that call themselves, perhaps through others, and for ops of other compilers.
 
     The scratch memory of a function has a fixed place, so it cannot be used twice at a time.

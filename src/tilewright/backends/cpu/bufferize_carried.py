@@ -22,7 +22,7 @@ from tilewright.ir.core import Block, Op, Region, Value, defining
 from tilewright.ir.types import TensorType, Type
 
 
-def carry_buffers(module: Op) -> None:
+def bufferize_carried(module: Op) -> None:
     """Apply the rewrite above to every scf.for, scf.if and scf.while that carries a tile; inner ones first."""
     for op in reversed(list(module.walk())):
         if not isinstance(op, ControlFlow) or not any(is_tile(v) for v in [*op.results, *op.operands]):

@@ -1,6 +1,6 @@
-"""A loop nest under construction: its loops, its roots, and the op that it becomes.
+"""A loop nest under construction: its loops, its sinks, and the op that it becomes.
 
-Two shapes of nest, for roots over a tile of shape (d0, …, dn):
+Two shapes of nest, for sinks over a tile of shape (d0, …, dn):
 
     rows:     for each index of (d0, …, dn-1):  loop over the last axis, vectors along it
     columns:  for each index of all axes but `axis`, vectors along the last of them:  loop over `axis`
@@ -23,12 +23,12 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import i64
 
-MOST_ROOTS = 32
-"""Max roots of a nest: each is compared with those before."""
+MAX_SINKS = 32
+"""Max sinks of a nest: each is compared with those before."""
 
 
 class Domain(NamedTuple):
-    """The loops that a root needs. `axis` is the reduced axis of columns, -1 for rows."""
+    """The loops that a sink needs. `axis` is the reduced axis of columns, -1 for rows."""
 
     mode: str
     outer: tuple[int, ...]
@@ -36,30 +36,30 @@ class Domain(NamedTuple):
     axis: int
 
 
-def domain_of(root: Op) -> Domain:
-    """The loops for `root`, from the tile that it runs over."""
-    value = tile_operand(root)
+def domain_of(sink: Op) -> Domain:
+    """The loops for `sink`, from the tile that it runs over."""
+    value = tile_operand(sink)
     shape = value.type.shape
-    assert shape, f"{root.name} has no tile operand"
-    if isinstance(root, Fold):
-        axis = axis_of(root)
+    assert shape, f"{sink.name} has no tile operand"
+    if isinstance(sink, Fold):
+        axis = axis_of(sink)
         if axis != len(shape) - 1:
             return Domain("columns", shape[:axis] + shape[axis + 1 :], shape[axis], axis)
     return Domain("rows", shape[:-1], shape[-1], -1)
 
 
-def reads_elsewhere(root: Op, buffer: Value) -> bool:
-    """Whether `root` reads `buffer` at other elements than its own."""
-    return any(isinstance(op, Read) and op.buffer is buffer and not aligned for op, aligned in asked_for(root))
+def reads_elsewhere(sink: Op, buffer: Value) -> bool:
+    """Whether `sink` reads `buffer` at other elements than its own."""
+    return any(isinstance(op, Read) and op.buffer is buffer and not aligned for op, aligned in asked_for(sink))
 
 
-class OpenNest:
+class FusionGroup:
     """Roots that will share their loops.
 
     Attributes:
-        domain: the loops, as the first root asked for them.
-        roots: in program order.
-        pending: results of roots, and scalars computed from them, which do not exist outside the nest yet.
+        domain: the loops, as the first sink asked for them.
+        sinks: in program order.
+        pending: results of sinks, and scalars computed from them, which do not exist outside the nest yet.
         written: buffers that the nest writes.
         clobbers: the nest changes global memory.
         wild: it loads from addresses that are no base + index · stride.
@@ -68,7 +68,7 @@ class OpenNest:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self.roots: list[Op] = []
+        self.sinks: list[Op] = []
         self.pending: set[Value] = set()
         self.written: set[Value] = set()
         self.clobbers = False
@@ -78,33 +78,33 @@ class OpenNest:
     @property
     def may_be_skipped(self) -> bool:
         """Whether the nest only copies a tile for a dot, which may turn out to lie well where it is."""
-        return any(isinstance(root, Write) and root.borrow for root in self.roots)
+        return any(isinstance(sink, Write) and sink.elide_copy for sink in self.sinks)
 
-    def add(self, root: Op) -> None:
-        self.roots.append(root)
-        self.pending.update(root.results)
-        self.clobbers |= isinstance(root, WritesMemory)
-        if isinstance(root, Write):
-            self.written.add(root.buffer)
+    def add(self, sink: Op) -> None:
+        self.sinks.append(sink)
+        self.pending.update(sink.results)
+        self.clobbers |= isinstance(sink, WritesMemory)
+        if isinstance(sink, Write):
+            self.written.add(sink.buffer)
 
-    def accepts(self, root: Op, domain: Domain) -> bool:
-        """Whether `root` may share the loops. It asks of the nest's own results only the row that it is in."""
-        if isinstance(root, (*ATOMICS, Scan)) or len(self.roots) >= MOST_ROOTS:
+    def accepts(self, sink: Op, domain: Domain) -> bool:
+        """Whether `sink` may share the loops. It asks of the nest's own results only the row that it is in."""
+        if isinstance(sink, (*ATOMICS, Scan)) or len(self.sinks) >= MAX_SINKS:
             return False
         mine = self.domain
         rank = len(mine.outer)
         tags: Tags
         if (domain.mode, domain.outer, domain.axis) == (mine.mode, mine.outer, mine.axis):
             tags = self._full_tags(domain)
-        elif (*domain.outer, domain.inner) == mine.outer and domain.mode == "rows" and not isinstance(root, Reduce):
+        elif (*domain.outer, domain.inner) == mine.outer and domain.mode == "rows" and not isinstance(sink, Reduce):
             tags = tuple(range(rank))
-            if not any(self.needs_pending(v) for v in root.operands):
+            if not any(self.needs_pending(v) for v in sink.operands):
                 return False
         else:
             return False
-        if isinstance(root, Write) and any(reads_elsewhere(other, root.buffer) for other in self.roots):
+        if isinstance(sink, Write) and any(reads_elsewhere(other, sink.buffer) for other in self.sinks):
             return False
-        values = [root.value] if isinstance(root, Write) else root.operands
+        values = [sink.value] if isinstance(sink, Write) else sink.operands
         return all(self.is_aligned(v, tags, set()) for v in values)
 
     def _full_tags(self, domain: Domain) -> Tags:
@@ -144,11 +144,11 @@ class OpenNest:
     # ------------------------------------------------------------------ building
 
     def lazy_values(self) -> list[Value]:
-        """Everything the roots are computed from, and the roots' results, operands before users."""
+        """Everything the sinks are computed from, and the sinks' results, operands before users."""
         order: list[Value] = []
         seen: set[Op] = set()
-        for root in self.roots:
-            self._visit(root, seen, order)
+        for sink in self.sinks:
+            self._visit(sink, seen, order)
         return order
 
     def _visit(self, op: Op, seen: set[Op], order: list[Value]) -> None:
@@ -183,7 +183,7 @@ class OpenNest:
         self.kept[value] = buffer
 
     def build(self, before: Op) -> Op:
-        """Insert the nest before `before`, with copies of all that its roots need; the roots are gone then.
+        """Insert the nest before `before`, with copies of all that its sinks need; the sinks are gone then.
 
         Users of kept values and of scalar results outside use reads and results of the nest.
         """
@@ -196,7 +196,7 @@ class OpenNest:
             for result in op.results:
                 if result in self.kept:
                     body.append(Op.create("cpu.write", (mapping[result], self.kept[result]), location=op.location))
-        scalars = [r for root in self.roots for r in root.results if not is_tile(r)]
+        scalars = [r for sink in self.sinks for r in sink.results if not is_tile(r)]
         body.append(Op.create("cpu.yield", [mapping[r] for r in scalars]))
         nest = Op.create(
             "cpu.nest",
@@ -204,7 +204,7 @@ class OpenNest:
             [r.type for r in scalars],
             self._attributes(),
             [Region([body])],
-            location=self.roots[0].location,
+            location=self.sinks[0].location,
         )
         block.insert(nest, before)
         self._rewire(nest, scalars, before)
@@ -218,15 +218,15 @@ class OpenNest:
     def _ops_to_copy(self) -> list[Op]:
         """The ops to copy, operands before users; first those that need no result of the nest: loads precede stores."""
         order: dict[Op, None] = {}
-        values = [*(v for root in self.roots for v in root.operands), *self.kept]
+        values = [*(v for sink in self.sinks for v in sink.operands), *self.kept]
         for early in (True, False):
             for value in values:
                 if not (early and self.needs_pending(value)):
                     self._copy(value, order)
-        for root in self.roots:
-            for value in root.operands:
+        for sink in self.sinks:
+            for value in sink.operands:
                 self._copy(value, order)
-            order[root] = None
+            order[sink] = None
         return list(order)
 
     def _copy(self, value: Value, order: dict[Op, None]) -> None:
@@ -240,7 +240,7 @@ class OpenNest:
     def _rewire(self, nest: Op, scalars: list[Value], before: Op) -> None:
         block = before.block
         assert block is not None
-        roots = set(self.roots)
+        sinks = set(self.sinks)
         for old, new in zip(scalars, nest.results, strict=True):
             new.name = old.name
             old.replace_by(new)
@@ -248,15 +248,15 @@ class OpenNest:
             read = block.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
             read.result.name = value.name
             value.replace_by(read.result)
-        for root in self.roots:
-            root.erase()
-        self._move_scalars(roots, nest, before)
+        for sink in self.sinks:
+            sink.erase()
+        self._move_scalars(sinks, nest, before)
 
-    def _move_scalars(self, roots: set[Op], nest: Op, before: Op) -> None:
+    def _move_scalars(self, sinks: set[Op], nest: Op, before: Op) -> None:
         """Move scalars computed from results of the nest, which stood before it, behind it, in order."""
         block = nest.block
         assert block is not None
-        moved = [v.op for v in self.pending if v.op is not None and v.op not in roots and v.op.block is block]
+        moved = [v.op for v in self.pending if v.op is not None and v.op not in sinks and v.op.block is block]
         if not moved:
             return
         wanted = set(moved)

@@ -19,7 +19,7 @@ from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
 
-def flatten_branches(module: Op) -> None:
+def if_conversion(module: Op) -> None:
     """Leave straight code in every function that a reduction or scan applies.
 
     Raises:

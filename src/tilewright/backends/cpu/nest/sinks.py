@@ -1,6 +1,6 @@
-"""The work of each root on one chunk of lanes: first everything it needs is computed, then it acts.
+"""The work of each sink on one chunk of lanes: first everything it needs is computed, then it acts.
 
-Two steps, so that the loads of all roots and chunks of an iteration stand before its stores.
+Two steps, so that the loads of all sinks and chunks of an iteration stand before its stores.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from tilewright.ir.core import Op
 Act = Callable[[], None]
 
 
-def prepare(c: Context, root: Op, index: Index) -> Act:
-    """Compute what the store, write or atomic `root` needs at `index`; returns what is left to do."""
+def prepare(c: Context, sink: Op, index: Index) -> Act:
+    """Compute what the store, write or atomic `sink` needs at `index`; returns what is left to do."""
     debug = c.w.debug
     if debug is None:
-        return PREPARE[root.name](c, root, index)
-    with debug.inside(root):
-        act = PREPARE[root.name](c, root, index)
+        return PREPARE[sink.name](c, sink, index)
+    with debug.inside(sink):
+        act = PREPARE[sink.name](c, sink, index)
 
     def described() -> None:
-        with debug.inside(root):
+        with debug.inside(sink):
             act()
 
     return described
 
 
-def _write(c: Context, root: Write, index: Index) -> Act:
-    buffer = root.buffer
-    lane = evaluate(c, root.value, index)
-    inside = index[-1:] if root.row else index
+def _write(c: Context, sink: Write, index: Index) -> Act:
+    buffer = sink.buffer
+    lane = evaluate(c, sink.value, index)
+    inside = index[-1:] if sink.row else index
     address = buffer_address(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), inside)
-    return write(c, address, lane, None, element_of(root.value.type))
+    return write(c, address, lane, None, element_of(sink.value.type))
 
 
-def _store(c: Context, root: Store | GuardedStore, index: Index) -> Act:
-    buffer = root.buffer if isinstance(root, GuardedStore) else None
-    address = evaluate(c, root.pointer, index)
-    element = element_of(root.value.type)
-    lane = evaluate(c, root.value, index)
-    mask = None if root.mask is None else evaluate(c, root.mask, index)
+def _store(c: Context, sink: Store | GuardedStore, index: Index) -> Act:
+    buffer = sink.buffer if isinstance(sink, GuardedStore) else None
+    address = evaluate(c, sink.pointer, index)
+    element = element_of(sink.value.type)
+    lane = evaluate(c, sink.value, index)
+    mask = None if sink.mask is None else evaluate(c, sink.mask, index)
     if c.moved is not None and isinstance(address, Address) and not is_chunked(address):
         c.moved.stores.append(address)
     if buffer is not None:
@@ -60,9 +60,9 @@ def _store(c: Context, root: Store | GuardedStore, index: Index) -> Act:
     return write(c, address, lane, mask, element, stream=True)
 
 
-def _atomic(c: Context, root: AtomicRmw | AtomicCas, index: Index) -> Act:
-    operands = [evaluate(c, v, index) for v in root.operands]
-    return lambda: emit_atomic(c, root, operands, index)
+def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
+    operands = [evaluate(c, v, index) for v in sink.operands]
+    return lambda: emit_atomic(c, sink, operands, index)
 
 
 PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
