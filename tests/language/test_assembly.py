@@ -72,6 +72,29 @@ def test_wide_registers() -> None:
     np.testing.assert_array_equal(computed("mul.wide.s32 $0, $1, $2;", "=l,r,r", x, y, np.int64), signed)
 
 
+def test_text_as_compilers_write_it() -> None:
+    """Octal numbers, names that scopes declare again, a label that nobody jumps to, no semicolon at the end."""
+    x, y = words(1), words(2)
+    text = """/* of two */ .reg .b32 t; .loc 1 2 3
+        xor.b32 t, $1, 010; here:
+        { .reg .b32 t; { .reg .b32 t; mov.b32 t, 077; xor.b32 $0, t, $2; } mov.b32 t, 1U; add.u32 $0, $0, t; }
+        xor.b32 $0, $0, t  // the outer one"""
+    np.testing.assert_array_equal(computed(text, "=&r,r,r", x, y), ((63 ^ y) + np.uint32(1)) ^ (x ^ 8))
+
+
+def test_addresses_below_a_register() -> None:
+    data, out = words(3), np.zeros(4, np.uint32)
+    text = "ld.global.b32 $0, [$1-8];"
+
+    @tw.jit
+    def load_before(data_ptr, out_ptr, TEXT: tl.constexpr):
+        at = tl.arange(0, 4)
+        tl.store(out_ptr + at, tl.inline_asm_elementwise(TEXT, "=r,l", [data_ptr + 2 + at], tl.uint32, False, 1))
+
+    load_before[(1,)](data, out, text)
+    np.testing.assert_array_equal(out, data[:4])
+
+
 def numbers() -> Any:
     return np.resize(np.array(FLOATS, np.float32), N)
 
@@ -112,6 +135,16 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
         ("add.u64 $0, $1, $2;", "=r,r,r", "a register of 32 bits is used as uint64"),
         ("add.u32 $0, $1, $2;", "=r,h,r", "\\$1 takes 32 bits, and its register 'h' has 16"),
         (".reg .b32 t; add.u32 t, $1, $2;", "=r,r,r", "the text gives \\$0 no value"),
+        ("{ mov.b32 $0, $1;", "=r,r,r", "an opening brace has no closing one"),
+        ("mov.b32 $0, $1; } mov.b32 $0, $2;", "=r,r,r", "a closing brace has no opening one"),
+        (".reg .b128 t; mov.b32 $0, $1;", "=r,r,r", "registers of type `.b128` are not known here"),
+        (".reg; mov.b32 $0, $1;", "=r,r,r", "cannot read `.reg`"),
+        (".shared .b32 word; mov.b32 $0, $1;", "=r,r,r", "`word` is a variable in the memory of GPUs"),
+        ("{ .reg .b32 t; add.u32 $0, t, $1; }", "=r,r,r", "`t` has no value yet"),
+        ("mov.b32 $0, {$1, $2, $1};", "=r,r,r", "`{\\$1, \\$2, \\$1}` has 3 registers, not 2 or 4"),
+        ("lop3.b32 $0, $1, $2, $1, $2;", "=r,r,r", "`\\$2` is no number"),
+        ("ld.global.b32 $0, [x+4];", "=r,r,r", "`\\[x\\+4\\]` is no address in a register"),
+        ("mov.b32 $0, 1e5;", "=r,r,r", "cannot read the operand `1e5`"),
     ],
 )
 def test_what_only_a_gpu_can_do_is_named(text: str, constraints: str, words: str) -> None:

@@ -15,8 +15,8 @@ from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.spaces import frame_fault, space_of, split
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 STRONG = ("volatile", "relaxed", "acquire", "mmio")
 """Loads that look for what other threads store: a loop of them polls."""

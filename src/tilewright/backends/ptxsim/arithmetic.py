@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.backends.ptxsim import floats, integers
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers
-from tilewright.backends.ptxsim.syntax import Instruction
+from tilewright.support.ptx_syntax import Instruction
 
 FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
 

@@ -20,8 +20,8 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID
-from tilewright.backends.ptxsim.syntax import Instruction, number_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction, number_of
 
 
 @dataclass(eq=False)

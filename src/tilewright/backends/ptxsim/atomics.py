@@ -19,8 +19,8 @@ from tilewright.backends.ptxsim.floats import ADD, Lens
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE
 from tilewright.backends.ptxsim.spaces import space_of, split
-from tilewright.backends.ptxsim.syntax import Instruction, Sink
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
+from tilewright.support.ptx_syntax import Instruction, Sink
 
 Combine: TypeAlias = Callable[[Array, Array, Array], Array]
 """(old, operand, second operand) → new, all bits of the type."""

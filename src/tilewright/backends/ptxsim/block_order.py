@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from tilewright.backends.ptxsim.syntax import Function, Instruction, Symbol, name_of
+from tilewright.support.ptx_syntax import Function, Instruction, Symbol, name_of
 
 ENDS = ("ret", "exit")
 JUMPS = ("bra", "brx")

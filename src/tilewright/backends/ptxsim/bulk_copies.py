@@ -31,8 +31,8 @@ from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
 from tilewright.backends.ptxsim.memory import INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_has_written, engine_reads, engine_writes
 from tilewright.backends.ptxsim.shared import WINDOW_BITS
-from tilewright.backends.ptxsim.syntax import Instruction, number_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction, number_of
 
 Pieces: TypeAlias = Callable[[Machine, int], Piece]
 _OFFSET = (1 << WINDOW_BITS) - 1

@@ -22,10 +22,10 @@ from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, WRITTEN
 from tilewright.backends.ptxsim.spaces import generic_bytes, place_of
-from tilewright.backends.ptxsim.syntax import Address, Operand
 from tilewright.backends.ptxsim.tensor_maps import SIZE, Box, MapError, TensorMap, box_at, decode, fill_bytes
 from tilewright.backends.ptxsim.tensor_maps import shared_addresses as addresses_of_box
 from tilewright.backends.ptxsim.value_types import Array
+from tilewright.support.ptx_syntax import Address, Operand
 
 BOX_ALIGNMENT = 128
 PIECE_ALIGNMENT = 16
@@ -73,7 +73,7 @@ TensorRead: TypeAlias = Callable[[Machine, int], tuple[TensorMap, Box]]
 def tensor_operand(operand: Operand, code: Decoder, *, rows: bool) -> TensorRead:
     """Reads `[map, {x, y, …}]`; with `rows`, the coordinates behind the first are places in dimension 1."""
     if not isinstance(operand, Address):
-        raise SimulationError("syntax", f"{operand} is no address with coordinates")
+        raise SimulationError("syntax", f"`{operand}` is no address with coordinates")
     place, *_ = operand.coordinates
     address = code.address(Address(operand.base, operand.offset))
     corner = [code.source(item, "s32") for item in items_of(place)]

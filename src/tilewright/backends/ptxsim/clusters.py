@@ -18,8 +18,8 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.shared import WINDOW_BITS
 from tilewright.backends.ptxsim.spaces import WINDOWS
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 _OFFSET = (1 << WINDOW_BITS) - 1
 

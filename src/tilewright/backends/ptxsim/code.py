@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tilewright.backends.ptxsim.syntax import Instruction, Variable
 from tilewright.backends.ptxsim.value_types import Mask
+from tilewright.support.ptx_syntax import Instruction, Variable
 
 Moves: TypeAlias = list[tuple[int, Mask]]
 """The next steps of lanes: (index of a step, mask). Lanes that are named nowhere have ended, or were parked."""

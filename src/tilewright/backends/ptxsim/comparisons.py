@@ -19,8 +19,8 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.elementwise import applied
 from tilewright.backends.ptxsim.floats import LEAST_NORMAL, lens_of
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.syntax import Instruction, Pair, Sink
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
+from tilewright.support.ptx_syntax import Instruction, Pair, Sink
 
 Compare: TypeAlias = Callable[[Array, Array], Array]
 

@@ -16,8 +16,8 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.reports import BUILT_IN
-from tilewright.backends.ptxsim.syntax import Function, Group, Instruction, Operand, Symbol, name_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Function, Group, Instruction, Operand, Symbol, name_of
 
 
 def decode_branch(instruction: Instruction, code: Decoder) -> Run:

@@ -17,8 +17,8 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.elementwise import applied, elementwise
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.formats import FORMATS, canonical, narrow, narrow_nearest, widen
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Type
+from tilewright.support.ptx_syntax import Instruction
 
 INTEGRAL: dict[str, Callable[[Array], Array]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 SMALLEST = 2.0**-126

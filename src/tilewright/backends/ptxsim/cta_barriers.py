@@ -17,8 +17,8 @@ import numpy as np
 from tilewright.backends.ptxsim.code import Moves, Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 Finish: TypeAlias = Callable[[Array, Array], None]
 """(lanes that came together, votes of all) → None."""

@@ -24,7 +24,6 @@ A closure returns None to go on; an instruction that sends lanes elsewhere retur
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -35,7 +34,8 @@ from tilewright.backends.ptxsim.code import KernelCode, Run, Uses
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.special import SPECIAL
-from tilewright.backends.ptxsim.syntax import (
+from tilewright.backends.ptxsim.value_types import TYPES, UNSIGNED, Array, Mask, Type
+from tilewright.support.ptx_syntax import (
     Address,
     Function,
     Immediate,
@@ -49,7 +49,6 @@ from tilewright.backends.ptxsim.syntax import (
     Symbol,
     Vector,
 )
-from tilewright.backends.ptxsim.value_types import TYPES, UNSIGNED, Array, Mask, Type
 
 Read: TypeAlias = Callable[[Machine], Array]
 Write: TypeAlias = Callable[[Machine, Mask, Array], None]
@@ -102,7 +101,7 @@ class Decoder:
         if isinstance(operand, Register):
             return self._read_register(operand, kind)
         if isinstance(operand, Immediate):
-            value = constant(operand.text, kind)
+            value = constant(operand, kind)
             return lambda machine: value
         if isinstance(operand, Not):
             inner = self.source(operand.operand, type_name)
@@ -111,7 +110,7 @@ class Decoder:
             return self._read_special(operand, kind)
         if isinstance(operand, Symbol):
             return self._read_symbol(operand, kind)
-        raise SimulationError("syntax", f"{operand} is no source")
+        raise SimulationError("syntax", f"`{operand}` is no source")
 
     def sources(self, instruction: Instruction, type_name: str, start: int = 1) -> list[Read]:
         """Readers of the operands from `start` on, all of one type."""
@@ -158,7 +157,7 @@ class Decoder:
         if isinstance(operand, Sink):
             return lambda machine, active, values: None
         if not isinstance(operand, Register):
-            raise SimulationError("syntax", f"{operand} is no register to write")
+            raise SimulationError("syntax", f"`{operand}` is no register to write")
         index = self.register(operand.name)
         self.uses.writes.add(index)
         fit = _fitting(TYPES[type_name], self.function.registers[operand.name])
@@ -207,7 +206,7 @@ class Decoder:
             target = self.labels[operand.name]
             self.uses.jumps.append(target)
             return target
-        raise SimulationError("syntax", f"{operand} is no label")
+        raise SimulationError("syntax", f"`{operand}` is no label")
 
 
 def items_of(operand: Operand) -> Sequence[Operand]:
@@ -215,21 +214,16 @@ def items_of(operand: Operand) -> Sequence[Operand]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
-def constant(text: str, kind: Type) -> Array:
+def constant(number: Immediate, kind: Type) -> Array:
     """A number of the text as an array of one element of the type."""
-    start = text[:2].lower()
-    if start == "0f":
-        single = struct.pack("<I", int(text[2:], 16))
-        return _reinterpreted(np.frombuffer(single, np.float32), kind)
-    if start == "0d":
-        double = struct.pack("<Q", int(text[2:], 16))
-        return _reinterpreted(np.frombuffer(double, np.float64), kind)
-    if "." in text:
-        return _reinterpreted(np.array([float(text)]), kind)
-    value = int(text, 8) if len(text) > 1 and text.isdigit() and text[0] == "0" else int(text, 0)
+    if number.float_bits is not None:
+        bits, size = number.float_bits
+        return _reinterpreted(np.array([bits], UNSIGNED[size]).view(f"f{size // 8}"), kind)
+    if number.whole is None:
+        return _reinterpreted(np.array([float(number.text)]), kind)
     if kind.kind == "p":
-        return np.array([value != 0])
-    return np.array([value & ((1 << kind.bits) - 1)], UNSIGNED[kind.bits]).view(kind.dtype)
+        return np.array([number.whole != 0])
+    return np.array([number.whole & ((1 << kind.bits) - 1)], UNSIGNED[kind.bits]).view(kind.dtype)
 
 
 def _reinterpreted(number: Array, kind: Type) -> Array:

@@ -20,8 +20,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from tilewright.backends.ptxsim.code import KernelCode, Step
-from tilewright.backends.ptxsim.syntax import Vector
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Vector
 
 FLOWS = frozenset(
     (

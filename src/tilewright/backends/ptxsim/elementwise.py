@@ -8,8 +8,8 @@ from typing import TypeAlias
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Read
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 Meaning: TypeAlias = Callable[..., Array]
 

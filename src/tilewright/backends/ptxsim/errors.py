@@ -8,28 +8,8 @@ out of bounds: load of 16 bytes at 0x1000040010, 16 bytes behind the 64 bytes of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.support.diagnostics import TilewrightError
-
-
-@dataclass(frozen=True)
-class SourcePlace:
-    """The place of an instruction in the kernel's source, from `.loc`.
-
-    Attributes:
-        file, line, column: the place; column 0 where it is not known.
-        caller: the place of the call that was inlined there.
-    """
-
-    file: str
-    line: int
-    column: int
-    caller: SourcePlace | None = None
-
-    def __str__(self) -> str:
-        here = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
-        return f"{here}, called from {self.caller}" if self.caller else here
+from tilewright.support.ptx_syntax import SourcePlace
 
 
 class SimulationError(TilewrightError, RuntimeError):

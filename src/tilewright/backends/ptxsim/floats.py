@@ -19,9 +19,9 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers
 from tilewright.backends.ptxsim.elementwise import applied
 from tilewright.backends.ptxsim.formats import FORMATS, canonical, narrow, narrow_nearest, widen
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import TYPES, Array
 from tilewright.dialects.directed_meaning import rounded
+from tilewright.support.ptx_syntax import Instruction
 
 DIRECTED_MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 """The modes, and what `directed_meaning.py` calls them."""

@@ -16,8 +16,8 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.elementwise import Meaning, applied, elementwise, simple
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 PACKED = {"u16x2": np.dtype("u2"), "s16x2": np.dtype("i2")}
 """Pairs of halves, by how each half is read."""

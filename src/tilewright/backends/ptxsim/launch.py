@@ -20,8 +20,8 @@ from tilewright.backends.ptxsim.global_races import GlobalShadow
 from tilewright.backends.ptxsim.machine import Extents, Machine
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.program import Program
-from tilewright.backends.ptxsim.syntax import Variable
 from tilewright.backends.ptxsim.value_types import Array
+from tilewright.support.ptx_syntax import Variable
 
 BATCH = 4096
 """The approximate number of threads that run at a time; every batch has whole clusters."""

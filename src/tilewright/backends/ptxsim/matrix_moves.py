@@ -20,7 +20,6 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import (
     by_warp,
@@ -30,6 +29,7 @@ from tilewright.backends.ptxsim.warp_registers import (
     write_rows,
     write_warps,
 )
+from tilewright.support.ptx_syntax import Instruction
 
 ROW = 16
 """Bytes of a row."""

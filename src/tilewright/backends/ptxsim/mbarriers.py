@@ -21,8 +21,8 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.spaces import WINDOWS
-from tilewright.backends.ptxsim.syntax import Address, Instruction, Operand
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Address, Instruction, Operand
 
 WIDTH = 8
 LARGEST_COUNT = (1 << 20) - 1

@@ -30,9 +30,9 @@ from tilewright.backends.ptxsim.fragments import (
 )
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.products import finish, multiply, multiply_bits, scaled
-from tilewright.backends.ptxsim.syntax import Instruction, Operand
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps, write_warps
+from tilewright.support.ptx_syntax import Instruction, Operand
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _SCALE_COUNTS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}

@@ -11,8 +11,8 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.spaces import WINDOW_SIZE, WINDOWS, space_of
-from tilewright.backends.ptxsim.syntax import Instruction, Sink, Vector
 from tilewright.backends.ptxsim.value_types import TYPES, Mask
+from tilewright.support.ptx_syntax import Instruction, Sink, Vector
 
 
 def decode_move(instruction: Instruction, code: Decoder) -> Run:

@@ -18,19 +18,21 @@ from tilewright.backends.ptxsim.definedness import suspects
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.modifiers import unknown_part
-from tilewright.backends.ptxsim.parser import parse_ptx
 from tilewright.backends.ptxsim.spaces import space_of
-from tilewright.backends.ptxsim.syntax import (
+from tilewright.backends.ptxsim.value_types import TYPES
+from tilewright.support.ptx_parser import parse_ptx
+from tilewright.support.ptx_syntax import (
     Function,
     Immediate,
     Instruction,
     Operand,
+    PtxError,
     Register,
     Symbol,
     Variable,
     Vector,
+    number_of,
 )
-from tilewright.backends.ptxsim.value_types import TYPES
 
 
 class Program:
@@ -47,9 +49,12 @@ class Program:
     """
 
     def __init__(self, text: str, handlers: Mapping[str, Decode]) -> None:
-        self.module = parse_ptx(text)
-        functions = self.module.functions
-        functions.update({name: in_meeting_order(it) for name, it in functions.items() if it.defined})
+        try:
+            self.module = parse_ptx(text)
+            functions = self.module.functions
+            functions.update({name: in_meeting_order(it) for name, it in functions.items() if it.defined})
+        except PtxError as error:
+            raise SimulationError(error.kind, error.text, line=error.line) from None
         self.target = self.module.target
         self.kernels = [name for name, function in self.module.functions.items() if function.entry]
         self._handlers, self._decoded = handlers, dict[str, KernelCode]()
@@ -93,6 +98,8 @@ class Program:
         uses = decoder.uses = Uses()
         try:
             run = handler(instruction, decoder)
+        except PtxError as error:
+            raise _at(instruction, error.kind, error.text) from None
         except SimulationError as error:
             raise error if error.line else _at(instruction, error.kind, error.text) from None
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
@@ -119,13 +126,12 @@ def _initial_number(operand: Operand, size: int, addresses: Mapping[str, int]) -
     if isinstance(operand, Symbol):
         return addresses[operand.name] + operand.offset
     if not isinstance(operand, Immediate):
-        raise SimulationError("syntax", f"{operand} is no initial value")
-    text = operand.text
-    if text[:2].lower() in ("0f", "0d"):
-        return int(text[2:], 16)
-    if "." in text:
-        return int.from_bytes(np.array(float(text), f"f{size}").tobytes(), "little")
-    return int(text, 0)
+        raise SimulationError("syntax", f"`{operand}` is no initial value")
+    if operand.float_bits is not None:
+        return operand.float_bits[0]
+    if operand.whole is not None:
+        return operand.whole
+    return int.from_bytes(np.array(float(operand.text), f"f{size}").tobytes(), "little")
 
 
 def width_in(space: str, instruction: Instruction) -> int:
@@ -137,7 +143,7 @@ def width_in(space: str, instruction: Instruction) -> int:
         return TYPES[instruction.type].bytes * (len(vector.items) if several and vector else 1)
     if instruction.parts[:2] == ("cp", "async") and len(operands) > 2:
         _, _, size, *_ = operands
-        return int(size.text, 0) if isinstance(size, Immediate) else 8
+        return number_of(size) if isinstance(size, Immediate) else 8
     return 8
 
 

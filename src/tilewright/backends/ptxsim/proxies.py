@@ -15,8 +15,8 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import Fault
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 
 def engine_reads(machine: Machine, index: Array, warps: Array, lane: int) -> None:

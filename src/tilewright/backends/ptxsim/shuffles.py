@@ -14,8 +14,8 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.cta_barriers import require_members
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 
 def decode_shuffle(instruction: Instruction, code: Decoder) -> Run:

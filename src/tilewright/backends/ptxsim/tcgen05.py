@@ -28,9 +28,9 @@ from tilewright.backends.ptxsim.mbarriers import Key, MBarriers, Pending, locate
 from tilewright.backends.ptxsim.product_descriptors import BLOCKS, STEP_BYTES, ProductForm, product_form
 from tilewright.backends.ptxsim.products import finish, multiply, scaled
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
-from tilewright.backends.ptxsim.syntax import Address, Instruction, Vector
 from tilewright.backends.ptxsim.tensor_memory import TensorMemory, split_address
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Address, Instruction, Vector
 
 Words: TypeAlias = tuple[int, Array, Array]
 """Words of tensor memory: CTA, rows and columns."""

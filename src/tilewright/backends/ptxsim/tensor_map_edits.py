@@ -15,10 +15,10 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.spaces import space_of
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.tensor_maps import FIELDS, SIZE
 from tilewright.backends.ptxsim.value_types import Mask
 from tilewright.backends.ptxsim.warp_registers import read_rows
+from tilewright.support.ptx_syntax import Instruction
 
 _NUMBERED = ("box_dim", "element_stride", "global_dim", "global_stride")
 

@@ -27,9 +27,9 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, items_o
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.spaces import WINDOWS
-from tilewright.backends.ptxsim.syntax import Immediate, Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import read_warps
+from tilewright.support.ptx_syntax import Immediate, Instruction, number_of
 
 ROWS, COLUMNS = 128, 512
 SMALLEST = 32
@@ -210,7 +210,7 @@ def _form(instruction: Instruction, registers: int) -> Form:
         raise SimulationError("unsupported", "this access to tensor memory is not simulated")
     packed = instruction.has("pack::16b") or instruction.has("unpack::16b")
     repeats = int(next(part for part in instruction.parts if part[0] == "x" and part[1:].isdigit())[1:])
-    numbers = [int(operand.text, 0) for operand in instruction.operands if isinstance(operand, Immediate)]
+    numbers = [number_of(operand) for operand in instruction.operands if isinstance(operand, Immediate)]
     split = numbers[0] if numbers else 0
     rows, columns = places(shape, repeats, split)
     if rows.shape[1] != registers:

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tilewright.support.ptx_syntax import TYPE_BITS
+
 Array: TypeAlias = Any
 """A NumPy array; operands have one element per lane, or one for all."""
 Mask: TypeAlias = Any
@@ -40,20 +42,11 @@ class Type:
         return self.bits // 8
 
 
-def _table() -> dict[str, Type]:
-    found = {"pred": Type("pred", 1, "p", np.dtype(bool))}
-    for bits in (8, 16, 32, 64):
-        found[f"u{bits}"] = Type(f"u{bits}", bits, "u", np.dtype(f"u{bits // 8}"))
-        found[f"s{bits}"] = Type(f"s{bits}", bits, "s", np.dtype(f"i{bits // 8}"))
-        found[f"b{bits}"] = Type(f"b{bits}", bits, "b", np.dtype(f"u{bits // 8}"))
-    for bits in (16, 32, 64):
-        found[f"f{bits}"] = Type(f"f{bits}", bits, "f", np.dtype(f"f{bits // 8}"))
-    formats = {"bf16": 16, "f16x2": 32, "bf16x2": 32, "tf32": 32, "f32x2": 64, "e4m3": 8, "e5m2": 8, "e4m3x2": 16}
-    formats |= {"e5m2x2": 16, "ue8m0x2": 16, "e2m1x2": 8, "e2m3x2": 16, "e3m2x2": 16, "e4m3x4": 32, "e5m2x4": 32}
-    formats |= {"e2m1x4": 16, "e2m3x4": 32, "e3m2x4": 32, "u16x2": 32, "s16x2": 32}
-    for name, bits in formats.items():
-        found[name] = Type(name, bits, "x", np.dtype(f"u{bits // 8}"))
-    return found
+def _type(name: str, bits: int) -> Type:
+    kind = "p" if name == "pred" else name[0] if name in _NUMBERS else "x"
+    return Type(name, bits, kind, UNSIGNED[bits] if kind in "pbx" else np.dtype(f"{_NUMPY[kind]}{bits // 8}"))
 
 
-TYPES: dict[str, Type] = _table()
+_NUMPY = {"u": "u", "s": "i", "f": "f"}
+_NUMBERS = {f"{kind}{bits}" for kind in "busf" for bits in (8, 16, 32, 64)}
+TYPES: dict[str, Type] = {name: _type(name, bits) for name, bits in TYPE_BITS.items()}

@@ -19,8 +19,8 @@ from tilewright.backends.ptxsim.cta_barriers import require_members
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.shuffles import ballot
-from tilewright.backends.ptxsim.syntax import Instruction
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.support.ptx_syntax import Instruction
 
 _INTEGERS: dict[str, Callable[..., Array]] = {
     "add": np.add.reduce,

@@ -30,9 +30,9 @@ from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_a
 from tilewright.backends.ptxsim.mma import extents_of, fragment_values
 from tilewright.backends.ptxsim.products import finish, multiply
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
-from tilewright.backends.ptxsim.syntax import Immediate, Instruction, Operand, Register, Vector, number_of
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps
+from tilewright.support.ptx_syntax import Immediate, Instruction, Operand, Register, Vector, number_of
 
 GROUP = 4
 """Warps of a warp group."""
@@ -179,7 +179,7 @@ def _form(instruction: Instruction) -> Form:
     if first == "b1" or instruction.has("sp"):
         raise SimulationError("unsupported", "products of bits and sparse products of warp groups are not simulated")
     _, factor, _, _, *others = instruction.operands
-    numbers = [int(operand.text, 0) for operand in others if isinstance(operand, Immediate)]
+    numbers = [number_of(operand) for operand in others if isinstance(operand, Immediate)]
     signs, across = ((numbers[0], numbers[1]), numbers[2:]) if len(numbers) >= 2 else ((1, 1), [])
     in_registers = isinstance(factor, Vector)
     transposed = [False, *across] if in_registers else across

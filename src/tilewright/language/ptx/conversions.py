@@ -14,8 +14,8 @@ from tilewright.language.extra import libdevice
 from tilewright.language.extra.bits import bitcast, plus
 from tilewright.language.operations import cast, maximum, minimum, where
 from tilewright.language.ptx.floats import flushed, from_zero_to_one, without_negatives
-from tilewright.language.ptx.instruction import Instruction, only, then
-from tilewright.language.ptx.registers import TYPES, UNSIGNED, joined, number, parts, read_as
+from tilewright.language.ptx.instruction_semantics import Semantics, only, then
+from tilewright.language.ptx.registers import TYPES, constant, joined, parts, read_as
 from tilewright.semantics.types import (
     bfloat16,
     dtype,
@@ -41,7 +41,7 @@ INTEGERS = {(32, True): "int", (32, False): "uint", (64, True): "ll", (64, False
 """libdevice's words for types of integers, by width and sign."""
 
 
-def conversion(parts_of_name: Sequence[str]) -> Instruction | None:
+def conversion(parts_of_name: Sequence[str]) -> Semantics | None:
     """The instruction `cvt.….target.source`, if it is exact and known here."""
     *modifiers, target, source = parts_of_name
     asked = set(modifiers)
@@ -50,7 +50,7 @@ def conversion(parts_of_name: Sequence[str]) -> Instruction | None:
     if source in ("e4m3x2", "e5m2x2") and target == "f16x2" and asked <= {"rn", "relu"}:
         return _from_pair(asked, source)
     if (target, source) == ("tf32", "f32"):
-        return Instruction(to_tf32, only(source)) if asked == {"rna"} else None
+        return Semantics(to_tf32, only(source)) if asked == {"rna"} else None
     found = None
     if target in NUMBERS:
         found = _to_integer(asked, target, source)
@@ -58,7 +58,7 @@ def conversion(parts_of_name: Sequence[str]) -> Instruction | None:
         found = _from_integer(asked, target, source)
     elif target in FLOATS and source in FLOATS:
         found = _between_floats(asked, target, source)
-    return found and Instruction(found, only(source), extends=True)
+    return found and Semantics(found, only(source), extends=True)
 
 
 def _to_integer(asked: set[str], target: str, source: str) -> Callable[[Any], Any] | None:
@@ -86,7 +86,7 @@ def rounded_to_integer(x: Any, kind: dtype, mode: str) -> Any:
     found = getattr(libdevice, f"{source}2{INTEGERS[bits, kind.is_int_signed()]}_{mode}")(wide)
     found = bitcast(found, holder)
     if source == "double" or bits == 64:
-        found = where(wide != wide, read_as(number(str(1 << bits - 1), UNSIGNED[bits]), holder), found)
+        found = where(wide != wide, read_as(constant(1 << bits - 1, bits), holder), found)
     return cast(in_range(found, kind), kind)
 
 
@@ -157,7 +157,7 @@ def to_tf32(x: Any) -> Any:
     return where((bits & 0x7F800000) == 0x7F800000, bits, rounded)
 
 
-def _to_pair(asked: set[str], target: str, source: str) -> Instruction | None:
+def _to_pair(asked: set[str], target: str, source: str) -> Semantics | None:
     """Two numbers, each rounded, in one register: the first operand in its upper half."""
     kind, mode = PAIRS[target], asked & {"rn", "rz"}
     is_eighth = kind.is_fp8()
@@ -170,7 +170,7 @@ def _to_pair(asked: set[str], target: str, source: str) -> Instruction | None:
         halves = [_as_part(x, kind, asked) for x in (lower, upper)]
         return joined(halves, 2 * kind.primitive_bitwidth)
 
-    return Instruction(convert, only(source))
+    return Semantics(convert, only(source))
 
 
 def _as_part(x: Any, kind: dtype, asked: set[str]) -> Any:
@@ -181,11 +181,11 @@ def _as_part(x: Any, kind: dtype, asked: set[str]) -> Any:
     return cast(x, kind, "rtz" if "rz" in asked else "rtne")
 
 
-def _from_pair(asked: set[str], source: str) -> Instruction:
+def _from_pair(asked: set[str], source: str) -> Semantics:
     """Two numbers of eight bits as two of sixteen."""
 
     def convert(both: Any) -> Any:
         halves = [cast(bitcast(half, PAIRS[source]), float16) for half in parts(both, 2)]
         return joined([without_negatives(half) if "relu" in asked else half for half in halves], 32)
 
-    return Instruction(convert, only(source), then(uint16))
+    return Semantics(convert, only(source), then(uint16))

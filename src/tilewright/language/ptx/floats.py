@@ -1,6 +1,6 @@
 """Instructions on floats, as operations on tiles.
 
-    FLOATS["fma.rn"].meaning(x, y, z)      x · y + z, rounded once
+    FLOATS["fma.rn"].compute(x, y, z)      x · y + z, rounded once
 
 What PTX leaves to the hardware (`ex2.approx`, `tanh.approx`) has no exact meaning and is not here. PTX ISA, sections
 "Floating point" and "Half precision floating point".
@@ -15,7 +15,7 @@ from tilewright.language import math
 from tilewright.language.extra import directed
 from tilewright.language.extra.bits import bitcast
 from tilewright.language.operations import PropagateNan, cast, maximum, minimum, where
-from tilewright.language.ptx.instruction import Instruction, only
+from tilewright.language.ptx.instruction_semantics import Semantics, only
 from tilewright.language.ptx.integers import RELATIONS
 from tilewright.language.ptx.registers import raw, width_of
 
@@ -91,18 +91,18 @@ def or_unordered(relation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
     return lambda x, y: relation(x, y) | ~_numbers(x, y)
 
 
-def _rounded(operation: str, types: frozenset[str]) -> dict[str, Instruction]:
+def _rounded(operation: str, types: frozenset[str]) -> dict[str, Semantics]:
     """`add.rz` and its like, by libdevice's functions."""
     meanings = {f"{operation}.{mode}": getattr(directed, f"{operation}_{ours}") for mode, ours in ROUNDINGS.items()}
-    return {name: Instruction(meaning, types) for name, meaning in meanings.items()}
+    return {name: Semantics(meaning, types) for name, meaning in meanings.items()}
 
 
 COMPARED = WIDE | only("f16 bf16")
 ORDERED = {**RELATIONS, "ne": lambda x, y: (x != y) & _numbers(x, y)}
-FLOATS: dict[str, Instruction] = {
-    "add": Instruction(lambda x, y: x + y, EVERY | PAIR),
-    "sub": Instruction(lambda x, y: x - y, EVERY | PAIR),
-    "mul": Instruction(lambda x, y: x * y, EVERY | PAIR),
+FLOATS: dict[str, Semantics] = {
+    "add": Semantics(lambda x, y: x + y, EVERY | PAIR),
+    "sub": Semantics(lambda x, y: x - y, EVERY | PAIR),
+    "mul": Semantics(lambda x, y: x * y, EVERY | PAIR),
     **_rounded("add", WIDE),
     **_rounded("sub", WIDE),
     **_rounded("mul", WIDE),
@@ -110,23 +110,23 @@ FLOATS: dict[str, Instruction] = {
     **_rounded("fma", WIDE),
     **_rounded("sqrt", WIDE),
     **_rounded("rcp", WIDE),
-    "min": Instruction(smaller, EVERY),
-    "max": Instruction(larger, EVERY),
-    "min.NaN": Instruction(or_nan(smaller), SINGLE | NARROW),
-    "max.NaN": Instruction(or_nan(larger), SINGLE | NARROW),
-    "neg": Instruction(negative, EVERY),
-    "abs": Instruction(math.abs, EVERY),
-    "copysign": Instruction(with_sign_of, WIDE),
-    "setp.num": Instruction(_numbers, WIDE),
-    "setp.nan": Instruction(lambda x, y: ~_numbers(x, y), WIDE),
-    **{f"setp.{name}": Instruction(meaning, COMPARED) for name, meaning in ORDERED.items()},
-    **{f"setp.{name}u": Instruction(or_unordered(meaning), COMPARED) for name, meaning in ORDERED.items()},
+    "min": Semantics(smaller, EVERY),
+    "max": Semantics(larger, EVERY),
+    "min.NaN": Semantics(or_nan(smaller), SINGLE | NARROW),
+    "max.NaN": Semantics(or_nan(larger), SINGLE | NARROW),
+    "neg": Semantics(negative, EVERY),
+    "abs": Semantics(math.abs, EVERY),
+    "copysign": Semantics(with_sign_of, WIDE),
+    "setp.num": Semantics(_numbers, WIDE),
+    "setp.nan": Semantics(lambda x, y: ~_numbers(x, y), WIDE),
+    **{f"setp.{name}": Semantics(meaning, COMPARED) for name, meaning in ORDERED.items()},
+    **{f"setp.{name}u": Semantics(or_unordered(meaning), COMPARED) for name, meaning in ORDERED.items()},
 }
 """Instructions by name without the type at the end and without `ftz`, `sat` and `relu`, which act alike on all."""
-HALVES: dict[str, Instruction] = {
+HALVES: dict[str, Semantics] = {
     "add.rn": FLOATS["add"],
     "sub.rn": FLOATS["sub"],
     "mul.rn": FLOATS["mul"],
-    "fma.rn": Instruction(math.fma, NARROW | PAIR),
+    "fma.rn": Semantics(math.fma, NARROW | PAIR),
 }
 """Instructions on narrow floats for which libdevice has only wide ones."""

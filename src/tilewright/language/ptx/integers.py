@@ -1,6 +1,6 @@
 """Instructions on integers and plain bits, as operations on tiles.
 
-    INTEGERS["shf.l.wrap"].meaning(low, high, distance)      the upper half of high:low << distance
+    INTEGERS["shf.l.wrap"].compute(low, high, distance)      the upper half of high:low << distance
 
 PTX ISA, sections "Integer arithmetic", "Comparison and selection" and "Logic and shift".
 """
@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.language import math
 from tilewright.language.extra.bits import bitcast, brev, clz, less, mulhi, plus, popc, times, unsigned, width
 from tilewright.language.operations import cast, maximum, minimum, where
-from tilewright.language.ptx.instruction import Instruction, only, then
+from tilewright.language.ptx.instruction_semantics import Semantics, only, then
 from tilewright.language.ptx.registers import raw
 from tilewright.semantics.types import int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
@@ -181,54 +181,54 @@ UNSIGNED_RELATIONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 PLAIN = BITS | WHOLE
 COMPARED = {"eq": PLAIN, "ne": PLAIN}
 
-INTEGERS: dict[str, Instruction] = {
-    "mov": Instruction(lambda x: x, PLAIN | only("pred f16 bf16 f32 f64")),
-    "selp": Instruction(
+INTEGERS: dict[str, Semantics] = {
+    "mov": Semantics(lambda x: x, PLAIN | only("pred f16 bf16 f32 f64")),
+    "selp": Semantics(
         lambda x, y, chosen: where(chosen, x, y),
         PLAIN | only("f32 f64"),
         then(int1),
     ),
-    "and": Instruction(lambda x, y: x & y, LOGIC),
-    "or": Instruction(lambda x, y: x | y, LOGIC),
-    "xor": Instruction(lambda x, y: x ^ y, LOGIC),
-    "not": Instruction(lambda x: ~x, LOGIC),
-    "cnot": Instruction(lambda x: cast(x == 0, x.type.scalar), BITS),
-    "shl": Instruction(shift_left, BITS, then(uint32)),
-    "shr": Instruction(shift_right, PLAIN, then(uint32)),
-    "shf.l.wrap": Instruction(_funnel(right=False, wraps=True), only("b32")),
-    "shf.r.wrap": Instruction(_funnel(right=True, wraps=True), only("b32")),
-    "shf.l.clamp": Instruction(_funnel(right=False, wraps=False), only("b32")),
-    "shf.r.clamp": Instruction(_funnel(right=True, wraps=False), only("b32")),
-    "prmt": Instruction(permuted, only("b32")),
-    "lop3": Instruction(looked_up, only("b32"), constant=True),
-    "bfe": Instruction(extracted, WORDS, then(uint32, uint32)),
-    "bfi": Instruction(inserted, only("b32 b64"), then(uint32, uint32)),
-    "bfind": Instruction(highest, WORDS),
-    "popc": Instruction(with_sign(popc), only("b32 b64")),
-    "clz": Instruction(with_sign(clz), only("b32 b64")),
-    "brev": Instruction(reversed_bits, only("b32 b64")),
-    "add": Instruction(plus, WHOLE | HALVES),
-    "sub": Instruction(less, WHOLE),
-    "add.sat": Instruction(saturated(plus), only("s32")),
-    "sub.sat": Instruction(saturated(less), only("s32")),
-    "mul.lo": Instruction(times, WHOLE),
-    "mul.hi": Instruction(high_half, WHOLE),
-    "mul.wide": Instruction(multiply_wide, WIDE),
-    "mad.lo": Instruction(lambda x, y, z: plus(times(x, y), z), WHOLE),
-    "mad.hi": Instruction(lambda x, y, z: plus(high_half(x, y), z), WHOLE),
-    "mad.wide": Instruction(
+    "and": Semantics(lambda x, y: x & y, LOGIC),
+    "or": Semantics(lambda x, y: x | y, LOGIC),
+    "xor": Semantics(lambda x, y: x ^ y, LOGIC),
+    "not": Semantics(lambda x: ~x, LOGIC),
+    "cnot": Semantics(lambda x: cast(x == 0, x.type.scalar), BITS),
+    "shl": Semantics(shift_left, BITS, then(uint32)),
+    "shr": Semantics(shift_right, PLAIN, then(uint32)),
+    "shf.l.wrap": Semantics(_funnel(right=False, wraps=True), only("b32")),
+    "shf.r.wrap": Semantics(_funnel(right=True, wraps=True), only("b32")),
+    "shf.l.clamp": Semantics(_funnel(right=False, wraps=False), only("b32")),
+    "shf.r.clamp": Semantics(_funnel(right=True, wraps=False), only("b32")),
+    "prmt": Semantics(permuted, only("b32")),
+    "lop3": Semantics(looked_up, only("b32"), constant=True),
+    "bfe": Semantics(extracted, WORDS, then(uint32, uint32)),
+    "bfi": Semantics(inserted, only("b32 b64"), then(uint32, uint32)),
+    "bfind": Semantics(highest, WORDS),
+    "popc": Semantics(with_sign(popc), only("b32 b64")),
+    "clz": Semantics(with_sign(clz), only("b32 b64")),
+    "brev": Semantics(reversed_bits, only("b32 b64")),
+    "add": Semantics(plus, WHOLE | HALVES),
+    "sub": Semantics(less, WHOLE),
+    "add.sat": Semantics(saturated(plus), only("s32")),
+    "sub.sat": Semantics(saturated(less), only("s32")),
+    "mul.lo": Semantics(times, WHOLE),
+    "mul.hi": Semantics(high_half, WHOLE),
+    "mul.wide": Semantics(multiply_wide, WIDE),
+    "mad.lo": Semantics(lambda x, y, z: plus(times(x, y), z), WHOLE),
+    "mad.hi": Semantics(lambda x, y, z: plus(high_half(x, y), z), WHOLE),
+    "mad.wide": Semantics(
         lambda x, y, z: plus(multiply_wide(x, y), z), WIDE, lambda kind, count: (kind, kind, WIDER[kind])
     ),
-    "dp4a.u32": Instruction(byte_products(signed=False), only("u32 s32")),
-    "dp4a.s32": Instruction(byte_products(signed=True), only("u32 s32")),
-    "sad": Instruction(distance, WHOLE),
-    "div": Instruction(divided, WHOLE),
-    "rem": Instruction(lambda x, y: x % y, WHOLE),
-    "neg": Instruction(lambda x: less(x & 0, x), only("s16 s32 s64")),
-    "abs": Instruction(math.abs, only("s16 s32 s64")),
-    "min": Instruction(minimum, WHOLE | HALVES),
-    "max": Instruction(maximum, WHOLE | HALVES),
-    **{f"setp.{name}": Instruction(meaning, COMPARED.get(name, WHOLE)) for name, meaning in RELATIONS.items()},
-    **{f"setp.{name}": Instruction(RELATIONS[same], only("u16 u32 u64")) for name, same in UNSIGNED_RELATIONS.items()},
+    "dp4a.u32": Semantics(byte_products(signed=False), only("u32 s32")),
+    "dp4a.s32": Semantics(byte_products(signed=True), only("u32 s32")),
+    "sad": Semantics(distance, WHOLE),
+    "div": Semantics(divided, WHOLE),
+    "rem": Semantics(lambda x, y: x % y, WHOLE),
+    "neg": Semantics(lambda x: less(x & 0, x), only("s16 s32 s64")),
+    "abs": Semantics(math.abs, only("s16 s32 s64")),
+    "min": Semantics(minimum, WHOLE | HALVES),
+    "max": Semantics(maximum, WHOLE | HALVES),
+    **{f"setp.{name}": Semantics(meaning, COMPARED.get(name, WHOLE)) for name, meaning in RELATIONS.items()},
+    **{f"setp.{name}": Semantics(RELATIONS[same], only("u16 u32 u64")) for name, same in UNSIGNED_RELATIONS.items()},
 }
 """Instructions by name without the type at the end; `floats.py` has those of the same names on floats."""

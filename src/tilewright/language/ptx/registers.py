@@ -1,23 +1,22 @@
 """The registers of inline assembly: each holds a tile, one element for each time that the text runs.
 
-    registers.declare("b8", ("t0", "t1"))
-    registers.read("$1", uint32)      the bits of $1 as uint32
-    registers.write("t0", tile)
+    registers = RegisterFile({"$1": Held(32, tile)}, {"t0": 8, "t1": 8})
+    registers.read(Register("$1"), uint32)      the bits of $1 as uint32
+    registers.write(Register("t0"), tile)
 
 A register has a width and no type: its bits are read as each instruction takes them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.language.extra.bits import bitcast, width
 from tilewright.language.operations import cast, where
-from tilewright.language.ptx.errors import refused
 from tilewright.semantics.arithmetic import invert, to_tensor
+from tilewright.semantics.errors import NotOnThisTarget
 from tilewright.semantics.types import (
     bfloat16,
     dtype,
@@ -34,10 +33,9 @@ from tilewright.semantics.types import (
     uint32,
     uint64,
 )
+from tilewright.support.diagnostics import SemanticError
+from tilewright.support.ptx_syntax import Immediate, Instruction, Operand, Register, Sink
 
-INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)U?\Z")
-BITS_OF_FLOAT = re.compile(r"0[fFdD]([0-9a-fA-F]{8}|[0-9a-fA-F]{16})\Z")
-DECIMAL = re.compile(r"-?\d+\.\d*([eE][-+]?\d+)?\Z")
 UNSIGNED = {1: int1, 8: uint8, 16: uint16, 32: uint32, 64: uint64}
 """Types of plain bits, by their number."""
 TYPES: dict[str, dtype] = {
@@ -58,80 +56,71 @@ TYPES: dict[str, dtype] = {
     "pred": int1,
 }
 """Types of PTX → those of the language; two halves in one register are bits."""
-SINK = "_"
-"""A target that is not wanted."""
+
+
+def refused(reason: str) -> SemanticError:
+    """The error for inline assembly that a CPU refuses, and why: `ex2.approx.f32` is an instruction of GPUs."""
+    return SemanticError(NotOnThisTarget("inline_asm_elementwise", reason, "write the operation with tl functions"))
 
 
 @dataclass
-class Register:
-    """A place for `bits` bits of each element."""
+class Held:
+    """What a register of `bits` bits holds for each element."""
 
     bits: int
     tile: Any = None
 
 
-class Registers:
-    """The registers that the names in a text stand for, scope by scope."""
+class RegisterFile:
+    """What the registers of a text hold.
 
-    def __init__(self, named: Mapping[str, Register]) -> None:
-        self.scopes: list[dict[str, Register]] = [dict(named)]
+    Args:
+        named: results and operands.
+        declared: bits of the registers that the text declares.
+    """
 
-    def open(self) -> None:
-        """A brace: from here on names may be declared again."""
-        self.scopes.append({})
+    def __init__(self, named: Mapping[str, Held], declared: Mapping[str, int]) -> None:
+        self._held = {name: Held(bits) for name, bits in declared.items()} | dict(named)
 
-    def close(self) -> None:
-        """The end of the innermost scope."""
-        if len(self.scopes) == 1:
-            raise refused("a closing brace has no opening one")
-        self.scopes.pop()
-
-    def declare(self, type: str, names: Sequence[str]) -> None:
-        """New registers without values."""
-        if type not in TYPES:
-            raise refused(f"registers of type `.{type}` are GPUs'")
-        self.scopes[-1].update({name: Register(width_of(TYPES[type])) for name in names})
-
-    def find(self, name: str) -> Register | None:
-        """The register of that name, the innermost one."""
-        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
-
-    def target(self, name: str) -> Register:
+    def target(self, operand: Operand) -> Held:
         """The register that an instruction writes."""
-        found = self.find(name)
+        found = self._find(operand)
         if found is None:
-            raise refused(f"`{name}` is no register of the text")
+            raise refused(f"`{operand}` is no register of the text")
         return found
 
-    def read(self, text: str, kind: dtype, *, chops: bool = False) -> Any:
+    def _find(self, operand: Operand) -> Held | None:
+        return self._held.get(operand.name) if isinstance(operand, Register) else None
+
+    def read(self, operand: Operand, kind: dtype, *, chops: bool = False) -> Any:
         """A register or a number as a tile of `kind`; with `chops` the low bits of a wider register."""
-        register = self.find(text)
+        register = self._find(operand)
         if register is None:
-            return number(text, kind)
+            return number(operand, kind)
         if register.tile is None:
-            raise refused(f"`{text}` has no value yet")
+            raise refused(f"`{operand}` has no value yet")
         if chops and register.bits > width_of(kind):
             return read_as(chopped(raw(register.tile), width_of(kind)), kind)
         return read_as(register.tile, kind)
 
-    def guard(self, text: str) -> Any:
-        """The predicate `p` or `!p`, or None for no guard."""
-        if not text:
+    def guard(self, instruction: Instruction) -> Any:
+        """Where an instruction runs, or None for everywhere."""
+        if instruction.guard is None:
             return None
-        held = self.read(text.removeprefix("!"), int1)
-        return invert(held) if text.startswith("!") else held
+        held = self.read(Register(instruction.guard), int1)
+        return invert(held) if instruction.guard_negated else held
 
-    def write(self, name: str, tile: Any, guard: Any = None, *, extends: bool = False) -> None:
+    def write(self, operand: Operand, tile: Any, guard: Any = None, *, extends: bool = False) -> None:
         """Give a register a value where `guard` holds; with `extends` it may be wider than the value."""
-        if name == SINK:
+        if isinstance(operand, Sink):
             return
-        register = self.target(name)
+        register = self.target(operand)
         if extends and width_of(tile.type.scalar) < register.bits:
             tile = extended(tile, register.bits)
         if width_of(tile.type.scalar) != register.bits:
-            raise refused(f"a value of {width_of(tile.type.scalar)} bits is written to `{name}`, of {register.bits}")
+            raise refused(f"a value of {width_of(tile.type.scalar)} bits is written to `{operand}`, of {register.bits}")
         if guard is not None:
-            tile = where(guard, tile, self.read(name, tile.type.scalar))
+            tile = where(guard, tile, self.read(operand, tile.type.scalar))
         register.tile = tile
 
 
@@ -167,18 +156,19 @@ def read_as(tile: Any, kind: dtype) -> Any:
     return cast(raw(tile), kind) if kind.is_ptr() else bitcast(raw(tile), kind)
 
 
-def number(text: str, kind: dtype) -> Any:
+def number(operand: Operand, kind: dtype) -> Any:
     """A constant of the text as `kind`: an integer, a float in decimals, or the bits of one."""
-    if BITS_OF_FLOAT.match(text):
-        return read_as(bits(int(text[2:], 16), 4 * len(text[2:])), kind)
-    if INTEGER.match(text) and not kind.is_floating():
-        return read_as(bits(int(text.removesuffix("U"), 0), width_of(kind)), kind)
-    if DECIMAL.match(text) and kind in (float32, float64):
-        return cast(to_tensor(float(text)), kind)
-    raise refused(f"`{text}` is no register with a value, and no number of {kind}")
+    if isinstance(operand, Immediate):
+        if operand.float_bits is not None:
+            return read_as(constant(*operand.float_bits), kind)
+        if operand.whole is None and kind in (float32, float64):
+            return cast(to_tensor(float(operand.text)), kind)
+        if operand.whole is not None and not kind.is_floating():
+            return read_as(constant(operand.whole, width_of(kind)), kind)
+    raise refused(f"`{operand}` is no register with a value, and no number of {kind}")
 
 
-def bits(value: int, size: int) -> Any:
+def constant(value: int, size: int) -> Any:
     """A constant of `size` bits."""
     return cast(to_tensor(value % (1 << size)), UNSIGNED[size])
 

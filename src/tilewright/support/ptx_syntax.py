@@ -1,4 +1,4 @@
-"""PTX text as data: what the parser makes and instruction families read.
+"""PTX text as data: what `ptx_parser.py` makes of kernels and of inline assembly.
 
     @!%p1 ld.global.v2.b32 {%r1, %r2}, [%rd4+16];
 
@@ -11,14 +11,79 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tilewright.backends.ptxsim.errors import SimulationError, SourcePlace
+from tilewright.support.diagnostics import TilewrightError
+
+TYPE_BITS = {
+    "pred": 1,
+    **{f"{letter}{bits}": bits for letter in "bus" for bits in (8, 16, 32, 64)},
+    "f16": 16,
+    "f32": 32,
+    "f64": 64,
+    "bf16": 16,
+    "tf32": 32,
+    "e4m3": 8,
+    "e5m2": 8,
+    "f16x2": 32,
+    "bf16x2": 32,
+    "f32x2": 64,
+    "u16x2": 32,
+    "s16x2": 32,
+    "e4m3x2": 16,
+    "e5m2x2": 16,
+    "ue8m0x2": 16,
+    "e2m1x2": 8,
+    "e2m3x2": 16,
+    "e3m2x2": 16,
+    "e4m3x4": 32,
+    "e5m2x4": 32,
+    "e2m1x4": 16,
+    "e2m3x4": 32,
+    "e3m2x4": 32,
+}
+"""Bits of a value of each type of scalar instructions; those with `x2` and `x4` are several in one register."""
+
+
+class PtxError(TilewrightError):
+    """A text that cannot be read.
+
+    Attributes:
+        kind: `syntax`, or `unsupported` for what is PTX but known to nobody here.
+        text: what is wrong, in one sentence.
+        line: of the text, from 1; 0 where it is not known.
+    """
+
+    def __init__(self, kind: str, text: str, line: int = 0) -> None:
+        self.kind, self.text, self.line = kind, text, line
+        super().__init__(f"{kind}: {text}" + (f" (line {line})" if line else ""))
+
+
+@dataclass(frozen=True)
+class SourcePlace:
+    """The place of an instruction in the kernel's source, from `.loc`.
+
+    Attributes:
+        file, line, column: the place; column 0 where it is not known.
+        caller: the place of the call that was inlined there.
+    """
+
+    file: str
+    line: int
+    column: int
+    caller: SourcePlace | None = None
+
+    def __str__(self) -> str:
+        here = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        return f"{here}, called from {self.caller}" if self.caller else here
 
 
 @dataclass(frozen=True)
 class Register:
-    """A register that the function declares."""
+    """A register that the function declares; one of an inner scope has `@` and the scope's number behind its name."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name.partition("@")[0]
 
 
 @dataclass(frozen=True)
@@ -27,12 +92,32 @@ class Special:
 
     name: str
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True)
 class Immediate:
     """A number as it is spelled: `42`, `-1`, `0x3C00`, `0f3F800000`."""
 
     text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def whole(self) -> int | None:
+        """The value of an integer; with a zero in front its digits are octal."""
+        if self.float_bits is not None or "." in self.text:
+            return None
+        is_octal = len(self.text) > 1 and self.text.isdigit() and self.text[0] == "0"
+        return int(self.text, 8 if is_octal else 0)
+
+    @property
+    def float_bits(self) -> tuple[int, int] | None:
+        """The bits of a float that is spelled by them, and their number."""
+        size = {"0f": 32, "0d": 64}.get(self.text[:2].lower())
+        return (int(self.text[2:], 16), size) if size else None
 
 
 @dataclass(frozen=True)
@@ -41,6 +126,9 @@ class Symbol:
 
     name: str
     offset: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.offset:+}" if self.offset else self.name
 
 
 @dataclass(frozen=True)
@@ -51,6 +139,10 @@ class Address:
     offset: int = 0
     coordinates: tuple[Operand, ...] = ()
 
+    def __str__(self) -> str:
+        base = f"{self.base}{self.offset:+}" if self.offset else str(self.base)
+        return f"[{', '.join([base, *map(str, self.coordinates)])}]"
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -58,12 +150,18 @@ class Vector:
 
     items: tuple[Operand, ...]
 
+    def __str__(self) -> str:
+        return f"{{{', '.join(map(str, self.items))}}}"
+
 
 @dataclass(frozen=True)
 class Group:
     """`(a, b)`: results or arguments of a call."""
 
     items: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"
 
 
 @dataclass(frozen=True)
@@ -73,6 +171,9 @@ class Pair:
     first: Operand
     second: Operand
 
+    def __str__(self) -> str:
+        return f"{self.first}|{self.second}"
+
 
 @dataclass(frozen=True)
 class Not:
@@ -80,10 +181,16 @@ class Not:
 
     operand: Operand
 
+    def __str__(self) -> str:
+        return f"!{self.operand}"
+
 
 @dataclass(frozen=True)
 class Sink:
     """`_`: a result nobody wants."""
+
+    def __str__(self) -> str:
+        return "_"
 
 
 Operand: TypeAlias = Register | Special | Immediate | Symbol | Address | Vector | Group | Pair | Not | Sink
@@ -91,16 +198,17 @@ Operand: TypeAlias = Register | Special | Immediate | Symbol | Address | Vector 
 
 def number_of(operand: Operand) -> int:
     """A whole number that the text says."""
-    if isinstance(operand, Immediate):
-        return int(operand.text, 0)
-    raise SimulationError("syntax", f"{operand} is no number")
+    found = operand.whole if isinstance(operand, Immediate) else None
+    if found is None:
+        raise PtxError("syntax", f"`{operand}` is no number")
+    return found
 
 
 def name_of(operand: Operand) -> str:
     """The name of a variable, a function, a label or a table."""
     if isinstance(operand, Symbol):
         return operand.name
-    raise SimulationError("syntax", f"{operand} is no name")
+    raise PtxError("syntax", f"`{operand}` is no name")
 
 
 @dataclass(frozen=True)
@@ -138,6 +246,11 @@ class Instruction:
     @property
     def opcode(self) -> str:
         return self.parts[0]
+
+    @property
+    def name(self) -> str:
+        """The opcode with all its parts."""
+        return ".".join(self.parts)
 
     @property
     def type(self) -> str:

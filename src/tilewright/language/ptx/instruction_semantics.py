@@ -1,6 +1,6 @@
-"""One kind of instruction: what it computes, and of which types.
+"""The reference semantics of one kind of instruction: what it computes, and of which types.
 
-"shl": Instruction(shift_left, only("b16 b32 b64"), then(uint32))
+"shl": Semantics(shift_left, only("b16 b32 b64"), then(uint32))
 
 shl.b64 d, a, n      a is a uint64, n is a uint32
 """
@@ -33,14 +33,14 @@ def only(types: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """`meaning` takes tiles of `kinds`; `types` are those that may stand at the end of the name.
+class Semantics:
+    """`compute` takes tiles of `kinds`; `types` are those that may stand at the end of the name.
 
     With `halves` the operands are registers of 32 bits with two halves each. With `extends` the target may have more
-    bits than the result. With `constant` the last operand is a number, and the meaning takes it as one.
+    bits than the result. With `constant` the last operand is a number, and `compute` takes it as one.
     """
 
-    meaning: Callable[..., Any]
+    compute: Callable[..., Any]
     types: frozenset[str]
     kinds: Kinds = alike
     extends: bool = False

@@ -1,7 +1,8 @@
-"""PTX text → `PtxModule`.
+"""PTX text → data: whole texts for the simulator of GPUs, inline assembly for machines without one.
 
     module = parse_ptx(".version 8.0 .target sm_80 .address_size 64 .visible .entry k() { ret; }")
     module.functions["k"].instructions[0].parts       # ("ret",)
+    parse_inline("add.u32 $0, $1, 1", {"$0": 32, "$1": 32}).instructions[0].operands[1]      # Register("$1")
 
 Inner scopes (`{ .reg .b32 t; … }`, as inline assembly has them) are flattened: their registers and labels get names
 of their own. Comments go first, by as many blanks, so that lines keep their numbers.
@@ -11,11 +12,28 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 
-from tilewright.backends.ptxsim.errors import SimulationError, SourcePlace
-from tilewright.backends.ptxsim.operand_parser import OperandParser, split_operands
-from tilewright.backends.ptxsim.syntax import Function, Instruction, PtxModule, Variable
-from tilewright.backends.ptxsim.value_types import TYPES
+from tilewright.support.ptx_syntax import (
+    TYPE_BITS,
+    Address,
+    Function,
+    Group,
+    Immediate,
+    Instruction,
+    Not,
+    Operand,
+    Pair,
+    PtxError,
+    PtxModule,
+    Register,
+    Sink,
+    SourcePlace,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+)
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _HEADER = re.compile(r"\.version\s+(?P<version>[\d.]+)\s+\.target\s+(?P<target>\w+)")
@@ -42,15 +60,114 @@ _OPCODE = re.compile(r"([\w.:]+)\s*(.*)", re.S)
 _REGISTERS = re.compile(r"\.reg\s+(?:\.v\d\s+)?\.(\w+)\s+(.*)", re.S)
 _RANGE = re.compile(r"(\S+?)<(\d+)>")
 _INNER_LABEL = re.compile(r"(?:^|[;{}])\s*([A-Za-z_$][\w$]*)\s*:(?!:)", re.M)
+_NUMBER = re.compile(
+    r"-?(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?)"
+)
+_SUM = re.compile(r"(.*?)\s*([+-])\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))", re.S)
+_NAME = re.compile(r"[%A-Za-z_$][\w$@.]*")
+_GENERIC = re.compile(r"generic\s*\((.*)\)", re.S)
 
 
 def parse_ptx(text: str) -> PtxModule:
     """Read a PTX text.
 
     Raises:
-        SimulationError: it is no PTX; ptxas would refuse it as well.
+        PtxError: it is no PTX; ptxas would refuse it as well.
     """
     return _Parser(text).module()
+
+
+def parse_inline(text: str, registers: Mapping[str, int]) -> Function:
+    """Read statements that stand in no function; the last one may do without its semicolon.
+
+    Args:
+        text: the statements.
+        registers: bits of the registers that are declared elsewhere, by name.
+
+    Raises:
+        PtxError: it is no PTX, or declares registers of types that nobody knows.
+    """
+    outer = _Parser(f"{text}\n;}}")
+    body = Function("", entry=False, parameters=[], results=[], directives={}, registers=dict(registers))
+    end = _BodyParser(outer, body).parse(0)
+    if end < len(outer.text):
+        raise PtxError("syntax", "a closing brace has no opening one", outer.line(end))
+    return body
+
+
+def split_operands(text: str) -> list[str]:
+    """The pieces between commas that stand in no brackets."""
+    if not any(bracket in text for bracket in "{[("):
+        return [piece.strip() for piece in text.split(",")] if text.strip() else []
+    pieces, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        if character in "{[(":
+            depth += 1
+        elif character in "}])":
+            depth -= 1
+        elif character == "," and not depth:
+            pieces.append(text[start:position].strip())
+            start = position + 1
+    last = text[start:].strip()
+    return [*pieces, last] if last else pieces
+
+
+class OperandParser:
+    """Reads operands where some registers are declared, and inner names stand for others; remembers what it read."""
+
+    def __init__(self, registers: Mapping[str, int], names: Mapping[str, str]) -> None:
+        self.registers, self.names = registers, names
+        self._known: dict[str, Operand] = {}
+
+    def parse_all(self, texts: Iterable[str]) -> tuple[Operand, ...]:
+        return tuple(self.parse(text) for text in texts if text)
+
+    def parse(self, text: str) -> Operand:
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._parse(text)
+        return found
+
+    def _parse(self, text: str) -> Operand:
+        if text[0] == "{":
+            return Vector(self.parse_all(split_operands(text[1:-1])))
+        if text[0] == "(":
+            return Group(self.parse_all(split_operands(text[1:-1])))
+        if text[0] == "[":
+            return self._address(text[1:-1].strip())
+        if text[0] == "!":
+            return Not(self.parse(text[1:].strip()))
+        if "|" in text:
+            first, second = text.split("|")
+            return Pair(self.parse(first.strip()), self.parse(second.strip()))
+        return self._single(text)
+
+    def _single(self, text: str) -> Operand:
+        if text == "_":
+            return Sink()
+        if _NUMBER.fullmatch(text):
+            return Immediate(text.rstrip("U"))
+        if inner := _GENERIC.fullmatch(text):
+            return self.parse(inner[1].strip())
+        if _NAME.fullmatch(text):
+            name = self.names.get(text, text)
+            if name in self.registers:
+                return Register(name)
+            return Special(name) if name[0] == "%" or name == "WARP_SZ" else Symbol(name)
+        if found := _SUM.fullmatch(text):
+            base = self.parse(found[1])
+            if isinstance(base, Symbol):
+                sign = -1 if found[2] == "-" else 1
+                return Symbol(base.name, base.offset + sign * int(found[3], 0))
+        raise PtxError("syntax", f"cannot read the operand `{text}`")
+
+    def _address(self, text: str) -> Address:
+        base, *rest = split_operands(text)
+        coordinates = self.parse_all(rest)
+        if found := _SUM.fullmatch(base):
+            sign = -1 if found[2] == "-" else 1
+            return Address(self.parse(found[1].strip()), sign * int(found[3], 0), coordinates)
+        return Address(self.parse(base), 0, coordinates)
 
 
 class _Parser:
@@ -65,7 +182,7 @@ class _Parser:
     def module(self) -> PtxModule:
         header = _HEADER.search(self.text)
         if header is None:
-            raise SimulationError("syntax", "the text has no `.version` and `.target`")
+            raise PtxError("syntax", "the text has no `.version` and `.target`")
         for number, name, folder in _FILE.findall(self.text):
             self.files[int(number)] = f"{name}/{folder}" if folder else name
         result = PtxModule(header["version"], header["target"], [], {})
@@ -95,7 +212,7 @@ class _Parser:
         return [self.variable(found) for found in _VARIABLE.finditer(text)]
 
     def variable(self, found: re.Match[str]) -> Variable:
-        element = TYPES[found["type"]].bytes
+        element = TYPE_BITS[found["type"]] // 8
         extents = re.findall(r"\[\s*(\d*)\s*\]", found["extents"])
         size = element
         for extent in extents:
@@ -136,7 +253,9 @@ class _BodyParser:
         while True:
             found = _STATEMENT.match(text, position)
             if found is None:
-                raise SimulationError("syntax", "cannot read this statement", line=self.outer.line(position))
+                ends = not text[position:].strip()
+                what = "an opening brace has no closing one" if ends else "cannot read this statement"
+                raise PtxError("syntax", what, self.outer.line(position))
             position = found.end()
             if found["open"]:
                 self.open_scope(position)
@@ -208,10 +327,11 @@ class _BodyParser:
 
     def declare_registers(self, text: str, line: int) -> None:
         found = _REGISTERS.match(text)
-        assert found, f"a declaration of registers has a type: {text}"
-        if found[1] not in TYPES:
-            raise SimulationError("unsupported", f"registers of .{found[1]} are not simulated", line=line)
-        bits = TYPES[found[1]].bits
+        if found is None:
+            raise PtxError("syntax", f"cannot read `{text}`", line)
+        bits = TYPE_BITS.get(found[1])
+        if bits is None:
+            raise PtxError("unsupported", f"registers of type `.{found[1]}` are not known here", line)
         for item in found[2].split(","):
             several = _RANGE.match(item.strip())
             if several:
@@ -240,7 +360,7 @@ class _BodyParser:
         body = guard[3] if guard else text
         opcode = _OPCODE.match(body)
         if opcode is None:
-            raise SimulationError("syntax", f"cannot read `{text}`", line=line)
+            raise PtxError("syntax", f"cannot read `{text}`", line)
         self.function.instructions.append(
             Instruction(
                 parts=tuple(opcode[1].split(".")),
