@@ -1,7 +1,7 @@
 """The shape of the code base, checked like any other behaviour.
 
 1. A module imports only from layers below its own, also under TYPE_CHECKING and inside functions.
-2. Imports inside functions stand only in the files of `LATE_IMPORTS`, each with its reason.
+2. Imports inside functions stand only in the files of `LAZY_IMPORTS`, each with its reason.
 3. No file is longer than 500 lines, no function longer than 60.
 4. Only `support/knob_kinds.py` reads the environment.
 """
@@ -40,10 +40,10 @@ RANK = {layer: rank for rank, layers in enumerate(RANKS) for layer in layers}
 APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 """Pairs of layers that never import each other although their ranks would allow it."""
 
-LATE_IMPORTS = {
+LAZY_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
-    "runtime/late.py": "the compiler: a process whose kernels come from the disk cache never imports it",
-    "vectorizing/late.py": "the compiler: functions from the disk cache do without it",
+    "runtime/lazy_imports.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "vectorizing/lazy_imports.py": "the compiler: functions from the disk cache do without it",
     "ir/literals.py": "ml_dtypes: 4 ms, needed only for numbers of floats that have no format in `struct`",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
@@ -102,14 +102,14 @@ def length_violations(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.name} has {length} lines (limit {MAX_FUNCTION})"
 
 
-def late_import_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def lazy_import_violations(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Import | ast.ImportFrom):
-                    yield inner.lineno, "import at the top of the file (or list the file in LATE_IMPORTS)"
+                    yield inner.lineno, "import at the top of the file (or list the file in LAZY_IMPORTS)"
         else:
-            yield from late_import_violations(node)
+            yield from lazy_import_violations(node)
 
 
 def environment_violations(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
@@ -130,8 +130,8 @@ def violations(root: Path) -> Iterator[str]:
         parts = relative.with_suffix("").parts
         # The package file `a/__init__.py` is the module `a`; relative imports count from inside it.
         found = [*layer_violations(nodes, ".".join(parts), root.name), *length_violations(nodes)]
-        if relative.as_posix() not in LATE_IMPORTS:
-            found += late_import_violations(tree)
+        if relative.as_posix() not in LAZY_IMPORTS:
+            found += lazy_import_violations(tree)
         if relative.as_posix() != ENVIRONMENT_READER:
             found += environment_violations(nodes)
         lines = text.count("\n")
@@ -144,8 +144,8 @@ def test_structure() -> None:
     assert list(violations(PACKAGE)) == []
 
 
-def test_late_imports_lists_only_files_that_exist() -> None:
-    assert [name for name in LATE_IMPORTS if not (PACKAGE / name).exists()] == []
+def test_lazy_imports_lists_only_files_that_exist() -> None:
+    assert [name for name in LAZY_IMPORTS if not (PACKAGE / name).exists()] == []
 
 
 PLANTED = {

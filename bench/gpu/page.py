@@ -121,10 +121,10 @@ def skipped(rows: list[dict[str, Any]]) -> Iterator[str]:
 def skipped_cells(item: tuple[str, list[str]]) -> list[Any]:
     """A reason, how many rows have it, and some of their names."""
     reason, names = item
-    return [reason, len(names), ", ".join(names[:MOST_NAMES]) + ", …" * (len(names) > MOST_NAMES)]
+    return [reason, len(names), ", ".join(names[:MAX_NAMES]) + ", …" * (len(names) > MAX_NAMES)]
 
 
-MOST_NAMES = 5
+MAX_NAMES = 5
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -20,6 +20,7 @@ gc.disable()  # next to nothing that is imported is garbage: not looking for it 
 try:
     from tilewright import knobs, language
     from tilewright.backends.base import GPUTarget
+    from tilewright.runtime.array_shims import MockTensor, TensorWrapper, reinterpret
     from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
     from tilewright.runtime.constexpr_function import constexpr_function
     from tilewright.runtime.errors import (
@@ -34,7 +35,6 @@ try:
     from tilewright.runtime.kernel import CompiledKernel
     from tilewright.runtime.sizes import next_power_of_2
     from tilewright.runtime.sources import ASTSource, IRSource
-    from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
     from tilewright.support.diagnostics import (
         CompilationError,
         CompileTimeAssertionFailure,
@@ -44,7 +44,7 @@ try:
         TilewrightError,
         Unsupported,
     )
-    from tilewright.support.late_imports import importing
+    from tilewright.support.import_lock import importing
 finally:
     if _collects:
         gc.enable()
@@ -75,7 +75,7 @@ _MODULES = {
 _WHOLE_MODULES = ("cuda", "testing")
 """Modules that are attributes, imported likewise."""
 
-_late: dict[str, Any] = {}
+_lazy: dict[str, Any] = {}
 """The names that were asked for, with their values."""
 
 __all__ = [
@@ -134,7 +134,7 @@ def __getattr__(name: str) -> Any:
         module = import_module(f"{__name__}.{_MODULES.get(name, name)}")
     if name in _WHOLE_MODULES:
         return module
-    found = globals()[name] = _late[name] = getattr(module, name)
+    found = globals()[name] = _lazy[name] = getattr(module, name)
     return found
 
 

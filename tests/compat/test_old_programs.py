@@ -11,10 +11,10 @@ from tests.compat.test_triton_package import asked
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat import former_caches, profiler
+from tilewright.compat import deprecated_caches, profiler
+from tilewright.compat.deprecated_descriptors import create_1d_tma_descriptor, create_2d_tma_descriptor
+from tilewright.compat.deprecated_testing import allclose, assert_almost_equal
 from tilewright.compat.driver import DriverConfig
-from tilewright.compat.former_descriptors import create_1d_tma_descriptor, create_2d_tma_descriptor
-from tilewright.compat.former_testing import allclose, assert_almost_equal
 from tilewright.compat.paths import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
 from tilewright.compat.types import BITWIDTH_DICT, validate_block_shape
 from tilewright.support import knobs
@@ -55,11 +55,11 @@ def test_folders_of_the_cache_had_functions(tmp_path: Path) -> None:
     with knobs.cache.scope():
         knobs.cache.dir = str(tmp_path)
         with pytest.warns(UserWarning, match=r"write triton\.knobs\.cache\.dir"):
-            assert former_caches.default_cache_dir() == str(tmp_path)
+            assert deprecated_caches.default_cache_dir() == str(tmp_path)
         with pytest.warns(UserWarning, match="dump_dir"):
-            assert former_caches.default_dump_dir() == knobs.cache.dump_dir
+            assert deprecated_caches.default_dump_dir() == knobs.cache.dump_dir
         with pytest.warns(UserWarning, match="override_dir"):
-            assert former_caches.default_override_dir() == knobs.cache.override_dir
+            assert deprecated_caches.default_override_dir() == knobs.cache.override_dir
 
 
 @tw.jit
@@ -75,7 +75,7 @@ def moved_along(source, out, N: tl.constexpr):
     tl.store(out + tl.arange(0, N), block)
 
 
-@pytest.mark.filterwarnings("ignore:.*is an old form")
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
 def test_descriptors_that_know_an_address_and_a_width() -> None:
     x = np.arange(10 * 16, dtype=np.float16).reshape(10, 16)
     out = np.zeros_like(x)
@@ -94,7 +94,7 @@ def test_makers_of_old_descriptors_warn() -> None:
         assert create_1d_tma_descriptor(64, 32, 8, 4).shape == [32]
 
 
-@pytest.mark.filterwarnings("ignore:.*is an old form")
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
 def test_comparisons_had_other_names() -> None:
     assert allclose(np.ones(4), np.full(4, 1.005))
     assert not allclose(np.ones(4), np.full(4, 1.05))
@@ -156,6 +156,6 @@ def test_shapes_of_blocks() -> None:
 def test_warnings_name_the_line_of_the_program() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        former_caches.default_cache_dir()
+        deprecated_caches.default_cache_dir()
 
     assert [warning.filename for warning in caught] == [__file__]

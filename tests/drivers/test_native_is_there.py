@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import launcher, process, python_memory
 from tilewright.runtime.drivers.cpu.loader import NativeCodeError
 
@@ -110,7 +110,7 @@ def test_the_reason_is_told_where_there_is_neither_a_compiler_nor_a_cached_launc
     def broken(machine: str, cpu: str) -> None:
         raise NativeCodeError("the launcher cannot be compiled: expected a comma")
 
-    monkeypatch.setattr(late, "native_runtime_blob", broken)
+    monkeypatch.setattr(lazy_imports, "native_runtime_blob", broken)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     with pytest.warns(RuntimeWarning, match="launched by Python.*cannot be compiled: expected a comma"):
         assert process._set_up.__wrapped__() is None

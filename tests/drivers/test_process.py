@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tilewright.backends.llvm.machine import compile_object, host_target
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import process, python_memory
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
@@ -50,7 +50,7 @@ def test_the_second_process_needs_no_llvm(tmp_path: Path) -> None:
 def good() -> Blob:
     """The blob of the runtime, which takes a while to compile."""
     machine = host_machine()
-    blob = late.native_runtime_blob(machine, process._BASE_CPUS[machine])
+    blob = lazy_imports.native_runtime_blob(machine, process._BASE_CPUS[machine])
     assert blob is not None
     return blob
 
@@ -59,7 +59,7 @@ def good() -> Blob:
 def compiled(good: Blob, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The machines that a blob was asked for of the compiler, which gives a good one."""
     machines: list[str] = []
-    monkeypatch.setattr(late, "native_runtime_blob", lambda machine, cpu: machines.append(machine) or good)
+    monkeypatch.setattr(lazy_imports, "native_runtime_blob", lambda machine, cpu: machines.append(machine) or good)
     return machines
 
 

@@ -33,7 +33,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     gpu = request.config.getoption("--gpu")
     monkeypatch.setattr(agreement, "GPU", gpu)
     if gpu:
-        monkeypatch.setattr(dot, "LEAST_DEPTH", {})  # what a GPU computes, also where the language refuses it there
+        monkeypatch.setattr(dot, "MIN_DEPTH", {})  # what a GPU computes, also where the language refuses it there
     reason = next((reason for pattern, reason in NOT_ON_GPUS.items() if fnmatch(request.node.name, pattern)), "")
     if gpu and reason:
         pytest.skip(reason)

@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import testing
-from tilewright.runtime.preparations import Preparations
+from tilewright.runtime.counters import PreparationCounter
 from tilewright.runtime.testing import budget, measure
 from tilewright.runtime.testing.budget import Line, current_line
 
@@ -119,7 +119,7 @@ def test_a_first_call_that_prepares_something_does_not_count(clock: Clock, limit
 
     def compiles() -> None:
         clock.takes(1 if clock.calls else 100)()
-        Preparations.count += clock.calls == 1
+        PreparationCounter.count += clock.calls == 1
 
     def milliseconds(n: int, line: str) -> float:
         if line == "slow":
@@ -166,7 +166,7 @@ def test_kernels_and_choices_are_preparations(tmp_path: Path, monkeypatch: pytes
     tuned = tw.autotune([tw.Config({"BLOCK": 16}), tw.Config({"BLOCK": 16}, num_warps=2)], key=["n"])(fill)
     add = tw.vectorize(lambda a, b: a + b)
     out = np.zeros(64, np.int32)
-    counts = [Preparations.count]
+    counts = [PreparationCounter.count]
     for call in (
         lambda: fill[(1,)](out, 8, BLOCK=16),
         lambda: tuned[(1,)](out, 8),
@@ -175,6 +175,6 @@ def test_kernels_and_choices_are_preparations(tmp_path: Path, monkeypatch: pytes
     ):
         for _ in range(2):
             call()
-            counts.append(Preparations.count)
+            counts.append(PreparationCounter.count)
 
     assert [before < later for before, later in pairwise(counts)] == [True, False] * 4

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tilewright import knobs
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache import folders, groups
 from tilewright.runtime.cache.folders import file_stem, is_trusted, remove_leftovers, write_whole
 from tilewright.runtime.cache.managers import (
@@ -234,7 +234,7 @@ def test_a_folder_that_everybody_may_write_to_is_not_used(root: Path, folder: Pa
 def test_a_folder_that_a_group_may_write_to_is_not_used(
     root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(late, "is_own_group", lambda number: False)
+    monkeypatch.setattr(lazy_imports, "is_own_group", lambda number: False)
     root.chmod(0o770)
     refused(root, f"group {root.stat().st_gid} may write to it")
     assert stat.S_IMODE(root.stat().st_mode) == 0o770, "nothing is done to it"
@@ -243,7 +243,7 @@ def test_a_folder_that_a_group_may_write_to_is_not_used(
 def test_a_group_of_ours_alone_loses_the_right_to_write(
     root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(late, "is_own_group", lambda number: True)
+    monkeypatch.setattr(lazy_imports, "is_own_group", lambda number: True)
     root.chmod(0o775)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -288,7 +288,7 @@ def test_pre_run_hooks_see_every_launch_also_of_bound_kernels() -> None:
 
 def test_options_without_effect_on_code_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    late = sys.modules["tilewright.runtime.late"]
+    late = sys.modules["tilewright.runtime.lazy_imports"]
     compile_kernel = late.compile_kernel
 
     def counted(*args: Any, **request: Any) -> Any:

@@ -180,7 +180,7 @@ def test_data_frames() -> None:
 
 
 def test_options_that_are_gone_warn_and_change_nothing() -> None:
-    with pytest.warns(UserWarning, match="fast_flush=…\\) is an old form"):
+    with pytest.warns(UserWarning, match="fast_flush=…\\) is deprecated"):
         assert testing.do_bench(lambda: None, 0, 0, fast_flush=True) >= 0
     with pytest.warns(UserWarning, match="write quantiles=…"):
         assert len(testing.do_bench(lambda: None, 0, 0, percentiles=(0.5, 0.2))) == 2

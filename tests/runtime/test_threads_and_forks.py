@@ -62,7 +62,7 @@ def in_threads(work: Callable[[int], None]) -> None:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The digests of what the compiler is asked for."""
     found: list[str] = []
-    late = sys.modules["tilewright.runtime.late"]
+    late = sys.modules["tilewright.runtime.lazy_imports"]
     compile_kernel = late.compile_kernel
 
     def counted(*args: Any, **request: Any) -> Any:

@@ -147,7 +147,7 @@ def test_configs_compare_by_content() -> None:
 
 
 def test_options_of_configs_that_are_gone_warn_and_change_nothing() -> None:
-    with pytest.warns(UserWarning, match="option num_consumer_groups is an old form: write nothing"):
+    with pytest.warns(UserWarning, match="option num_consumer_groups is deprecated: write nothing"):
         assert tw.Config({"BLOCK": 1}, num_consumer_groups=2) == tw.Config({"BLOCK": 1})
     with pytest.raises(TypeError, match="no option 'num_warp'"):
         tw.Config({"BLOCK": 1}, num_warp=2)

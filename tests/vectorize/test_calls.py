@@ -59,7 +59,7 @@ def test_numpys_functions_are_those_that_are_known() -> None:
     [
         ("NUMPY_ARRAY_TYPE", process.NUMPY_EMPTY, "does not begin"),
         ("NUMPY_MAJORS", (3,), "unknown"),
-        ("NUMPY_LEAST_FEATURES", 1 << 20, "unknown"),
+        ("NUMPY_MIN_FEATURES", 1 << 20, "unknown"),
         ("_makes_arrays", lambda address: False, "do not do"),
         ("_sets_handlers", lambda addresses: False, "do not do"),
     ],

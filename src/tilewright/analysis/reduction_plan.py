@@ -64,7 +64,7 @@ FLOAT_WARP_FOLDS_ON = 100
 """The compute capability whose `redux.sync` knows f32."""
 PAIRS_SINCE = {"bf16": 90, "f16": 90, "f32": 100}
 """The first compute capability, per type, on which two elements at once are worth it."""
-LEAST_TO_PAIR = 2
+MIN_TO_PAIR = 2
 """Min number of bits of the register that move along the axis for Triton to take two elements at once."""
 
 
@@ -194,7 +194,7 @@ def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
     registers, lanes = _masks(rows, axis, "register"), _masks(rows, axis, "lane")[::-1]
     plain = folded(folded(rows, axis, "register"), axis, "lane")
     is_last = not is_split(plain, axis)
-    is_paired = function.is_paired and len(registers) >= LEAST_TO_PAIR
+    is_paired = function.is_paired and len(registers) >= MIN_TO_PAIR
     if is_paired and registers[0] == 1:
         registers = (*registers[1:], 1)
     if function.folds_warps and sum(lanes) == WARP - 1:

@@ -25,12 +25,12 @@ from tilewright.runtime import devices
 from tilewright.runtime.build import current_target
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.support import knobs
-from tilewright.support.old_forms import old_form
+from tilewright.support.deprecation import warn_deprecated
 
 BENCHMARK_CACHE_BYTES = 256 << 20
 """Bytes to write so that nothing else is left in the caches."""
 REGISTERS = 65536
-LEAST_TILE_BYTES = 256 << 10
+MIN_TILE_BYTES = 256 << 10
 
 
 class CpuUtilities:
@@ -49,7 +49,7 @@ class CpuUtilities:
         """
         return {
             "multiprocessor_count": _cores(),
-            "max_shared_mem": max(_second_level_cache(), LEAST_TILE_BYTES),
+            "max_shared_mem": max(_second_level_cache(), MIN_TILE_BYTES),
             "max_num_regs": REGISTERS,
             "warpSize": 1,
         }
@@ -150,8 +150,8 @@ class DriverConfig:
 
     @property
     def utils(self) -> Any:
-        """The former name of `active.utils`, until 2.2."""
-        old_form("triton.runtime.driver.utils", "triton.runtime.driver.active.utils")
+        """The deprecated name of `active.utils`, until 2.2."""
+        warn_deprecated("triton.runtime.driver.utils", "triton.runtime.driver.active.utils")
         return utilities(self.active)
 
     def set_active(self, driver: DriverBase) -> None:

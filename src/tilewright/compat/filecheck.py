@@ -26,7 +26,7 @@ from typing import Any
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.registry import make_backend
 from tilewright.compat.bindings import ModuleView
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.parameters import bind
 from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.support.diagnostics import TilewrightError
@@ -108,7 +108,7 @@ def run_parser(
     pairs = zip(values, kernel_fn.params, strict=True)
     specs = tuple(argument_spec(param.name, specialize(value, param)) for value, param in pairs)
     options = backend.parse_options({"sanitize_overflow": False, **rest})
-    return ModuleView(late.evaluate(kernel_fn, kernel_fn.fn.__name__, specs, options))
+    return ModuleView(lazy_imports.evaluate(kernel_fn, kernel_fn.fn.__name__, specs, options))
 
 
 def run_filecheck_test(kernel_fn: Any) -> None:

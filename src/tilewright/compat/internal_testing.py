@@ -29,7 +29,7 @@ from tilewright.compat.torch_bridge import torch
 from tilewright.compat.types import canonicalize_dtype
 from tilewright.language import dtype as language_dtype
 from tilewright.language import str_to_ty
-from tilewright.runtime.stand_ins import TensorWrapper, reinterpret
+from tilewright.runtime.array_shims import TensorWrapper, reinterpret
 from tilewright.support import knobs
 
 int_dtypes = ["int8", "int16", "int32", "int64"]

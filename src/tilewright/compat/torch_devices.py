@@ -47,7 +47,7 @@ def nothing_to_do(*_: Any) -> None:
     """Does nothing, instead of waiting for work that has ended or choosing the one queue there is."""
 
 
-STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
+SHIMS: dict[tuple[str, str], Callable[..., Any]] = {
     ("cuda", "get_device_capability"): capability,
     ("cuda", "get_device_properties"): machine_properties,
     ("cuda", "synchronize"): nothing_to_do,
@@ -95,10 +95,10 @@ def answer_for_cpu(torch: Any) -> None:
     if torch.cuda.is_available():
         return
     torch.cuda.device = device_or_cpu(torch.cuda.device)
-    for (module, name), stand_in in STAND_INS.items():
+    for (module, name), shim in SHIMS.items():
         if module != "cpu" or not hasattr(torch.cpu, name):
-            stand_in.__module__ = f"torch.{module}"  # for who asks whether a kernel may call it
-            setattr(getattr(torch, module), name, stand_in)
+            shim.__module__ = f"torch.{module}"  # for who asks whether a kernel may call it
+            setattr(getattr(torch, module), name, shim)
 
 
 def answer_when_imported() -> None:

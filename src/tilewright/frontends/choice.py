@@ -19,7 +19,7 @@ from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.fp8_kinds import refuse_missing_fp8
 from tilewright.frontends.from_trace import trace_kernel
-from tilewright.frontends.kept import Reader, kept
+from tilewright.frontends.memoise import Reader, memoise
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.core import Op
 from tilewright.support.diagnostics import CompilationError
@@ -62,7 +62,7 @@ def _read_auto(python: FunctionType) -> hir.Function:
 
 READERS: Mapping[str, Reader] = {
     "ast": from_ast.read_function_once,
-    "auto": kept(_read_auto, "auto"),
-    "bytecode": kept(from_bytecode.read_function, "bytecode"),
+    "auto": memoise(_read_auto, "auto"),
+    "bytecode": memoise(from_bytecode.read_function, "bytecode"),
 }
 """The reader of functions per front end; what was read is kept as long as the function."""

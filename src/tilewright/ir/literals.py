@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from tilewright.ir.types import FloatType, IndexType, IntType, Type, bf16, f16, f32, f64, i1
-from tilewright.support.late_imports import importing
+from tilewright.support.import_lock import importing
 
 _PACK = {f16: ("<e", "<H"), f32: ("<f", "<I"), f64: ("<d", "<Q")}
 _DIGITS = {"f64": 17, "f32": 9, "tf32": 9, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}

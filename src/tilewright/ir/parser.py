@@ -169,11 +169,11 @@ class Parser(AttributeParser):
                     self._check_forward(name, known, value)
 
     def _check_forward(self, name: str, known: tuple[Value, int], value: Value) -> None:
-        stand_in, position = known
-        if stand_in.type is not value.type:
-            message = f"expected %{name} to be {stand_in.type.text}, but it is {value.type.text}"
+        placeholder, position = known
+        if placeholder.type is not value.type:
+            message = f"expected %{name} to be {placeholder.type.text}, but it is {value.type.text}"
             raise self.problem(message, position)
-        stand_in.replace_by(value)
+        placeholder.replace_by(value)
 
     def _finish_forward(self, outer: dict[tuple[str, int], tuple[Value, int]]) -> None:
         """End a scope that sees no outer values: everything that was used must be defined."""

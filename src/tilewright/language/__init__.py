@@ -10,12 +10,12 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
-from tilewright.language.former import former as _former
+from tilewright.language.deprecated import deprecated as _deprecated
 
 _SIGNATURES = {"const": "tilewright.language.signatures", "constexpr": "tilewright.semantics.constexpr"}
 """Modules of the names that stand in the signatures of kernels; all others are in `names`."""
 
-_late: dict[str, Any] = {}
+_lazy: dict[str, Any] = {}
 """Objects that were asked for, by name: while a name means this object, kernels that use it depend on nothing else."""
 
 
@@ -24,16 +24,16 @@ def __getattr__(name: str) -> Any:
         _give({name: getattr(import_module(_SIGNATURES[name]), name)})
     elif PathFinder.find_spec(f"{__name__}.{name}", __path__):  # files here import each other, in any order
         _give({name: import_module(f"{__name__}.{name}")})
-    elif "__all__" not in _late and (name == "__all__" or not name.startswith("_")):  # it comes last in that file
+    elif "__all__" not in _lazy and (name == "__all__" or not name.startswith("_")):  # it comes last in that file
         _give(vars(import_module("tilewright.language.names")))
-    if name not in _late:
-        return _former("tl", name)
-    return _late[name]
+    if name not in _lazy:
+        return _deprecated("tl", name)
+    return _lazy[name]
 
 
 def _give(names: dict[str, Any]) -> None:
     public = {name: value for name, value in names.items() if name == "__all__" or not name.startswith("_")}
-    _late.update(public)
+    _lazy.update(public)
     globals().update({name: value for name, value in public.items() if name not in globals()})
 
 

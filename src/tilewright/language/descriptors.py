@@ -39,10 +39,10 @@ from tilewright.semantics.types import (
 )
 from tilewright.support.diagnostics import SemanticError
 
-LEAST_ROW = 16
+MIN_ROW = 16
 """Min bytes of a row of a descriptor's block, on every target: so kernels stay portable."""
-MOST_AXES = 5
-LEAST_ROWS, LEAST_COLUMN_BITS = 8, 32
+MAX_AXES = 5
+MIN_ROWS, MIN_COLUMN_BITS = 8, 32
 """Min rows of a block that a gather or a scatter moves; bits of a word, 8 of which are its shortest row."""
 WHOLE = (int32, uint32, int64, uint64)
 SUMMED = (int32, uint32, uint64, float32, float16, bfloat16)
@@ -66,8 +66,8 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         for name, values in (("shape", self.shape), ("strides", self.strides)):
             if len(values) != rank:
                 raise _unfit(name, f"{len(values)} values", f"{rank}, one per axis")
-        if not 1 <= rank <= MOST_AXES:
-            raise _unfit("block_shape", f"{rank} axes", f"1 to {MOST_AXES}")
+        if not 1 <= rank <= MAX_AXES:
+            raise _unfit("block_shape", f"{rank} axes", f"1 to {MAX_AXES}")
         if isinstance(self.strides[-1], int) and self.strides[-1] != 1:
             raise _unfit("strides[-1]", self.strides[-1], "1: the last axis is contiguous")
         if padding == "nan" and not self.dtype.floating:
@@ -161,9 +161,9 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         rows: tuple[int, ...] = tuple(getattr(x_offsets.type, "shape", ()))
         if len(rows) != 1 or x_offsets.type.scalar not in (int16, int32):
             raise SemanticError(BadArgument(operation, "x_offsets", x_offsets.type, "one axis of int32 or int16"))
-        least = LEAST_COLUMN_BITS // width * 8
-        if rows[0] < LEAST_ROWS or shape[1] < least:
-            expected = f"{LEAST_ROWS} rows or more, of {least} {self.dtype} or more"
+        least = MIN_COLUMN_BITS // width * 8
+        if rows[0] < MIN_ROWS or shape[1] < least:
+            expected = f"{MIN_ROWS} rows or more, of {least} {self.dtype} or more"
             raise SemanticError(BadArgument(operation, "blocks of", f"{rows[0]} x {shape[1]}", expected))
         columns = to_tensor(y_offset) + shaping.arange(0, shape[1])
         return self._pointers([x_offsets, columns])
@@ -244,8 +244,8 @@ def make_tensor_descriptor(
         raise _unfit("padding_option", padding, ", ".join(map(repr, PADDINGS)))
     made = _descriptor(base, unwrap_all(shape), unwrap_all(strides), block_shape, padding)
     extent, width = made.block_shape[-1], made.dtype.primitive_bitwidth
-    if extent * width < 8 * LEAST_ROW:
-        raise SemanticError(BlockTooNarrow(LEAST_ROW, extent, made.dtype, extent * width // 8))
+    if extent * width < 8 * MIN_ROW:
+        raise SemanticError(BlockTooNarrow(MIN_ROW, extent, made.dtype, extent * width // 8))
     return made
 
 

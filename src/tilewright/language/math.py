@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language.core import accept_semantic
-from tilewright.language.former import former as _former
+from tilewright.language.deprecated import deprecated as _deprecated
 from tilewright.semantics import arithmetic
 from tilewright.semantics import math as math_semantics
 from tilewright.semantics.constexpr import unwrap
@@ -102,7 +102,7 @@ def umulhi(x: Any, y: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    return _former("tl.math", name)
+    return _deprecated("tl.math", name)
 
 
 accept_semantic(globals())

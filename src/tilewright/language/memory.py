@@ -17,8 +17,8 @@ from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument, NotOnThisTarget
 from tilewright.semantics.inline_assembly import clock
 from tilewright.semantics.types import uint64
+from tilewright.support.deprecation import warn_deprecated
 from tilewright.support.diagnostics import SemanticError
-from tilewright.support.old_forms import old_form
 
 
 def load(
@@ -45,7 +45,7 @@ def load(
     A cache modifier in fourth place, where Triton 2.0 had it, still works, with a warning.
     """
     if isinstance(unwrap(boundary_check), str):
-        old_form("cache_modifier as fourth argument of tl.load", "cache_modifier=…")
+        warn_deprecated("cache_modifier as fourth argument of tl.load", "cache_modifier=…")
         boundary_check, padding_option, cache_modifier, eviction_policy, volatile = (
             (),
             "",
@@ -75,7 +75,7 @@ def store(
 ) -> None:
     """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`."""
     if isinstance(unwrap(boundary_check), str):
-        old_form("cache_modifier as fourth argument of tl.store", "cache_modifier=…")
+        warn_deprecated("cache_modifier as fourth argument of tl.store", "cache_modifier=…")
         boundary_check, cache_modifier, eviction_policy = (), boundary_check, cache_modifier or eviction_policy
     memory_semantics.store(
         pointer,

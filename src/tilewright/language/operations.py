@@ -15,8 +15,8 @@ from tilewright.semantics import shapes as shape_semantics
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.tile import Tile
+from tilewright.support.deprecation import warn_deprecated
 from tilewright.support.diagnostics import SemanticError
-from tilewright.support.old_forms import old_form
 
 
 class PropagateNan(Enum):
@@ -125,7 +125,7 @@ def _turned(option: str, wanted: Any, operand: Any) -> Any:
     """An operand, transposed if an option of Triton 2.0 says so."""
     if not unwrap(wanted):
         return operand
-    old_form(f"tl.dot(…, {option}=True)", "tl.trans(…) around the operand")
+    warn_deprecated(f"tl.dot(…, {option}=True)", "tl.trans(…) around the operand")
     return shape_semantics.permute(operand, (1, 0))
 
 
@@ -133,7 +133,7 @@ def _placed_flag(acc: Any, precision: Any, tf32: Any) -> builtins.tuple[Any, Any
     """`acc`, `input_precision` and `allow_tf32`, which was once the third argument, and later the fourth."""
     for place, flag in (("third", acc), ("fourth", precision)):
         if isinstance(flag, bool):
-            old_form(f"allow_tf32 as {place} argument of tl.dot", "allow_tf32=…")
+            warn_deprecated(f"allow_tf32 as {place} argument of tl.dot", "allow_tf32=…")
             return None if flag is acc else acc, None, flag
     return acc, precision, tf32
 

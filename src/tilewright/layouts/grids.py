@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed, Shared
 from tilewright.layouts.linear_layout import LinearLayout, log2
-from tilewright.layouts.memory_access import BANKS, MOST_BITS, address_in
+from tilewright.layouts.memory_access import BANKS, MAX_BITS, address_in
 
 Shape = tuple[int, ...]
 
@@ -80,7 +80,7 @@ def memory_grid(layout: Shared, shape: Shape, bits: int, rows: int, columns: int
     linear = to_linear_layout(layout, shape)
     place = linear.pseudo_invert()
     address = address_in(layout)
-    width = min(_run(place, "offset", shape[-1]), max(MOST_BITS // bits, 1))
+    width = min(_run(place, "offset", shape[-1]), max(MAX_BITS // bits, 1))
     at = place.out_names.index("offset")
     row_elements = BANKS * 32 // bits
 

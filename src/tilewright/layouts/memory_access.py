@@ -15,7 +15,7 @@ from tilewright.layouts.linear_layout import LinearLayout, Span, log2
 from tilewright.layouts.shared import PaddedShared
 
 BANKS, BANK_BITS = 32, 32
-MOST_BITS = 128
+MAX_BITS = 128
 """Max width of one lane's access, in bits."""
 
 
@@ -54,7 +54,7 @@ def vector_at(offsets: LinearLayout, bits: int, *, most: int | None = None, in_o
     """
     columns = offsets.columns["register"]
     shift, _ = offsets.shifts[offsets.out_names.index("offset")]
-    for count in range(log2(most or MOST_BITS // bits), 0, -1):
+    for count in range(log2(most or MAX_BITS // bits), 0, -1):
         wanted = [1 << (shift + bit) for bit in range(count)]
         if not all(column in columns for column in wanted):
             continue
@@ -86,7 +86,7 @@ def matrix_access(registers: LinearLayout, memory: LinearLayout, bits: int) -> M
         return None
     shift, _ = offsets.shifts[offsets.out_names.index("offset")]
     steps = {name: [column >> shift for column in columns] for name, columns in offsets.columns.items()}
-    row = MOST_BITS // bits
+    row = MAX_BITS // bits
     inside = [1 << bit for bit in range(log2(row))]
     packed = log2(BANK_BITS // bits)
     plain = [("register", step) for step in inside[:packed]]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.linear_layout import LinearLayout, log2
-from tilewright.layouts.memory_access import BANK_BITS, BANKS, MOST_BITS, conflicts_between, lanes_together
+from tilewright.layouts.memory_access import BANK_BITS, BANKS, MAX_BITS, conflicts_between, lanes_together
 from tilewright.layouts.queries import cta_split
 
 Shape = tuple[int, ...]
@@ -126,7 +126,7 @@ def _whole_rows(
     before: LinearLayout, after: LinearLayout, bits: int, store: Instruction, load: Instruction
 ) -> Buffer | None:
     """The buffer for two instructions that both move 16 bytes for each row; None if the layouts do not allow it."""
-    vector = _common_row(before, after, log2(MOST_BITS // bits), store, load)
+    vector = _common_row(before, after, log2(MAX_BITS // bits), store, load)
     if vector is None:
         return None
     tiles = _rows_of(before, store, vector), _rows_of(after, load, vector)
@@ -203,7 +203,7 @@ def _vector_steps(before: LinearLayout, after: LinearLayout, bits: int) -> tuple
     """The steps one lane moves at once, filled up to the 4 bytes of a bank; whether the store's registers filled it."""
     dim = before.out_bits
     ours, theirs = before.columns["register"], after.columns["register"]
-    vector = intersection(ours, theirs, dim)[: log2(MOST_BITS // bits)]
+    vector = intersection(ours, theirs, dim)[: log2(MAX_BITS // bits)]
     wanted = log2(max(BANK_BITS // bits, 1))
     if len(vector) >= wanted:
         return vector, None

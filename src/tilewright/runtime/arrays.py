@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.runtime.array_shims import TensorWrapper
 from tilewright.runtime.drivers.cpu.native.structs import FREED
 from tilewright.runtime.drivers.cpu.plain_forms import know_form
 from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.errors import ArgumentError
-from tilewright.runtime.stand_ins import TensorWrapper
 from tilewright.support.named_tuple import NamedTuple
 
 OFFERED = "float16, bfloat16, float32, float64, bool, or an integer of 8 to 64 bits"

@@ -16,13 +16,13 @@ from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
-from tilewright.runtime import devices, late, trace
+from tilewright.runtime import devices, lazy_imports, trace
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
+from tilewright.runtime.counters import PreparationCounter
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
-from tilewright.runtime.preparations import Preparations
 from tilewright.runtime.sources import Source, signature_text
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
@@ -59,7 +59,7 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
         CompilationError: the kernel is wrong.
         KeyError, ValueError: an option does not exist or cannot have its value.
     """
-    Preparations.count += 1
+    PreparationCounter.count += 1
     job = _Job.of(source, backend, options)
     stored = None if knobs.compilation.always_compile else load(job.digest, job.name)
     found = _from_disk(stored, job) if stored else None
@@ -181,7 +181,7 @@ def _content(path: str) -> Stage:
 
 
 def _from_compiler(job: _Job) -> CompiledKernel:
-    artifact = late.compile_kernel(
+    artifact = lazy_imports.compile_kernel(
         job.source.origin,
         name=job.name,
         source=job.source.text,
@@ -219,7 +219,7 @@ def _inspected(job: _Job, stages: StageTable) -> None:
 def _linked(artifact: Artifact, backend: BaseBackend) -> Image | None:
     if not backend.makes_objects:
         return None
-    blob = late.link(artifact.binary)
+    blob = lazy_imports.link(artifact.binary)
     return Image(blob.image, blob.symbols[artifact.metadata.entry], backend.runs_here())
 
 

@@ -311,7 +311,7 @@ def _is_as_given(namespace: Mapping[str, Any], name: str) -> bool:
 
     A name that nobody asked for yet counts too, so that nothing is imported for kernels from the disk cache.
     """
-    return namespace.get(name, ABSENT) is namespace.get("_late", {}).get(name, ABSENT)
+    return namespace.get(name, ABSENT) is namespace.get("_lazy", {}).get(name, ABSENT)
 
 
 def captured_values(python: FunctionType) -> dict[str, Any]:

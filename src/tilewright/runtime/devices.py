@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from tilewright.backends.base import GPUTarget
-from tilewright.runtime import late, watching
+from tilewright.runtime import launch_hooks, lazy_imports
 from tilewright.runtime.arrays import CPU_MEMORY, CUDA_MEMORY, UNKNOWN_MEMORY, ArrayView
 from tilewright.runtime.drivers.cpu.launcher import Specialization
 from tilewright.runtime.errors import ArgumentError
@@ -126,18 +126,18 @@ _in_context: ContextVar[Choice | None] = ContextVar("device", default=None)
 def using(device: Choice) -> Iterator[None]:
     """Until the end of the `with`, launches of this context are for `device`."""
     token = _in_context.set(device)
-    watching.divert(1)
+    launch_hooks.divert(1)
     try:
         yield
     finally:
-        watching.divert(-1)
+        launch_hooks.divert(-1)
         _in_context.reset(token)
 
 
 def choose(device: Choice) -> None:
     """Makes `device` the one of all launches from now on, in all threads; programs begin with BY_ARGUMENTS."""
     _Process.choice = device
-    watching.forget()
+    launch_hooks.forget()
 
 
 def stream_handle(stream: Any) -> int | None:
@@ -180,7 +180,7 @@ def chosen_device() -> Device | None:
 
 def _gpu(view: ArrayView | None = None) -> Device:
     """The GPU that an array is on, or the current one."""
-    found: Device = late.cuda_device() if view is None else late.cuda_device_of(view)
+    found: Device = lazy_imports.cuda_device() if view is None else lazy_imports.cuda_device_of(view)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options_facts
 from tilewright.backends.registry import NVIDIA, make_backend
 from tilewright.compiler.artifact import Stage
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.sources import ASTSource, Source
 from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError
@@ -73,7 +73,7 @@ class GpuStages:
         elif source.ext not in backend.module_stages:
             raise RuntimeError(f"it was compiled from {source.ext}, which is of a CPU alone")
         made_of, finish = backend.on_request.get(name, (name, None))
-        artifact = late.compile_kernel(
+        artifact = lazy_imports.compile_kernel(
             source.origin,
             name=self._name,
             source=source.text,

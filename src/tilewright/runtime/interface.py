@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.runtime.stand_ins import MockTensor
+from tilewright.runtime.array_shims import MockTensor
 from tilewright.runtime.tracebacks import shortened
 from tilewright.support.diagnostics import CompilationError
 

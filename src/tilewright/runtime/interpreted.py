@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.backends.base import options_facts
 from tilewright.backends.registry import make_backend
 from tilewright.language.callable import JITCallable
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.arrays import check_memory
 from tilewright.runtime.build import cpu_target
 from tilewright.runtime.captured import stand_for
@@ -49,7 +49,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
         arrays = tuple(named_arrays(values, values.values()))
         check_on_cpu(arrays)
         check_memory(arrays)
-        late.interpret(self.fn, extents, values, self.params, checks_overflow=checks_overflow)
+        lazy_imports.interpret(self.fn, extents, values, self.params, checks_overflow=checks_overflow)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> None:
         """Does nothing: there is nothing to compile."""

@@ -20,7 +20,7 @@ from weakref import WeakSet
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
-from tilewright.runtime import devices, late, watching
+from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.async_compile import FutureKernel, active_mode
 from tilewright.runtime.build import build, current_backend, current_target
 from tilewright.runtime.captured import CapturedFunction, functions_by_name
@@ -235,9 +235,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             kernel, call = self._again(kernel, call, args, kwargs)
             if kernel is None:
                 return None
-        if watching.is_on():
+        if launch_hooks.is_on():
             metadata = kernel.launch_metadata(extents, call.stream, *call.values)
-            watching.launch(kernel, metadata, lambda: _run(*self._again(kernel, call, args, kwargs), extents))
+            launch_hooks.launch(kernel, metadata, lambda: _run(*self._again(kernel, call, args, kwargs), extents))
             return kernel
         _run(kernel, call, extents)
         if miss is not None and not devices.is_in_context():
@@ -274,7 +274,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         arguments = list(map(specialize, values, self.params))
         device = devices.device_for(named_arrays(self.arg_names, arguments))
         if device is not None:
-            arguments = late.for_target(arguments, device.target)
+            arguments = lazy_imports.for_target(arguments, device.target)
         sanitize = self.sanitize or knobs.tilewright.sanitize
         if sanitize and device is None:
             options.setdefault("sanitize", sanitize)
@@ -343,7 +343,7 @@ def forget_launches() -> None:
         function.forget_launches()
 
 
-watching.on_other_code(forget_launches)
+launch_hooks.on_other_code(forget_launches)
 
 
 def _compiled(compilation: Compilation) -> CompiledKernel:

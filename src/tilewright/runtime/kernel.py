@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
 from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
-from tilewright.runtime import devices, late, watching
+from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.arrays import ArrayView, check_memory, view_of
 from tilewright.runtime.devices import Device, Figures
 from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, StuckPrograms, launch_record, run_grid
@@ -259,7 +259,7 @@ class CompiledKernel:
             return
         devices.check_on_cpu(self._arrays(values))
         if programs and self.checks:
-            late.run_checked(
+            lazy_imports.run_checked(
                 facts=self.checks,
                 grid=grid,
                 names=self.names,
@@ -288,7 +288,7 @@ class CompiledKernel:
             device.launch(self, grid, values, stream)
 
     def _run(self, grid: Sequence[int], numbers: Sequence[int | float], types: Sequence[str]) -> None:
-        listener = late.listener(self.reports) if self.reports else None
+        listener = lazy_imports.listener(self.reports) if self.reports else None
         record = launch_record(grid, numbers, types, listener=listener.address if listener else 0)
         sizes = {"scratch_bytes": self.scratch_bytes, "num_threads": self.num_threads}
         try:
@@ -308,7 +308,7 @@ class CompiledKernel:
             DeadlockError: always.
         """
         x, y, z = stuck.program
-        raise late.deadlock(self.name, self.spins[stuck.site], (x, y, z)) from None
+        raise lazy_imports.deadlock(self.name, self.spins[stuck.site], (x, y, z)) from None
 
     def launch_failed(self, code: int) -> None:
         """Called by the native launcher when the driver of a GPU gave an error, below 0 one for a tensor map.
@@ -316,7 +316,7 @@ class CompiledKernel:
         Raises:
             CudaError: always.
         """
-        raise late.cuda_error("cuLaunchKernelEx" if code > 0 else "cuTensorMapEncodeTiled", abs(code))
+        raise lazy_imports.cuda_error("cuLaunchKernelEx" if code > 0 else "cuTensorMapEncodeTiled", abs(code))
 
     def native_specialization(
         self, device: Device | None, values: Sequence[int | float | ArrayView], stream: int | None
@@ -341,9 +341,9 @@ class CompiledKernel:
                 raise TypeError(f"{self.name} takes {len(self.signature)} arguments but {len(args)} were given")
             extents, values = grid_extents(grid, {}), list(_run_time_values(self.signature, args))
             handle = devices.stream_handle(stream)
-            if watching.is_on():
+            if launch_hooks.is_on():
                 metadata = self.launch_metadata(extents, handle, *args)
-                watching.launch(self, metadata, lambda: self.launch(extents, values, stream=handle))
+                launch_hooks.launch(self, metadata, lambda: self.launch(extents, values, stream=handle))
             else:
                 self.launch(extents, values, stream=handle)
             return self
@@ -398,7 +398,7 @@ def _slots(specs: Sequence[ArgumentSpec], path: tuple[int, ...] = ()) -> Iterato
 def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:
     for spec, value in zip(specs, values, strict=True):
         if spec.type == TUPLE:
-            given = late.host_parts(value) if spec.sequence is HostDescriptor else value
+            given = lazy_imports.host_parts(value) if spec.sequence is HostDescriptor else value
             yield from _run_time_values(spec.elements, given[: len(spec.elements)])
         elif spec.is_pointer:
             yield view_of(value) or value

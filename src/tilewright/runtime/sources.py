@@ -22,7 +22,7 @@ from tilewright.compiler.signature import (
     descriptor_type_string,
 )
 from tilewright.language.callable import JITCallable
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.dependencies import value_text
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.hashing import hash_of
@@ -133,7 +133,7 @@ class ASTSource:
 
     def for_target(self, target: GPUTarget) -> ASTSource:
         """The source with the parameters that the kernel has there: with tensor maps, where an engine moves blocks."""
-        specs = late.specs_for_target(self.specs, target)
+        specs = lazy_imports.specs_for_target(self.specs, target)
         return self if specs == self.specs else ASTSource.of(self.fn, self.name, specs)
 
     def make_ir(
@@ -146,7 +146,7 @@ class ASTSource:
             options: those of a back end.
             codegen_fns, module_map, context: what Triton's front end needs further, and this one does not.
         """
-        return late.evaluate(self.fn, self.name, self.specs, options)
+        return lazy_imports.evaluate(self.fn, self.name, self.specs, options)
 
 
 class IRSource:
@@ -180,7 +180,7 @@ class IRSource:
         with open(path, "rb") as file:
             content = file.read()
         self.src: str | bytes = content if self.ext == backend.binary_ext else content.decode()
-        found = late.describe_text(backend, self.ext, self.src, path)
+        found = lazy_imports.describe_text(backend, self.ext, self.src, path)
         self.symbol, self.specs, self.signature = found.name, found.specs, found.signature
         self.options = found.options
         self.name = f"@{self.symbol}"

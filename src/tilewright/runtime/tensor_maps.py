@@ -22,10 +22,10 @@ from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.specialize import Specialized
 from tilewright.support.named_tuple import NamedTuple
 
-FIRST_WITH_ENGINE, MOST_AXES, LEAST_ROW, FILLED = 90, 5, 16, (2, 4)
+FIRST_WITH_ENGINE, MAX_AXES, MIN_ROW, FILLED = 90, 5, 16, (2, 4)
 """Those of `semantics.tensor_descriptors`: first capability; max axes; min bytes of a row; bytes of floats with NaN."""
 ALIGNMENT = 16
-MOST_PLACES, FARTHEST = 1 << 32, 1 << 40
+MAX_PLACES, FARTHEST = 1 << 32, 1 << 40
 """The longest dimension in elements, and the longest stride in bytes."""
 NARROW = ("i1", "u1")
 PARTS = 5
@@ -101,8 +101,8 @@ def spec_with_map(spec: ArgumentSpec) -> ArgumentSpec:
 def _can_move(element: str, block: Sequence[int], last_stride: object, padding: object) -> bool:
     """Whether the engine can move such blocks of a tensor whose last stride this is, and pad them like this."""
     width = int("".join(takewhile(str.isdigit, element.lstrip("bfipu")))) // 8
-    fits = len(block) <= MOST_AXES and last_stride == 1 and element not in NARROW
-    return fits and block[-1] * width >= LEAST_ROW and (padding == "zero" or width in FILLED)
+    fits = len(block) <= MAX_AXES and last_stride == 1 and element not in NARROW
+    return fits and block[-1] * width >= MIN_ROW and (padding == "zero" or width in FILLED)
 
 
 def _map_part(
@@ -176,5 +176,5 @@ def _check(name: str, address: int, shape: Sequence[int], steps: Sequence[int]) 
         if step % ALIGNMENT or not 0 <= step < FARTHEST:
             raise refuse(f"has strides of multiples of {ALIGNMENT} bytes below 2**40; that of axis {axis} is {step}")
     for axis, extent in enumerate(shape):
-        if not 0 < extent <= MOST_PLACES:
+        if not 0 < extent <= MAX_PLACES:
             raise refuse(f"has 1 to 2**32 elements along each axis; axis {axis} has {extent}")

@@ -28,7 +28,7 @@ from tilewright.semantics.types import block_type, dtype, float16, float32, floa
 from tilewright.support.diagnostics import SemanticError
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
-LEAST_DEPTH = {8: 32, 16: 16, 32: 8, 64: 4}
+MIN_DEPTH = {8: 32, 16: 16, 32: 8, 64: 4}
 """Min K of a product on NVIDIA's GPUs by the bits of an element, as Triton 3.9 has it."""
 
 
@@ -115,7 +115,7 @@ def dot_scaled(
 
 def _check_depth(lhs: Tile) -> None:
     """GPUs multiply K elements at a time; Triton refuses fewer."""
-    least = LEAST_DEPTH.get(lhs.type.scalar.primitive_bitwidth, 1)
+    least = MIN_DEPTH.get(lhs.type.scalar.primitive_bitwidth, 1)
     if context().capability and lhs.type.shape[-1] < least:
         raise SemanticError(DotTooShallow(least, lhs.type.shape[-1]))
 

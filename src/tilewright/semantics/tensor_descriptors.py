@@ -24,8 +24,8 @@ from tilewright.support.diagnostics import SemanticError
 
 FIRST_WITH_ENGINE = 90
 """The first compute capability of devices that move blocks."""
-MOST_AXES = 5
-LEAST_ROW = 16
+MAX_AXES = 5
+MIN_ROW = 16
 """Min bytes of a block's row that the engine moves."""
 FILLED = (16, 32)
 """The bits of the floats for which the engine has a NaN to fill with."""
@@ -71,12 +71,12 @@ def engine_moves(block: block_type, strides: Sequence[Any], padding: str) -> boo
     element = block.scalar
     return (
         gpu_capability() >= FIRST_WITH_ENGINE
-        and len(block.shape) <= MOST_AXES
+        and len(block.shape) <= MAX_AXES
         and isinstance(strides[-1], int)
         and strides[-1] == 1
         and element.primitive_bitwidth >= 8
         and (padding == "zero" or element.primitive_bitwidth in FILLED)
-        and block.shape[-1] * element.primitive_bitwidth >= 8 * LEAST_ROW
+        and block.shape[-1] * element.primitive_bitwidth >= 8 * MIN_ROW
     )
 
 

@@ -25,7 +25,7 @@ from tilewright.tools.layout_text import described, pair_described
 
 _SHAPE = re.compile(r"\d{1,9}(x\d{1,9})*", re.ASCII)
 _INTEGER = re.compile(r"i(8|16|32|64)", re.ASCII)
-MOST_ELEMENTS = 1 << 26
+MAX_ELEMENTS = 1 << 26
 WHOLE = 1 << 30
 ROWS, COLUMNS = 16, 8
 """Max rows, and max columns of cells, that are printed of a large tile."""
@@ -99,8 +99,8 @@ def parsed_shape(text: str) -> tuple[int, ...]:
         elements *= extent
     if not all(map(power_of_two, shape)):
         raise UsageError(f"every extent of the shape must be a power of two, not {text}")
-    if elements > MOST_ELEMENTS:
-        raise UsageError(f"a tile of {text} has more than {MOST_ELEMENTS} elements")
+    if elements > MAX_ELEMENTS:
+        raise UsageError(f"a tile of {text} has more than {MAX_ELEMENTS} elements")
     return shape
 
 

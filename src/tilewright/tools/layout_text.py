@@ -9,7 +9,7 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, Encoding, NvmmaShared, PaddedShared, Shared
 from tilewright.layouts.errors import LayoutError, demand
 from tilewright.layouts.grids import Grid, memory_grid, register_grid
-from tilewright.layouts.memory_access import MOST_BITS, address_in, matrix_access, passes_of, simulated, vector_of
+from tilewright.layouts.memory_access import MAX_BITS, address_in, matrix_access, passes_of, simulated, vector_of
 from tilewright.layouts.movement import Movement, conversion, movement
 from tilewright.layouts.queries import (
     buffer_order,
@@ -119,7 +119,7 @@ def conflicts(layout: Shared, shape: Shape, bits: int) -> Iterator[str]:
     if len(shape) < 2:
         return
     fast, slow = buffer_order(layout)[:2]
-    vector = max(min(MOST_BITS // bits, shape[fast]), 1)
+    vector = max(min(MAX_BITS // bits, shape[fast]), 1)
     yield "passes over the banks for the lanes that are served together (1 is the best)"
     yield f"    along dimension {fast}, {vector} elements per lane: {along(layout, shape, bits, (fast, slow), vector)}"
     yield f"    along dimension {slow}, one element per lane: {along(layout, shape, bits, (slow, fast), 1)}"

@@ -27,7 +27,7 @@ from tilewright.vectorizing.prepared import Prepared, address_of, key_of
 from tilewright.vectorizing.process import NativeSide
 
 _NUMBERS = {bool: struct.Struct("<q"), float: struct.Struct("<d"), int: struct.Struct("<q")}
-MOST_PREPARED = 256
+MAX_PREPARED = 256
 
 
 def call(function: Any, native: NativeSide, args: Sequence[Any], *, out: Any, where: Any) -> Any:
@@ -136,7 +136,7 @@ def compute(
     result = target if target is not None else prepared.new()
     if not result.size:
         return result
-    if key is not None and len(function.prepared) < MOST_PREPARED:
+    if key is not None and len(function.prepared) < MAX_PREPARED:
         function.prepared[key] = prepared
     twice = [result] if mask is None else [result, result]
     flags = prepared.run(native, [_start(array) for array in (*inputs, *twice)])

@@ -12,12 +12,12 @@ from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.counters import PreparationCounter
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.errors import ArgumentError
-from tilewright.runtime.preparations import Preparations
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.vectorizing import late
+from tilewright.vectorizing import lazy_imports
 from tilewright.vectorizing.kinds import Kind
 
 SCALAR, SPAN, FOLD = "scalar", "span", "fold"
@@ -86,7 +86,7 @@ def build(function: CapturedFunction, request: Request) -> Code:
     Raises:
         CompilationError: the function is wrong.
     """
-    Preparations.count += 1
+    PreparationCounter.count += 1
     digest = _digest(function, request)
     stored = None if knobs.compilation.always_compile else load(digest, function.fn.__name__)
     if stored is not None:
@@ -95,7 +95,7 @@ def build(function: CapturedFunction, request: Request) -> Code:
             return _loaded(image, facts, lambda name: stored.read(name).decode())
         except (OSError, KeyError) as error:
             warn_of_damage(str(error))
-    made: Product = late.compiled(function.fn, function.frontend, request)
+    made: Product = lazy_imports.compiled(function.fn, function.frontend, request)
     files = {IMAGE: made.image, **{name: text.encode() for name, text in made.texts.items()}}
     store(digest, function.fn.__name__, Entry(made.facts, files))
     return _loaded(made.image, made.facts, made.texts.__getitem__)

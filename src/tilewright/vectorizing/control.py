@@ -29,7 +29,7 @@ from tilewright.vectorizing.frame import Frame
 from tilewright.vectorizing.kinds import BOOL, WEAK_INT, Kind, promote
 from tilewright.vectorizing.messages import ASK_PYTHON
 
-MOST_TURNS, MOST_TURNS_TOGETHER = 32, 256
+MAX_TURNS, MAX_TURNS_TOGETHER = 32, 256
 """Max trip count of a loop to unroll, alone and multiplied by those around it."""
 AFTER_LOOP = "it gets its value inside a loop that may not run at all"
 
@@ -281,7 +281,7 @@ def repeat(frame: Frame, step: hir.For) -> None:
 
 
 def _is_long(frame: Frame, items: range) -> bool:
-    return len(items) > MOST_TURNS or (len(items) > 1 and len(items) * frame.unrolled > MOST_TURNS_TOGETHER)
+    return len(items) > MAX_TURNS or (len(items) > 1 and len(items) * frame.unrolled > MAX_TURNS_TOGETHER)
 
 
 _COUNTER = ".counter "

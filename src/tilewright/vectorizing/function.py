@@ -37,13 +37,13 @@ from tilewright.vectorizing import arrays, reductions
 from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
 from tilewright.vectorizing.errors import BadParameters
 from tilewright.vectorizing.kinds import WEAK_KINDS, Kind
-from tilewright.vectorizing.native.structs import LARGE, MOST_ARGUMENTS, STATE
+from tilewright.vectorizing.native.structs import LARGE, MAX_ARGUMENTS, STATE
 from tilewright.vectorizing.operands import Operand
 from tilewright.vectorizing.process import NativeSide, native_side
 from tilewright.vectorizing.records import array_record, can_stream, scalar_record, set_stream
 
 _PACKERS = {"bool": struct.Struct("<q"), "float64": struct.Struct("<d"), "int64": struct.Struct("<q")}
-_MOST_RECORDS = 64
+_MAX_RECORDS = 64
 
 
 class Vectorized(CapturedFunction, JITCallable):
@@ -192,7 +192,7 @@ class Vectorized(CapturedFunction, JITCallable):
         return bound.args
 
     def _enter(self, key: Any, make: Callable[[], Any]) -> None:
-        if not self._state or key in self._records_by_key or len(self._records) >= _MOST_RECORDS:
+        if not self._state or key in self._records_by_key or len(self._records) >= _MAX_RECORDS:
             return
         with self._lock:
             self._records_by_key[key] = record = make()
@@ -229,8 +229,8 @@ def _parameter_count(fn: FunctionType) -> int:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             reason = f"`{parameter}` is no parameter with a place of its own"
             raise CompilationError(BadParameters(fn.__qualname__, reason))
-    if not 0 < len(parameters) <= MOST_ARGUMENTS:
-        reason = f"it has {len(parameters)} parameters; 1 to {MOST_ARGUMENTS} are possible"
+    if not 0 < len(parameters) <= MAX_ARGUMENTS:
+        reason = f"it has {len(parameters)} parameters; 1 to {MAX_ARGUMENTS} are possible"
         raise CompilationError(BadParameters(fn.__qualname__, reason))
     return len(parameters)
 

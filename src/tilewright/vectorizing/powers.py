@@ -16,7 +16,7 @@ from tilewright.vectorizing.element import IR_TYPES, Element, check, constant, e
 from tilewright.vectorizing.kinds import BOOL, WEAK_FLOAT, WEAK_INT, Kind
 from tilewright.vectorizing.messages import ASK_PYTHON, NEGATIVE_POWER
 
-_MOST_PRODUCTS, _MOST_FLOAT_PRODUCTS = 64, 4
+_MAX_PRODUCTS, _MAX_FLOAT_PRODUCTS = 64, 4
 
 
 def power(base: Number, exponent: Number) -> Any:
@@ -30,7 +30,7 @@ def power(base: Number, exponent: Number) -> Any:
         return _float_power(base, exponent, kind) if found is None else found
     if fixed is not None and fixed < 0 and kind.weak:
         return power(cast(base, WEAK_FLOAT), float(fixed))
-    if fixed is not None and 0 <= fixed <= _MOST_PRODUCTS:
+    if fixed is not None and 0 <= fixed <= _MAX_PRODUCTS:
         return _product(cast(base, kind), int(fixed))
     return _integer_power(cast(base, kind), cast(exponent, kind))
 
@@ -38,7 +38,7 @@ def power(base: Number, exponent: Number) -> Any:
 def _fixed_float(base: Element, exponent: float | None) -> Element | None:
     if exponent == 0.5:
         return _finite(emit("math.sqrt", [base], base.kind))
-    if exponent is None or not abs(exponent) <= _MOST_FLOAT_PRODUCTS or 2 * exponent != int(2 * exponent):
+    if exponent is None or not abs(exponent) <= _MAX_FLOAT_PRODUCTS or 2 * exponent != int(2 * exponent):
         return None
     result = _product(base, int(abs(exponent)))
     if exponent != int(exponent):

@@ -29,7 +29,7 @@ from tilewright.runtime.drivers.cpu.process import (
 )
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
-from tilewright.vectorizing import late
+from tilewright.vectorizing import lazy_imports
 from tilewright.vectorizing.native.structs import (
     ARRAY_EXTENTS,
     ARRAY_RANK,
@@ -41,13 +41,13 @@ from tilewright.vectorizing.native.structs import (
     HANDLER_HEAD,
     HANDLER_NAME,
     HANDLER_VERSION,
-    MOST_BLOCKS,
+    MAX_BLOCKS,
     NUMPY_ARRAY_TYPE,
     NUMPY_EMPTY,
     NUMPY_FEATURES,
     NUMPY_GET_HANDLER,
-    NUMPY_LEAST_FEATURES,
     NUMPY_MAJORS,
+    NUMPY_MIN_FEATURES,
     NUMPY_SET_HANDLER,
     NUMPY_VERSION,
     STATE,
@@ -69,7 +69,9 @@ class NativeSide:
         name = hash_of(f"{RUNTIME_IDENTITY}{_IDENTITY}".encode()).hexdigest()[:16]
         machine = host_machine()
         folder = os.path.expanduser(knobs.cache.dir)
-        blob = cached_blob(f"vectorize-{machine}-{name}.blob", machine, folder, lambda: late.calls_blob(machine))
+        blob = cached_blob(
+            f"vectorize-{machine}-{name}.blob", machine, folder, lambda: lazy_imports.calls_blob(machine)
+        )
         self._table = allocate(TABLE.size)
         self.table = self._table
         code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self._table})
@@ -99,7 +101,7 @@ class NativeSide:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
         words = {name: id(value) for name, value in objects.items()}
         fields = {
-            "kept": allocate(BLOCK.size * MOST_BLOCKS),
+            "kept": allocate(BLOCK.size * MAX_BLOCKS),
             "set_handler": functions[NUMPY_SET_HANDLER],
             "handler": self._handler(),
             "execute": runtime.symbols["execute"],
@@ -183,7 +185,7 @@ def numpy_functions() -> dict[int, int]:
         raise ValueError("the table of NumPy's C interface does not begin as is known")
     number = ctypes.PYFUNCTYPE(ctypes.c_uint)
     version, features = (number(addresses[place])() for place in (NUMPY_VERSION, NUMPY_FEATURES))
-    if version >> 24 not in NUMPY_MAJORS or features < NUMPY_LEAST_FEATURES:
+    if version >> 24 not in NUMPY_MAJORS or features < NUMPY_MIN_FEATURES:
         raise ValueError(f"the version of NumPy's C interface, {version:#x} with {features:#x}, is unknown")
     if not (_makes_arrays(addresses[NUMPY_EMPTY]) and _sets_handlers(addresses)):
         raise ValueError("functions of NumPy's C interface do not do what is known of them")

@@ -37,10 +37,10 @@ class _Copies:
         for name in python.__code__.co_names:
             value = names.get(name, getattr(builtins, name, None))
             if value is not None:
-                names[name] = self.stand_in(value)
+                names[name] = self.replacement(value)
         return made
 
-    def stand_in(self, value: Any) -> Any:
+    def replacement(self, value: Any) -> Any:
         """The value that takes the place of a global one."""
         if isinstance(value, ModuleType):
             return _Module(self, value) if _is_covered(value) else value
@@ -63,7 +63,7 @@ class _Module:
         self._copies, self._module = copies, module
 
     def __getattr__(self, name: str) -> Any:
-        return self._copies.stand_in(getattr(self._module, name))
+        return self._copies.replacement(getattr(self._module, name))
 
 
 def _dispatching(function: Any) -> Any:

@@ -12,7 +12,7 @@ from fake_driver import FakeDriver
 from gpu_kernels import add
 
 from tilewright import cuda
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cuda import streams
 
 DEFAULT, OTHER = 0, 0xBEEF
@@ -98,6 +98,6 @@ def test_without_the_c_function_of_torch_each_launch_asks_it(fake: FakeDriver, t
 
 
 def test_a_gpu_that_torch_uses_is_measured_by_its_clock(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert late.busy_gpu() is not None
+    assert lazy_imports.busy_gpu() is not None
     monkeypatch.setattr("tilewright.runtime.drivers.cuda.device.is_in_use", lambda: False)
-    assert late.busy_gpu() is None
+    assert lazy_imports.busy_gpu() is None

@@ -153,7 +153,7 @@ def test_products(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SHALLOW, ids=str)
 def test_shallow_products(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semantics, "LEAST_DEPTH", {})
+    monkeypatch.setattr(semantics, "MIN_DEPTH", {})
     check(case)
 
 

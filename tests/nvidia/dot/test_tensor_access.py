@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.backends.nvidia.lower.dot.tensor_access import MOST_WORDS, plan_access
+from tilewright.backends.nvidia.lower.dot.tensor_access import MAX_WORDS, plan_access
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Blocked, TensorMemory, TensorMemoryScales
 from tilewright.layouts.linear_layout import LinearLayout
@@ -41,7 +41,7 @@ def test_every_register_is_moved_once(memory: TensorMemory | TensorMemoryScales,
         moved = [register for message in plan.messages for word in message.registers for register in word]
         assert len(moved) == len(set(moved))
         assert set(moved) == set(plan.first)
-        assert all(len(message.registers) <= MOST_WORDS for message in plan.messages)
+        assert all(len(message.registers) <= MAX_WORDS for message in plan.messages)
         assert len({message.offset for message in plan.messages}) == len(plan.messages)
 
 

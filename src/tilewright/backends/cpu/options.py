@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends.base import OptionError
+from tilewright.support.deprecation import without_dropped
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.old_forms import without_dropped
 
 GPU_ONLY = frozenset(
     [

@@ -14,8 +14,8 @@ from typing import Any
 from tilewright.backends.base import OptionError
 from tilewright.backends.nvidia.targets import FIRST_WITH_SUFFIX, LATEST_PTX, find
 from tilewright.support import knobs
+from tilewright.support.deprecation import without_dropped
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.old_forms import without_dropped
 
 CPU_ONLY = frozenset(("num_threads", "num_cpu_threads", "sanitize", "interruptible"))
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
@@ -24,7 +24,7 @@ FIRST_FP8E4NV = 89
 """The first capability whose matrix instructions take fp8e4nv."""
 FIRST_CLUSTERS = 90
 FIRST_CLC = 100
-MOST_WARPS = 32
+MAX_WARPS = 32
 
 
 class CudaOptions(NamedTuple):
@@ -151,7 +151,7 @@ def _libraries(given: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _check_numbers(options: CudaOptions) -> None:
-    for name, most in (("num_warps", MOST_WARPS), ("num_ctas", 16)):
+    for name, most in (("num_warps", MAX_WARPS), ("num_ctas", 16)):
         number = getattr(options, name)
         if not isinstance(number, int) or not 0 < number <= most or number & (number - 1):
             raise OptionError(f"{name} must be a power of 2 from 1 to {most}; got {number!r}")

@@ -27,8 +27,8 @@ _REGISTERS = re.compile(r"Used (\d+) registers")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _PLACE = re.compile(r"line (\d+)\s*;?")
 _THREADS = re.compile(r"^\.reqntid (\d+).*$", re.M)
-MOST_PLACES = 5
-MOST_REGISTERS = 255
+MAX_PLACES = 5
+MAX_REGISTERS = 255
 REGISTERS_OF_BLOCK = 65536
 
 
@@ -58,7 +58,7 @@ def assemble_kernel(ptx: str, cpu: str, *, ptxas: str, flags: Sequence[str] = ()
     threads = _THREADS.search(ptx)
     if threads is None or not found.spilled_bytes or ".maxnreg" in ptx:
         return found
-    limit = min(MOST_REGISTERS, REGISTERS_OF_BLOCK // int(threads[1]))
+    limit = min(MAX_REGISTERS, REGISTERS_OF_BLOCK // int(threads[1]))
     if found.registers > limit // 2:
         return found
     limited = f"{ptx[: threads.end()]}\n.maxnreg {limit}{ptx[threads.end() :]}"
@@ -113,7 +113,7 @@ def _failure(status: int, log: str, ptx: str, command: Sequence[str]) -> str:
 def _named_lines(log: str, ptx: str) -> Iterator[str]:
     lines = ptx.splitlines()
     numbers = dict.fromkeys(int(number) for number in _PLACE.findall(log))
-    for number in list(numbers)[:MOST_PLACES]:
+    for number in list(numbers)[:MAX_PLACES]:
         if 0 < number <= len(lines):
             yield f"{number:>6} | {lines[number - 1].strip()}"
 

@@ -17,7 +17,7 @@ from tilewright.backends.ptxsim.arithmetic import FLOATS
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.elementwise import applied
-from tilewright.backends.ptxsim.floats import LEAST_NORMAL, lens_of
+from tilewright.backends.ptxsim.floats import MIN_NORMAL, lens_of
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, Pair, Sink
@@ -125,8 +125,8 @@ def decode_test(instruction: Instruction, code: Decoder) -> Run:
         "infinite": np.isinf,
         "number": lambda v: ~np.isnan(v),
         "notanumber": np.isnan,
-        "normal": lambda v: np.isfinite(v) & (np.abs(v) >= LEAST_NORMAL[kind]),
-        "subnormal": lambda v: (np.abs(v) < LEAST_NORMAL[kind]) & (v != 0),
+        "normal": lambda v: np.isfinite(v) & (np.abs(v) >= MIN_NORMAL[kind]),
+        "subnormal": lambda v: (np.abs(v) < MIN_NORMAL[kind]) & (v != 0),
     }
     return applied(instruction, code, tests[name], code.sources(instruction, kind), "pred")
 

@@ -25,7 +25,7 @@ from tilewright.support.ptx_syntax import Instruction
 
 DIRECTED_MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 """The modes, and what `directed_meaning.py` calls them."""
-LEAST_NORMAL = {
+MIN_NORMAL = {
     "f32": np.float32(2.0**-126),
     "f16": np.float32(2.0**-14),
     "f64": 2.0**-1022,
@@ -62,7 +62,7 @@ class Lens:
         return self.flushed(values) if self.flush else values
 
     def flushed(self, values: Array) -> Array:
-        tiny = np.abs(values) < LEAST_NORMAL[self.format]
+        tiny = np.abs(values) < MIN_NORMAL[self.format]
         return np.where(tiny, np.copysign(values.dtype.type(0), values), values) if tiny.any() else values
 
     def bits(self, values: Array) -> Array:
@@ -279,7 +279,7 @@ def _decode_upper_half(instruction: Instruction, code: Decoder, function: Callab
 
     def meaning(bits: Array) -> Array:
         values = (bits & upper).view(np.float64)
-        tiny = np.abs(values) < LEAST_NORMAL["f64"]
+        tiny = np.abs(values) < MIN_NORMAL["f64"]
         found = function(np.where(tiny, np.copysign(0.0, values), values))
         return found.view(np.uint64) & upper
 

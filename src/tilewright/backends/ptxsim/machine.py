@@ -16,11 +16,11 @@ import numpy as np
 
 from tilewright.backends.ptxsim.clocks import Clocks
 from tilewright.backends.ptxsim.code import KernelCode, Step
-from tilewright.backends.ptxsim.definedness import Definedness
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.global_races import Accessors, GlobalShadow
 from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
 from tilewright.backends.ptxsim.shared import SharedMemory
+from tilewright.backends.ptxsim.uninitialized import UninitializedRegisters
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
 
 WARP = 32
@@ -87,8 +87,8 @@ class Machine:
         self.alive = everyone % self.padded < self.threads
         self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size, time)
         self.watcher = watcher
-        self._definedness = Definedness(code, self.lanes if checks else 0)
-        self._unset = self._definedness.unset if checks else {}
+        self._uninitialized = UninitializedRegisters(code, self.lanes if checks else 0)
+        self._unset = self._uninitialized.unset if checks else {}
         x, y, z = self.ctas.astype(np.int64).T
         self._numbers = 1 + x + grid[0] * (y + grid[1] * z)
         self.shared = SharedMemory(
@@ -293,7 +293,7 @@ class Machine:
                     doing = None
             if watched:
                 self._refuse_unset(step, active, doing)
-                self._definedness.follow(step, doing, registers)
+                self._uninitialized.follow(step, doing, registers)
             moves = step.run(self, doing)
             if moves is None:
                 at += 1
@@ -303,7 +303,7 @@ class Machine:
         self.join(at, active)
 
     def _refuse_unset(self, step: Step, active: Mask, doing: Mask) -> None:
-        mistake = self._definedness.mistake(step, active, doing)
+        mistake = self._uninitialized.mistake(step, active, doing)
         if mistake is not None:
             self.fail("uninitialised register", *mistake)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.backends.ptxsim.bits import PERMUTE_MODES
 from tilewright.backends.ptxsim.comparisons import CONNECTIVES, ORDERED
 from tilewright.backends.ptxsim.conversions import INTEGRAL, MODES
-from tilewright.backends.ptxsim.definedness import FLOWS
+from tilewright.backends.ptxsim.uninitialized import FLOWS
 from tilewright.backends.ptxsim.value_types import TYPES
 
 KNOWN = frozenset(

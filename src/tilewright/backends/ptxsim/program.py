@@ -14,11 +14,11 @@ import numpy as np
 from tilewright.backends.ptxsim.block_order import in_meeting_order
 from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
-from tilewright.backends.ptxsim.definedness import suspects
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.modifiers import unknown_part
 from tilewright.backends.ptxsim.spaces import space_of
+from tilewright.backends.ptxsim.uninitialized import suspects
 from tilewright.backends.ptxsim.value_types import TYPES
 from tilewright.support.ptx_parser import parse_ptx
 from tilewright.support.ptx_syntax import (

@@ -9,7 +9,7 @@ from tilewright.frontends.from_ast.control_flow import CONTROL_FLOW
 from tilewright.frontends.from_ast.expressions import EXPRESSIONS
 from tilewright.frontends.from_ast.reader import read_with
 from tilewright.frontends.from_ast.statements import STATEMENTS
-from tilewright.frontends.kept import kept
+from tilewright.frontends.memoise import memoise
 from tilewright.frontends.python_function import parse
 
 _STATEMENTS = STATEMENTS | CONTROL_FLOW
@@ -26,5 +26,5 @@ def read_function(python: FunctionType) -> hir.Function:
     return read_with(source, tree, python, EXPRESSIONS, _STATEMENTS)
 
 
-read_function_once = kept(read_function, "ast")
+read_function_once = memoise(read_function, "ast")
 """`read_function`, remembered for as long as the function lives."""

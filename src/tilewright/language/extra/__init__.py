@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tilewright.language.deprecated import deprecated as _deprecated
 from tilewright.language.extra import cpu, cuda, libdevice
-from tilewright.language.former import former as _former
 
 __all__ = [
     "cpu",
@@ -13,4 +13,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    return _former("tl.extra", name)
+    return _deprecated("tl.extra", name)

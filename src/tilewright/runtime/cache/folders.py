@@ -24,7 +24,7 @@ import warnings
 from contextlib import suppress
 from typing import TypeAlias
 
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -82,7 +82,7 @@ def _problem(link: os.stat_result, found: os.stat_result) -> str | None:
         return f"it is a link that belongs to user {link.st_uid}, not to {user}"
     if found.st_mode & stat.S_IWOTH:
         return "everybody may write to it"
-    if found.st_mode & stat.S_IWGRP and not late.is_own_group(found.st_gid):
+    if found.st_mode & stat.S_IWGRP and not lazy_imports.is_own_group(found.st_gid):
         return f"group {found.st_gid} may write to it"
     return None
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache.folders import is_trusted, make_private, remove_leftovers, warn_once, write_whole
 from tilewright.support import knobs
 
@@ -137,7 +137,7 @@ class FileCacheManager(CacheManager):
         note = self.put(json.dumps({"child_paths": paths}), GROUP + filename)
         remove_leftovers(self.cache_dir)
         if self._counts:
-            late.note_stored(self._root, self._stored)
+            lazy_imports.note_stored(self._root, self._stored)
             self._stored = 0
         return note
 

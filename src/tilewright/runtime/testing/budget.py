@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
-from tilewright.runtime.preparations import Preparations
+from tilewright.runtime.counters import PreparationCounter
 from tilewright.support import knobs
 
 _current: ContextVar[Line | None] = ContextVar("line", default=None)
@@ -69,9 +69,9 @@ class Line:
 
         It would where nothing was compiled or tuned; of what other libraries compile, nothing is known.
         """
-        before = Preparations.count
+        before = PreparationCounter.count
         times = run()
-        if self.left() > 0 or Preparations.count != before:
+        if self.left() > 0 or PreparationCounter.count != before:
             return None
         self.by_first_call.add(len(self.times))
         return times

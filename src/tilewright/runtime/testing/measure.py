@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.testing.budget import current_line
-from tilewright.support.old_forms import old_form
+from tilewright.support.deprecation import warn_deprecated
 
 _NS_PER_MS = 1_000_000
 _FIRST_RUNS = 5
@@ -70,9 +70,9 @@ def do_bench(
     for name in dropped:
         if name not in DROPPED_OPTIONS:
             raise TypeError(f"do_bench has no option {name!r}")
-        old_form(f"do_bench(…, {name}=…)", "nothing: it is not needed")
+        warn_deprecated(f"do_bench(…, {name}=…)", "nothing: it is not needed")
     if percentiles is not None:
-        old_form("do_bench(…, percentiles=…)", "quantiles=…")
+        warn_deprecated("do_bench(…, percentiles=…)", "quantiles=…")
         quantiles = percentiles
     if return_mode not in SUMMARIES:
         raise ValueError(f"return_mode is one of {', '.join(SUMMARIES)}, not {return_mode!r}")
@@ -111,9 +111,9 @@ def first_times(fn: Callable[[], Any], enough: float, before: Callable[[], None]
 
 def times_of(fn: Callable[[], Any], count: int, before: Callable[[], None] = lambda: None) -> list[float]:
     """Milliseconds of `count` runs; `before` is called before each, and not measured."""
-    gpu = late.busy_gpu()
+    gpu = lazy_imports.busy_gpu()
     if gpu is not None:
-        return late.gpu_times(gpu, fn, count, before)
+        return lazy_imports.gpu_times(gpu, fn, count, before)
     times = []
     for _ in range(count):
         before()

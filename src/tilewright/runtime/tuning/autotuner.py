@@ -20,11 +20,11 @@ import numpy as np
 from tilewright.backends.llvm.machine import host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.arrays import view_of
+from tilewright.runtime.counters import PreparationCounter
 from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.locks import fork_safe_lock
-from tilewright.runtime.preparations import Preparations
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
@@ -151,7 +151,7 @@ class Autotuner(KernelWrapper):
 
     def _tune(self, key: Key, call: Call) -> Config:
         _refuse_conflicts(self.configs, call)
-        Preparations.count += 1
+        PreparationCounter.count += 1
         self.nargs = self._positional(call.args)
         try:
             configs = self.prune_configs({**call.kwargs, "grid": call.grid, "warmup": False})

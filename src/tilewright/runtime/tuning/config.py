@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from tilewright.support.old_forms import without_dropped
+from tilewright.support.deprecation import without_dropped
 
 PreHook = Callable[[dict[str, Any]], Any]
 

@@ -29,7 +29,7 @@ from tilewright.support.device_errors import OutOfResources
 
 ALIGNMENT = 4
 """The alignment of a buffer in tensor memory, in columns."""
-FEWEST, MOST = 32, 512
+MIN_COLUMNS, MAX_COLUMNS = 32, 512
 """Min and max number of columns that a program can have."""
 ADDRESS_BYTES = 4
 
@@ -49,9 +49,9 @@ def allocate_tensor_memory(module: Op) -> bool:
     needed = 0
     for function in [op for op in module.walk() if isinstance(op, Func)]:
         needed = max(needed, _allocate(function))
-    if needed > MOST:
-        raise OutOfResources(needed, MOST, "tensor memory")
-    dealt_out = max(FEWEST, 1 << (needed - 1).bit_length())
+    if needed > MAX_COLUMNS:
+        raise OutOfResources(needed, MAX_COLUMNS, "tensor memory")
+    dealt_out = max(MIN_COLUMNS, 1 << (needed - 1).bit_length())
     module.attributes[TENSOR_MEMORY_COLUMNS] = Number(dealt_out, i32)
     shared = module.attributes.get(SHARED_BYTES)
     used = int(shared.value) if isinstance(shared, Number) else 0

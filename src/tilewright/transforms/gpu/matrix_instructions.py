@@ -27,7 +27,7 @@ ROW_BITS = 256
 """Bits of K that one instruction takes of each row of its operands."""
 SHORT = 8
 """Bits of elements of which instructions have but one K; Triton refuses products with less."""
-MOST_IMPRECISE = 32
+MAX_IMPRECISE = 32
 """The number of products added with less precision than f32 from which on fp8 products need no help."""
 WIDTHS_OF_INTEGERS = (224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8)
 WIDTHS_OF_FLOATS = tuple(range(256, 0, -8))
@@ -86,7 +86,7 @@ def _fits_wgmma(dot: Dot) -> bool:
     a, result, shape = dot.a.type.scalar, dot.result.type.scalar, result_per_cta(dot)
     if len(shape) != 2 or shape[0] % 64 or shape[1] % 8 or warps_of(dot) % 4 or not _takes_a_row(dot):
         return False
-    if a in FP8 and result is f32 and dot.max_imprecise_sums < MOST_IMPRECISE:
+    if a in FP8 and result is f32 and dot.max_imprecise_sums < MAX_IMPRECISE:
         return False
     return a in FP8 or a in (i8, f16, bf16, f32)
 

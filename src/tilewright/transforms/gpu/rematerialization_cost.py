@@ -35,7 +35,7 @@ PER_CONVERTED_BYTE = 32
 """The cost of a byte that is converted: writing and reading shared memory, twice that for the barriers."""
 PER_LOADED_BYTE = 8
 """The cost of a byte that is loaded, from the cache we hope."""
-LEAST_ELEMENTS, LEAST_BITS = 32, 32
+MIN_ELEMENTS, MIN_BITS = 32, 32
 """Min elements, and bits of each, that a conversion counts as: it keeps all banks busy, for a whole word each."""
 
 
@@ -53,7 +53,7 @@ def conversion_cost(value: Value, layout: Distributed) -> int:
     """The cost of a conversion of `value` to `layout`."""
     if free_between(value, layout):
         return 0
-    return PER_CONVERTED_BYTE * byte_count(value, least_elements=LEAST_ELEMENTS, least_bits=LEAST_BITS)
+    return PER_CONVERTED_BYTE * byte_count(value, least_elements=MIN_ELEMENTS, least_bits=MIN_BITS)
 
 
 def is_worthwhile(conversion: ConvertLayout, found: ConversionSlice, *, new_cost: int = 0) -> bool:

@@ -37,7 +37,7 @@ from tilewright.transforms.gpu.workers import warps_of
 
 TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32
-ROWS, MOST_COLUMNS = 128, 256
+ROWS, MAX_COLUMNS = 128, 256
 """Rows, and max number of columns, of a scaled product by one instruction."""
 FEWEST_COLUMNS = 16
 FACTORS = 2
@@ -74,7 +74,7 @@ def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
         # Packed elements must lie in the direction in which they are packed.
         flags = {"any_order": not four_bits, "fp4_padded": padded, "outer_first": not along_k}
         factors.append(in_shared_memory(dot.factors[index], index, **flags))
-    columns = min(result_per_cta(op)[1], MOST_COLUMNS)
+    columns = min(result_per_cta(op)[1], MAX_COLUMNS)
     ops = TileOps(op)
     sum = _start(ops, op, (ROWS, columns), options)
     scales = [_scale_in_tensor_memory(ops, op, scale, options) for scale in dot.scales if scale is not None]

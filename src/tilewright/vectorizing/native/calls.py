@@ -23,7 +23,7 @@ from tilewright.vectorizing.native.structs import (
     FLOAT_VALUE,
     KEY,
     LARGE,
-    MOST_ARGUMENTS,
+    MAX_ARGUMENTS,
     OPERAND,
     OUTPUT_APART,
     OUTPUT_IN_PLACE,
@@ -107,7 +107,7 @@ def _number(module: Module) -> None:
     """A call with numbers; null if Python has to decide."""
     f = module.function("number", "ptr", {"record": "ptr", "objects": "ptr"})
     record = f["record"]
-    words, result = f.stack(f"[{MOST_ARGUMENTS} x i64]"), f.stack("i64")
+    words, result = f.stack(f"[{MAX_ARGUMENTS} x i64]"), f.stack("i64")
     with f.when(f.call("fill_words", "i1", record, f["objects"], words).equals(0)):
         f.give(0)
     with f.when(f.call(f.get(RECORD, record, "entry"), "i32", words, result).differs(0)):
@@ -159,7 +159,7 @@ def _array(module: Module) -> None:
     f = module.function("array", "ptr", {"record": "ptr", "objects": "ptr", "out": "ptr", "failed": "ptr"})
     record, objects = f["record"], f["objects"]
     call, operands, sizes = call_on_stack(f)
-    words, order = f.stack(f"[{MOST_ARGUMENTS} x i64]"), f.stack("i64")
+    words, order = f.stack(f"[{MAX_ARGUMENTS} x i64]"), f.stack("i64")
     first = f.call("common_order", "ptr", record, objects, order)
     with f.when(first.equals(0)):
         f.give(0)

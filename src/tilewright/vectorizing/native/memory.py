@@ -3,14 +3,14 @@ pages than a cheap function to fill them; and in whole cache lines, which are st
 
     large_array(rank, extents, dtype, fortran)      NumPy's empty, with our allocator in charge of this one array
 
-At most MOST_KEPT bytes in MOST_BLOCKS blocks are kept. Blocks start at a page (large ones at a huge page, if the system
+At most MAX_KEPT bytes in MAX_BLOCKS blocks are kept. Blocks start at a page (large ones at a huge page, if the system
 has some) with a line of 64 bytes that has their size. All of this runs with the GIL held.
 """
 
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
-from tilewright.vectorizing.native.structs import BLOCK, MOST_BLOCKS, MOST_KEPT, TABLE
+from tilewright.vectorizing.native.structs import BLOCK, MAX_BLOCKS, MAX_KEPT, TABLE
 from tilewright.vectorizing.native.table import outside, table_of
 
 _HUGE_PAGE, _PAGE, _LINE, _WANT_HUGE_PAGES = 1 << 21, 1 << 12, 64, 14
@@ -46,7 +46,7 @@ def _allocate(module: Module) -> None:
     f = module.function("allocate", "ptr", {"context": "ptr", "size": "i64"}, exported=True)
     table = table_of(f)
     kept, wanted = f.get(TABLE, table, "kept"), f["size"] + _LINE
-    with f.counted(f.constant("i64", MOST_BLOCKS)) as index:
+    with f.counted(f.constant("i64", MAX_BLOCKS)) as index:
         block = f.at(kept, index * BLOCK.size)
         size = f.get(BLOCK, block, "size")
         with f.when((size >= wanted) & (size - (size >> 2) <= wanted)):
@@ -68,12 +68,12 @@ def _free(module: Module) -> None:
         f.give()
     table, start = table_of(f), f.at(f["memory"], -_LINE)
     size = f.load("i64", start)
-    with f.when(size > MOST_KEPT):
+    with f.when(size > MAX_KEPT):
         f.call(outside(f, "free"), "void", start)
         f.give()
     block = f.variable("ptr", f.call("evict", "ptr"))
     with f.repeat() as loop:
-        loop.leave_when(f.get(TABLE, table, "kept_bytes") + size <= MOST_KEPT)
+        loop.leave_when(f.get(TABLE, table, "kept_bytes") + size <= MAX_KEPT)
         block.set(f.call("evict", "ptr"))
     f.put(BLOCK, block.value, "address", start)
     f.put(BLOCK, block.value, "size", size)
@@ -86,7 +86,7 @@ def _evict(module: Module) -> None:
     f = module.function("evict", "ptr", {})
     table = table_of(f)
     number = f.get(TABLE, table, "next_kept")
-    f.put(TABLE, table, "next_kept", (number + 1) & (MOST_BLOCKS - 1))
+    f.put(TABLE, table, "next_kept", (number + 1) & (MAX_BLOCKS - 1))
     block = f.at(f.get(TABLE, table, "kept"), number * BLOCK.size)
     size = f.get(BLOCK, block, "size")
     with f.when(size.differs(0)):

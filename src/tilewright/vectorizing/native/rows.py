@@ -11,10 +11,10 @@ caches, which is a part of arrays that do not fit there.
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
-from tilewright.vectorizing.native.structs import BUFFER, CALL, MOST_ARGUMENTS, OPERAND
+from tilewright.vectorizing.native.structs import BUFFER, CALL, MAX_ARGUMENTS, OPERAND
 
-_OPERANDS = f"[{(MOST_ARGUMENTS + 3) * OPERAND.size // 8} x i64]"
-_BUFFERS = f"[{(MOST_ARGUMENTS + 3) * BUFFER} x i8]"
+_OPERANDS = f"[{(MAX_ARGUMENTS + 3) * OPERAND.size // 8} x i64]"
+_BUFFERS = f"[{(MAX_ARGUMENTS + 3) * BUFFER} x i8]"
 
 
 def add_rows(module: Module) -> None:
@@ -147,4 +147,4 @@ def _rows(module: Module) -> None:
 
 def call_on_stack(f: Function) -> tuple[Value, Value, Value]:
     """Room for a CALL, its operands and their sizes."""
-    return f.stack(f"[{CALL.size // 8} x i64]"), f.stack(_OPERANDS), f.stack(f"[{MOST_ARGUMENTS + 3} x i64]")
+    return f.stack(f"[{CALL.size // 8} x i64]"), f.stack(_OPERANDS), f.stack(f"[{MAX_ARGUMENTS + 3} x i64]")

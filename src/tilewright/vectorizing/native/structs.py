@@ -25,7 +25,7 @@ OWN_MEMORY, LARGE = 1 << 17, 1 << 24
 BLOCK = struct_of(address="ptr", size="i64")
 """Memory that was freed and is kept; the first word in front of the elements of an array has the size of its block."""
 
-MOST_BLOCKS, MOST_KEPT = 16, 1 << 28
+MAX_BLOCKS, MAX_KEPT = 16, 1 << 28
 
 TABLE = struct_of(
     dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS), "ptr"),
@@ -47,7 +47,7 @@ TABLE = struct_of(
 STATE = struct_of(vectorcall="ptr", records="ptr", count="i64")
 """The end of a function object: its vectorcall, and its RECORDs in an array of addresses."""
 
-MOST_ARGUMENTS = 16
+MAX_ARGUMENTS = 16
 BUFFER = 512
 """Bytes for the last elements of one operand: the lanes of a span at 8 bytes each."""
 
@@ -100,8 +100,8 @@ ARRAY_C_ORDER, ARRAY_F_ORDER, ARRAY_WRITEABLE = 1, 2, 0x400
 OUTPUT_UNFIT, OUTPUT_IN_PLACE, OUTPUT_APART = 0, 1, 2
 NUMPY_VERSION, NUMPY_ARRAY_TYPE, NUMPY_EMPTY, NUMPY_FEATURES = 0, 2, 184, 211
 NUMPY_SET_HANDLER, NUMPY_GET_HANDLER = 304, 305
-"""Places in the table of NumPy's C interface, in its versions NUMPY_MAJORS from NUMPY_LEAST_FEATURES on."""
-NUMPY_MAJORS, NUMPY_LEAST_FEATURES = (1, 2), 0x0F  # NumPy 1.22 has the first functions for handlers
+"""Places in the table of NumPy's C interface, in its versions NUMPY_MAJORS from NUMPY_MIN_FEATURES on."""
+NUMPY_MAJORS, NUMPY_MIN_FEATURES = (1, 2), 0x0F  # NumPy 1.22 has the first functions for handlers
 
 HANDLER = struct_of(context="ptr", malloc="ptr", calloc="ptr", realloc="ptr", free="ptr")
 """The end of NumPy's PyDataMem_Handler; a name and a version come first."""

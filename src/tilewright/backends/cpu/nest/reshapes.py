@@ -26,13 +26,13 @@ from tilewright.ir.types import PointerType
 Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Shape: TypeAlias = tuple[int, ...]
 
-MOST_INTERLEAVED = 4
+MAX_INTERLEAVED = 4
 """Max vectors that a chunk is interleaved from; beyond that its lanes are asked for as they come."""
 
 
 def reshaped(c: Context, op: Reshape, index: Index, ask: Ask) -> Lane:
     """The lanes of the tt.reshape `op` at `index`."""
-    return _asked(c, op.source, tile_type(op.result).shape, index, ask, most=MOST_INTERLEAVED)
+    return _asked(c, op.source, tile_type(op.result).shape, index, ask, most=MAX_INTERLEAVED)
 
 
 def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, most: int) -> Lane:

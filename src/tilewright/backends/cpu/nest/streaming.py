@@ -32,7 +32,7 @@ PAGE = 4096
 NEAR = 320
 """Bytes behind a store after which it does not delay loads any more."""
 
-MOST_PAIRS = 8
+MAX_PAIRS = 8
 """Max pairs of addresses compared; more cost more than the wrong order."""
 
 
@@ -90,7 +90,7 @@ def _distances(c: Context) -> list[Uniform]:
     """The distances in bytes of stores ahead of loads, modulo PAGE."""
     assert c.moved is not None
     loads, stores = dict.fromkeys(c.moved.loads), dict.fromkeys(c.moved.stores)
-    return [_distance(c, store, load) for store in stores for load in loads][:MOST_PAIRS]
+    return [_distance(c, store, load) for store in stores for load in loads][:MAX_PAIRS]
 
 
 def _distance(c: Context, store: Address, load: Address) -> Uniform:

@@ -24,7 +24,7 @@ WORD = 32
 """Bits of a register of the machine."""
 ROW = 16
 """Bytes of a row of what `ldmatrix` and `stmatrix` move."""
-MOST_WORDS = 4
+MAX_WORDS = 4
 THREAD = ("lane", "warp", "block")
 
 
@@ -148,7 +148,7 @@ def _matrices(steps: LinearLayout, bits: int, unit: Unit) -> Plan | None:
     tile = _FORMS[unit](steps, bits)
     if tile is None or any(column * bits // 8 % ROW for column in _outside(steps, unit, tile)):
         return None
-    count = min(log2(MOST_WORDS) - len(tile.halves), len(tile.others))
+    count = min(log2(MAX_WORDS) - len(tile.halves), len(tile.others))
     matrices, rest = tile.others[:count], tile.others[count:]
     lane = (*tile.rows, *(steps.columns["register"][bit] for bit in matrices))
     lane += (0,) * (len(steps.columns["lane"]) - len(lane))

@@ -20,7 +20,7 @@ from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
-LEAST, MOST = 4, 16
+MIN_BYTES, MAX_BYTES = 4, 16
 """Bytes of one copy."""
 
 
@@ -43,15 +43,15 @@ def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> t
     bits = access_bits(pointers.type)
     known = max(vector_of(lowerer, pointers, mask), op.contiguity)
     offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(type))
-    plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MOST * BYTE // bits), in_order=True)
+    plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MAX_BYTES * BYTE // bits), in_order=True)
     if plan.block is not None or has_other_copies(lowerer, pointers, type):
         raise located(
             NotSupported("an asynchronous copy to another block", "launch the kernel with num_ctas=1"),
             span_of(op.location),
         )
     size = len(plan.moves[0].registers) * bits // BYTE
-    if size < LEAST:
-        reason = f"one copy moves {LEAST} bytes or more, and here {size}"
+    if size < MIN_BYTES:
+        reason = f"one copy moves {MIN_BYTES} bytes or more, and here {size}"
         raise located(NotSupported("this asynchronous copy", reason), span_of(op.location))
     return plan, size
 
@@ -60,7 +60,7 @@ def _emit(
     lowerer: Lowerer, target: tuple[str, int], source: str, size: int, mask: str | None, once: str | None
 ) -> None:
     """One copy: of `size` bytes, of zeros where `mask` is false, by threads for which `once` holds."""
-    cache = "cg" if size == MOST else "ca"
+    cache = "cg" if size == MAX_BYTES else "ca"
     given: list[Typed] = [(SHARED_POINTER, target[0]), (GLOBAL_POINTER, source)]
     if once is None:
         given[0] = (SHARED_POINTER, offset(lowerer, *target))

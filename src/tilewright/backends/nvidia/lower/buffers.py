@@ -45,7 +45,7 @@ from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Shared, encoding, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout, log2
-from tilewright.layouts.memory_access import MOST_BITS
+from tilewright.layouts.memory_access import MAX_BITS
 from tilewright.layouts.shared import PaddedShared, PartitionedShared
 from tilewright.layouts.shared_sizes import stored_shape
 from tilewright.layouts.walk import dimension_names
@@ -238,7 +238,7 @@ def buffer_plan(lowerer: Lowerer, tile: Value, type: MemDescType, units: tuple[U
     if isinstance(layout, PaddedShared):
         units, most = (Unit.VECTOR,), min(size for pad in layout.pads for size in pad)
     offsets = lowerer.layout(tile).invert_and_compose(buffer_layout(type))
-    return plan_of(offsets, bits, units=units, most=most and min(most, MOST_BITS // bits))
+    return plan_of(offsets, bits, units=units, most=most and min(most, MAX_BITS // bits))
 
 
 def _view(lowerer: Lowerer, op: MemDescView) -> None:

@@ -25,7 +25,7 @@ from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.queries import order
 
-MOST_BITS = 128
+MAX_BITS = 128
 """The widest access of one thread."""
 LOAD_CACHES = ("ca", "cg", "cs", "cv")
 STORE_CACHES = ("wb", "cg", "cs", "wt")
@@ -44,7 +44,7 @@ def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
     if info is None:
         return 1
     aligned = max(1, (info.divisibility[axis] & -info.divisibility[axis]) * 8 // bits)
-    most = min(MOST_BITS // bits, info.contiguity[axis] & -info.contiguity[axis], aligned)
+    most = min(MAX_BITS // bits, info.contiguity[axis] & -info.contiguity[axis], aligned)
     if mask is not None:
         known = lowerer.axis_info(mask)
         most = min(most, known.constancy[axis] & -known.constancy[axis] if known is not None else 1)

@@ -18,7 +18,7 @@ from tilewright.backends.nvidia.lower.lowerer import Lowerer
 
 SMALLEST_NORMAL = 2.0**-126
 UPSCALE_BITS = 24
-LEAST_MANTISSA = 0x3F3504F3
+MIN_MANTISSA = 0x3F3504F3
 """√½, as bits."""
 EXPONENT = 0xFF800000 - (1 << 32)
 """The sign and the exponent among a float's bits."""
@@ -27,7 +27,7 @@ INFINITY, NAN = float("inf"), float("nan")
 LARGEST_FINITE = 0x7F7FFFFF
 LOG2_E_HIGH, LOG2_E_LOW = 1.4426950216293335, 1.925963033500011e-08
 TWELFTH_HIGH, TWELFTH_LOW = 0.0833333358168602, -2.4835269396561444e-09
-MOST = 192.0
+MAX_EXPONENT = 192.0
 """Max size of exponents; beyond it, powers of two are 0 or infinite, whatever they are multiplied by."""
 
 
@@ -61,7 +61,7 @@ def _log2(lowerer: Lowerer, x: Lanes) -> tuple[Lanes, Lanes]:
     k = x.kind
     is_tiny = x < SMALLEST_NORMAL
     bits = k.select(is_tiny, x * 2.0**UPSCALE_BITS, x).bits
-    steps = (bits - LEAST_MANTISSA) & EXPONENT
+    steps = (bits - MIN_MANTISSA) & EXPONENT
     f = k.from_bits(bits - steps) - 1.0
     e = k.cast("sitofp", steps.shift_signed(23)) - k.select(is_tiny, float(UPSCALE_BITS), 0.0)
     half = f * 0.5
@@ -91,7 +91,7 @@ def _sum_of_large(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
 def _exp2(x: Lanes, low: Lanes) -> Lanes:
     """2^(x + low); low may be anything where 2^x is 0 or infinite."""
     k = x.kind
-    within = k.call("llvm.minnum", k.call("llvm.maxnum", x, -MOST), MOST)
+    within = k.call("llvm.minnum", k.call("llvm.maxnum", x, -MAX_EXPONENT), MAX_EXPONENT)
     n = k.call("llvm.roundeven", within)
     r = (within - n) + k.select(x.equals(within), low, 0.0)
     value = k.fma(r, k.polynomial(r, coefficients.EXP2_FLOAT), 1.0)

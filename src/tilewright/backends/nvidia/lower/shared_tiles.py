@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
-from tilewright.backends.nvidia.lower.access_plan import MOST_WORDS, WORD, Move, Plan, Unit
+from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Plan, Unit
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
 from tilewright.backends.nvidia.lower.words import Words
 
@@ -176,7 +176,7 @@ SHAPES = {
 
 
 def _instruction(name: str, words: int, plan: Plan) -> str:
-    assert words <= MOST_WORDS, "an instruction moves four words at most"
+    assert words <= MAX_WORDS, "an instruction moves four words at most"
     shape, kind = SHAPES[plan.unit]
     matrices = words // 2 if plan.unit is Unit.LOADED_BYTES else words
     return f"llvm.nvvm.{name}.sync.aligned.{shape}.x{matrices}.{kind}.p3"

@@ -36,7 +36,7 @@ from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.support.diagnostics import NotSupported, located
 
 BlockCopy: TypeAlias = AsyncTmaCopyGlobalToLocal | AsyncTmaCopyLocalToGlobal | AsyncTmaReduce
-LEAST_ROW = 16
+MIN_ROW = 16
 """Min bytes along the last dimension that the accelerator moves."""
 OWN_BLOCK_SINCE = 86
 """The first version of PTX in which a copy may name the own block's memory as target, not the cluster's."""
@@ -111,8 +111,8 @@ class Message(NamedTuple):
 def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
     buffer = op.buffer
     boxes, base = boxes_of(buffer_type(buffer)), buffer_pointer(lowerer, buffer)
-    if boxes.row < LEAST_ROW:
-        reason = f"the engine moves rows of {LEAST_ROW} bytes at least; each of the {lowerer.target.num_ctas} blocks of"
+    if boxes.row < MIN_ROW:
+        reason = f"the engine moves rows of {MIN_ROW} bytes at least; each of the {lowerer.target.num_ctas} blocks of"
         reason += f" the cluster has {boxes.row}: take wider blocks, or num_ctas=1"
         raise located(NotSupported("this copy", reason), span_of(op.location))
     bits = len(boxes.offsets)

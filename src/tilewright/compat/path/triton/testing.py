@@ -1,6 +1,6 @@
 """`triton.testing`."""
 
-from tilewright.compat.former_testing import allclose, assert_almost_equal
+from tilewright.compat.deprecated_testing import allclose, assert_almost_equal
 from tilewright.compat.unavailable import unavailable
 from tilewright.testing import Benchmark, Mark, assert_close, do_bench, perf_report
 

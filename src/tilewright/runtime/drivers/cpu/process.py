@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
-from tilewright.runtime import late
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.loader import (
@@ -272,7 +272,7 @@ def runtime_blob(machine: str, folder: AnyPath) -> Blob:
         NativeCodeError: it has to be compiled and cannot be.
     """
     name = f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
-    return cached_blob(name, machine, folder, partial(late.native_runtime_blob, machine, _BASE_CPUS[machine]))
+    return cached_blob(name, machine, folder, partial(lazy_imports.native_runtime_blob, machine, _BASE_CPUS[machine]))
 
 
 def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob]) -> Blob:

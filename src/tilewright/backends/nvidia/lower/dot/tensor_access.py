@@ -23,7 +23,7 @@ ROW = 16
 WARPS = 2
 """Bits of the warp that choose rows by themselves."""
 ROWS_OF_A_WARP = 32
-MOST_WORDS = 128
+MAX_WORDS = 128
 """Registers of a lane that one instruction moves."""
 Place = tuple[int, int]
 
@@ -160,7 +160,7 @@ def _with_shape(
     if _in_units(words[:size], unit) != list(shape.register):
         return None
     for step in words[size:]:
-        if step != (0, shape.columns * unit << size - len(shape.register)) or 1 << size >= MOST_WORDS:
+        if step != (0, shape.columns * unit << size - len(shape.register)) or 1 << size >= MAX_WORDS:
             break
         size += 1
     warps = [_in_words(step, bits) for step in steps["warp"]]

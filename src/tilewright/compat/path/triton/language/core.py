@@ -1,7 +1,7 @@
 """`triton.language.core`."""
 
 from tilewright.language.callable import must_use_result
-from tilewright.compat.borrowed import CONSTEXPR_0, get_int_dtype
+from tilewright.compat.core_shims import CONSTEXPR_0, get_int_dtype
 from tilewright.compat.marks import builtin, is_builtin
 from tilewright.language.aggregates import aggregate as _aggregate
 from tilewright.language.aggregates import aggregate_replace

@@ -2,7 +2,7 @@
 
 from tilewright.compat.names import public_names
 from tilewright.language.extra import libdevice as _own
-from tilewright.support.old_forms import old_form as _old_form
+from tilewright.support.deprecation import warn_deprecated as _warn_deprecated
 
-_old_form("triton.language.libdevice", "triton.language.extra.libdevice")
+_warn_deprecated("triton.language.libdevice", "triton.language.extra.libdevice")
 globals().update(public_names(_own))

@@ -1,6 +1,6 @@
 """`triton.runtime.cache`."""
 
-from tilewright.compat.former_caches import default_cache_dir, default_dump_dir, default_override_dir
+from tilewright.compat.deprecated_caches import default_cache_dir, default_dump_dir, default_override_dir
 from tilewright.compat.identity import make_so_cache_key, triton_key
 from tilewright.runtime.cache.managers import (
     CacheManager,

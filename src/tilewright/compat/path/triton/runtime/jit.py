@@ -21,7 +21,7 @@ from tilewright.runtime.constexpr_function import ConstexprFunction, constexpr_f
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.parameters import KernelParam
-from tilewright.runtime.stand_ins import MockTensor, TensorWrapper, reinterpret
+from tilewright.runtime.array_shims import MockTensor, TensorWrapper, reinterpret
 from tilewright.support import knobs
 
 from triton.runtime.driver import driver

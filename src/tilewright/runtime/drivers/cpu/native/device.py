@@ -20,7 +20,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
 )
 
 _WORD = 8
-_MAP_BYTES, _MAP_ALIGNMENT, _MOST_AXES, _PROMOTE_128_BYTES = 128, 64, 5, 2
+_MAP_BYTES, _MAP_ALIGNMENT, _MAX_AXES, _PROMOTE_128_BYTES = 128, 64, 5, 2
 
 
 def add_device(module: Module) -> None:
@@ -146,7 +146,7 @@ def _encode_map(module: Module) -> None:
     number = {name: f.get(MAP, map, name) for name in ("address", "shape", "strides", "rank", "size", "doubles")}
     wide = {name: value.to("i64") for name, value in number.items()}
     last = wide["rank"] - 1
-    extents, steps, ones = (f.stack(f"[{_MOST_AXES} x i64]") for _ in range(3))
+    extents, steps, ones = (f.stack(f"[{_MAX_AXES} x i64]") for _ in range(3))
     with f.counted(wide["rank"]) as axis:
         extent = f.load("i64", f["values"], (wide["shape"] + last - axis) * _WORD)
         f.store(extent << f.choose(axis.equals(0), wide["doubles"], 0), extents, axis * _WORD)

@@ -31,7 +31,7 @@ _MUCH = 2**62
 _GRAIN = 16  # programs per unit of cost
 _FEW = 2**31  # programs: above, work is not multiplied but taken as much
 _STEEPEST, _LITTLE = 4, 4096  # max measured cost that counts: this factor of the old one, plus this number of ticks
-_PENANCE, _MOST_LOST = 16, 100  # launches run alone for this factor of the lost ticks; max that count, in `cold_ticks`
+_PENANCE, _MAX_LOST = 16, 100  # launches run alone for this factor of the lost ticks; max that count, in `cold_ticks`
 _STRIDE = 128  # scratch of different threads is apart by a multiple of this
 _ARENA_ALIGNMENT = 64
 _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits
@@ -234,7 +234,7 @@ def _weigh(module: Module) -> None:
     lost = f.get(TABLE, table, "lost_ticks") + f["loss"]
     f.put(TABLE, table, "lost_ticks", f.choose((lost < 0) | (lost > much), 0, lost))
     with f.when(lost > much):
-        most = much * _MOST_LOST
+        most = much * _MAX_LOST
         pause = f.choose(lost < most, lost, most) * _PENANCE
         f.put(TABLE, table, "alone_until", f.call("now", "i64") + pause)
     f.give()

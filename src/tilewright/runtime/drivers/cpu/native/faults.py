@@ -26,7 +26,7 @@ _DEFAULT, _IGNORED = 0, 1  # SIG_DFL, SIG_IGN
 _BY_SYSTEM = 128  # SI_KERNEL: the address was no address at all
 _UNKNOWN = -1
 _ROOM = 1024
-_MOST_TEXT = 256
+_MAX_TEXT = 256
 _PIECES = {
     "begins": "tilewright: access violation",
     "at": " at address 0x",
@@ -111,7 +111,7 @@ def _say(module: Module) -> None:
         end.set(f.call("add_number", "ptr", end.value, f["address"], f.constant("i64", 16)))
     _piece(f, end, "inside")
     size = f.get(CODE, f["code"], "size")
-    shown = f.choose(size < _MOST_TEXT, size, _MOST_TEXT)
+    shown = f.choose(size < _MAX_TEXT, size, _MAX_TEXT)
     end.set(f.call("add_text", "ptr", end.value, f.get(CODE, f["code"], "text"), shown))
     _piece(f, end, "over")
     for axis in range(3):

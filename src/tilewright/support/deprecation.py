@@ -1,7 +1,7 @@
 """One warning for everything that an older Triton had and a newer one writes otherwise.
 
-old_form("tl.math.tanh", "tl.extra.libdevice.tanh")
-    kernels.py:12: UserWarning: tl.math.tanh is an old form: write tl.extra.libdevice.tanh
+warn_deprecated("tl.math.tanh", "tl.extra.libdevice.tanh")
+    kernels.py:12: UserWarning: tl.math.tanh is deprecated: write tl.extra.libdevice.tanh
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def without_dropped(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that there still are; of the others a warning says that nothing is to be written now."""
     for name in options:
         if name in DROPPED_OPTIONS:
-            old_form(f"the option {name}", "nothing")
+            warn_deprecated(f"the option {name}", "nothing")
     return {name: value for name, value in options.items() if name not in DROPPED_OPTIONS}
 
 
-def old_form(old: str, now: str) -> None:
+def warn_deprecated(old: str, now: str) -> None:
     """Say at the line of the program that led here, once per line, what is written now."""
     frame: FrameType = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in OURS:
         frame = frame.f_back
     known = frame.f_globals.setdefault("__warningregistry__", {})
-    text = f"{old} is an old form: write {now}"
+    text = f"{old} is deprecated: write {now}"
     warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=known)

@@ -102,7 +102,7 @@ def _successors(step: Step, at: int, count: int) -> list[int]:
     return [target for target in following if target < count]
 
 
-class Definedness:
+class UninitializedRegisters:
     """The registers of a machine that nothing has set.
 
     Args:

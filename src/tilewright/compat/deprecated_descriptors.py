@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.compat.tensor_descriptor import TensorDescriptor
-from tilewright.support.old_forms import old_form
+from tilewright.support.deprecation import warn_deprecated
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Memory:
 
 def create_1d_tma_descriptor(ptr: int, dim: int, block_dim: int, element_size: int) -> TensorDescriptor:
     """The descriptor of `dim` elements in a row, of `element_size` bytes each, in blocks of `block_dim`."""
-    old_form("create_1d_tma_descriptor", "triton.tools.tensor_descriptor.TensorDescriptor")
+    warn_deprecated("create_1d_tma_descriptor", "triton.tools.tensor_descriptor.TensorDescriptor")
     return TensorDescriptor(Memory(ptr, element_size), [dim], [1], [block_dim])
 
 
@@ -45,5 +45,5 @@ def create_2d_tma_descriptor(
     ptr: int, dim1: int, dim0: int, block_dim1: int, block_dim0: int, element_size: int
 ) -> TensorDescriptor:
     """The descriptor of `dim1` rows of `dim0` elements, of `element_size` bytes each, in such blocks."""
-    old_form("create_2d_tma_descriptor", "triton.tools.tensor_descriptor.TensorDescriptor")
+    warn_deprecated("create_2d_tma_descriptor", "triton.tools.tensor_descriptor.TensorDescriptor")
     return TensorDescriptor(Memory(ptr, element_size), [dim1, dim0], [dim0, 1], [block_dim1, block_dim0])

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from tilewright.support.old_forms import old_form
+from tilewright.support.deprecation import warn_deprecated
 
 LIBDEVICE = "tl.extra.libdevice"
 NAMES: Mapping[str, str] = {
@@ -31,14 +31,14 @@ NAMES: Mapping[str, str] = {
     "tl.math.min": "tl.minimum",
 }
 """Deprecated names → present ones; besides, all of libdevice was in `tl.math`."""
-KEPT: Mapping[str, str] = {
-    "tl._experimental_descriptor_load": "tl.former_descriptors.experimental_descriptor_load",
-    "tl._experimental_descriptor_store": "tl.former_descriptors.experimental_descriptor_store",
+OBJECTS: Mapping[str, str] = {
+    "tl._experimental_descriptor_load": "tl.deprecated_descriptors.experimental_descriptor_load",
+    "tl._experimental_descriptor_store": "tl.deprecated_descriptors.experimental_descriptor_store",
 }
 """Deprecated names → paths of their objects, where the present name is that of another object."""
 
 
-def former(module: str, name: str) -> Any:
+def deprecated(module: str, name: str) -> Any:
     """The object that `name` of `module` was, with a warning that says where it is now.
 
     Args:
@@ -52,12 +52,12 @@ def former(module: str, name: str) -> Any:
     now = NAMES.get(old) or _in_libdevice(module, name)
     if now is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    old_form(old, now)
-    return _named(KEPT.get(old, now))
+    warn_deprecated(old, now)
+    return _named(OBJECTS.get(old, now))
 
 
 def _in_libdevice(module: str, name: str) -> str | None:
-    """The present name of a function of libdevice that is asked for under a former one; else None."""
+    """The present name of a function of libdevice that is asked for under a deprecated one; else None."""
     held = module == "tl.math" and not name.startswith("_") and name in _named(LIBDEVICE).__all__
     return f"{LIBDEVICE}.{name}" if held else None
 

@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.borrowed import CONSTEXPR_0, _log2, get_int_dtype
+from tilewright.compat.core_shims import CONSTEXPR_0, _log2, get_int_dtype
 
 
 @tw.jit

@@ -20,7 +20,7 @@ from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
-from tilewright.support.late_imports import importing
+from tilewright.support.import_lock import importing
 
 
 def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> Artifact:

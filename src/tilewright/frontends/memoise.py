@@ -1,6 +1,6 @@
 """Readers that read a function once: what was read lies with the function, and goes with it.
 
-    read_once = kept(read_function, "ast")
+    read_once = memoise(read_function, "ast")
     read_once(kernel) is read_once(kernel)
 
 A table outside would keep functions for ever, even one with weak keys: HIR knows the function that it was read from.
@@ -17,7 +17,7 @@ from tilewright.frontends import hir
 Reader: TypeAlias = Callable[[FunctionType], hir.Function]
 
 
-def kept(read: Reader, name: str) -> Reader:
+def memoise(read: Reader, name: str) -> Reader:
     """`read`, which does not read a function again.
 
     Args:

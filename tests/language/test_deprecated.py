@@ -13,7 +13,7 @@ import tilewright
 import tilewright.language as tl
 from tilewright.backends.cpu.options import parse_options as cpu_options
 from tilewright.backends.nvidia.options import parse_options as gpu_options
-from tilewright.language import former
+from tilewright.language import deprecated
 from tilewright.language.extra import libdevice
 
 
@@ -65,12 +65,12 @@ def test_functions_that_were_in_other_modules() -> None:
     rooted = np.minimum(np.sqrt(x) + np.tanh(x) + np.exp(x), 3)
     np.testing.assert_allclose(out, np.maximum(rooted, np.cbrt(x)), rtol=1e-5)
     assert warned == [
-        "tl.libdevice is an old form: write tl.extra.libdevice",
-        "tl.math.fast_expf is an old form: write tl.extra.libdevice.fast_expf",
-        "tl.math.max is an old form: write tl.maximum",
-        "tl.math.min is an old form: write tl.minimum",
-        "tl.math.pow is an old form: write tl.extra.libdevice.pow",
-        "tl.math.tanh is an old form: write tl.extra.libdevice.tanh",
+        "tl.libdevice is deprecated: write tl.extra.libdevice",
+        "tl.math.fast_expf is deprecated: write tl.extra.libdevice.fast_expf",
+        "tl.math.max is deprecated: write tl.maximum",
+        "tl.math.min is deprecated: write tl.minimum",
+        "tl.math.pow is deprecated: write tl.extra.libdevice.pow",
+        "tl.math.tanh is deprecated: write tl.extra.libdevice.tanh",
     ]
 
 
@@ -81,9 +81,9 @@ def test_operands_of_products_that_are_turned() -> None:
 
     np.testing.assert_allclose(out, a.T @ b + a @ b.T, atol=1e-4)
     assert warned == [
-        "allow_tf32 as third argument of tl.dot is an old form: write allow_tf32=…",
-        "tl.dot(…, trans_a=True) is an old form: write tl.trans(…) around the operand",
-        "tl.dot(…, trans_b=True) is an old form: write tl.trans(…) around the operand",
+        "allow_tf32 as third argument of tl.dot is deprecated: write allow_tf32=…",
+        "tl.dot(…, trans_a=True) is deprecated: write tl.trans(…) around the operand",
+        "tl.dot(…, trans_b=True) is deprecated: write tl.trans(…) around the operand",
     ]
 
 
@@ -102,15 +102,15 @@ def test_arguments_in_places_of_older_signatures() -> None:
 
     np.testing.assert_allclose(out, a @ b, atol=1e-4)
     assert warned == [
-        "allow_tf32 as fourth argument of tl.dot is an old form: write allow_tf32=…",
-        "cache_modifier as fourth argument of tl.load is an old form: write cache_modifier=…",
-        "cache_modifier as fourth argument of tl.store is an old form: write cache_modifier=…",
+        "allow_tf32 as fourth argument of tl.dot is deprecated: write allow_tf32=…",
+        "cache_modifier as fourth argument of tl.load is deprecated: write cache_modifier=…",
+        "cache_modifier as fourth argument of tl.store is deprecated: write cache_modifier=…",
     ]
 
 
 @pytest.mark.parametrize("parsed", [cpu_options, lambda given: gpu_options(given, 90)])
 def test_options_of_launches_that_are_gone_change_nothing(parsed: Callable[[Any], Any]) -> None:
-    with pytest.warns(UserWarning, match="the option reg_inc_consumer is an old form: write nothing"):
+    with pytest.warns(UserWarning, match="the option reg_inc_consumer is deprecated: write nothing"):
         assert parsed({"num_warps": 8, "reg_inc_consumer": 240}) == parsed({"num_warps": 8})
     with pytest.raises(KeyError, match="reg_consumer"):
         parsed({"reg_consumer": 240})
@@ -127,7 +127,7 @@ def test_options_of_launches_that_are_gone_change_nothing(parsed: Callable[[Any]
     ],
 )
 def test_old_names_are_the_new_objects(old: Callable[[], Any], now: Any) -> None:
-    with pytest.warns(UserWarning, match="is an old form: write tl"):
+    with pytest.warns(UserWarning, match="is deprecated: write tl"):
         found = old()
 
     assert found is now or now is None
@@ -142,9 +142,9 @@ def test_every_function_of_libdevice_was_in_math() -> None:
 def test_every_new_name_exists() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for old in former.NAMES:
+        for old in deprecated.NAMES:
             module, _, name = old.rpartition(".")
-            former.former(module, name)
+            deprecated.deprecated(module, name)
 
 
 def test_names_that_never_were_are_refused() -> None:

@@ -3,7 +3,7 @@
 tl._experimental_descriptor_load(desc, [i, j], [16, 32], tl.float16)        desc.load([i, j])
 tl._experimental_descriptor_store(desc, value, [i, j])                      desc.store([i, j], value)
 
-Descriptors made for them on the host know only how wide elements are; `compat/former_descriptors.py` makes those.
+Descriptors made for them on the host know only how wide elements are; `compat/deprecated_descriptors.py` makes those.
 """
 
 from __future__ import annotations

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from tilewright.support import knobs
-from tilewright.support.old_forms import old_form
+from tilewright.support.deprecation import warn_deprecated
 
 
 def default_cache_dir() -> str:
     """The folder in which kernels are kept."""
-    old_form("triton.runtime.cache.default_cache_dir()", "triton.knobs.cache.dir")
+    warn_deprecated("triton.runtime.cache.default_cache_dir()", "triton.knobs.cache.dir")
     return knobs.cache.dir
 
 
 def default_dump_dir() -> str:
     """The folder to which texts of stages are dumped."""
-    old_form("triton.runtime.cache.default_dump_dir()", "triton.knobs.cache.dump_dir")
+    warn_deprecated("triton.runtime.cache.default_dump_dir()", "triton.knobs.cache.dump_dir")
     return knobs.cache.dump_dir
 
 
 def default_override_dir() -> str:
     """The folder of texts that override stages."""
-    old_form("triton.runtime.cache.default_override_dir()", "triton.knobs.cache.override_dir")
+    warn_deprecated("triton.runtime.cache.default_override_dir()", "triton.knobs.cache.override_dir")
     return knobs.cache.override_dir
