@@ -11,7 +11,7 @@ from tilewright.dialects.scf import For
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttng_barriers import WaitBarrier
 from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal
-from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.attributes import UNIT, Attribute
 from tilewright.ir.core import Block, Op, Value, typed
 from tilewright.ir.declare import ANY, OPS
@@ -92,7 +92,7 @@ def test_names_of_operands_behind_others_whose_number_differs() -> None:
     a, b, total, token, m, n, barrier = Block([i32] * 7).args
     groups = [[a], [b], [total], [token], [m], [n], [barrier], [m]]
     product = _op("ttng.tc_gen5_mma", groups, {"is_async": UNIT})
-    assert isinstance(product, TensorCoreProduct)
+    assert isinstance(product, TensorCoreMma)
     assert (product.accumulator, product.token) == (total, token)
     assert (product.uses_accumulator, product.predicate) == (m, n)
     assert (product.barriers, product.barrier_predicates) == ([barrier], [m])

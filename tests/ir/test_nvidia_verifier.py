@@ -69,7 +69,7 @@ OPS = {
         f"tensor<64x64xf16, {IN_REGISTERS}>",
         f"%b = ub.poison : {TILE}\n%acc = arith.constant dense<0.0> : {ACCUMULATOR}\n"
         f"%r = ttng.warp_group_dot %x, %b, %acc : tensor<64x64xf16, {IN_REGISTERS}> * {TILE} -> {ACCUMULATOR}",
-        "kWidth of a factor in registers must be 2, not 1",
+        "kWidth of an operand in registers must be 2, not 1",
     ),
     "extents": (
         FACTOR,

@@ -87,7 +87,7 @@ def test_every_block_copies_the_factors_that_it_needs(capability: int) -> None:
 
 def test_factors_that_other_blocks_have_are_refused() -> None:
     x, y, out = np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float16), np.zeros((128, 64), np.float32)
-    with pytest.raises(Unsupported, match="factors that other blocks have"):
+    with pytest.raises(Unsupported, match="operands that other blocks have"):
         compiled(long_product, (x, y, out, 64), N=64, M=128, cast=True, capability=90, num_ctas=2)
 
 

@@ -103,7 +103,7 @@ def test_pipelined_products(capability: int, block: tuple[int, int, int], warps:
 def test_products_whose_factors_other_blocks_have_are_refused(capability: int) -> None:
     x = np.zeros((128, 128), "f2")
     given = [x, x, x, 128, 128, 128]
-    with pytest.raises(Unsupported, match="factors that other blocks have"):
+    with pytest.raises(Unsupported, match="operands that other blocks have"):
         compiled(product, given, capability=capability, BM=128, BN=128, BK=64, num_warps=8, num_ctas=2)
 
 

@@ -7,7 +7,7 @@ import pytest
 from ptx_programs import kernel_text
 
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
-from tilewright.backends.ptxsim.product_descriptors import product_form
+from tilewright.backends.ptxsim.instruction_descriptors import instruction_descriptor
 
 ROWS, N, K = 128, 16, 16
 A = np.random.default_rng(0).standard_normal((ROWS, K)).astype(np.float16)
@@ -145,11 +145,11 @@ def test_copies_to_tensor_memory(name: str, width: int, rows: list[int]) -> None
 
 
 def test_descriptors_of_products() -> None:
-    found = product_form("mxf4nvf4", 1 << 7 | 1 << 10 | 128 >> 3 << 17 | 1 << 27 | 2 << 29 | 1 << 4)
+    found = instruction_descriptor("mxf4nvf4", 1 << 7 | 1 << 10 | 128 >> 3 << 17 | 1 << 27 | 2 << 29 | 1 << 4)
     assert found is not None
     assert (found.rows, found.columns, found.depth, found.scale, found.scale_places) == (128, 128, 64, "ue4m3", (2, 1))
-    assert product_form("f16", 1 << 2) is None
-    narrow = product_form("f8f6f4", 1 << 4 | 5 << 7 | 3 << 10 | 1 << 17 | 8 << 24)
+    assert instruction_descriptor("f16", 1 << 2) is None
+    narrow = instruction_descriptor("f8f6f4", 1 << 4 | 5 << 7 | 3 << 10 | 1 << 17 | 8 << 24)
     assert narrow is not None
     raw = np.zeros((1, 16), np.uint8)
     raw[0, :2] = (0x72, 0x0F)

@@ -16,7 +16,7 @@ from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttng_barriers import BarrierExpect, InitBarrier, InvalBarrier
 from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal, AsyncTmaGather, AsyncTmaStoreWait
-from tilewright.dialects.ttng_products import MatrixProduct
+from tilewright.dialects.ttng_mma import AsyncMma
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import MemDescType, i64
@@ -47,7 +47,7 @@ def shared_accesses(op: Op) -> Iterator[Access]:
     for value in op.operands if effect is not Effect.NONE else ():
         type = value.type
         if isinstance(type, MemDescType) and type.space == SHARED_MEMORY:
-            signals = isinstance(op, MatrixProduct) and type.element is i64
+            signals = isinstance(op, AsyncMma) and type.element is i64
             if writes or signals:
                 yield Access(value, is_write=True)
             if reads and not signals:

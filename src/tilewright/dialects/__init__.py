@@ -32,7 +32,7 @@ from tilewright.dialects import (
     ttg_warp_specialize,
     ttng_barriers,
     ttng_descriptors,
-    ttng_products,
+    ttng_mma,
     ttng_tensor_memory,
 )
 
@@ -62,6 +62,6 @@ __all__ = [
     "ttg_warp_specialize",
     "ttng_barriers",
     "ttng_descriptors",
-    "ttng_products",
+    "ttng_mma",
     "ttng_tensor_memory",
 ]

@@ -55,7 +55,7 @@ class Atomic(PointerAccess, WritesMemory, LayoutAnchor):
     sem, scope = Word("sem"), Word("scope")
 
 
-class Product(LayoutAnchor):
+class DotLike(LayoutAnchor):
     """A product of matrices that is added to `accumulator`."""
 
     __slots__ = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.formats import keyword_text
 from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import keyword_in, tensor
-from tilewright.dialects.traits import Product
+from tilewright.dialects.traits import DotLike
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OpDefinition, declare
@@ -70,31 +70,33 @@ def _verify_dot(op: Op) -> None:
 
 
 def _verify_dot_layouts(op: Op, a: TensorType, b: TensorType, c: TensorType) -> None:
-    left, right, sum = (layout_of(type) for type in (a, b, c))
+    left, right, accumulator = (layout_of(type) for type in (a, b, c))
     if left is None and right is None:
         return
-    require(left is not None and right is not None, op, "both factors have a layout or none")
-    require(sum is not None, op, "the sum needs a layout")
+    require(left is not None and right is not None, op, "both operands have a layout or none")
+    require(accumulator is not None, op, "the accumulator needs a layout")
     if not isinstance(left, DotOperand) and not isinstance(right, DotOperand):
         return
     if not isinstance(left, DotOperand) or not isinstance(right, DotOperand):
-        raise VerificationError(op, "both factors have the layout of an operand or none")
+        raise VerificationError(op, "both operands have the layout of an operand or none")
     require(left.k_width == right.k_width, op, f"kWidth differs: {left.k_width} and {right.k_width}")
-    versions = {layout.version_major for layout in (left.parent, right.parent, sum) if isinstance(layout, NvidiaMma)}
+    versions = {
+        layout.version_major for layout in (left.parent, right.parent, accumulator) if isinstance(layout, NvidiaMma)
+    }
     if versions:
-        parts = (left.parent, right.parent, sum)
+        parts = (left.parent, right.parent, accumulator)
         same = len(versions) == 1 and all(isinstance(layout, NvidiaMma) for layout in parts)
-        require(same, op, "factors and sum must have the layout of one kind of matrix instruction")
+        require(same, op, "operands and accumulator must have the layout of one kind of matrix instruction")
 
 
 # tt.dot_scaled %a [scale %s], %b [scale %t], %c lhs = e4m3 rhs = e4m3 {…} : A [, S] * B [, T] -> C
 
 
 def _parse_dot_scaled(parser: Parser, definition: OpDefinition) -> Op:
-    factors: list[Reference] = []
+    operands: list[Reference] = []
     scales: list[Reference | None] = []
     for _ in range(2):
-        factors.append(parser.operand())
+        operands.append(parser.operand())
         scales.append(parser.operand() if parser.keyword("scale") else None)
         parser.expect(",")
     accumulator = parser.operand()
@@ -111,7 +113,7 @@ def _parse_dot_scaled(parser: Parser, definition: OpDefinition) -> Op:
     parser.expect("->")
     type = parser.type()
     present = [scale for scale in scales if scale is not None]
-    references = [*factors, accumulator, *present]
+    references = [*operands, accumulator, *present]
     types: list[Type] = [first[0], second[0], type, *first[1:], *second[1:]]
     attributes["has_scales"] = tuple(scale is not None for scale in scales)
     return Op(definition, parser.resolve_all(references, types), (type,), attributes)
@@ -122,10 +124,10 @@ def _print_dot_scaled(printer: Printer, op: Op) -> None:
     present = op.attributes["has_scales"]
     assert isinstance(present, tuple), "has_scales is a pair of flags"
     names, types = [], []
-    for factor, scaled in zip((a, b), present, strict=True):
+    for operand, scaled in zip((a, b), present, strict=True):
         scale = rest.pop(0) if scaled else None
-        names.append(printer.value(factor) + (f" scale {printer.value(scale)}" if scale else ""))
-        types.append(printer.type(factor.type) + (f", {printer.type(scale.type)}" if scale else ""))
+        names.append(printer.value(operand) + (f" scale {printer.value(scale)}" if scale else ""))
+        types.append(printer.type(operand.type) + (f", {printer.type(scale.type)}" if scale else ""))
     kinds = f"lhs = {keyword_text(op, 'a_elem_type')} rhs = {keyword_text(op, 'b_elem_type')}"
     attributes = printer.attributes(op.attributes, ("a_elem_type", "b_elem_type", "has_scales"))
     operands = f"{names[0]}, {names[1]}, {printer.value(c)}"
@@ -155,7 +157,7 @@ def _verify_scaled_shapes(op: Op) -> None:
 
 
 def _unpacked(op: Op, kind: str, packed: str, type: TensorType, inner: int) -> list[int]:
-    """The shape of a factor with two elements in a byte taken apart."""
+    """The shape of an operand with two elements in a byte taken apart."""
     shape = list(type.shape)
     if keyword_text(op, kind) == "e2m1":
         along = inner if op.attributes.get(packed, True) is True else -3 - inner
@@ -163,7 +165,7 @@ def _unpacked(op: Op, kind: str, packed: str, type: TensorType, inner: int) -> l
     return shape
 
 
-class Dot(Product):
+class Dot(DotLike):
     """`accumulator` + a · b."""
 
     __slots__ = ()
@@ -171,7 +173,7 @@ class Dot(Product):
     max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
 
 
-class DotScaled(Product):
+class DotScaled(DotLike):
     """`accumulator` + (a · scale of a) · (b · scale of b); behind the accumulator stand the scales that there are."""
 
     __slots__ = ()

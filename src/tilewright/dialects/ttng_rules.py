@@ -108,13 +108,13 @@ def verify_rows_copy(op: Op) -> None:
 
 def _verify_shapes(op: Op, a: Type, b: Type, c: Type) -> None:
     left, right, out = (type.shape or () for type in (a, b, c))
-    require(len(left) == len(right) == len(out) == 2, op, "needs factors and sum with two axes each")
+    require(len(left) == len(right) == len(out) == 2, op, "needs operands and accumulator with two axes each")
     require(left[1] == right[0], op, f"inner extents differ: {left[1]} and {right[0]}")
     require((left[0], right[1]) == out, op, f"shapes do not fit: {a} * {b} -> {c}")
 
 
 def verify_warp_group_dot(op: Op) -> None:
-    """A product of buffers in the layouts of `wgmma`; the first factor may be in registers."""
+    """A product of buffers in the layouts of `wgmma`; the first operand may be in registers."""
     groups = operand_groups(op)
     a, b, c = (groups[name][0].type for name in ("a", "b", "c"))
     require(op.results[0].type is c, op, f"the result must have the accumulator's type {c}")
@@ -122,10 +122,10 @@ def verify_warp_group_dot(op: Op) -> None:
     out, left = layout_of(c), layout_of(a)
     require(isinstance(out, NvidiaMma) and out.version_major == 3, op, f"{c} has no layout of version 3")
     in_memory = isinstance(layout_of(b), NvmmaShared | SharedLinear)
-    require(in_memory, op, f"the second factor must be in memory that wgmma reads, not {b}")
+    require(in_memory, op, f"the second operand must be in memory that wgmma reads, not {b}")
     if isinstance(left, DotOperand):
         width = 32 // a.bits
-        require(left.k_width == width, op, f"kWidth of a factor in registers must be {width}, not {left.k_width}")
+        require(left.k_width == width, op, f"kWidth of an operand in registers must be {width}, not {left.k_width}")
 
 
 def verify_waited(op: Op) -> None:

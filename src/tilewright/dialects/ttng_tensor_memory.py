@@ -10,7 +10,7 @@ from tilewright.dialects.assembly import assembly
 from tilewright.dialects.rules import number
 from tilewright.dialects.traits import LayoutAnchor
 from tilewright.dialects.ttg_memory import allocation_effect
-from tilewright.dialects.ttng_products import token_piece
+from tilewright.dialects.ttng_mma import token_piece
 from tilewright.dialects.ttng_rules import (
     verify_tensor_alloc,
     verify_tensor_copy,

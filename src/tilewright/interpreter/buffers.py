@@ -14,9 +14,9 @@ import numpy as np
 
 from tilewright.dialects.cpu import Alloc, CpuDot, Nest, Read, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
-from tilewright.interpreter.products import multiply_add
 from tilewright.ir.core import Op
 
 UNWRITTEN = 0x7B

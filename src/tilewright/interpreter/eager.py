@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.interpreter import accesses, control, folding, products, reports
+from tilewright.interpreter import accesses, control, dots, folding, reports
 from tilewright.interpreter.emitter import EagerEmitter, known_value
 from tilewright.interpreter.machine import Extents, Machine
 from tilewright.interpreter.memory import Buffer, Memory
@@ -33,7 +33,7 @@ from tilewright.semantics.types import AnyType
 from tilewright.support.diagnostics import DeviceAssertError, SemanticError, located
 from tilewright.support.source import Span
 
-EXECUTED_IN = (accesses, control, folding, products, reports)
+EXECUTED_IN = (accesses, control, folding, dots, reports)
 """The modules whose import enters the executors."""
 BUILTINS = {"abs": absolute, "isinstance": is_instance, "max": maximum, "min": minimum, "range": run_time_range}
 

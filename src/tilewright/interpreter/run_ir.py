@@ -19,10 +19,10 @@ from tilewright.interpreter import (
     assembly,
     buffers,
     control,
+    dots,
     folding,
-    products,
     reports,
-    scaled_products,
+    scaled_dots,
     shared_memory,
 )
 from tilewright.interpreter.machine import Extents, Machine
@@ -31,7 +31,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 
-EXECUTED_IN = (accesses, assembly, buffers, control, folding, products, reports, scaled_products, shared_memory)
+EXECUTED_IN = (accesses, assembly, buffers, control, folding, dots, reports, scaled_dots, shared_memory)
 """The modules whose import enters the executors."""
 
 

@@ -27,14 +27,14 @@ from tilewright.dialects.ttng_descriptors import (
     ReinterpretTensorDescriptor,
     TensormapCreate,
 )
-from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
+from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.dialects.ttng_tensor_memory import TmemSubslice
 from tilewright.interpreter.accesses import UPDATES, BlockPointer, read_block
 from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
+from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
-from tilewright.interpreter.products import multiply_add
 from tilewright.ir.core import Op
 from tilewright.ir.operands import operand_groups
 

@@ -75,7 +75,7 @@ def dot(
 
 
 def dot_scaled(
-    factors: tuple[Tile, Tile],
+    operands: tuple[Tile, Tile],
     scales: tuple[Tile | None, Tile | None],
     acc: Tile | None,
     *,
@@ -83,17 +83,17 @@ def dot_scaled(
     along_k: tuple[bool, bool],
     fast: bool,
 ) -> Tile:
-    """The product of factors that are multiplied by their scales, for targets that have it as one operation.
+    """The product of operands that are multiplied by their scales, for targets that have it as one operation.
 
     Args:
-        factors: M x K and K x N; elements of 4 bits stand in pairs in bytes.
+        operands: M x K and K x N; elements of 4 bits stand in pairs in bytes.
         scales: M x groups and N x groups, or None.
         acc: what is added; None for nothing.
         kinds: the formats of the elements: `e2m1`, `e4m3`, `e5m2`, `bf16`, `fp16`.
-        along_k: per factor, whether pairs lie along K.
+        along_k: per operand, whether pairs lie along K.
         fast: NaNs among the scales do not count.
     """
-    lhs, rhs = factors
+    lhs, rhs = operands
     rows, columns = lhs.type.shape[-2], rhs.type.shape[-1]
     rows *= 1 if along_k[0] else 2
     columns *= 1 if along_k[1] else 2

@@ -15,7 +15,7 @@ from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower.not_yet import NOT_YET
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
-from tilewright.dialects.traits import Atomic, ControlFlow, Indexing, LayoutAnchor, Loop, Product
+from tilewright.dialects.traits import Atomic, ControlFlow, DotLike, Indexing, LayoutAnchor, Loop
 from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.interpreter import run_ir
 from tilewright.interpreter.machine import EXECUTORS
@@ -82,7 +82,7 @@ WITH_ITS_OP = "with its op"
 TRAITS: dict[type[Op], str] = {
     Loop: "loop",
     ControlFlow: "control flow",
-    Product: "product",
+    DotLike: "dot",
     Atomic: "atomic",
     Indexing: "indexing",
     MemDescView: "view",

@@ -29,9 +29,9 @@ def product(a, b, c, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PRE
 
 
 class Case(NamedTuple):
-    """Elements of factors and sum, the device, extents, warps; the instruction, and how many; the error allowed."""
+    """Elements of operands and accumulator, the device, extents, warps; the instruction, how many; error allowed."""
 
-    factor: Any
+    operand: Any
     sum: str
     capability: int
     shape: tuple[int, int, int]
@@ -51,7 +51,7 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], element: Any) -> A
 def check(case: Case, blocks: int = 1) -> None:
     m, n, k = case.shape
     rng = np.random.default_rng(1)
-    a, b = numbers(rng, (m, k), case.factor), numbers(rng, (k, n), case.factor)
+    a, b = numbers(rng, (m, k), case.operand), numbers(rng, (k, n), case.operand)
     c = numbers(rng, (m, n), case.sum)
     arguments = [a, b, c, np.zeros_like(c)]
     sizes = {"M": m, "N": n, "K": k, "PRECISION": case.precision, "num_warps": case.warps, "num_ctas": blocks}

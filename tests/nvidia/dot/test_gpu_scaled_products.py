@@ -1,4 +1,4 @@
-"""Products of factors with scales on devices that multiply by scales themselves, in the simulator, against NumPy."""
+"""Products of operands with scales on devices that multiply by scales themselves, in the simulator, against NumPy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scaled(
     tl.store(out + m[:, None] * N + n[None, :], found)
 
 
-def factor(rng: np.random.Generator, rows: int, k: int, kind: str) -> tuple[Any, Any]:
+def operand(rng: np.random.Generator, rows: int, k: int, kind: str) -> tuple[Any, Any]:
     """As it is in memory, and the numbers."""
     if kind == "e2m1":
         codes = rng.integers(0, 16, (rows, k))
@@ -65,7 +65,7 @@ def check(
 ) -> None:
     m, n = 128, 32
     rng = np.random.default_rng(0)
-    (a, left), (b, right) = factor(rng, m, k, kinds[0]), factor(rng, n, k, kinds[1])
+    (a, left), (b, right) = operand(rng, m, k, kinds[0]), operand(rng, n, k, kinds[1])
     (s, first), (t, second) = (scales(rng, rows, k // group, exponents=group == 32) for rows in (m, n))
     expected = (left * np.repeat(first, group, 1)) @ (right * np.repeat(second, group, 1)).T
     arguments = [a, s, np.ascontiguousarray(b.T), t, np.zeros((m, n), np.float32)]

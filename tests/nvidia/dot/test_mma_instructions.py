@@ -56,7 +56,7 @@ def test_scaled_products() -> None:
 
 
 def test_what_products_into_tensor_memory_are_told() -> None:
-    # 128x128 of f16 into f32, the right factor read across what is summed over: as in Triton 3.9's code.
+    # 128x128 of f16 into f32, the right operand read across what is summed over: as in Triton 3.9's code.
     assert instruction_bits("f16", "f16", "f32", 128, 128, across=(False, True)) == 136380432
     assert (
         instruction_bits("s8", "s8", "s32", 64, 8, across=(False, False))

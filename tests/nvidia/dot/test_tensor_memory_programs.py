@@ -24,7 +24,7 @@ def mma(warps: tuple[int, int]) -> str:
 
 
 def multiplied(shape: tuple[int, int, int], element: str, width: int, warps: tuple[int, int]) -> Any:
-    """The error of a product whose factors are loaded to the registers in which the instruction takes them."""
+    """The error of a product whose operands are loaded to the registers in which the instruction takes them."""
     m, n, k = shape
     sum = mma(warps)
     left, right = (f"#ttg.dot_op<{{opIdx = {index}, parent = {sum}, kWidth = {width}}}>" for index in (0, 1))
@@ -192,14 +192,14 @@ def test_forms_of_copies(memory: Any, shape: tuple[int, int], bits: int, name: s
 @pytest.mark.parametrize("rows", [64, 128])
 def test_a_left_factor_in_tensor_memory(rows: int, commits: bool) -> None:
     m, n, k = rows, 32, 64
-    factor, sum = TensorMemory(rows, k, 1), TensorMemory(rows, n, 1)
+    operand, sum = TensorMemory(rows, k, 1), TensorMemory(rows, n, 1)
     (left, *_), (out, *_) = (
         compatible_layouts(memory, shape, bits=bits, warps=4)
-        for memory, shape, bits in ((factor, (m, k), 16), (sum, (m, n), 32))
+        for memory, shape, bits in ((operand, (m, k), 16), (sum, (m, n), 32))
     )
     plain = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>"
     shared = "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>"
-    a, b, d = buffer((m, k), "f16", factor), memdesc((k, n), "f16", shared), buffer((m, n), "f32", sum)
+    a, b, d = buffer((m, k), "f16", operand), memdesc((k, n), "f16", shared), buffer((m, n), "f32", sum)
     barrier = memdesc((1,), "i64", BARRIER, mutable=True)
 
     def product(told: str) -> str:

@@ -1,4 +1,4 @@
-"""Blocks of a cluster load the factors of their own part of a product."""
+"""Blocks of a cluster load the operands of their own part of a product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaled products: tensor memory of sm_100, mma.sync of sm_120, and products of scaled factors for all others."""
+"""Scaled products: tensor memory of sm_100, mma.sync of sm_120, and products of scaled operands for all others."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
 
 
 def test_warning_about_forced_orders() -> None:
-    """The right factor has rows in its registers; packed elements of 4 bits must follow each other in memory."""
+    """The right operand has rows in its registers; packed elements of 4 bits must follow each other in memory."""
     module = parse_module(scaled(100, "i8", "i8", kinds=("e4m3", "e2m1")))
     said = run_requests(module, find_passes("accelerate_matmul"))
     assert [(remark.kind, remark.op.name) for remark in said] == [("warning", "tt.dot_scaled")]
-    assert "factor 1" in said[0].text
+    assert "operand 1" in said[0].text
 
 
-OLDER = MatmulOptions(16, blocked_sums=True)
+OLDER = MatmulOptions(16, blocked_accumulators=True)
 
 
 @pytest.mark.parametrize("options", [OLDER, MatmulOptions(sixteen_rows=True), replace(OLDER, sixteen_rows=True)])
@@ -188,7 +188,7 @@ def test_choices_of_other_versions(case: str, options: MatmulOptions) -> None:
     module = parse_module(text)
     accelerate_matmul(module, options)
     verify(module)
-    assert ("unpacked" in print_op(module)) == options.blocked_sums
+    assert ("unpacked" in print_op(module)) == options.blocked_accumulators
     run_ir(module, after)
     np.testing.assert_array_equal(after["d"], before["d"])
 

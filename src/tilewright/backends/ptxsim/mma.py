@@ -4,8 +4,8 @@
     mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2.f32.ue8m0
         {d…}, {a…}, {b…}, {c…}, sa, {byte, thread}, sb, {byte, thread};
 
-`fragments.py` says who holds what, `products.py` how sums are rounded. Not simulated: sparse products (`mma.sp`), and
-the f16 m8n8k4 of sm_70.
+`fragments.py` says who holds what, `mma_arithmetic.py` how sums are rounded. Not simulated: sparse products (`mma.sp`),
+and the f16 m8n8k4 of sm_70.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.backends.ptxsim.fragments import (
     spread,
 )
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.products import finish, multiply, multiply_bits, scaled
+from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply, multiply_bits, scaled
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps, write_warps
 from tilewright.support.ptx_syntax import Instruction, Operand

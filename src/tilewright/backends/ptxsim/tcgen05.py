@@ -22,11 +22,16 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
 from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.instruction_descriptors import (
+    BLOCKS,
+    STEP_BYTES,
+    InstructionDescriptor,
+    instruction_descriptor,
+)
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.matrix_descriptors import TENSOR_MEMORY_SWIZZLES, byte_addresses, read_descriptor
 from tilewright.backends.ptxsim.mbarriers import Key, MBarriers, Pending, located_barriers
-from tilewright.backends.ptxsim.product_descriptors import BLOCKS, STEP_BYTES, ProductForm, product_form
-from tilewright.backends.ptxsim.products import finish, multiply, scaled
+from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply, scaled
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
 from tilewright.backends.ptxsim.tensor_memory import TensorMemory, split_address
 from tilewright.backends.ptxsim.value_types import Array, Mask
@@ -152,7 +157,7 @@ def matrix_bytes(
 
 
 def operand_bytes(
-    core: TensorCore, bits: int, form: ProductForm, flight: InFlight, *, rows: int, second: bool = False
+    core: TensorCore, bits: int, form: InstructionDescriptor, flight: InFlight, *, rows: int, second: bool = False
 ) -> Array:
     """The bytes of an operand in shared memory: (row, bytes of the depth)."""
     depth, used = STEP_BYTES // form.size, form.used_bytes(form.second if second else form.first)
@@ -184,7 +189,7 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         core = machine.family(TensorCore)
         for lane in machine.active_lanes(active).tolist():
-            found = product_form(kind, one(machine, shape, lane))
+            found = instruction_descriptor(kind, one(machine, shape, lane))
             if found is None:
                 machine.fail("unsupported", f"the product {one(machine, shape, lane):#x} is not simulated", lane)
             flight = InFlight(lane)
@@ -200,17 +205,17 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-def _first_in_shared_memory(core: TensorCore, bits: int, form: ProductForm, flight: InFlight) -> Array:
+def _first_in_shared_memory(core: TensorCore, bits: int, form: InstructionDescriptor, flight: InFlight) -> Array:
     raw = operand_bytes(core, bits, form, flight, rows=form.rows)
     return form.values(raw, form.first) * form.signs[0]
 
 
-def _second(core: TensorCore, bits: int, form: ProductForm, flight: InFlight) -> Array:
+def _second(core: TensorCore, bits: int, form: InstructionDescriptor, flight: InFlight) -> Array:
     raw = operand_bytes(core, bits, form, flight, rows=form.columns, second=True)
     return form.values(raw, form.second) * form.signs[1]
 
 
-def _first_in_tensor_memory(core: TensorCore, address: int, form: ProductForm, flight: InFlight) -> Array:
+def _first_in_tensor_memory(core: TensorCore, address: int, form: InstructionDescriptor, flight: InFlight) -> Array:
     row, column = split_address(address)
     rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(STEP_BYTES // 4)
     columns = column + np.arange(STEP_BYTES // 4) + 0 * rows
@@ -219,7 +224,13 @@ def _first_in_tensor_memory(core: TensorCore, address: int, form: ProductForm, f
 
 
 def _scaled(
-    core: TensorCore, a: Array, b: Array, places: list[int], form: ProductForm, flight: InFlight, block: int | None
+    core: TensorCore,
+    a: Array,
+    b: Array,
+    places: list[int],
+    form: InstructionDescriptor,
+    flight: InFlight,
+    block: int | None,
 ) -> tuple[Array, Array]:
     count = form.depth // (block or form.block)
     of_rows = _scales(core, places[0], form.rows, form.scale_places[0], count, form.scale, flight)
@@ -241,7 +252,7 @@ def _scales(
 
 
 def _accumulate(
-    core: TensorCore, a: Array, b: Array, address: int, form: ProductForm, flight: InFlight, *, adds: bool
+    core: TensorCore, a: Array, b: Array, address: int, form: InstructionDescriptor, flight: InFlight, *, adds: bool
 ) -> None:
     row, column = split_address(address)
     rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(form.columns)

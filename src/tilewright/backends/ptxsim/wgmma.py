@@ -28,7 +28,7 @@ from tilewright.backends.ptxsim.fragments import accumulator, first_operand, gat
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_addresses, read_descriptor
 from tilewright.backends.ptxsim.mma import extents_of, fragment_values
-from tilewright.backends.ptxsim.products import finish, multiply
+from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps

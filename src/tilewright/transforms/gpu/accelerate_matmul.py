@@ -13,14 +13,14 @@
     sm_100  sums in tensor memory: see tcgen05.py
 
 Dots without such an instruction stay as they are, with operands widened to the type of the result. Scaled dots without
-one are products of scaled factors: see decompose_scaled.py.
+one are products of scaled operands: see decompose_scaled.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.dialects.traits import Product
+from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
@@ -93,14 +93,14 @@ def _to_wgmma(dot: Dot) -> None:
     shape, element = result_per_cta(dot), dot.a.type.scalar
     warps = warps_of(dot)
     instruction = instruction_shape(3, shape, element, warps)
-    chained = any(isinstance(op, Product) for op in forward_slice(dot.result))
+    chained = any(isinstance(op, DotLike) for op in forward_slice(dot.result))
     # Rows that the next dot needs stay in one warp.
     split = (warps, 1) if chained else grouped_warps(shape, warps)
     mma = NvidiaMma(3, 0, split, instruction, cga_layout(layout_of(dot.result)))
     any_order = _reads_any_order(element)
     a, b = dot.a, dot.b
     ops = TileOps(dot)
-    sum = ops.converted(dot.accumulator, mma)  # before a factor is in registers
+    accumulator = ops.converted(dot.accumulator, mma)  # before an operand is in registers
     if comes_from_load(a):
         first = in_shared_memory(a, 0, any_order=any_order)
     else:
@@ -112,15 +112,15 @@ def _to_wgmma(dot: Dot) -> None:
         "isAsync": False,
     }
     type = with_layout(dot.result.type, mma)
-    ops.finish("ttng.warp_group_dot", (first, second, sum), type, attributes)
+    ops.finish("ttng.warp_group_dot", (first, second, accumulator), type, attributes)
 
 
 def _reads_any_order(element: Type) -> bool:
-    """Whether `wgmma` can read factors column by column: only those of 16 bits."""
+    """Whether `wgmma` can read operands column by column: only those of 16 bits."""
     return element in (f16, bf16)
 
 
-# Factors that no instruction takes
+# Operands that no instruction takes
 
 
 def _widen_operands(dot: Dot, capability: int) -> None:
@@ -146,28 +146,28 @@ def _widen_operands(dot: Dot, capability: int) -> None:
 
 
 def forced_orders(module: Op) -> Iterator[tuple[Dot | DotScaled, str]]:
-    """Dots whose factors must be transposed in registers on their way to shared memory."""
+    """Dots whose operands must be transposed in registers on their way to shared memory."""
     capability = capability_of(module)
     for op in [op for op in module.walk() if isinstance(op, UNPLACED_DOTS)]:
-        for index in _turned_factors(op, capability):
+        for index in _turned_operands(op, capability):
             yield (
                 op,
-                f"Forcing a different order in shared memory than in registers for factor {index}: it is transposed"
+                f"Forcing a different order in shared memory than in registers for operand {index}: it is transposed"
                 " in registers, and its loads do not run ahead; a transposed tensor in global memory would be faster",
             )
 
 
-def _turned_factors(op: Dot | DotScaled, capability: int) -> Iterator[int]:
+def _turned_operands(op: Dot | DotScaled, capability: int) -> Iterator[int]:
     if isinstance(layout_of(op.result), NvidiaMma):
         return
     if isinstance(op, Dot) and version_for(op, capability) == 3:
         any_order = _reads_any_order(op.a.type.scalar)
-        for index, factor in enumerate((op.a, op.b)):
-            if (index or comes_from_load(op.a)) and is_turned(factor, index, any_order=any_order):
+        for index, operand in enumerate((op.a, op.b)):
+            if (index or comes_from_load(op.a)) and is_turned(operand, index, any_order=any_order):
                 yield index
     elif isinstance(op, DotScaled) and tcgen05.fits_scaled(scaled_dot(op), capability):
         dot = scaled_dot(op)
         for index in (0, 1):
             wanted = {"any_order": dot.kinds[index] != "e2m1", "outer_first": not dot.along_k[index]}
-            if is_turned(dot.factors[index], index, **wanted):
+            if is_turned(dot.operands[index], index, **wanted):
                 yield index

@@ -1,4 +1,4 @@
-"""Blocks of a cluster load the factors of their own part of a product, so that none reads the memory of another one.
+"""Blocks of a cluster load the operands of their own part of a product, so that none reads the memory of another one.
 
     %b = tt.load %p : tensor<32x64x…, #blocked>                   #blocked: each block has half of the rows
     %f = ttg.convert_layout %b : … -> tensor<32x64xf16, #ttg.dot_op<{opIdx = 1, …}>>
@@ -7,7 +7,7 @@
     %b = tt.load %q : tensor<32x64x…, #blocked1>
     %f = ttg.convert_layout %b : …
 
-Blocks that have rows of the result need all columns of the right factor, and the other way round.
+Blocks that have rows of the result need all columns of the right operand, and the other way round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tilewright.transforms.matching import has_one_use
 
 
 def assign_cga_layouts(module: Op) -> bool:
-    """Let the loads of factors in `module` have what each block multiplies.
+    """Let the loads of operands in `module` have what each block multiplies.
 
     Args:
         module: TTGIR in which products have blocked layouts.
@@ -43,19 +43,19 @@ def assign_cga_layouts(module: Op) -> bool:
 
 
 def _assign(dot: Dot, index: int, value: Value) -> bool:
-    factor, load = layout_of(value), _load_behind(value)
-    if load is None or not isinstance(factor, DotOperand):
+    operand, load = layout_of(value), _load_behind(value)
+    if load is None or not isinstance(operand, DotOperand):
         return False
-    layout, wanted = layout_of(load.result), cga_layout(factor)
+    layout, wanted = layout_of(load.result), cga_layout(operand)
     if not isinstance(layout, Blocked) or layout.cga == wanted:
         return False
     _move(load, layout, wanted)
-    dot.set_operand(index, TileOps(dot).converted(load.result, factor))
+    dot.set_operand(index, TileOps(dot).converted(load.result, operand))
     return True
 
 
 def _load_behind(value: Value) -> Load | None:
-    """The load that gives a factor, if nothing but conversions is between them, and nothing else uses it."""
+    """The load that gives an operand, if nothing but conversions is between them, and nothing else uses it."""
     op = value.op
     while isinstance(op, ConvertLayout) and has_one_use(op.result):
         op = op.source.op

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tilewright.dialects.arith import EXTENSIONS, Constant
 from tilewright.dialects.scf import For, If
-from tilewright.dialects.traits import Product
+from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_elementwise import FpToFp
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
@@ -213,10 +213,10 @@ def _feeds_product(conversion: ConvertLayout) -> bool:
     """Whether a matrix product on registers stands behind `conversion` on every way."""
     parent = conversion.parent
     assert parent is not None, "a conversion is in a function"
-    return any(_takes_registers(op) and _comes_after(op, conversion) for op in parent.walk() if isinstance(op, Product))
+    return any(_takes_registers(op) and _comes_after(op, conversion) for op in parent.walk() if isinstance(op, DotLike))
 
 
-def _takes_registers(dot: Product) -> bool:
+def _takes_registers(dot: DotLike) -> bool:
     layout = tile_layout(dot.a)
     return isinstance(layout, DotOperand) and isinstance(layout.parent, MATRIX)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from tilewright.dialects.scf import Condition, For, If, While
-from tilewright.dialects.traits import Atomic, Product
+from tilewright.dialects.traits import Atomic, DotLike
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_shape import Cat, Gather, Reshape
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
@@ -37,7 +37,7 @@ Use: TypeAlias = "tuple[Op, int]"
 Stop: TypeAlias = "Callable[[Op], bool]"
 Copies: TypeAlias = "Mapping[tuple[Value, Distributed], Value]"
 """Values that are the same as others, in another layout."""
-NEVER_RECOMPUTED = (Product, Atomic, While, Condition)
+NEVER_RECOMPUTED = (DotLike, Atomic, While, Condition)
 OPAQUE = (For, While, WarpSpecialize)
 """Ops whose results are not traced."""
 

@@ -180,8 +180,8 @@ def _dot(op: Dot, conversion: Conversion) -> None:
     side = 4 if share >= 16 else 2 if share >= 4 else 1
     sizes = (*(1,) * (len(shape) - 2), *(min(side, extent) for extent in shape[-2:]))
     layout = fill(shape, sizes, tuple(reversed(range(len(shape)))), workers)
-    for index, factor in enumerate((op.a, op.b)):
-        if not isinstance(layout_of(factor), DotOperand):
+    for index, operand in enumerate((op.a, op.b)):
+        if not isinstance(layout_of(operand), DotOperand):
             convert_operand(op, index, DotOperand(index, layout))
     convert_operand(op, 2, layout)
     _give(op, layout)

@@ -1,4 +1,4 @@
-"""Scaled products without an instruction of their own: the factors are scaled first, in 16 bits, and then multiplied.
+"""Scaled products without an instruction of their own: the operands are scaled first, in 16 bits, and then multiplied.
 
 %d = tt.dot_scaled %a scale %s, %b, %c lhs = e2m1 rhs = bf16 : tensor<64x16xi8>, tensor<64x1xi8> * …
 
@@ -48,13 +48,13 @@ def decompose_scaled(dot: ScaledDot) -> Dot:
 
 
 def _scaled(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Value:
-    """A factor times its scale."""
+    """An operand times its scale."""
     value = _wide(ops, dot, index, element)
     scale = dot.scales[index]
     if scale is None:
         return value
     rank = len(tile_type(value).shape)
-    if index == 1:  # scales have the columns of the right factor as rows
+    if index == 1:  # scales have the columns of the right operand as rows
         scale = ops.transposed(scale, (*range(rank - 2), rank - 1, rank - 2))
     axis, layout = rank - 1 - index, layout_of(value)
     number = _number(ops, scale, element)
@@ -67,8 +67,8 @@ def _scaled(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Val
 
 
 def _wide(ops: TileOps, dot: ScaledDot, index: int, element: FloatType) -> Value:
-    """A factor without its scale."""
-    value, kind = dot.factors[index], dot.kinds[index]
+    """An operand without its scale."""
+    value, kind = dot.operands[index], dot.kinds[index]
     tile = tile_type(value)
     if kind == "e2m1":
         along = len(tile.shape) - (1 if dot.along_k[index] != bool(index) else 2)

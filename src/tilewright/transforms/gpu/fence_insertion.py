@@ -19,7 +19,7 @@ from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore, MemDescView
 from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
 from tilewright.dialects.ttng_barriers import FenceAsyncShared
-from tilewright.dialects.ttng_products import MatrixProduct
+from tilewright.dialects.ttng_mma import AsyncMma
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
 
@@ -44,7 +44,7 @@ def fence_insertion(module: Op, options: FenceOptions | None = None) -> bool:
     if (options or FenceOptions()).compute_capability < FIRST_CAPABILITY:
         return False
     changed = False
-    for dot in [op for op in module.walk() if isinstance(op, MatrixProduct)]:
+    for dot in [op for op in module.walk() if isinstance(op, AsyncMma)]:
         writers = {op for value in (dot.a, dot.b) for op in _writers(value)}
         if writers:
             changed |= _fence(_place(dot, writers))

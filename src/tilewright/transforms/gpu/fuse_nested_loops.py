@@ -21,7 +21,7 @@ from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.arith import CompareIntegers
 from tilewright.dialects.builtin import Assume
 from tilewright.dialects.scf import For
-from tilewright.dialects.traits import Product
+from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_function import Func
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
@@ -158,7 +158,7 @@ def _sink(outer: For, inner: For) -> None:
     while op is not None:
         before = op.previous
         users = {ancestor_in(user, body) for result in op.results for user in result.uses}
-        can_wait = op.results and is_pure(op) and not isinstance(op, Product)
+        can_wait = op.results and is_pure(op) and not isinstance(op, DotLike)
         if can_wait and all(_is_behind(user, inner) for user in users):
             op.unlink()
             body.insert(op, place)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.dialects.scf import For
-from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.core import Op, Value, defining
 from tilewright.transforms.gpu.tile_ops import TileOps
@@ -24,14 +24,16 @@ from tilewright.transforms.matching import has_one_use
 def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
-    found = [sum for loop in loops for argument in loop.carried if (sum := _sum_of(loop, argument))]
-    for sum in found:
-        _hoist(sum)
+    found = [
+        accumulator for loop in loops for argument in loop.carried if (accumulator := _accumulator_of(loop, argument))
+    ]
+    for accumulator in found:
+        _hoist(accumulator)
     return bool(found)
 
 
-class _Sum(NamedTuple):
-    """A sum that `loop` carries as `argument`: each step puts it into memory and takes it out again."""
+class _Accumulator(NamedTuple):
+    """An accumulator that `loop` carries as `argument`: each step puts it into memory and takes it out again."""
 
     loop: For
     argument: Value
@@ -39,8 +41,8 @@ class _Sum(NamedTuple):
     load: TmemLoad
 
 
-def _sum_of(loop: For, argument: Value) -> _Sum | None:
-    """The sum that `argument` is, if only products of the loop's body add to it."""
+def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
+    """The accumulator that `argument` is, if only products of the loop's body add to it."""
     users = list(argument.uses)
     alloc = users[0] if len(users) == 1 else None
     if not isinstance(alloc, TmemAlloc) or alloc.block is not loop.body:
@@ -51,13 +53,13 @@ def _sum_of(loop: For, argument: Value) -> _Sum | None:
         return None
     memory = alloc.results[0]
     others = [user for user in memory.uses if user is not load]
-    adds = all(isinstance(user, TensorCoreProduct) and user.block is loop.body for user in others)
+    adds = all(isinstance(user, TensorCoreMma) and user.block is loop.body for user in others)
     is_whole = load.buffer is memory and load.block is loop.body and not list(load.results[1].uses)
-    return _Sum(loop, argument, alloc, load) if adds and is_whole and load.token is not None else None
+    return _Accumulator(loop, argument, alloc, load) if adds and is_whole and load.token is not None else None
 
 
-def _hoist(sum: _Sum) -> None:
-    loop, argument, alloc, load = sum
+def _hoist(accumulator: _Accumulator) -> None:
+    loop, argument, alloc, load = accumulator
     block, number = loop.body, argument.index - 1
     types = [result.type for result in alloc.results]
     memory, token = TileOps(loop).op("ttng.tmem_alloc", (loop.inits[number],), types, alloc.attributes).results

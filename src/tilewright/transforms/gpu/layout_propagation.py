@@ -23,7 +23,7 @@ from tilewright.dialects.tt_program import Assert
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Gather, Reshape
 from tilewright.dialects.ttg_program import ConvertLayout
-from tilewright.dialects.ttng_products import WarpGroupDotWait
+from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.core import Op, Region, Value
 from tilewright.layouts.encodings import Blocked, Distributed
 from tilewright.transforms.gpu.layout_transfer import (

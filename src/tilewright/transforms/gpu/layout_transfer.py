@@ -33,7 +33,7 @@ from tilewright.dialects.tt_shape import (
 )
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
-from tilewright.dialects.ttng_products import WarpGroupDotWait
+from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 from tilewright.layouts import inference

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.dialects.traits import Product
+from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_dot import Dot
 from tilewright.ir.core import tile_type
 from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i8, i32
@@ -22,7 +22,7 @@ FP8 = frozenset({FLOATS["f8E5M2"], FLOATS["f8E4M3FN"]})
 ALL_FP8 = FP8 | {FLOATS["f8E5M2FNUZ"], FLOATS["f8E4M3FNUZ"]}
 TURING, AMPERE = 75, 80
 ON_TURING = frozenset({(f16, f16, f32), (f16, f16, f16), (i8, i8, i32)})
-"""Elements of the factors and the sum for which sm_75 has matrix instructions; Triton 3.9 uses none of them."""
+"""Elements of the operands and the sum for which sm_75 has matrix instructions; Triton 3.9 uses none of them."""
 ROW_BITS = 256
 """Bits of K that one instruction takes of each row of its operands."""
 SHORT = 8
@@ -34,7 +34,7 @@ WIDTHS_OF_FLOATS = tuple(range(256, 0, -8))
 """The values of N that `wgmma` has for floats, largest first."""
 
 
-def result_per_cta(dot: Product) -> Shape:
+def result_per_cta(dot: DotLike) -> Shape:
     """The extents of one CTA's part of the result of `dot`."""
     return shape_per_cta(layout_of(dot.result), tile_type(dot.result).shape)
 

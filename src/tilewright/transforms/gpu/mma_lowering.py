@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.dialects.ttng_products import TensorCoreCommit, TensorCoreProduct, TensorCoreProductScaled
+from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
 from tilewright.ir.attributes import UNIT, DenseArray, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.declare import OPS
@@ -35,17 +35,17 @@ from tilewright.transforms.matching import constant_of
 
 def mma_lowering(module: Op) -> bool:
     """Bring the products in tensor memory of `module` into their final form."""
-    products = [op for op in module.walk() if isinstance(op, TensorCoreProduct)]
+    products = [op for op in module.walk() if isinstance(op, TensorCoreMma)]
     for op in products:
         if not op.is_async:
             _wait_for(op)
-        if isinstance(op, TensorCoreProductScaled):
+        if isinstance(op, TensorCoreMmaScaled):
             _copy_scales(op)
         _merge_commits(op)
     return bool(products)
 
 
-def _add_barrier(product: TensorCoreProduct, barrier: Value, predicate: Value) -> None:
+def _add_barrier(product: TensorCoreMma, barrier: Value, predicate: Value) -> None:
     """`product` tells `barrier` when it is done, if `predicate` holds."""
     barriers, predicates = [*product.barriers, barrier], [*product.barrier_predicates, predicate]
     set_operand_groups(product, {"barriers": barriers, "barrier_preds": predicates})
@@ -54,7 +54,7 @@ def _add_barrier(product: TensorCoreProduct, barrier: Value, predicate: Value) -
 # Products that are waited for
 
 
-def _wait_for(product: TensorCoreProduct) -> None:
+def _wait_for(product: TensorCoreMma) -> None:
     """The program goes on when the product is done."""
     ops = TileOps(product)
     blocks = workers_of(product).ctas
@@ -74,7 +74,7 @@ def _wait_for(product: TensorCoreProduct) -> None:
 # Scales
 
 
-def _copy_scales(product: TensorCoreProductScaled) -> None:
+def _copy_scales(product: TensorCoreMmaScaled) -> None:
     """Tensor memory gets scales that are in shared memory."""
     ops = TileOps(product)
     for axis in (0, 1):  # both may be one value
@@ -93,7 +93,7 @@ def _copy_scales(product: TensorCoreProductScaled) -> None:
 # Commits
 
 
-def _merge_commits(product: TensorCoreProduct) -> None:
+def _merge_commits(product: TensorCoreMma) -> None:
     """Barriers that are told right behind the product are told by it."""
     for commit in list(_commits_behind(product)):
         barrier, predicate = commit.barrier, commit.predicate
@@ -109,7 +109,7 @@ def _merge_commits(product: TensorCoreProduct) -> None:
         commit.erase()
 
 
-def _commits_behind(product: TensorCoreProduct) -> Iterator[TensorCoreCommit]:
+def _commits_behind(product: TensorCoreMma) -> Iterator[TensorCoreCommit]:
     """Commits for this product: nothing but pure ops is between it and them."""
     mine = product.predicate
     always = bool(constant_of(mine))
@@ -125,10 +125,10 @@ def _commits_behind(product: TensorCoreProduct) -> Iterator[TensorCoreCommit]:
         op = op.next
 
 
-def _read_buffers(product: TensorCoreProduct) -> list[Value]:
+def _read_buffers(product: TensorCoreMma) -> list[Value]:
     """The buffers in shared memory that `product` reads."""
     values = [product.a, product.b]
-    if isinstance(product, TensorCoreProductScaled):
+    if isinstance(product, TensorCoreMmaScaled):
         values += [product.a_scale, product.b_scale]
     return [value for value in values if isinstance(value.type, MemDescType) and value.type.space != TENSOR_MEMORY]
 

@@ -1,4 +1,4 @@
-"""Products on `mma.sync`: factors and sums in registers, 16x8 of the result for each instruction of a warp.
+"""Products on `mma.sync`: operands and sums in registers, 16x8 of the result for each instruction of a warp.
 
 to_mma(dot, 80)             tt.dot %a1, %b1, %c1 : … #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}> … -> #mma
 to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the instruction takes
@@ -62,10 +62,10 @@ def to_scaled_mma(dot: ScaledDot, capability: int) -> None:
     ops = TileOps(op)
     scales = []
     for index, scale in enumerate(dot.scales):
-        assert scale is not None, "both factors have scales"
+        assert scale is not None, "both operands have scales"
         wanted = scale_layout(tile_type(scale).shape, index, mma.warps_per_cta, layout_as(scale, Blocked).cga)
         scales.append(ops.converted(scale, linear_encoding(wanted)))
-    bits = min(factor.type.bits for factor in dot.factors)
+    bits = min(operand.type.bits for operand in dot.operands)
     _multiply(op, mma, bits, scales, dict(op.attributes))
 
 
@@ -81,10 +81,10 @@ def _layout(dot: Dot | DotScaled, capability: int, options: MatmulOptions) -> Nv
 def _multiply(
     dot: Dot | DotScaled, mma: NvidiaMma, bits: int, scales: list[Value], attributes: dict[str, Attribute]
 ) -> None:
-    """`dot` with the result in `mma`; from memory its factors come `bits` wide."""
+    """`dot` with the result in `mma`; from memory its operands come `bits` wide."""
     ops = TileOps(dot)
     width = max(WORD // bits, 1)
-    c = ops.converted(dot.accumulator, mma)  # before the factors are in registers
+    c = ops.converted(dot.accumulator, mma)  # before the operands are in registers
     a, b = (ops.converted(value, DotOperand(index, mma, width)) for index, value in enumerate((dot.a, dot.b)))
     ops.finish(dot.name, (a, b, c, *scales), with_layout(dot.result.type, mma), attributes)
 

@@ -4,8 +4,9 @@
       %d = ttng.warp_group_dot %a, %b, %c         ->      %d = ttng.warp_group_dot %a, %b, %c, %use
       yield %d                                            yield %d, %true
 
-A sum that a select clears in front of its product is not cleared; the product does not add to it. Triton does so with
-sums that are cleared behind the product, too, and gives another result if that was the last step: those stay cleared.
+An accumulator that a select clears in front of its product is not cleared; the product does not add to it. Triton does
+so with sums that are cleared behind the product, too, and gives another result if that was the last step: those stay
+cleared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeAlias
 
 from tilewright.dialects.arith import Select
 from tilewright.dialects.scf import For
-from tilewright.dialects.ttng_products import TensorCoreProduct, WarpGroupDot
+from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import set_operand_groups
@@ -24,20 +25,20 @@ from tilewright.transforms.gpu.matrix_instructions import FP8
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.matching import constant_of, has_one_use
 
-Adding: TypeAlias = "WarpGroupDot | TensorCoreProduct"
+Adding: TypeAlias = "WarpGroupDot | TensorCoreMma"
 """A product that may be told not to add."""
 
 
 def optimize_accumulator_init(module: Op) -> bool:
-    """Let products in loops start without a sum where the sum is zero."""
+    """Let products in loops start without an accumulator where the accumulator is zero."""
     products = [
         (op, op.parent)
         for op in module.walk()
-        if isinstance(op, (WarpGroupDot, TensorCoreProduct)) and isinstance(op.parent, For)
+        if isinstance(op, (WarpGroupDot, TensorCoreMma)) and isinstance(op.parent, For)
     ]
-    changed = [_start_without_sum(product, loop) for product, loop in products if not _adds_in_parts(product)]
+    changed = [_start_without_accumulator(product, loop) for product, loop in products if not _adds_in_parts(product)]
     for alloc in [op for op in module.walk() if isinstance(op, TmemAlloc)]:
-        _forget_unused_sum(alloc)
+        _forget_unused_accumulator(alloc)
     return any(changed)
 
 
@@ -53,7 +54,7 @@ def _adds_in_parts(product: Adding) -> bool:
     )
 
 
-def _sum_of(product: Adding) -> Value | None:
+def _accumulator_of(product: Adding) -> Value | None:
     """The value in registers that a product adds to; None where it is not known."""
     if isinstance(product, WarpGroupDot):
         return product.accumulator
@@ -63,7 +64,7 @@ def _sum_of(product: Adding) -> Value | None:
     return alloc.source
 
 
-def _is_alone(alloc: TmemAlloc, product: TensorCoreProduct) -> bool:
+def _is_alone(alloc: TmemAlloc, product: TensorCoreMma) -> bool:
     """Whether tensor memory is written by one product, which is computed in any case, and only read behind it."""
     users = [user for user in alloc.results[0].uses if user is not product]
     if not constant_of(product.predicate):
@@ -76,8 +77,8 @@ def _is_alone(alloc: TmemAlloc, product: TensorCoreProduct) -> bool:
     return all(isinstance(user, TmemLoad) and user in behind for user in users)
 
 
-def _start_without_sum(product: Adding, loop: For) -> bool:
-    flag, value = product.uses_accumulator, _sum_of(product)
+def _start_without_accumulator(product: Adding, loop: For) -> bool:
+    flag, value = product.uses_accumulator, _accumulator_of(product)
     if value is None or (flag is not None and not constant_of(flag)):
         return False
     if _is_plus_zero(value):
@@ -113,7 +114,7 @@ def _ask_instead_of_clearing(product: Adding, select: Select) -> bool:
 
 
 def _ask_from_second_step_on(product: Adding, loop: For, value: Value) -> bool:
-    """A sum that a loop starts with zero: the loop carries whether there is one."""
+    """An accumulator that a loop starts with zero: the loop carries whether there is one."""
     block = loop.body
     if value.owner is not block or value.index == 0 or not _is_plus_zero(loop.inits[value.index - 1]):
         return False
@@ -125,9 +126,9 @@ def _ask_from_second_step_on(product: Adding, loop: For, value: Value) -> bool:
     return True
 
 
-def _forget_unused_sum(alloc: TmemAlloc) -> None:
+def _forget_unused_accumulator(alloc: TmemAlloc) -> None:
     """Tensor memory that a product writes without adding needs no contents before."""
-    products = [user for user in alloc.results[0].uses if isinstance(user, TensorCoreProduct)]
+    products = [user for user in alloc.results[0].uses if isinstance(user, TensorCoreMma)]
     if alloc.source is None or len(products) != 1 or alloc.block is not products[0].block:
         return
     if _is_plus_zero(products[0].uses_accumulator) and _is_alone(alloc, products[0]):

@@ -1,4 +1,4 @@
-"""Factors of matrix products are turned and reshaped in memory, where that costs nothing, and not in registers.
+"""Operands of matrix products are turned and reshaped in memory, where that costs nothing, and not in registers.
 
     %t = tt.trans %x                                     %m = ttg.local_alloc %x
     %m = ttg.local_alloc %t                       ->     %t = ttg.memdesc_trans %m
@@ -19,7 +19,7 @@ from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_shape import Reshape, Trans
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, MemDescReshape, MemDescTrans
 from tilewright.dialects.ttg_program import ConvertLayout
-from tilewright.dialects.ttng_products import MatrixProduct, TensorCoreProductScaled
+from tilewright.dialects.ttng_mma import AsyncMma, TensorCoreMmaScaled
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, buffer_type, defining, tile_type
@@ -54,7 +54,7 @@ CHUNK = 512
 
 
 def optimize_dot_operands(module: Op) -> bool:
-    """Let products read their factors through views of memory."""
+    """Let products read their operands through views of memory."""
     changed = canonicalize(module)
     return rewrite_functions(module, RULES, folds=conversion_rules.FOLDS) or changed
 
@@ -69,11 +69,11 @@ def _like(type: MemDescType, shape: tuple[int, ...], layout: Encoding) -> MemDes
     return MemDescType(shape, type.element, layout.text, type.space, type.mutable)
 
 
-# Factors in registers
+# Operands in registers
 
 
-def turned_factor(op: ConvertLayout, rewriter: Rewriter) -> bool:
-    """convert(trans(x)) to a factor  ->  load(trans(alloc(x))), swizzled for that factor"""
+def turned_operand(op: ConvertLayout, rewriter: Rewriter) -> bool:
+    """convert(trans(x)) to an operand  ->  load(trans(alloc(x))), swizzled for that operand"""
     layout, turn = layout_of(op.result), defining(op.source, Trans)
     if turn is None or turn.order != TURNED or not isinstance(layout, DotOperand) or not _feeds_dot(op):
         return False
@@ -98,7 +98,7 @@ def _feeds_dot(op: ConvertLayout) -> bool:
     return has_one_use(op.result) and isinstance(next(iter(op.result.uses)), Dot)
 
 
-# Factors in shared memory
+# Operands in shared memory
 
 
 def turned_buffer(op: LocalAlloc, rewriter: Rewriter) -> bool:
@@ -107,7 +107,7 @@ def turned_buffer(op: LocalAlloc, rewriter: Rewriter) -> bool:
     turn = defining(op.source, Trans) if op.source is not None else None
     if turn is None or turn.order != TURNED or not has_one_use(result):
         return False
-    if not isinstance(next(iter(result.uses)), MatrixProduct):
+    if not isinstance(next(iter(result.uses)), AsyncMma):
         return False
     type = buffer_type(result)
     layout = _shared(type)
@@ -140,8 +140,8 @@ def reshaped_allocation(op: LocalAlloc, rewriter: Rewriter) -> bool:
     return True
 
 
-def views_of_factors(op: MatrixProduct, rewriter: Rewriter) -> bool:
-    """product(alloc(view(… x)))  ->  product(view(… alloc(x))), for factors with any linear layout"""
+def views_of_operands(op: AsyncMma, rewriter: Rewriter) -> bool:
+    """product(alloc(view(… x)))  ->  product(view(… alloc(x))), for operands with any linear layout"""
     changed = False
     for value in (op.a, op.b):
         if isinstance(value.type, MemDescType) and isinstance(encoding(value.type.encoding), SharedLinear):
@@ -149,14 +149,14 @@ def views_of_factors(op: MatrixProduct, rewriter: Rewriter) -> bool:
     return changed
 
 
-def _allocate_first(factor: Value, rewriter: Rewriter) -> bool:
-    """Views of the tile that `factor` is a buffer with become views of the buffer."""
-    while isinstance(factor.op, (MemDescReshape, MemDescTrans)):
-        factor = factor.op.source
-    alloc = defining(factor, LocalAlloc)
+def _allocate_first(operand: Value, rewriter: Rewriter) -> bool:
+    """Views of the tile that `operand` is a buffer with become views of the buffer."""
+    while isinstance(operand.op, (MemDescReshape, MemDescTrans)):
+        operand = operand.op.source
+    alloc = defining(operand, LocalAlloc)
     if alloc is None or alloc.source is None:
         return False
-    tile, types = alloc.source, [buffer_type(factor)]
+    tile, types = alloc.source, [buffer_type(operand)]
     views: list[Reshape | Trans] = []
     while isinstance(tile.op, (Reshape, Trans)):
         views.append(tile.op)
@@ -184,7 +184,7 @@ def _before(view: Reshape | Trans, type: MemDescType, shape: tuple[int, ...]) ->
 # Scales
 
 
-def scales_in_shared_memory(op: TensorCoreProductScaled, rewriter: Rewriter) -> bool:
+def scales_in_shared_memory(op: TensorCoreMmaScaled, rewriter: Rewriter) -> bool:
     """product(…, tensor memory(view(load(buffer))))  ->  product(…, view(buffer)), if a copy can do the views"""
     changed = False
     for index in (0, 1):  # both may be one value
@@ -244,9 +244,9 @@ def _viewed(buffer: Value, tiles: tuple[int, ...], shape: tuple[int, ...], befor
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "ttg.convert_layout": (turned_factor, *conversion_rules.RULES["ttg.convert_layout"]),
+    "ttg.convert_layout": (turned_operand, *conversion_rules.RULES["ttg.convert_layout"]),
     "ttg.local_alloc": (turned_buffer, reshaped_allocation),
-    "ttng.tc_gen5_mma": (views_of_factors,),
-    "ttng.tc_gen5_mma_scaled": (views_of_factors, scales_in_shared_memory),
-    "ttng.warp_group_dot": (views_of_factors,),
+    "ttng.tc_gen5_mma": (views_of_operands,),
+    "ttng.tc_gen5_mma_scaled": (views_of_operands, scales_in_shared_memory),
+    "ttng.warp_group_dot": (views_of_operands,),
 }

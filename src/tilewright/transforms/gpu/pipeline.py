@@ -51,7 +51,7 @@ FIRST_TMA = 90
 FIRST_TENSOR_MEMORY = 100
 """The first capability for which Triton looks for sums that start from zero."""
 AMPERE_FAMILY = 8
-"""Devices 8.x, whose products take their factors from registers."""
+"""Devices 8.x, whose products take their operands from registers."""
 FIRST_ASYNC_COPIES = 80
 """The first capability that copies to shared memory while it computes."""
 
@@ -103,12 +103,12 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         *_parts(options),
         *(
             [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
-        ),  # each block loads its own part of the factors
+        ),  # each block loads its own part of the operands
         Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("optimize_thread_locality", optimize_thread_locality, "sums within threads first"),
         Pass("accelerate_matmul", accelerate_matmul, "matrix instructions; what they need, others adapt to again"),
         Pass("remove_layout_conversions", remove_layout_conversions),
-        Pass("optimize_dot_operands", optimize_dot_operands, "factors are turned in memory, not in registers"),
+        Pass("optimize_dot_operands", optimize_dot_operands, "operands are turned in memory, not in registers"),
         Pass("optimize_descriptor_encoding", optimize_descriptor_encoding, "what tiles are copied to is known now"),
         Pass("loop_aware_cse", loop_aware_cse, "equal conversions"),
     )
@@ -127,19 +127,19 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("fuse_nested_loops", fuse_nested_loops, "one loop over all tiles, if the program asks for it"),
         Pass("canonicalize", canonicalize),
         Pass("licm_with_loads", licm_with_loads),
-        *_first_sums(options),
+        *_initial_accumulators(options),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if, "a choice that a branch makes anyway costs nothing"),
         *_stages(options),
         Pass("canonicalize", canonicalize),
         Pass("loop_aware_cse", loop_aware_cse),
-        *([Pass("prefetch", prefetch)] if options.capability // 10 == AMPERE_FAMILY else ()),  # factors of a next part
+        *([Pass("prefetch", prefetch)] if options.capability // 10 == AMPERE_FAMILY else ()),  # operands of a next part
         Pass("optimize_dot_operands", optimize_dot_operands),
         Pass("coalesce_async_copy", coalesce_async_copy, "copies of the pipelined loops read whole rows"),
     )
 
 
-def _first_sums(options: TtgirOptions) -> tuple[Pass, ...]:
+def _initial_accumulators(options: TtgirOptions) -> tuple[Pass, ...]:
     """Zeros that a product would be added to need not be written."""
     if options.capability < FIRST_TENSOR_MEMORY:
         return ()

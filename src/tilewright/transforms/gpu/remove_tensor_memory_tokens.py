@@ -12,7 +12,7 @@ from __future__ import annotations
 from tilewright.dialects.assembly import RESULT_SEGMENTS
 from tilewright.dialects.builtin import Poison
 from tilewright.dialects.tt_function import Func
-from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value
@@ -20,7 +20,7 @@ from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import async_token, i32
 from tilewright.transforms.functions import functions_of
 
-ACCESSES = (TmemAlloc, TmemLoad, TmemStore, TensorCoreProduct)
+ACCESSES = (TmemAlloc, TmemLoad, TmemStore, TensorCoreMma)
 
 
 def remove_tensor_memory_tokens(module: Op) -> bool:

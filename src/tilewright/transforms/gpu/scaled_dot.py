@@ -5,7 +5,7 @@
     %d1 = tt.dot_scaled %bt scale %s, %at, %ct lhs = e4m3 rhs = bf16
     %d = tt.trans %d1
 
-The scaled factor is then the left one, which may stay in registers.
+The scaled operand is then the left one, which may stay in registers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ScaledDot(NamedTuple):
 
     Attributes:
         op: the op.
-        factors: what is multiplied.
+        operands: what is multiplied.
         scales: their scales, if they have any.
         kinds: the types of their elements: `e2m1`, `e4m3`, …
         along_k: whether two elements of 4 bits in one byte follow each other along what is summed over.
@@ -34,18 +34,18 @@ class ScaledDot(NamedTuple):
     """
 
     op: DotScaled
-    factors: tuple[Value, Value]
+    operands: tuple[Value, Value]
     scales: tuple[Value | None, Value | None]
     kinds: tuple[str, str]
     along_k: tuple[bool, bool]
     fast: bool
 
     def group(self, index: int) -> int:
-        """The number of elements that share one scale of the factor `index`."""
+        """The number of elements that share one scale of the operand `index`."""
         scale = self.scales[index]
-        assert scale is not None, "the factor has a scale"
+        assert scale is not None, "the operand has a scale"
         axis = -1 if index == 0 else -2
-        extent = tile_type(self.factors[index]).shape[axis]
+        extent = tile_type(self.operands[index]).shape[axis]
         if self.kinds[index] == "e2m1" and self.along_k[index]:
             extent *= 2
         return extent // tile_type(scale).shape[-1]
@@ -58,11 +58,11 @@ def scaled_dot(op: DotScaled) -> ScaledDot:
 
 
 def turn_around(dot: ScaledDot) -> None:
-    """Compute the transposed product of the transposed factors."""
+    """Compute the transposed product of the transposed operands."""
     op = dot.op
     ops = TileOps(op)
     left, right, start = (
-        ops.transposed(value, ROWS_AND_COLUMNS) for value in (dot.factors[1], dot.factors[0], op.accumulator)
+        ops.transposed(value, ROWS_AND_COLUMNS) for value in (dot.operands[1], dot.operands[0], op.accumulator)
     )
     scales = [scale for scale in reversed(dot.scales) if scale is not None]
     kept = {name: value for name, value in op.attributes.items() if name not in PACKED}

@@ -21,7 +21,7 @@ from tilewright.transforms.gpu.relayout import distributed_of, layout_of
 
 LOADS = (Load, DescriptorRead)
 INNER_FIRST = ((1, 0), (0, 1))
-"""The order of the dimensions of each factor in which what is summed over changes fastest."""
+"""The order of the dimensions of each operand in which what is summed over changes fastest."""
 
 
 def comes_from_load(value: Value) -> bool:
@@ -39,7 +39,7 @@ def before_conversions(value: Value) -> Value:
 
 
 def order_of_buffer(value: Value, index: int, *, any_order: bool, outer_first: bool = False) -> tuple[int, ...]:
-    """The dimensions of a buffer for the factor `index`, the one that changes fastest first."""
+    """The dimensions of a buffer for the operand `index`, the one that changes fastest first."""
     if any_order:
         source = before_conversions(value)
         return memory_order(distributed_of(source), tile_type(source).shape)
@@ -47,7 +47,7 @@ def order_of_buffer(value: Value, index: int, *, any_order: bool, outer_first: b
 
 
 def is_turned(value: Value, index: int, *, any_order: bool, outer_first: bool = False) -> bool:
-    """Whether the buffer for a factor has another order than its registers, so that they must be transposed first."""
+    """Whether the buffer for an operand has another order than its registers, so that they must be transposed first."""
     wanted = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
     return wanted != order_of_buffer(value, index, any_order=True)
 
@@ -55,10 +55,10 @@ def is_turned(value: Value, index: int, *, any_order: bool, outer_first: bool = 
 def in_shared_memory(
     value: Value, index: int, *, any_order: bool, fp4_padded: bool = False, outer_first: bool = False
 ) -> Value:
-    """A buffer with the factor `index` of a product.
+    """A buffer with the operand `index` of a product.
 
     Args:
-        value: the factor.
+        value: the operand.
         index: 0 for the left one, 1 for the right one.
         any_order: the instruction can read it in the order of its registers.
         fp4_padded: pairs of elements of 4 bits are padded.

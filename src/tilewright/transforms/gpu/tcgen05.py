@@ -1,4 +1,4 @@
-"""Products on the tensor cores of sm_100: factors in shared memory, the sum in tensor memory.
+"""Products on the tensor cores of sm_100: operands in shared memory, the accumulator in tensor memory.
 
 %d = tt.dot %a, %b, %c : … -> tensor<128x256xf32, #blocked>
 
@@ -40,7 +40,7 @@ WORD = 32
 ROWS, MAX_COLUMNS = 128, 256
 """Rows, and max number of columns, of a scaled product by one instruction."""
 FEWEST_COLUMNS = 16
-FACTORS = 2
+OPERANDS = 2
 WARP_GROUP = 4
 """The number of warps that together reach all rows."""
 
@@ -49,10 +49,10 @@ def to_tcgen05(dot: Dot, options: MatmulOptions = NEWEST) -> None:
     """Compute a `tt.dot`, which must be one that these instructions can, by `ttng.tc_gen5_mma`."""
     element = dot.a.type.scalar
     any_order = element is not f32  # tf32 cannot be read column by column
-    factors = [in_shared_memory(value, index, any_order=any_order) for index, value in enumerate((dot.a, dot.b))]
+    operands = [in_shared_memory(value, index, any_order=any_order) for index, value in enumerate((dot.a, dot.b))]
     rows, columns, _ = instruction_shape(5, result_per_cta(dot), element, warps_of(dot))
     ops = TileOps(dot)
-    _multiply(ops, dot, factors, _start(ops, dot, (rows, columns), options))
+    _multiply(ops, dot, operands, _start(ops, dot, (rows, columns), options))
 
 
 def fits_scaled(dot: ScaledDot, capability: int) -> bool:
@@ -67,26 +67,26 @@ def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
     """Compute a `tt.dot_scaled` by `ttng.tc_gen5_mma_scaled`."""
     op = dot.op
     mixed = dot.kinds[0] != dot.kinds[1]
-    factors = []
+    operands = []
     for index in (0, 1):
         four_bits, along_k = dot.kinds[index] == "e2m1", dot.along_k[index]
         padded = (mixed and four_bits) or not along_k
         # Packed elements must lie in the direction in which they are packed.
         flags = {"any_order": not four_bits, "fp4_padded": padded, "outer_first": not along_k}
-        factors.append(in_shared_memory(dot.factors[index], index, **flags))
+        operands.append(in_shared_memory(dot.operands[index], index, **flags))
     columns = min(result_per_cta(op)[1], MAX_COLUMNS)
     ops = TileOps(op)
-    sum = _start(ops, op, (ROWS, columns), options)
+    accumulator = _start(ops, op, (ROWS, columns), options)
     scales = [_scale_in_tensor_memory(ops, op, scale, options) for scale in dot.scales if scale is not None]
     attributes = {name: op.attributes[kind] for name, kind in (("a_type", "a_elem_type"), ("b_type", "b_elem_type"))}
-    _multiply(ops, op, [*factors, *scales], sum, attributes)
+    _multiply(ops, op, [*operands, *scales], accumulator, attributes)
 
 
 def _scale_in_tensor_memory(ops: TileOps, dot: DotScaled, scale: Value, options: MatmulOptions) -> Value:
     tile = tile_type(scale)
     result = layout_of(dot.result)
     layout: Encoding
-    if options.blocked_sums:
+    if options.blocked_accumulators:
         rows, columns = cta_split(result)
         memory = TensorMemoryScales(split_m=rows, split_n=columns)
         layout = scales_access(tile.shape, warps=warps_of(dot), cga=cga_layout(result))
@@ -113,47 +113,49 @@ def _access(
     return layout
 
 
-class _Sum(NamedTuple):
-    """A sum in tensor memory, and the layout in which it is read and written."""
+class _Accumulator(NamedTuple):
+    """An accumulator in tensor memory, and the layout in which it is read and written."""
 
     memory: Value
     token: Value
     layout: Encoding
 
 
-def _start(ops: TileOps, dot: Dot | DotScaled, block: tuple[int, int], options: MatmulOptions) -> _Sum:
-    """The sum in tensor memory that `dot` adds to; one instruction computes `block` of it."""
+def _start(ops: TileOps, dot: Dot | DotScaled, block: tuple[int, int], options: MatmulOptions) -> _Accumulator:
+    """The accumulator in tensor memory that `dot` adds to; one instruction computes `block` of it."""
     result = tile_type(dot.result)
     cga = cga_layout(layout_of(dot.result))
-    if options.blocked_sums:
+    if options.blocked_accumulators:
         rows, columns = cta_split(layout_of(dot.result))
         parts = TensorMemory(*block, unpacked=True, split_m=rows, split_n=columns)
     else:
         parts = TensorMemory(*block, WORD // result.bits, cga=cga)
-    if options.blocked_sums and not options.sixteen_rows:
+    if options.blocked_accumulators and not options.sixteen_rows:
         layout: Encoding = blocked_access(block, result.shape, warps=warps_of(dot), cga=cga)
     else:
         layout = _access(parts, result.shape, result.bits, dot, options)
-        if options.blocked_sums and isinstance(layout, Linear) and warps_of(dot) > WARP_GROUP:
+        if options.blocked_accumulators and isinstance(layout, Linear) and warps_of(dot) > WARP_GROUP:
             layout = second_half_for_second_group(layout)
     start = ops.converted(dot.accumulator, layout)
     type = MemDescType(result.shape, result.element, parts.text, TENSOR_MEMORY, True)
     memory, token = ops.op("ttng.tmem_alloc", (start,), (type, async_token)).results
-    return _Sum(memory, token, layout)
+    return _Accumulator(memory, token, layout)
 
 
 def _multiply(
     ops: TileOps,
     dot: Dot | DotScaled,
     operands: Sequence[Value],
-    sum: _Sum,
+    accumulator: _Accumulator,
     attributes: dict[str, Attribute] | None = None,
 ) -> None:
-    """Replace `dot` by a product of `operands`: two factors, and scales if there are any."""
-    name = "ttng.tc_gen5_mma_scaled" if len(operands) > FACTORS else "ttng.tc_gen5_mma"
+    """Replace `dot` by a product of `operands`: two operands, and scales if there are any."""
+    name = "ttng.tc_gen5_mma_scaled" if len(operands) > OPERANDS else "ttng.tc_gen5_mma"
     true = ops.literal(1, i1)
-    given = (*operands[:FACTORS], sum.memory, sum.token, *operands[FACTORS:], true, true)
+    given = (*operands[:OPERANDS], accumulator.memory, accumulator.token, *operands[OPERANDS:], true, true)
     segments = {SEGMENTS: DenseArray(i32, (*(1 for _ in given), 0, 0))}  # no barriers
     product = ops.emit(name, given, async_token, {**(attributes or {}), **segments})
-    loaded = ops.op("ttng.tmem_load", (sum.memory, product), (with_layout(dot.result.type, sum.layout), async_token))
+    loaded = ops.op(
+        "ttng.tmem_load", (accumulator.memory, product), (with_layout(dot.result.type, accumulator.layout), async_token)
+    )
     ops.replace(loaded.results[0])

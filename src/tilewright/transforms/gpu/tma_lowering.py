@@ -31,7 +31,7 @@ from tilewright.dialects.tt_descriptors import (
 )
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
-from tilewright.dialects.ttng_products import WarpGroupDotWait
+from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value, buffer_type, tile_type

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tilewright.backends.nvidia.lower.buffers import buffer_pointer, byte_size
-from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
 from tilewright.backends.nvidia.lower.shared_tiles import offset

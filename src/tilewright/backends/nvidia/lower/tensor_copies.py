@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, byte_size, shared_layout
-from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
 from tilewright.backends.nvidia.lower.shared_tiles import offset

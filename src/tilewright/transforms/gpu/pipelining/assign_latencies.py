@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.dialects.scf import For
-from tilewright.dialects.traits import Loop, Product
+from tilewright.dialects.traits import DotLike, Loop
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc
@@ -101,7 +101,7 @@ class LoadLevels:
         """The loads with their levels, as far as there are enough stages for them."""
         body = [op for op in self.loop.body if not op.definition.terminator]
         for op in body:
-            if isinstance(op, (Product, TmemStore)):
+            if isinstance(op, (DotLike, TmemStore)):
                 self._seen = set()
                 self._visit(op, 0)
         if self.without_dots:
@@ -123,7 +123,7 @@ class LoadLevels:
                 self._excluded.add(op)
                 return
             level += 1
-        accumulator = op.accumulator if isinstance(op, Product) else None
+        accumulator = op.accumulator if isinstance(op, DotLike) else None
         for value in _operands(op):
             if value.op is not None and value.op.block is op.block and value is not accumulator:
                 self._visit(value.op, level)

@@ -15,7 +15,7 @@ from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttng_barriers import WaitBarrier
-from tilewright.dialects.ttng_products import WarpGroupDot
+from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.core import Op, Value, buffer_type, tile_type
 from tilewright.ir.types import TensorDescType, TensorType
 from tilewright.layouts.conversion import to_linear_layout

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
-from tilewright.dialects.ttng_products import WarpGroupDot
+from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.attributes import Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Value

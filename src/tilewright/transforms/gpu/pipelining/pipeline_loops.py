@@ -16,10 +16,10 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, 
 from tilewright.transforms.gpu.pipelining.expand_loops import expand_loops
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.predicates import simplify_arithmetic
-from tilewright.transforms.gpu.pipelining.product_waits import launch_products
 from tilewright.transforms.gpu.pipelining.schedule import loops_of
 from tilewright.transforms.gpu.pipelining.tma_stores import pipeline_stores
 from tilewright.transforms.gpu.pipelining.waits import update_waits
+from tilewright.transforms.gpu.pipelining.wgmma_waits import launch_wgmmas
 
 DEFAULT = StageOptions()
 
@@ -30,7 +30,7 @@ def pipeline_loops(module: Op, options: StageOptions = DEFAULT) -> None:
     expand_loops(module)  # stages of several steps run in one
     for loop in loops_of(module, For):
         if stages_of(loop, options.num_stages) >= 1:
-            launch_products(loop)  # products run on, too
+            launch_wgmmas(loop)  # products run on, too
     update_waits(module)  # copies of later steps need not have arrived
     simplify_arithmetic(module)
     for any_loop in loops_of(module, Loop):

@@ -23,7 +23,7 @@ from tilewright.dialects.ttg_memory import LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttng_barriers import ArriveBarrier, WaitBarrier
 from tilewright.dialects.ttng_descriptors import DescriptorCopy
-from tilewright.dialects.ttng_products import TensorCoreProduct
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -44,7 +44,7 @@ BARRIERS = (ScopedBarrier, Barrier, Assert, Print)
 """Ops that must not move to another step."""
 ASYNCHRONOUS = (
     *(Load, DescriptorRead, LocalStore, LocalLoad, TmemLoad, TmemStore),
-    *(AsyncCopyGlobalToLocal, DescriptorCopy, WaitBarrier, ArriveBarrier, TensorCoreProduct),
+    *(AsyncCopyGlobalToLocal, DescriptorCopy, WaitBarrier, ArriveBarrier, TensorCoreMma),
 )
 """Ops for whose sake a part of a loop that several groups of warps share keeps its stages."""
 

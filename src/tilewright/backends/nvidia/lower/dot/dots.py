@@ -2,7 +2,7 @@
 
 tt.dot -> #mma          mma_sync.py
 tt.dot -> #blocked      fma.py
-tt.dot_scaled -> #mma   scaled.py; others are products of scaled factors, see transforms/gpu/decompose_scaled.py
+tt.dot_scaled -> #mma   scaled.py; others are products of scaled operands, see transforms/gpu/decompose_scaled.py
 """
 
 from __future__ import annotations

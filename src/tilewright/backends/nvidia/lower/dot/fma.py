@@ -13,28 +13,30 @@ from tilewright.dialects.tt_dot import Dot
 
 
 def lower_fma(lowerer: Lowerer, op: Dot) -> None:
-    """Write a `tt.dot` whose factors and sum have elements of one type."""
+    """Write a `tt.dot` whose operands and accumulator have elements of one type."""
     a, b, c = op.a, op.b, op.accumulator
     element = lowerer.element(op.result.type)
-    assert lowerer.element(a.type) == lowerer.element(b.type) == element, "factors are as wide as the sum"
+    assert lowerer.element(a.type) == lowerer.element(b.type) == element, "operands are as wide as the accumulator"
     left, right = places(lowerer.layout(a)), places(lowerer.layout(b))
     a_registers, b_registers = lowerer.registers(a), lowerer.registers(b)
     layout = lowerer.layout(c)
-    sums = {place: lowerer.registers(c)[register] for place, register in places(layout).items()}
-    for place, value in sums.items():  # one sum after the other: with all of them open, registers run out
+    accumulators = {place: lowerer.registers(c)[register] for place, register in places(layout).items()}
+    for place, value in accumulators.items():  # one after the other: registers run out otherwise
         *batch, m, n = place
         for k in range((a.type.shape or ())[-1]):
             first, second = a_registers[left[*batch, m, k]], b_registers[right[*batch, k, n]]
             value = _added(lowerer, element, first, second, value)
-        sums[place] = value
-    lowerer.bind(op.result, [sums[layout.apply(register=register)] for register in range(layout.in_size("register"))])
+        accumulators[place] = value
+    lowerer.bind(
+        op.result, [accumulators[layout.apply(register=register)] for register in range(layout.in_size("register"))]
+    )
 
 
-def _added(lowerer: Lowerer, element: str, a: str, b: str, sum: str) -> str:
-    """a·b + sum: with one rounding where the program allows it."""
+def _added(lowerer: Lowerer, element: str, a: str, b: str, accumulator: str) -> str:
+    """a·b + accumulator: with one rounding where the program allows it."""
     w = lowerer.w
     if element.startswith("i"):
-        return w.emit(f"add {element} {w.emit(f'mul {element} {a}, {b}')}, {sum}")
+        return w.emit(f"add {element} {w.emit(f'mul {element} {a}, {b}')}, {accumulator}")
     if lowerer.target.fuse:
-        return w.intrinsic("llvm.fma", element, a, b, sum)
-    return w.emit(f"fadd {element} {w.emit(f'fmul {element} {a}, {b}')}, {sum}")
+        return w.intrinsic("llvm.fma", element, a, b, accumulator)
+    return w.emit(f"fadd {element} {w.emit(f'fmul {element} {a}, {b}')}, {accumulator}")

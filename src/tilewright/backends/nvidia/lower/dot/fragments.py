@@ -1,11 +1,11 @@
 """The registers of a thread that one matrix instruction takes, found by the coordinates that the layout gives them.
 
-    factor = Factor(lowerer, value, axes=(0, 1))      # rows along axis 0, summed over along axis 1
-    factor.rows                 # (0, 8, 32, 40): rows that lane 0 has
-    factor.word((), 8, 1)       # the second word of row 8, as an i32
+    operand = OperandFragments(lowerer, value, axes=(0, 1))      # rows along axis 0, summed over along axis 1
+    operand.rows                 # (0, 8, 32, 40): rows that lane 0 has
+    operand.word((), 8, 1)       # the second word of row 8, as an i32
 
 A word is as many neighbours along k as fit in 32 bits. Layouts may give a lane more of them in a row than one word, or
-in another order than PTX shows: as both factors do it alike, and sums do not ask for an order, nothing is lost.
+in another order than PTX shows: as both operands do it alike, and sums do not ask for an order, nothing is lost.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def elements_of(lowerer: Lowerer, element: str, word: str, count: int) -> list[s
 
 
 @dataclass(frozen=True)
-class Sums:
-    """The sum of a product: its registers by batch, row and column.
+class AccumulatorFragments:
+    """The accumulator of a product: its registers by batch, row and column.
 
     Attributes:
-        layout: of the sum.
+        layout: of the accumulator.
         step: of the column from a register to its neighbour in the instruction.
     """
 
@@ -91,11 +91,11 @@ class Sums:
         return [self.places[*batch, row, n] for row in rows for n in (column, column ^ self.step)]
 
 
-class Factor:
-    """A factor of a product in registers.
+class OperandFragments:
+    """An operand of a product in registers.
 
     Attributes:
-        layout: of the factor.
+        layout: of the operand.
         outer, inner: the axes of what stays and of what is summed over.
     """
 
@@ -118,7 +118,7 @@ class Factor:
 
     @cached_property
     def copies(self) -> int:
-        """The bits of the lane that do not change k although they choose a word: so short is the factor."""
+        """The bits of the lane that do not change k although they choose a word: so short is the operand."""
         steps = lane_steps(self.layout, self.inner)[:BITS_OF_A_ROW]
         return sum(1 << bit for bit, step in enumerate(steps) if not step)
 

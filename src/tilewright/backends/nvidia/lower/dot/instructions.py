@@ -3,11 +3,11 @@
     instruction = instruction_for("f16", "f16", "f32", 80)
     instruction.name               # "m16n8k16.row.col.f32.f16.f16.f32"
     instruction.rows               # 2: groups of eight rows
-    instruction.words              # 2: along k, so the left factor takes four registers and the right one two
+    instruction.words              # 2: along k, so the left operand takes four registers and the right one two
 
-One rule covers all of them. A word is 32 bits of one row of a factor, or one f64. Lane 4g + t has of the left factor,
-of each eight rows row g, and of each four words along k word t; of the right factor column g instead of row g; of the
-sum row g and columns 2t and 2t + 1. Registers count rows first, then words.
+One rule covers all of them. A word is 32 bits of one row of an operand, or one f64. Lane 4g + t has of the left
+operand, of each eight rows row g, and of each four words along k word t; of the right operand column g instead of row
+g; of the accumulator row g and columns 2t and 2t + 1. Registers count rows first, then words.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class MatrixInstruction:
     """One form of `mma.sync`.
 
     Attributes:
-        kinds: what PTX calls the elements of the left factor, the right factor and the sum.
-        bits: of an element of the factors.
-        rows: of the left factor and of the sum, in groups of eight.
+        kinds: what PTX calls the elements of the left operand, the right operand and the accumulator.
+        bits: of an element of the operands.
+        rows: of the left operand and of the accumulator, in groups of eight.
         words: along k, in groups of four, one for each lane of a row.
         qualifiers: what stands in the name behind the layouts, as `.satfinite`.
         scales: what stands at the end of the name: the type of the scales.
@@ -47,25 +47,25 @@ class MatrixInstruction:
 
     @property
     def k(self) -> int:
-        """The number of products that it adds to each element of the sum."""
+        """The number of products that it adds to each element of the accumulator."""
         return self.words * LANES_OF_A_ROW * max(WORD // self.bits, 1)
 
     @property
     def name(self) -> str:
         """The instruction's name behind `mma.sync.aligned.`."""
-        a, b, sum = self.kinds
+        a, b, accumulator = self.kinds
         shape = f"m{8 * self.rows}n{COLUMNS}k{self.k}"
-        return f"{shape}.row.col{self.qualifiers}.{sum}.{a}.{b}.{sum}{self.scales}"
+        return f"{shape}.row.col{self.qualifiers}.{accumulator}.{a}.{b}.{accumulator}{self.scales}"
 
     @property
-    def factor(self) -> Register:
-        """The kind of register of a factor's word."""
+    def operand(self) -> Register:
+        """The kind of register of an operand's word."""
         return DOUBLE if self.kinds[0] == "f64" else INTEGER
 
     @property
-    def sum(self) -> Register:
-        """The kind of register of the sum."""
-        return SUMS[self.kinds[2]]
+    def accumulator(self) -> Register:
+        """The kind of register of the accumulator."""
+        return ACCUMULATORS[self.kinds[2]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Register:
     Attributes:
         type: of LLVM.
         constraint: of inline assembly.
-        elements: how many elements of a sum it has.
+        elements: how many elements of an accumulator it has.
     """
 
     type: str
@@ -85,7 +85,7 @@ class Register:
 
 INTEGER = Register("i32", "r")
 DOUBLE = Register("double", "d")
-SUMS = {"f32": Register("float", "f"), "f16": Register("i32", "r", 2), "s32": INTEGER, "f64": DOUBLE}
+ACCUMULATORS = {"f32": Register("float", "f"), "f16": Register("i32", "r", 2), "s32": INTEGER, "f64": DOUBLE}
 
 KINDS = {
     "f16": "f16",
@@ -96,41 +96,41 @@ KINDS = {
     "f8E4M3FN": "e4m3",
     "f8E5M2": "e5m2",
 }
-"""PTX's names for the elements of factors."""
+"""PTX's names for the elements of operands."""
 SUM_KINDS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}
 WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "e4m3": 8, "e5m2": 8}
 PRODUCTS = frozenset(
     {
-        *(("f16", "f16", sum) for sum in ("f16", "f32")),
+        *(("f16", "f16", accumulator) for accumulator in ("f16", "f32")),
         ("bf16", "bf16", "f32"),
         ("tf32", "tf32", "f32"),
         ("f64", "f64", "f64"),
         ("s8", "s8", "s32"),
-        *((a, b, sum) for a in FP8 for b in FP8 for sum in ("f16", "f32")),
+        *((a, b, accumulator) for a in FP8 for b in FP8 for accumulator in ("f16", "f32")),
     }
 )
-"""Kinds of the factors and of the sum for which there are instructions."""
+"""Kinds of the operands and of the accumulator for which there are instructions."""
 ON_TURING = {"f16": (2, 1), "s8": (1, 1)}
-"""The instructions of sm_75: groups of rows, and words along k, by the kind of the factors."""
+"""The instructions of sm_75: groups of rows, and words along k, by the kind of the operands."""
 
 
 def kind_of(element: Type) -> str:
-    """PTX's name for a factor's elements; "" for those that no instruction takes."""
+    """PTX's name for an operand's elements; "" for those that no instruction takes."""
     return KINDS.get(element.text, "")
 
 
-def sum_kind(element: Type) -> str:
-    """PTX's name for the elements of a sum; "" for those that no instruction gives."""
+def accumulator_kind(element: Type) -> str:
+    """PTX's name for the elements of an accumulator; "" for those that no instruction gives."""
     return SUM_KINDS.get(element.text, "")
 
 
-def instruction_for(a: Type, b: Type, sum: Type, capability: int, k: int = 0) -> MatrixInstruction | None:
-    """The instruction for factors and a sum of these elements; None if the device has none.
+def instruction_for(a: Type, b: Type, accumulator: Type, capability: int, k: int = 0) -> MatrixInstruction | None:
+    """The instruction for operands and an accumulator of these elements; None if the device has none.
 
     Args:
         k: how much is summed over, where longer instructions are only for longer sums.
     """
-    kinds = kind_of(a), kind_of(b), sum_kind(sum)
+    kinds = kind_of(a), kind_of(b), accumulator_kind(accumulator)
     if kinds not in PRODUCTS or (kinds[0] in FP8 and capability < FIRST_WITH_FP8):
         return None
     rows, words = _size(kinds[0], capability, k)
@@ -151,11 +151,11 @@ def _size(kind: str, capability: int, k: int) -> tuple[int, int]:
 
 
 def scaled_instruction(a: str, b: str, scale: Type) -> MatrixInstruction:
-    """The instruction of sm_120 for factors with scales.
+    """The instruction of sm_120 for operands with scales.
 
     Args:
-        a: what Triton calls the left factor's elements: e4m3, e5m2 or e2m1.
-        b: the right factor's.
+        a: what Triton calls the left operand's elements: e4m3, e5m2 or e2m1.
+        b: the right operand's.
         scale: the elements of the scales: bytes with an exponent, or e4m3 for those of e2m1.
     """
     if a == "e2m1":

@@ -1,13 +1,13 @@
-"""Matrix descriptors: how `wgmma` and `tcgen05.mma` are told where a factor lies in shared memory.
+"""Matrix descriptors: how `wgmma` and `tcgen05.mma` are told where an operand lies in shared memory.
 
     found = describe(places, Tile(axis=0, rows=64, depth=16), bits=16)
     found.swizzle, found.leading, found.strided       # 128, 0, 1024
     found.fixed                                       # the 64 bits without the address
     found.offset(64, 0)                               # in bytes: where row 64 begins
 
-In memory a factor is made of pieces of eight rows, each `swizzle` bytes long (16 without a swizzle), one row behind the
-other; what a row is depends on the direction in which elements follow each other. In each row chunks of 16 bytes have
-traded places: bits 4 to 6 of an address are XORed with bits 7 to 9. Two distances say where the next pieces are.
+In memory an operand is made of pieces of eight rows, each `swizzle` bytes long (16 without a swizzle), one row behind
+the other; what a row is depends on the direction in which elements follow each other. In each row chunks of 16 bytes
+have traded places: bits 4 to 6 of an address are XORed with bits 7 to 9. Two distances say where the next pieces are.
 
     63-62    swizzle: 0 none, 1 of 128 bytes, 2 of 64, 3 of 32
     46       1 for tcgen05
@@ -38,10 +38,10 @@ ADDRESS_MASK = 0x3FFF
 
 
 class Tile(NamedTuple):
-    """The part of a factor that one instruction takes.
+    """The part of an operand that one instruction takes.
 
     Attributes:
-        axis: the dimension that is not summed over: 0 for the left factor, 1 for the right one.
+        axis: the dimension that is not summed over: 0 for the left operand, 1 for the right one.
         rows: the extent along `axis`.
         depth: the extent along the other dimension.
     """
@@ -52,16 +52,16 @@ class Tile(NamedTuple):
 
     @property
     def extents(self) -> tuple[int, int]:
-        """Per dimension of the factor."""
+        """Per dimension of the operand."""
         return (self.rows, self.depth) if self.axis == 0 else (self.depth, self.rows)
 
 
 @dataclass(frozen=True)
 class MatrixDescriptor:
-    """The descriptor by which an instruction finds its part of a factor.
+    """The descriptor by which an instruction finds its part of an operand.
 
     Attributes:
-        places: from the coordinates of the factor to offset (in elements) and block.
+        places: from the coordinates of the operand to offset (in elements) and block.
         bits: bits of an element.
         swizzle: bytes of a row of a piece; 0 for 16 bytes that stay where they are.
         across: elements follow each other along what is not summed over.
@@ -89,13 +89,13 @@ class MatrixDescriptor:
 
 @cache
 def describe(places: LinearLayout, tile: Tile, bits: int, *, padded: bool = False) -> MatrixDescriptor | None:
-    """The descriptor of a factor's parts; None if the instruction cannot read it.
+    """The descriptor of an operand's parts; None if the instruction cannot read it.
 
     Args:
-        places: from the coordinates of the factor to offset and block.
+        places: from the coordinates of the operand to offset and block.
         tile: the part that one instruction takes.
         bits: of an element, 8 or more: two of 4 bits count as one.
-        padded: of each 16 bytes the factor has only 8.
+        padded: of each 16 bytes the operand has only 8.
     """
     steps = _byte_steps(places, bits)
     if any(1 << len(own) < extent for own, extent in zip(steps, tile.extents, strict=True)):
@@ -126,7 +126,7 @@ def _unswizzled(address: int, swizzle: int) -> int:
 def _distances(
     steps: list[tuple[int, ...]], tile: Tile, along: int, width: int, bits: int, *, padded: bool
 ) -> tuple[int, int] | None:
-    """The distances from one piece to the next, along rows and below; None if the factor is not made of such pieces."""
+    """The distances between pieces, along rows and below; None if the operand is not made of such pieces."""
     inside = [step for step in _powers(bits // BYTE, width) if not padded or step != CHUNK // 2]
     below = [*_powers(width, width * ROWS)]
     row, column = steps[along], steps[1 - along]

@@ -1,4 +1,4 @@
-"""`tt.dot_scaled` on the `mma.sync` of sm_120, which multiplies factors by their scales on the way.
+"""`tt.dot_scaled` on the `mma.sync` of sm_120, which multiplies operands by their scales on the way.
 
     %d = tt.dot_scaled %a scale %s, %b scale %t, %c lhs = e4m3 rhs = e4m3 : … -> tensor<…xf32, #mma>
 
@@ -25,7 +25,7 @@ FIRST_BYTE, FIRST_LANES = 0, 0
 
 
 def lower_dot_scaled(lowerer: Lowerer, op: DotScaled) -> None:
-    """Write a `tt.dot_scaled` with two scales, whose sum has the layout of `mma.sync`."""
+    """Write a `tt.dot_scaled` with two scales, whose accumulator has the layout of `mma.sync`."""
     a_scale, b_scale = op.scales
     instruction = scaled_instruction(op.a_type, op.b_type, a_scale.type.scalar)
     k = tile_type(op.a).shape[-1] * (2 if instruction.bits == 4 else 1)
@@ -40,7 +40,7 @@ def lower_dot_scaled(lowerer: Lowerer, op: DotScaled) -> None:
 
 
 class _Scales:
-    """The scales of a factor.
+    """The scales of an operand.
 
     Attributes:
         pair: the step along the rows from a lane to its neighbour.

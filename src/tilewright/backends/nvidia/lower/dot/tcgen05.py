@@ -1,11 +1,11 @@
-"""`ttng.tc_gen5_mma` on `tcgen05.mma`: one thread starts a product of factors in shared memory into tensor memory.
+"""`ttng.tc_gen5_mma` on `tcgen05.mma`: one thread starts a product of operands in shared memory into tensor memory.
 
 ttng.tc_gen5_mma %a, %b, %d, %use, %p, %barrier[%q]
 
-    bar.sync 0;                                                   all factors are there
+    bar.sync 0;                                                   all operands are there
     if warp 0 and %p:
         elect.sync …, %elected;
-        @%elected tcgen05.mma.cta_group::1.kind::f16 [ $0 + 0 ], $1, $2, $3, $4;      for each part of the sum, and of k
+        @%elected tcgen05.mma.cta_group::1.kind::f16 [ $0 + 0 ], $1, $2, $3, $4;      for each part of it, and of k
         @%elected tcgen05.commit.….b64 [$1];                      the barrier is told when all are done
 """
 
@@ -16,10 +16,10 @@ from contextlib import contextmanager
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.buffers import buffer_pointer
-from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory, contiguous_axis, uniform_warp
-from tilewright.backends.nvidia.lower.dot.factors_of_blocks import demand_own_factors
-from tilewright.backends.nvidia.lower.dot.instructions import WIDTHS, kind_of, sum_kind
+from tilewright.backends.nvidia.lower.dot.instructions import WIDTHS, accumulator_kind, kind_of
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import OF_TCGEN05, Tile
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory, contiguous_axis, uniform_warp
+from tilewright.backends.nvidia.lower.dot.operands_of_blocks import demand_own_operands
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW
 from tilewright.backends.nvidia.lower.dot.tensor_instructions import (
     FOUR_BITS,
@@ -31,7 +31,7 @@ from tilewright.backends.nvidia.lower.dot.tensor_instructions import (
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
-from tilewright.dialects.ttng_products import TensorCoreCommit, TensorCoreProduct, TensorCoreProductScaled
+from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType
@@ -43,17 +43,17 @@ from tilewright.support.diagnostics import NotSupported, located
 
 WORD = 32
 BITS_OF_A_STEP = 256
-"""Bits of each row of a factor that one instruction takes."""
+"""Bits of each row of an operand that one instruction takes."""
 FEWEST_SCALE_COLUMNS = 2
 ALWAYS = "true"
 
 
-def lower_product(lowerer: Lowerer, op: TensorCoreProduct) -> None:
+def lower_mma(lowerer: Lowerer, op: TensorCoreMma) -> None:
     """Write a `ttng.tc_gen5_mma`."""
     a, b, d = op.a, op.b, op.accumulator
-    demand_own_factors(op, (a, b), cga_layout(encoding(buffer_type(d).encoding)))
-    kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), sum_kind(d.type.scalar)
-    product = _Product(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], buffer_type(a).shape[1])
+    demand_own_operands(op, (a, b), cga_layout(encoding(buffer_type(d).encoding)))
+    kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), accumulator_kind(d.type.scalar)
+    product = _Mma(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], buffer_type(a).shape[1])
 
     def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
         bits = instruction_bits(*kinds, product.rows, product.columns, across=product.across)
@@ -62,14 +62,14 @@ def lower_product(lowerer: Lowerer, op: TensorCoreProduct) -> None:
     product.write(write)
 
 
-def lower_scaled_product(lowerer: Lowerer, op: TensorCoreProductScaled) -> None:
+def lower_scaled_mma(lowerer: Lowerer, op: TensorCoreMmaScaled) -> None:
     """Write a `ttng.tc_gen5_mma_scaled`."""
     a, b, a_scale, b_scale = op.a, op.b, op.a_scale, op.b_scale
     kinds = op.a_type, op.b_type
     exponents = not all(isinstance(scale.type.scalar, FloatType) for scale in (a_scale, b_scale))
     kind = scaled_kind(*kinds, exponents=exponents, across=_is_across(a, 0) or _is_across(b, 1))
     packing = [2 if name == FOUR_BITS else 1 for name in kinds]
-    product = _Product(lowerer, op, kind.k, buffer_type(a).shape[1] * packing[0], packing)
+    product = _Mma(lowerer, op, kind.k, buffer_type(a).shape[1] * packing[0], packing)
     scales = _Scales(lowerer, kind, product, (a_scale, b_scale))
 
     def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
@@ -80,19 +80,19 @@ def lower_scaled_product(lowerer: Lowerer, op: TensorCoreProductScaled) -> None:
 
 
 Write = Callable[[tuple[int, int], int, str, "Sequence[tuple[str, Typed]]"], None]
-"""Writes an instruction: which part of the sum, which step along k, whether to add, and where sum and factors are."""
+"""Writes an instruction: part of it, step along k, whether to add, addresses of accumulator and operands."""
 
 
-class _Product:
+class _Mma:
     """A product into tensor memory.
 
     Attributes:
-        rows, columns: of the sum of one instruction.
-        across: per factor, whether its elements follow each other across what is summed over.
+        rows, columns: of the accumulator of one instruction.
+        across: per operand, whether its elements follow each other across what is summed over.
     """
 
     def __init__(
-        self, lowerer: Lowerer, op: TensorCoreProduct, depth: int, k: int, packing: Sequence[int] = (1, 1)
+        self, lowerer: Lowerer, op: TensorCoreMma, depth: int, k: int, packing: Sequence[int] = (1, 1)
     ) -> None:
         """See the class.
 
@@ -101,7 +101,7 @@ class _Product:
             op: the product.
             depth: how much one instruction sums over.
             k: how much all do.
-            packing: how many elements of each factor are in one of its buffer's.
+            packing: how many elements of each operand are in one of its buffer's.
         """
         self.lowerer, self.op = lowerer, op
         self.a, self.b, self.d = op.a, op.b, op.accumulator
@@ -121,7 +121,7 @@ class _Product:
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """The start of each instruction's part of the sum."""
+        """The start of each instruction's part of the accumulator."""
         rows, columns = range(0, self.shape[0], self.rows), range(0, self.shape[1], self.columns)
         return [(m, n) for m in rows for n in columns]
 
@@ -136,15 +136,15 @@ class _Product:
             for at in self.parts:
                 use = flag
                 for step in range(self.steps):
-                    sum = self._address(lowerer.buffer(self.d).address, at)
-                    operands = [sum, a(at[0], step), b(at[1], step)]
+                    accumulator = self._address(lowerer.buffer(self.d).address, at)
+                    operands = [accumulator, a(at[0], step), b(at[1], step)]
                     write(at, step, use, [("b", ("i1", elected)), *operands])
                     use = ALWAYS
             for barrier, chosen in zip(op.barriers, op.barrier_predicates, strict=True):
                 commit(lowerer, barrier, elected, lowerer.scalar(chosen))
 
     def _address(self, base: str, at: tuple[int, int]) -> tuple[str, Typed]:
-        """The address of a part of the sum."""
+        """The address of a part of the accumulator."""
         row, column, *_ = self._places.apply(**dict(zip(self._places.ins, at, strict=False)))
         return _moved(self.lowerer, base, row << ROW | column * self._bits // WORD)
 
@@ -159,12 +159,12 @@ class _Product:
                 return _moved(self.lowerer, base, first << ROW | column * type.element.bits // WORD)
 
             return at
-        left = FactorInMemory(self.lowerer, self.a, Tile(0, self.rows, depth), fixed=OF_TCGEN05)
+        left = OperandInMemory(self.lowerer, self.a, Tile(0, self.rows, depth), fixed=OF_TCGEN05)
         return lambda row, step: ("l", ("i64", left.at(row, step * depth)))
 
     def _right(self) -> Callable[[int, int], tuple[str, Typed]]:
         depth = self._depth // self._packing[1]
-        right = FactorInMemory(self.lowerer, self.b, Tile(1, self.columns, depth), fixed=OF_TCGEN05)
+        right = OperandInMemory(self.lowerer, self.b, Tile(1, self.columns, depth), fixed=OF_TCGEN05)
         return lambda column, step: ("l", ("i64", right.at(column, step * depth)))
 
 
@@ -181,7 +181,7 @@ def _write(
     extra: Sequence[tuple[str, Typed]],
     use: str,
 ) -> None:
-    """One instruction: predicate, sum and factors, then what it is told of them, and whether to add to the sum."""
+    """One instruction: predicate, accumulator and operands, then what it is told of them, and whether to add."""
     _, _, (left, _), _ = operands
     given = [*operands, *extra, ("b", ("i1", use))]
     places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left == "r" else "$2", "$3", "$4"]
@@ -219,9 +219,9 @@ def lower_commit(lowerer: Lowerer, op: TensorCoreCommit) -> None:
         commit(lowerer, op.barrier, elected, ALWAYS)
 
 
-def _is_across(factor: Value, axis: int) -> bool:
-    """Whether elements follow each other across what is summed over: then the right factor is turned."""
-    type = buffer_type(factor)
+def _is_across(operand: Value, axis: int) -> bool:
+    """Whether elements follow each other across what is summed over: then the right operand is turned."""
+    type = buffer_type(operand)
     if type.space == TENSOR_MEMORY:
         return False
     return contiguous_axis(type) == axis
@@ -230,7 +230,7 @@ def _is_across(factor: Value, axis: int) -> bool:
 class _Scales:
     """The places of the scales of each instruction."""
 
-    def __init__(self, lowerer: Lowerer, kind: ScaledKind, product: _Product, scales: Sequence[Value]) -> None:
+    def __init__(self, lowerer: Lowerer, kind: ScaledKind, product: _Mma, scales: Sequence[Value]) -> None:
         self.lowerer, self.kind = lowerer, kind
         self._bases = [lowerer.buffer(scale).address for scale in scales]
         self._product = product
@@ -253,6 +253,6 @@ class _Scales:
 
 LOWERINGS: dict[str, Lowering] = {
     "ttng.tc_gen5_commit": lower_commit,
-    "ttng.tc_gen5_mma": lower_product,
-    "ttng.tc_gen5_mma_scaled": lower_scaled_product,
+    "ttng.tc_gen5_mma": lower_mma,
+    "ttng.tc_gen5_mma_scaled": lower_scaled_mma,
 }

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.backends.nvidia.lower.buffers import buffer_layout
-from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import OF_TCGEN05, Tile
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory
 from tilewright.backends.nvidia.lower.dot.tcgen05 import commit, one_thread
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
@@ -73,7 +73,7 @@ def lower_copy(lowerer: Lowerer, op: TmemCopy) -> None:
     base = lowerer.buffer(target).address
     with one_thread(lowerer, ALWAYS) as elected:
         tile = Tile(0, ROWS_OF_A_WARP, step)
-        rows = FactorInMemory(lowerer, source, tile, fixed=OF_TCGEN05, places=one_warp)
+        rows = OperandInMemory(lowerer, source, tile, fixed=OF_TCGEN05, places=one_warp)
         for column in range(0, places.in_size("col"), step):
             distance = column * bits // WORD
             address = lowerer.w.emit(f"add i32 {base}, {distance}") if distance else base

@@ -3,15 +3,15 @@
 kind_of_product("f16", "f32")                          # "f16"
 instruction_bits("f16", "f16", "f32", 128, 64)         # 32 bits, an operand of the instruction
 
-30-29  of scaled products: which bytes of a word are the scales of the left factor
-28-24  rows of the sum / 16
+30-29  of scaled products: which bytes of a word are the scales of the left operand
+28-24  rows of the accumulator / 16
 23     of scaled products: 1 where scales are exponents
-22-17  columns of the sum / 8
-16     the right factor is read across what is summed over
-15     the left factor is
-12-10  elements of the right factor
-9-7    elements of the left factor
-5-4    elements of the sum; of scaled products: which bytes are the scales of the right factor
+22-17  columns of the accumulator / 8
+16     the right operand is read across what is summed over
+15     the left operand is
+12-10  elements of the right operand
+9-7    elements of the left operand
+5-4    elements of the accumulator; of scaled products: which bytes are the scales of the right operand
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KINDS = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "s8": "i8"}
-"""The kind of a product, by the elements of its left factor."""
+"""The kind of a product, by the elements of its left operand."""
 ELEMENTS = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "s8": 1}
-SUMS = {"f16": 0, "f32": 1, "s32": 2}
+ACCUMULATORS = {"f16": 0, "f32": 1, "s32": 2}
 SCALED_ELEMENTS = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 PACKED_E2M1 = 1
-"""The number of e2m1 where both factors are of it."""
+"""The number of e2m1 where both operands are of it."""
 FOUR_BITS = "e2m1"
 
 
-def instruction_bits(a: str, b: str, sum: str, rows: int, columns: int, *, across: tuple[bool, bool]) -> int:
+def instruction_bits(a: str, b: str, accumulator: str, rows: int, columns: int, *, across: tuple[bool, bool]) -> int:
     """The operand for a product.
 
     Args:
-        a, b, sum: what PTX calls the elements.
-        rows, columns: of the sum of one instruction.
-        across: per factor, whether its elements follow each other across what is summed over.
+        a, b, accumulator: what PTX calls the elements.
+        rows, columns: of the accumulator of one instruction.
+        across: per operand, whether its elements follow each other across what is summed over.
     """
-    return SUMS[sum] << 4 | ELEMENTS[a] << 7 | ELEMENTS[b] << 10 | _extents(rows, columns, across)
+    return ACCUMULATORS[accumulator] << 4 | ELEMENTS[a] << 7 | ELEMENTS[b] << 10 | _extents(rows, columns, across)
 
 
 def _extents(rows: int, columns: int, across: tuple[bool, bool]) -> int:
@@ -84,7 +84,7 @@ def scaled_kind(a: str, b: str, *, exponents: bool, across: bool) -> ScaledKind:
     Args:
         a, b: what Triton calls the elements.
         exponents: scales are exponents.
-        across: a factor's elements follow each other across what is summed over.
+        across: an operand's elements follow each other across what is summed over.
     """
     if {a, b} != {FOUR_BITS}:
         return MIXED

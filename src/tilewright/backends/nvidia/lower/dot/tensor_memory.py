@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.dot.factors_in_memory import uniform_bits, uniform_warp
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, struct
 from tilewright.backends.nvidia.lower.words import Words

@@ -8,9 +8,9 @@
 
     %e = ttng.warp_group_dot_wait %d {pendings = 1 : i32}
 
-        wgmma.wait_group.sync.aligned 1;            with the registers of the sum as operands: nobody reads them before
+        wgmma.wait_group.sync.aligned 1;            the accumulator's registers are operands: none is read before
 
-The second factor is in shared memory, the first one there or in registers; a descriptor says where.
+The second operand is in shared memory, the first one there or in registers; a descriptor says where.
 """
 
 from __future__ import annotations
@@ -20,13 +20,20 @@ from dataclasses import dataclass, replace
 
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.dot.factors_in_memory import FactorInMemory
-from tilewright.backends.nvidia.lower.dot.factors_of_blocks import demand_own_factors
 from tilewright.backends.nvidia.lower.dot.fragments import elements_of, places, word_of
-from tilewright.backends.nvidia.lower.dot.instructions import FP8, SUMS, WIDTHS, Register, kind_of, sum_kind
+from tilewright.backends.nvidia.lower.dot.instructions import (
+    ACCUMULATORS,
+    FP8,
+    WIDTHS,
+    Register,
+    accumulator_kind,
+    kind_of,
+)
 from tilewright.backends.nvidia.lower.dot.matrix_descriptors import Tile
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory
+from tilewright.backends.nvidia.lower.dot.operands_of_blocks import demand_own_operands
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of, struct
-from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
+from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type
 from tilewright.layouts.encodings import NvidiaMma, encoding_as
@@ -43,8 +50,8 @@ WORD = 32
 
 def lower_warp_group_dot(lowerer: Lowerer, op: WarpGroupDot) -> None:
     """Write a `ttng.warp_group_dot`."""
-    demand_own_factors(op, (op.a, op.b), cga_layout(layout_of(tile_type(op.result))))
-    product = _Product(lowerer, op)
+    demand_own_operands(op, (op.a, op.b), cga_layout(layout_of(tile_type(op.result))))
+    product = _Mma(lowerer, op)
     product.start()
     product.multiply()
     if not op.is_async:
@@ -66,7 +73,7 @@ def lower_wait(lowerer: Lowerer, op: WarpGroupDotWait) -> None:
 
 @dataclass
 class _Words:
-    """A sum in the registers that the instruction takes: two elements of 16 bits share one.
+    """An accumulator in the registers that the instruction takes: two elements of 16 bits share one.
 
     Attributes:
         lowerer: the lowerer that code goes to.
@@ -83,7 +90,7 @@ class _Words:
     @classmethod
     def of(cls, lowerer: Lowerer, type: Type, elements: Sequence[str]) -> _Words:
         """The words of these elements of a tile of this type."""
-        element, kind = lowerer.element(type), SUMS[sum_kind(type.scalar)]
+        element, kind = lowerer.element(type), ACCUMULATORS[accumulator_kind(type.scalar)]
         if kind.elements == 1:
             return cls(lowerer, element, kind, list(elements))
         starts = range(0, len(elements), kind.elements)
@@ -91,7 +98,7 @@ class _Words:
         return cls(lowerer, element, kind, words)
 
     def unset(self) -> _Words:
-        """A sum of this form whose registers nobody has written."""
+        """An accumulator of this form whose registers nobody has written."""
         return replace(self, values=["poison"] * len(self.values))
 
     def elements(self) -> list[str]:
@@ -102,21 +109,21 @@ class _Words:
         return [one for word in self.values for one in elements_of(self.lowerer, self.element, word, count)]
 
 
-def _wait_for(lowerer: Lowerer, sums: Sequence[_Words], pendings: int) -> None:
+def _wait_for(lowerer: Lowerer, accumulators: Sequence[_Words], pendings: int) -> None:
     """Wait until at most `pendings` groups of instructions are under way; these sums are complete then."""
-    kinds = [sum.kind for sum in sums for _ in sum.values]
-    values = [value for sum in sums for value in sum.values]
+    kinds = [accumulator.kind for accumulator in accumulators for _ in accumulator.values]
+    values = [value for accumulator in accumulators for value in accumulator.values]
     given: list[Typed] = [(kind.type, value) for kind, value in zip(kinds, values, strict=True)]
     constraints = [f"={kind.constraint}" for kind in kinds] + [str(index) for index in range(len(kinds))]
     type = struct([kind.type for kind in kinds])
     text = f"wgmma.wait_group.sync.aligned {pendings};"
     done = lowerer.assembly(type, text, ",".join(constraints), given)
     found = iter(lowerer.extract(type, done, len(kinds)) if kinds else ())
-    for sum in sums:
-        sum.values = [next(found) for _ in sum.values]
+    for accumulator in accumulators:
+        accumulator.values = [next(found) for _ in accumulator.values]
 
 
-class _Product:
+class _Mma:
     """A product being written."""
 
     def __init__(self, lowerer: Lowerer, op: WarpGroupDot) -> None:
@@ -125,11 +132,15 @@ class _Product:
         result = tile_type(op.result)
         _, self.columns, self.depth = encoding_as(NvidiaMma, result.encoding).instr_shape
         self.rows = ROWS_OF_A_WARP * WARPS
-        self.sum_type, self.kind_a, self.kind_b = result, kind_of(self.a.type.scalar), kind_of(self.b.type.scalar)
+        self.accumulator_type, self.kind_a, self.kind_b = (
+            result,
+            kind_of(self.a.type.scalar),
+            kind_of(self.b.type.scalar),
+        )
         self.tiles = _tiles(lowerer, op.result, self.columns)
         c = lowerer.registers(op.accumulator)
         self.from_zero = set(c) <= {literal(0, lowerer.element(result))}
-        self.sums = {at: _Words.of(lowerer, result, [c[r] for r in own]) for at, own in self.tiles.items()}
+        self.accumulators = {at: _Words.of(lowerer, result, [c[r] for r in own]) for at, own in self.tiles.items()}
 
     # ---- the steps ----
 
@@ -140,13 +151,13 @@ class _Product:
         shared = range(WARPS_OF_A_GROUP)
         by_axis = [[0 if bit in shared else row[axis] for bit, row in enumerate(warps)] for axis in (0, 1)]
         right = Tile(1, self.columns, self.depth)
-        self.right = FactorInMemory(self.lowerer, self.b, right, groups=by_axis[1])
-        self.left: FactorInMemory | _FactorInRegisters
+        self.right = OperandInMemory(self.lowerer, self.b, right, groups=by_axis[1])
+        self.left: OperandInMemory | _OperandInRegisters
         if isinstance(self.a.type, MemDescType):
             left = Tile(0, self.rows, self.depth)
-            self.left = FactorInMemory(self.lowerer, self.a, left, groups=by_axis[0])
+            self.left = OperandInMemory(self.lowerer, self.a, left, groups=by_axis[0])
         else:
-            self.left = _FactorInRegisters(self.lowerer, self.a, self.depth)
+            self.left = _OperandInRegisters(self.lowerer, self.a, self.depth)
         self._fence()
 
     def _fence(self) -> None:
@@ -161,22 +172,22 @@ class _Product:
             self._add_partial_sums()
             return
         flag = "" if self.flag is None else self.lowerer.scalar(self.flag)
-        for at, sum in self.sums.items():
+        for at, accumulator in self.accumulators.items():
             use = "0" if self.from_zero else flag or "1"
             for k in range(0, self._k, self.depth):
-                sum.values = self._instruction(at, k, sum.values, use)
+                accumulator.values = self._instruction(at, k, accumulator.values, use)
                 use = "1"
         self._commit()
 
     def wait(self) -> None:
         """The sums are complete."""
-        _wait_for(self.lowerer, list(self.sums.values()), 0)
+        _wait_for(self.lowerer, list(self.accumulators.values()), 0)
 
     def elements(self) -> list[str]:
-        """The sum, by register."""
+        """The accumulator, by register."""
         own: dict[int, str] = {}
-        for at, sum in self.sums.items():
-            own.update(zip(self.tiles[at], sum.elements(), strict=True))
+        for at, accumulator in self.accumulators.items():
+            own.update(zip(self.tiles[at], accumulator.elements(), strict=True))
         layout = self.lowerer.layout(self.op.result)
         first = places(layout)
         return [own[first[layout.apply(register=register)]] for register in range(layout.in_size("register"))]
@@ -194,7 +205,7 @@ class _Product:
 
     @property
     def _partial_sums(self) -> bool:
-        return self.kind_a in FP8 and self.sum_type.scalar.text == "f32" and self._imprecise <= self._k
+        return self.kind_a in FP8 and self.accumulator_type.scalar.text == "f32" and self._imprecise <= self._k
 
     def _add_partial_sums(self) -> None:
         """Write sums of as many products as allowed, each from zero, which the program adds up."""
@@ -202,7 +213,7 @@ class _Product:
         for first in range(0, self._k, step):
             if first:
                 self._fence()
-            parts = {at: sum.unset() for at, sum in self.sums.items()}
+            parts = {at: accumulator.unset() for at, accumulator in self.accumulators.items()}
             for at, part in parts.items():
                 use = "0"
                 for k in range(first, min(first + step, self._k), self.depth):
@@ -211,29 +222,34 @@ class _Product:
             self._commit()
             _wait_for(self.lowerer, list(parts.values()), 0)
             for at, part in parts.items():
-                self.sums[at].values = self._added(self.sums[at].values, part.values, keep=bool(first))
+                self.accumulators[at].values = self._added(self.accumulators[at].values, part.values, keep=bool(first))
 
-    def _added(self, sums: Sequence[str], parts: Sequence[str], *, keep: bool) -> list[str]:
+    def _added(self, accumulators: Sequence[str], parts: Sequence[str], *, keep: bool) -> list[str]:
         w = self.lowerer.w
         if not keep and self.from_zero:
             return list(parts)
         if not keep and self.flag is not None:
             flag = self.lowerer.scalar(self.flag)
-            sums = [w.emit(f"select i1 {flag}, float {sum}, float {literal(0, 'float')}") for sum in sums]
-        return [w.emit(f"fadd float {sum}, {part}") for sum, part in zip(sums, parts, strict=True)]
+            accumulators = [
+                w.emit(f"select i1 {flag}, float {accumulator}, float {literal(0, 'float')}")
+                for accumulator in accumulators
+            ]
+        return [
+            w.emit(f"fadd float {accumulator}, {part}") for accumulator, part in zip(accumulators, parts, strict=True)
+        ]
 
     # ---- one instruction ----
 
-    def _instruction(self, at: tuple[int, int], k: int, sums: Sequence[str], use: str) -> list[str]:
-        """Multiply and add; `use` says whether to `sums`, and is 0, 1 or an i1."""
-        kind, count = SUMS[sum_kind(self.sum_type.scalar)], len(sums)
+    def _instruction(self, at: tuple[int, int], k: int, accumulators: Sequence[str], use: str) -> list[str]:
+        """Multiply and add; `use` says whether to `accumulators`, and is 0, 1 or an i1."""
+        kind, count = ACCUMULATORS[accumulator_kind(self.accumulator_type.scalar)], len(accumulators)
         row, column = at
         constraints, given = [f"={kind.constraint}"] * count, list[Typed]()
         names = [f"{{{', '.join(f'${index}' for index in range(count))}}}"]
         left = self.left.at(row, k)
         inputs: list[tuple[str, Typed]] = []
         if use != "0":
-            inputs += [(str(index), (kind.type, value)) for index, value in enumerate(sums)]
+            inputs += [(str(index), (kind.type, value)) for index, value in enumerate(accumulators)]
         after = count + len(inputs)
         if isinstance(left, str):
             inputs.append(("l", ("i64", left)))
@@ -257,23 +273,23 @@ class _Product:
     @property
     def _name(self) -> str:
         shape = f"m{self.rows}n{self.columns}k{self.depth}"
-        kinds = f"{sum_kind(self.sum_type.scalar)}.{self.kind_a}.{self.kind_b}"
+        kinds = f"{accumulator_kind(self.accumulator_type.scalar)}.{self.kind_a}.{self.kind_b}"
         return f"wgmma.mma_async.sync.aligned.{shape}.{kinds}"
 
     def _modifiers(self) -> list[str]:
-        """Signs of the factors, and whether each is read across what is summed over."""
+        """Signs of the operands, and whether each is read across what is summed over."""
         if self.kind_a in INTEGERS:
             return []
         signs = ["1", "1"]
         if self.kind_a not in WITH_DIRECTION:
             return signs
-        factors = [factor for factor in (self.left, self.right) if isinstance(factor, FactorInMemory)]
-        return signs + [str(int(factor.descriptor.across)) for factor in factors]
+        operands = [operand for operand in (self.left, self.right) if isinstance(operand, OperandInMemory)]
+        return signs + [str(int(operand.descriptor.across)) for operand in operands]
 
 
-def _tiles(lowerer: Lowerer, sum: Value, columns: int) -> dict[tuple[int, int], list[int]]:
-    """The registers of each instruction's sum in its order, by the coordinates of its first element."""
-    registers = places(lowerer.layout(sum))
+def _tiles(lowerer: Lowerer, accumulator: Value, columns: int) -> dict[tuple[int, int], list[int]]:
+    """The registers of each instruction's accumulator in its order, by the coordinates of its first element."""
+    registers = places(lowerer.layout(accumulator))
     found: dict[tuple[int, int], list[int]] = {}
     left = set(registers)
     for m, n in sorted(registers):
@@ -285,8 +301,8 @@ def _tiles(lowerer: Lowerer, sum: Value, columns: int) -> dict[tuple[int, int], 
     return found
 
 
-class _FactorInRegisters:
-    """The left factor in registers: four words for each instruction."""
+class _OperandInRegisters:
+    """The left operand in registers: four words for each instruction."""
 
     def __init__(self, lowerer: Lowerer, value: Value, depth: int) -> None:
         self.lowerer, self.depth = lowerer, depth

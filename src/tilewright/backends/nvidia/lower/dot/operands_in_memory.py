@@ -1,7 +1,7 @@
-"""Factors in shared memory while code is written: the 64 bits that tell an instruction where its part of one begins.
+"""Operands in shared memory while code is written: the 64 bits that tell an instruction where its part of one begins.
 
-factor = FactorInMemory(lowerer, value, Tile(0, 64, 16), groups=(0, 0, 64))
-factor.at(64, 16)          # an i64: the address of the part at row 64, depth 16, with what else it says
+operand = OperandInMemory(lowerer, value, Tile(0, 64, 16), groups=(0, 0, 64))
+operand.at(64, 16)          # an i64: the address of the part at row 64, depth 16, with what else it says
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ALL_LANES = "-1"
 WHOLE_WARP = "31"
 
 
-class FactorInMemory:
-    """A factor of a product in shared memory.
+class OperandInMemory:
+    """An operand of a product in shared memory.
 
     Attributes:
         descriptor: what the instruction is told but for the address.

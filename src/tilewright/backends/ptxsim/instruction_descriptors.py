@@ -1,6 +1,6 @@
 """The 32 bits that say what product `tcgen05.mma` makes.
 
-form = product_form("f16", bits)      # .rows 128, .columns 64, .first "bf16", .result "f32", …
+form = instruction_descriptor("f16", bits)      # .rows 128, .columns 64, .first "bf16", .result "f32", …
 form.values(raw, form.first)          # numbers from the bytes of shared memory
 """
 
@@ -35,7 +35,7 @@ PADDED = 16
 
 
 @dataclass(frozen=True)
-class ProductForm:
+class InstructionDescriptor:
     """The form of a product.
 
     Attributes:
@@ -83,7 +83,7 @@ class ProductForm:
         return read_elements(codes << np.uint8(2) if element == "e2m1" else codes, element)
 
 
-def product_form(kind: str, bits: int) -> ProductForm | None:
+def instruction_descriptor(kind: str, bits: int) -> InstructionDescriptor | None:
     """The form of these bits; None if it is not simulated."""
     scaled = kind.startswith("mx")
     types = ELEMENTS[kind]
@@ -92,7 +92,7 @@ def product_form(kind: str, bits: int) -> ProductForm | None:
     sparse, rows = bits >> 2 & 1, (bits >> 27 & 3) * 128 if scaled else (bits >> 24 & 31) * 16
     if first is None or second is None or result is None or sparse or rows not in (64, 128):
         return None
-    return ProductForm(
+    return InstructionDescriptor(
         rows=rows,
         columns=(bits >> 17 & 63) * 8,
         depth=STEP_BYTES * 8 // WIDTHS[first],

@@ -10,7 +10,7 @@ While the second half runs, the registers of the first may be written again.
 
 from __future__ import annotations
 
-from tilewright.dialects.ttng_products import WarpGroupDot
+from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Value, buffer_type, tile_type, typed
 from tilewright.ir.types import MemDescType, TensorType, i32
@@ -24,7 +24,7 @@ EXACT = 1 << 30
 """The number of imprecise additions that stands for all of them."""
 
 
-def split_product(product: WarpGroupDot) -> list[WarpGroupDot]:
+def split_wgmma(product: WarpGroupDot) -> list[WarpGroupDot]:
     """The products that `product` was divided into; itself where there is nothing to divide."""
     left, right, accumulator = product.a, product.b, product.accumulator
     layout = layout_as(product.result, NvidiaMma)

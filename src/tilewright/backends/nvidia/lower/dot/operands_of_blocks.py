@@ -1,4 +1,4 @@
-"""Products of tiles that blocks of a cluster share: instructions that read factors from memory read the own block's."""
+"""Products of tiles that blocks of a cluster share: instructions read operands from their own block's memory."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tilewright.layouts.queries import cga_layout
 from tilewright.support.diagnostics import NotSupported, located
 
 
-def demand_own_factors(op: Op, factors: Sequence[Value], parts: Bases) -> None:
-    """Demand that each block has the factors of its part of the product.
+def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases) -> None:
+    """Demand that each block has the operands of its part of the product.
 
     Args:
         op: the product.
-        factors: its factors, of which those in shared memory matter.
+        operands: its operands, of which those in shared memory matter.
         parts: how the result is divided among blocks.
 
     Raises:
-        Unsupported: a block would need a factor that another one has.
+        Unsupported: a block would need an operand that another one has.
     """
-    for index, factor in enumerate(factors):
-        if isinstance(factor.type, MemDescType) and factor.type.space == SHARED_MEMORY:
+    for index, operand in enumerate(operands):
+        if isinstance(operand.type, MemDescType) and operand.type.space == SHARED_MEMORY:
             wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
-            if cga_layout(encoding(factor.type.encoding)) != wanted:
+            if cga_layout(encoding(operand.type.encoding)) != wanted:
                 raise located(
-                    NotSupported("a product of factors that other blocks have", "launch the kernel with num_ctas=1"),
+                    NotSupported("a product of operands that other blocks have", "launch the kernel with num_ctas=1"),
                     span_of(op.location),
                 )

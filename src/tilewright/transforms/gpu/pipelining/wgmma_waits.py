@@ -18,14 +18,14 @@ from tilewright.dialects.scf import For, If, Yield
 from tilewright.dialects.tt_shape import Reshape, Trans
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescReshape, MemDescSubslice, MemDescTrans
 from tilewright.dialects.ttg_program import ConvertLayout
-from tilewright.dialects.ttng_products import WarpGroupDot, WarpGroupDotWait
+from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value, tile_type, typed
 from tilewright.ir.types import MemDescType, TensorType, f32, i32
 from tilewright.layouts.encodings import NvidiaMma
 from tilewright.layouts.movement import Movement, movement
 from tilewright.transforms.gpu.pipelining.schedule import body_of
-from tilewright.transforms.gpu.pipelining.split_products import split_product
+from tilewright.transforms.gpu.pipelining.split_wgmma import split_wgmma
 from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.gpu.relayout import distributed_of
 from tilewright.transforms.matching import is_inside
@@ -34,7 +34,7 @@ BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
 """Ops that may stand between a buffer of a ring and a product."""
 
 
-def launch_products(loop: For) -> None:
+def launch_wgmmas(loop: For) -> None:
     """Let the products in the body of `loop` run on as far as they may."""
     running: dict[WarpGroupDot, int] = {}
     for product in [op for op in body_of(loop) if isinstance(op, WarpGroupDot)]:
@@ -47,7 +47,7 @@ def launch_products(loop: For) -> None:
     if not running:
         return
     if not _full_waits(loop):
-        running = {part: carried for product, carried in running.items() for part in split_product(product)}
+        running = {part: carried for product, carried in running.items() for part in split_wgmma(product)}
     _wait_in_loop(loop, list(running))
     _wait_behind(loop, [loop.results[carried] for carried in running.values()], 0)
 

@@ -16,10 +16,10 @@ import numpy as np
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_dot import DotScaled
 from tilewright.dialects.ttg_program import Fp4ToFp
-from tilewright.dialects.ttng_products import TensorCoreProductScaled
+from tilewright.dialects.ttng_mma import TensorCoreMmaScaled
+from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
-from tilewright.interpreter.products import multiply_add
 from tilewright.interpreter.shared_memory import TOKEN, arrive_all, by_name
 from tilewright.ir.types import FLOATS
 
@@ -76,7 +76,7 @@ def _dot_scaled(machine: Machine, op: DotScaled, operands: list[Any], frame: Fra
 
 
 @executes("ttng.tc_gen5_mma_scaled")
-def _gen5_mma_scaled(machine: Machine, op: TensorCoreProductScaled, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _gen5_mma_scaled(machine: Machine, op: TensorCoreMmaScaled, operands: list[Any], frame: Frame) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         target = given["d"]

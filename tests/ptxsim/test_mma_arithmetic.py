@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.backends.ptxsim.elements import WIDTHS, read_elements, write_elements
-from tilewright.backends.ptxsim.products import multiply_accumulate, multiply_bits, scaled
+from tilewright.backends.ptxsim.mma_arithmetic import multiply_accumulate, multiply_bits, scaled
 
 
 def raw(values: object, dtype: object) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
-from tilewright.dialects.traits import Product
+from tilewright.dialects.traits import DotLike
 from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, verify_waited, verify_warp_group_dot
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
@@ -33,13 +33,13 @@ def _dot_effect(op: Op) -> Effect:
     return Effect.READ_WRITE if op.attributes.get("isAsync") is True else Effect.READ
 
 
-class MatrixProduct(Product):
+class AsyncMma(DotLike):
     """A product of matrices in shared memory; a barrier among its operands is told when it is done."""
 
     __slots__ = ()
 
 
-class WarpGroupDot(MatrixProduct):
+class WarpGroupDot(AsyncMma):
     """`accumulator` + a · b, by four warps; a · b alone if `uses_accumulator` does not hold."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class WarpGroupDotWait(Op):
     pendings = Integer("pendings")
 
 
-class TensorCoreProduct(MatrixProduct):
+class TensorCoreMma(AsyncMma):
     """Adds a · b to `accumulator` in tensor memory if `predicate` holds.
 
     Attributes:
@@ -74,8 +74,8 @@ class TensorCoreProduct(MatrixProduct):
     is_async, multicast = Marker("is_async"), Marker("multicast")
 
 
-class TensorCoreProductScaled(TensorCoreProduct):
-    """Its factors are multiplied by their scales first."""
+class TensorCoreMmaScaled(TensorCoreMma):
+    """Its operands are multiplied by their scales first."""
 
     __slots__ = ()
     a_scale, b_scale = NamedOperand("a_scale"), NamedOperand("b_scale")
@@ -170,7 +170,7 @@ _PIECES = {"token": token_piece("acc_dep", "token"), "barriers": Piece(_read_bar
 
 declare(
     "ttng.tc_gen5_mma",
-    kind=TensorCoreProduct,
+    kind=TensorCoreMma,
     buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
@@ -184,7 +184,7 @@ declare(
 )
 declare(
     "ttng.tc_gen5_mma_scaled",
-    kind=TensorCoreProductScaled,
+    kind=TensorCoreMmaScaled,
     buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,

@@ -1,6 +1,6 @@
 """Products of matrices as tensor instructions of this simulator make them.
 
-    multiply_accumulate(first, second, sums, "f32")     # (…, m, k) x (…, k, n) + (…, m, n) -> bytes of f32
+    multiply_accumulate(first, second, accumulator, "f32")     # (…, m, k) x (…, k, n) + (…, m, n) -> bytes of f32
 
 The sum of one instruction: every product of two elements is exact; the products of one instruction are added in
 float64, in the order of NumPy's `matmul`; that sum and the accumulator are added in float64 and rounded once, to
