@@ -99,6 +99,7 @@ def test_no_layout_is_looked_for_where_objects_are_unknown(
     reader: object, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "abiflags", "t")
+    monkeypatch.setattr(python_memory, "_known_kinds", set())
     monkeypatch.setattr(python_memory, "_word", lambda address: pytest.fail("memory of an object was read"))
     assert callable(reader)
     assert reader() is expected

@@ -129,6 +129,7 @@ def test_slots_are_found_where_they_are() -> None:
 
 @pytest.mark.parametrize("place", [24, 32, 48, 56])
 def test_descriptors_that_are_laid_out_otherwise_are_left_alone(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_memory, "_known_kinds", set())
     monkeypatch.setattr(python_memory, "_DESCRIPTOR_OFFSET", place)
     assert python_memory.slot_offset(Slotted, "second") is None
     assert python_memory.subscript_definition() is None
@@ -137,6 +138,7 @@ def test_descriptors_that_are_laid_out_otherwise_are_left_alone(place: int, monk
 @pytest.mark.parametrize("definition", [0, 8, 2**47 - 8, 2**64 - 8])
 def test_addresses_that_lead_nowhere_are_not_read(definition: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a descriptor began as is known, and went on in another way."""
+    monkeypatch.setattr(python_memory, "_known_kinds", set())
     known = python_memory._word
     place = id(Slotted.__dict__["second"]) + python_memory._DESCRIPTOR_OFFSET
     monkeypatch.setattr(python_memory, "_word", lambda at: definition if at == place else known(at))

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import NativeCodeError, allocate, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import NativeCodeError, allocate, c_library, host_machine, map_code
 from tilewright.runtime.drivers.cpu.native.structs import RUNTIME, poke
 from tilewright.runtime.drivers.cpu.process import (
     RUNTIME_IDENTITY,
@@ -93,7 +93,7 @@ class NativeSide:
     def _fill_table(self, runtime: NativeRuntime, missed: Callable[..., Any]) -> None:
         functions = numpy_functions()
         addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
-        system = ctypes.CDLL(None)
+        system = c_library()
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
         out = sys.intern("out")
         objects = {"missed": missed, "array_type": np.ndarray, "out": out, "true": True, "false": False}

@@ -9,14 +9,13 @@ A name in a module is looked up in the module's dict; a variable of an enclosing
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from tilewright.runtime.dependencies import ABSENT, Captured, UsedGlobals, is_immutable
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.native.structs import GUARD
+from tilewright.runtime.drivers.cpu.native.structs import GUARD, Memory
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.named_tuple import NamedTuple
 
@@ -30,7 +29,7 @@ class Guards(NamedTuple):
         objects: what they refer to, in order; two tables with the same objects are the same.
     """
 
-    memory: ctypes.Array[ctypes.c_char]
+    memory: Memory
     size: int
     objects: tuple[object, ...]
 
@@ -41,7 +40,7 @@ class Guards(NamedTuple):
         return all(left is right for left, right in zip(self.objects, other.objects, strict=True))
 
 
-NO_GUARDS = Guards(ctypes.create_string_buffer(1), 0, ())
+NO_GUARDS = Guards(Memory(b""), 0, ())
 
 
 def guards_for(used: UsedGlobals) -> Guards | None:
@@ -57,7 +56,7 @@ def guards_for(used: UsedGlobals) -> Guards | None:
     image = b"".join(_packed(*entry) for entry in entries)
     places = (place if isinstance(place, tuple) else (place,) for _, place, _ in entries)
     objects = (*(part for place in places for part in place), *(expected for _, _, expected in entries))
-    return Guards(ctypes.create_string_buffer(image, len(image)), len(entries), objects)
+    return Guards(Memory(image), len(entries), objects)
 
 
 def _entries(name: str, namespace: Any) -> Iterator[tuple[int, object, object]]:

@@ -40,7 +40,7 @@ from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
-from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, poke
+from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, Memory, poke
 from tilewright.runtime.drivers.cpu.plain_forms import in_plain_forms
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
@@ -48,7 +48,6 @@ from tilewright.runtime.drivers.cpu.records import (
     PROGRAM,
     Layout,
     MapSlot,
-    Memory,
     Parameter,
     Slot,
     StuckPrograms,
@@ -151,8 +150,8 @@ class NativeKernel:
         self._guards = NO_GUARDS
         self._parameters = tuple(parameters)
         self._slow_path = slow_path
-        self._state_memory = ctypes.create_string_buffer(STATE.size)
-        self._state = ctypes.addressof(self._state_memory)
+        self._state_memory = Memory(b"", STATE.size)
+        self._state = self._state_memory.address
         if hooks is not None:
             STATE.write(self._state, "hooks", id(hooks))
         self._layouts: list[Layout] = []
@@ -182,7 +181,7 @@ class NativeKernel:
             return
         slots, maps = fills(specialization.slots, miss.key), map_records(specialization.maps, miss.key)
         if slots is not None and maps is not None:
-            words = ctypes.create_string_buffer(miss.key, len(miss.key))
+            words = Memory(miss.key)
             record = _record(runtime, miss, specialization, words, slots, maps)
             with _Shared.lock:
                 self._keeps += [miss.keeps, words, (slots, maps), specialization.result]
@@ -204,7 +203,7 @@ class NativeKernel:
                 self._retired.append(self._guards)
                 self._guards = guards
                 place = STATE.fields["guards"].offset
-                poke(self._state + place, struct.pack("<Qq", ctypes.addressof(guards.memory), guards.size))
+                poke(self._state + place, struct.pack("<Qq", guards.memory.address, guards.size))
         return True
 
     def clear(self) -> None:
@@ -262,12 +261,12 @@ class NativeKernel:
         if runtime is None or layout is None:
             return None
         runtime.know_torch()
-        objects = (ctypes.py_object * len(values))(*map(ctypes.py_object, values))
+        objects = Memory(struct.pack(f"<{len(values)}Q", *map(id, values)))
         room = layout.bound_count + SPARE
-        words, numbers = ctypes.create_string_buffer(16 * room), ctypes.create_string_buffer(8 * room)
-        entries = runtime.classify(layout.address, objects, words, numbers)
+        words, numbers = Memory(b"", 16 * room), Memory(b"", 8 * room)
+        entries = runtime.classify(layout.address, objects.address, words.address, numbers.address)
         kept = layout.kept(values) if entries else None
-        return None if kept is None else Miss(words.raw[: 16 * entries], kept, layout.address)
+        return None if kept is None else Miss(bytes(words.bytes[: 16 * entries]), kept, layout.address)
 
     def _layout(self, positional: int, names: tuple[str, ...] | None) -> Layout | None:
         for layout in self._layouts:
@@ -283,10 +282,10 @@ class NativeKernel:
 
     def _add_layout(self, layout: Layout) -> None:
         self._layouts.append(layout)
-        addresses = (ctypes.c_uint64 * len(self._layouts))(*(known.address for known in self._layouts))
+        addresses = Memory(struct.pack(f"<{len(self._layouts)}Q", *(known.address for known in self._layouts)))
         self._retired.append(addresses)
         place = STATE.fields["layouts"].offset
-        poke(self._state + place, struct.pack("<Qq", ctypes.addressof(addresses), len(self._layouts)))
+        poke(self._state + place, struct.pack("<Qq", addresses.address, len(self._layouts)))
 
 
 def _record(
@@ -295,22 +294,22 @@ def _record(
     """A RECORD in memory."""
     count = len(miss.key) // 8
     record = RECORD.pack(
-        hash=runtime.key_hash(miss.layout, words, count),
+        hash=runtime.key_hash(miss.layout, words.address, count),
         layout=miss.layout,
-        words=ctypes.addressof(words),
+        words=words.address,
         word_count=count,
         entry=specialization.entry,
         result=id(specialization.result),
         scratch=specialization.scratch_bytes,
         threads=specialization.num_threads | SPINS * specialization.waits,
         cost=-1,
-        slots=ctypes.addressof(slots),
+        slots=slots.address,
         slot_count=len(specialization.slots),
         device=specialization.device,
-        maps=ctypes.addressof(maps),
+        maps=maps.address,
         map_count=len(specialization.maps),
     )
-    return ctypes.create_string_buffer(record, RECORD.size)
+    return Memory(record)
 
 
 def create_native_kernel(
@@ -424,29 +423,29 @@ def run_grid(
     """
     if programs > _MAX_PROGRAMS:
         raise OverflowError(f"a grid of {programs} programs")
-    launch = ctypes.create_string_buffer(record, len(record))
+    launch = Memory(record)
     runtime = _ready()
     if runtime is None:
         _run_alone(entry, launch, programs, scratch_bytes)
         return
     cost, threads = ctypes.c_int64(-1), num_threads | SPINS * waits
-    status = runtime.execute(entry, launch, programs, scratch_bytes, threads, ctypes.byref(cost))
+    status = runtime.execute(entry, launch.address, programs, scratch_bytes, threads, ctypes.byref(cost))
     if status == NO_MEMORY:
         raise MemoryError(f"no memory for {scratch_bytes} bytes of scratch per thread")
     if status == STUCK:
-        raise StuckPrograms(launch.raw)
+        raise StuckPrograms(bytes(launch.bytes))
 
 
 def _run_alone(entry: int, launch: Memory, programs: int, scratch_bytes: int) -> None:
     """Slices take a moment at most if programs are short: between them Python handles signals."""
     pointer, word = ctypes.c_void_p, ctypes.c_int64
-    scratch = ctypes.create_string_buffer(scratch_bytes + 64)
-    aligned = -(-ctypes.addressof(scratch) // 64) * 64
+    scratch = Memory(b"", scratch_bytes + 64)
+    aligned = -(-scratch.address // 64) * 64
     run = ctypes.CFUNCTYPE(word, pointer, word, word, pointer)(entry)
     begin, size = 0, 1
     while begin < programs:
         started = monotonic()
-        begin = run(launch, begin, min(programs, begin + size), aligned)
+        begin = run(launch.address, begin, min(programs, begin + size), aligned)
         size = size * 2 if monotonic() - started < _SLICE_SECONDS else max(1, size // 2)
 
 

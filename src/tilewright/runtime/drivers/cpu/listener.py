@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.drivers.cpu.native.structs import CONTROL
+from tilewright.runtime.drivers.cpu.native.structs import CONTROL, Memory
 from tilewright.support import knobs
 from tilewright.support.diagnostics import DeadlockError, DeviceAssertError
 from tilewright.support.kernel_output import Program, printed, printed_text
@@ -39,7 +39,7 @@ class Listener:
         self._sites = sites
         self._callback = _REPORT(self._report)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        self._memory = ctypes.create_string_buffer(CONTROL.pack(report=address), CONTROL.size)
+        self._memory = Memory(CONTROL.pack(report=address))
         self._failures: list[tuple[Program, DeviceAssertError]] = []
         self._raised: BaseException | None = None
         self._output = allocate_lock()
@@ -47,7 +47,7 @@ class Listener:
     @property
     def address(self) -> int:
         """The address of a CONTROL, for the records of launches without one of their own."""
-        return ctypes.addressof(self._memory)
+        return self._memory.address
 
     def close(self) -> None:
         """Frees the callback; to be called when no program runs any more."""

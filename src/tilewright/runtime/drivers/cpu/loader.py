@@ -17,9 +17,10 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping as Map
+from functools import cache
 from sys import is_finalizing
 
-from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, poke
+from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, Memory, poke
 from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.support.named_tuple import NamedTuple
@@ -27,6 +28,7 @@ from tilewright.support.named_tuple import NamedTuple
 _READ_WRITE, _READ_EXECUTE = 3, 5
 _MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
 _FAILED = ctypes.c_void_p(-1).value
+_MIN_CODES = 16  # entries to begin with
 
 
 def host_machine() -> str:
@@ -68,7 +70,7 @@ class Mapping(NamedTuple):
 
     def unmap(self) -> None:
         """Gives the memory back; running or calling the code afterwards crashes the process."""
-        _libc().munmap(self.address, self.size)
+        c_library().munmap(self.address, self.size)
 
 
 def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
@@ -78,7 +80,8 @@ def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
     Returns: where it lies.
     Errors: OSError when the system gives no executable memory; PlatformError when code cannot be mapped here at all.
     """
-    libc = _libc()
+    _require_code()
+    libc = c_library()
     size = -(-len(image) // mmap.PAGESIZE) * mmap.PAGESIZE
     address = allocate(size)
     ctypes.memmove(address, image, len(image))
@@ -123,43 +126,43 @@ class CodeRanges:
     """
 
     def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(CODES.size)
-        self.address = ctypes.addressof(self._memory)
+        self._memory = Memory(b"", CODES.size)
+        self.address = self._memory.address
         self._lock = fork_safe_lock()
-        self._texts: list[object] = []  # by place
+        self._texts: list[Memory] = []  # by place
         self._free: list[int] = []
-        self._entries = ctypes.create_string_buffer(0)
+        self._entries = Memory(b"", _MIN_CODES * CODE.size)
+        CODES.write(self.address, "entries", self._entries.address)
         self._retired: list[object] = []  # somebody may be reading it; each is half as large as the next
 
     def add(self, begin: int, size: int, name: str) -> int:
         """Notes code; gives the place to name when it goes."""
-        text = name.encode()
-        memory = ctypes.create_string_buffer(text, len(text))
-        entry = CODE.pack(begin=begin, end=begin + size, text=ctypes.addressof(memory), size=len(text))
+        text = Memory(name.encode())
+        entry = CODE.pack(begin=begin, end=begin + size, text=text.address, size=len(text.bytes))
         with self._lock:
             if self._free:
                 place = self._free.pop()
-                self._texts[place] = memory
+                self._texts[place] = text
             else:
                 place = len(self._texts)
-                self._texts.append(memory)
-            if (place + 1) * CODE.size > len(self._entries):
+                self._texts.append(text)
+            if (place + 1) * CODE.size > len(self._entries.bytes):
                 self._grow()
-            poke(ctypes.addressof(self._entries) + place * CODE.size, entry)
+            poke(self._entries.address + place * CODE.size, entry)
             CODES.write(self.address, "count", len(self._texts))
         return place
 
     def remove(self, place: int) -> None:
         """Forgets code that is about to be unmapped."""
         with self._lock:
-            CODE.write(ctypes.addressof(self._entries) + place * CODE.size, "end", 0)
+            CODE.write(self._entries.address + place * CODE.size, "end", 0)
             self._free.append(place)
 
     def _grow(self) -> None:
         self._retired.append(self._entries)
-        content = self._entries.raw
-        self._entries = ctypes.create_string_buffer(content, max(16 * CODE.size, 2 * len(content)))
-        CODES.write(self.address, "entries", ctypes.addressof(self._entries))
+        content = self._entries.bytes
+        self._entries = Memory(bytes(content), 2 * len(content))
+        CODES.write(self.address, "entries", self._entries.address)
 
 
 ranges = CodeRanges()
@@ -169,9 +172,10 @@ ranges = CodeRanges()
 def allocate(size: int) -> int:
     """Zeroed memory for the life of the process, at a multiple of the page size.
 
-    Errors: OSError when there is none.
+    Errors: OSError when there is none; PlatformError as in `map_code`.
     """
-    address = _libc().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    _require_code()
+    address = c_library().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     if address == _FAILED:
         raise _system_error("no memory for the runtime")
     return int(address)
@@ -182,24 +186,27 @@ def _system_error(message: str) -> OSError:
     return OSError(number, f"{message}: {os.strerror(number)}")
 
 
-class _Library:
-    """The C library, opened on first use so that importing this module costs nothing."""
+@cache
+def c_library() -> ctypes.CDLL:
+    """The C library, opened on first use; each opening of its own costs 20 µs."""
+    library = ctypes.CDLL(None, use_errno=True)
+    address, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.mmap.restype = address
+    library.mmap.argtypes = [address, size, integer, integer, integer, ctypes.c_long]
+    library.mprotect.argtypes = [address, size, integer]
+    library.munmap.argtypes = [address, size]
+    library.write.restype, library.write.argtypes = ctypes.c_ssize_t, [integer, address, size]
+    return library
 
-    handle: ctypes.CDLL | None = None
 
+def _require_code() -> None:
+    """Refuses systems where machine code cannot be mapped.
 
-def _libc() -> ctypes.CDLL:
-    if _Library.handle is None:
-        if reason := why_no_code():
-            raise PlatformError(
-                f"compiled kernels cannot run on this CPU: {reason}; TRITON_INTERPRET=1 runs kernels as Python "
-                "functions, and `tilewright.simulate` in a simulated GPU"
-            )
-        library = ctypes.CDLL(None, use_errno=True)
-        library.mmap.restype = ctypes.c_void_p
-        integer = ctypes.c_int
-        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer, integer, integer, ctypes.c_long]
-        library.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer]
-        library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-        _Library.handle = library
-    return _Library.handle
+    Raises:
+        PlatformError: this is one.
+    """
+    if reason := why_no_code():
+        raise PlatformError(
+            f"compiled kernels cannot run on this CPU: {reason}; TRITON_INTERPRET=1 runs kernels as Python "
+            "functions, and `tilewright.simulate` in a simulated GPU"
+        )

@@ -26,6 +26,7 @@ from tilewright.runtime.drivers.cpu.loader import (
     Blob,
     NativeCodeError,
     allocate,
+    c_library,
     host_machine,
     map_code,
     ranges,
@@ -126,10 +127,10 @@ class NativeRuntime:
     def set_thread_stream(self, stream: int) -> None:
         """Makes the STREAM at an address the one that native code finds in this thread."""
         key = ctypes.c_uint32(TABLE.read(self.table, "stream_key"))
-        ctypes.CDLL(None).pthread_setspecific(key, ctypes.c_void_p(stream))
+        c_library().pthread_setspecific(key, ctypes.c_void_p(stream))
 
     def _fill_table(self) -> None:
-        python, system = ctypes.pythonapi, ctypes.CDLL(None)
+        python, system = ctypes.pythonapi, c_library()
         addresses = {name: python_memory.function_address(python, name) for name in C_FUNCTIONS}
         addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
         poke(self.table, TABLE.pack(**addresses, **_FOR_EVER, pool=self.pool, stream_key=_thread_key(system)))
@@ -142,7 +143,7 @@ class NativeRuntime:
 
         Handlers that such signals already have go on working; see `native/faults.py`.
         """
-        system = ctypes.CDLL(None)
+        system = c_library()
         actions = allocate(len(_FAULTS) * ACTION.size)
         self.set("codes", ranges.address)
         self.set("actions", actions)

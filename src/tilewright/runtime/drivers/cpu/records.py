@@ -40,11 +40,9 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TAG_INT32,
     TAG_INT64,
     WORD_TUPLE,
+    Memory,
 )
 from tilewright.support.named_tuple import NamedTuple
-
-Memory = ctypes.Array[ctypes.c_char]
-"""Bytes that Python owns and native code reads."""
 
 FLOATS = ("fp16", "bf16", "fp32")
 """Types of arguments that machine code gets as fp32."""
@@ -95,7 +93,7 @@ class Layout(NamedTuple):
 
     @property
     def address(self) -> int:
-        return ctypes.addressof(self.memory)
+        return self.memory.address
 
     @property
     def bound_count(self) -> int:
@@ -146,22 +144,20 @@ def layout_for(parameters: tuple[Parameter, ...], positional: int, names: tuple[
     options = tuple(Parameter(name, is_constant=True) for name in keywords)
     bound = parameters + options
     indices += keywords.values()
-    labels = (ctypes.c_uint64 * len(parameters))(*(id(parameter.name) for parameter in parameters))
+    labels = Memory(struct.pack(f"<{len(parameters)}Q", *(id(parameter.name) for parameter in parameters)))
     header = LAYOUT.pack(
         positional=positional,
         names=id(names) if names is not None else 0,
         name_count=len(names or ()),
         count=len(bound),
         parameters=len(parameters),
-        parameter_names=ctypes.addressof(labels),
+        parameter_names=labels.address,
     )
     sources = (
         SOURCE.pack(index=index, role=_role(parameter), default=id(parameter.default))
         for parameter, index in zip(bound, indices, strict=True)
     )
-    image = header + b"".join(sources)
-    memory = ctypes.create_string_buffer(image, len(image))
-    return Layout(positional, names, tuple(indices), bound, memory, labels)
+    return Layout(positional, names, tuple(indices), bound, Memory(header + b"".join(sources)), labels)
 
 
 def _role(parameter: Parameter) -> int:
@@ -217,7 +213,7 @@ def map_records(maps: tuple[MapSlot, ...], key: bytes) -> Memory | None:
             doubles=int(one.doubles),
             **{f"box{axis}": extent for axis, extent in enumerate(one.box)},
         )
-    return ctypes.create_string_buffer(image, max(1, len(image)))
+    return Memory(image)
 
 
 def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
@@ -233,7 +229,7 @@ def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
         if found is None or conversion is None:
             return None
         image += FILL.pack(entry=found.number, conversion=conversion)
-    return ctypes.create_string_buffer(image, max(1, len(image)))
+    return Memory(image)
 
 
 class _Entry(NamedTuple):
@@ -271,12 +267,11 @@ def _conversion(tag: int, kind: str) -> int | None:
 
 def enter(table: ctypes.Array[ctypes.c_uint64], record: Memory) -> None:
     """Puts a RECORD into an open hash table, which has room."""
-    address = ctypes.addressof(record)
     mask = len(table) - 1
-    index = RECORD.read(address, "hash") & mask
+    index = RECORD.read(record.address, "hash") & mask
     while table[index]:
         index = (index + 1) & mask
-    table[index] = address
+    table[index] = record.address
 
 
 def launch_record(

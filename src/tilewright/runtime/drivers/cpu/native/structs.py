@@ -13,6 +13,7 @@ import ctypes
 import struct
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tilewright.support.named_tuple import NamedTuple
 
@@ -27,6 +28,7 @@ SPARE = 64
 
 _SIZES = {"i32": 4, "i64": 8, "ptr": 8}
 _CODES = {"i32": "<i", "i64": "<q", "ptr": "<Q"}
+_WORDS: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "ptr": ctypes.c_uint64}
 
 
 class Field(NamedTuple):
@@ -53,17 +55,39 @@ class Struct(NamedTuple):
     def write(self, address: int, name: str, value: int) -> None:
         """Sets one field of the struct at `address`."""
         field = self.fields[name]
-        poke(address + field.offset, struct.pack(_CODES[field.type], value))
+        _WORDS[field.type].from_address(address + field.offset).value = value
 
     def read(self, address: int, name: str) -> int:
         """One field of the struct at `address`."""
         field = self.fields[name]
-        return int(struct.unpack(_CODES[field.type], ctypes.string_at(address + field.offset, _SIZES[field.type]))[0])
+        return int(_WORDS[field.type].from_address(address + field.offset).value)
+
+
+class Memory:
+    """Bytes that Python owns and native code reads or writes: those of `content`, then zeros up to `size`.
+
+    A bytearray, since an array of ctypes costs 20 µs for each length that is new.
+
+    Attributes:
+        bytes: never to be resized.
+        address: of the first of them.
+    """
+
+    __slots__ = ("address", "bytes")
+
+    def __init__(self, content: bytes, size: int = 0) -> None:
+        self.bytes = bytearray(content.ljust(max(size, 1), b"\0"))
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
 
 
 def poke(address: int, data: bytes) -> None:
     """Writes bytes to memory while holding the GIL throughout, so that native code sees all of them or none."""
-    (ctypes.c_char * len(data)).from_address(address).raw = data
+    _copy(address, data, len(data))
+
+
+_copy = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(
+    ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
+)
 
 
 def struct_of(first: Mapping[str, str] = MappingProxyType({}), /, *, apart: int = 8, **others: str) -> Struct:
