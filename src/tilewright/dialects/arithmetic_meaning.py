@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
-from functools import cache
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.support.exact_rounding import Array, convert_float, fused, is_native, odd, odd_double
 
-Array: TypeAlias = Any
-"""A NumPy array or NumPy scalar."""
 Meaning: TypeAlias = Callable[..., Array]
 
 UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -133,43 +129,6 @@ def _compare_integers(op: Any, a: Array, b: Array) -> Array:
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
-def _is_native(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" and dtype.itemsize >= 2 and dtype.type.__module__ == "numpy"
-
-
-def _round_to_odd(rounded: Array, error_sign: Array) -> Array:
-    """`rounded` (to nearest) made the odd neighbour of the exact value, so that rounding it again is exact."""
-    bits = rounded.view(UNSIGNED[np.dtype(f"i{rounded.dtype.itemsize}")])
-    inexact = (error_sign != 0) & np.isfinite(rounded) & ((bits & 1) == 0)
-    neighbour = np.nextafter(rounded, np.where(error_sign > 0, np.inf, -np.inf).astype(rounded.dtype))
-    return np.where(inexact, neighbour, rounded)
-
-
-@quiet
-def convert_float(a: Array, dtype: np.dtype[Any]) -> Array:
-    """The floats `a` rounded to nearest even in `dtype`, once; 8-bit floats saturate."""
-    rounded = nearest_float(a, dtype)
-    if dtype.itemsize > 1:
-        return rounded
-    beyond = ~np.isfinite(rounded.astype(np.float32)) & ~np.isnan(a.astype(np.float32))
-    return np.where(beyond, np.copysign(np.float32(largest_finite(dtype)), a.astype(np.float32)).astype(dtype), rounded)
-
-
-@cache
-def largest_finite(dtype: np.dtype[Any]) -> Any:
-    """The largest finite number of a float format, as a scalar of that format."""
-    return ml_dtypes.finfo(dtype).max
-
-
-@quiet
-def nearest_float(a: Array, dtype: np.dtype[Any]) -> Array:
-    """The floats `a` rounded to nearest even in `dtype`, once; beyond its range infinity, or NaN if there is none."""
-    if a.dtype == np.float64 and not _is_native(dtype):
-        single = a.astype(np.float32)
-        a = _round_to_odd(single, np.sign(a - single.astype(np.float64)))
-    return a.astype(dtype)
-
-
 def _of_sign(compute: Callable[[Array], Array]) -> Meaning:
     """A meaning that changes no more than the sign, in any format."""
 
@@ -186,7 +145,7 @@ def floating(compute: Callable[..., Array]) -> Meaning:
     @quiet
     def meaning(op: Any, *arrays: Array) -> Array:
         dtype = arrays[0].dtype
-        if _is_native(dtype):
+        if is_native(dtype):
             return compute(*arrays)
         return convert_float(compute(*(a.astype(np.float32) for a in arrays)), dtype)
 
@@ -230,31 +189,10 @@ def _compare_floats(op: Any, a: Array, b: Array) -> Array:
     return relation | unordered if predicate[0] == "u" else relation & ~unordered
 
 
-def _fused_exactly(a: float, b: float, c: float) -> float:
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
-        return a * b + c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:
-        return a * b + c if a * b == 0 else 0.0
-    try:
-        return float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-
-
 @quiet
 def _fused_multiply_add(op: Any, a: Array, b: Array, c: Array) -> Array:
     """a * b + c with one rounding."""
-    dtype = a.dtype
-    if dtype == np.float64:
-        return np.vectorize(_fused_exactly, otypes=[np.float64])(a, b, c)[()]
-    x, y, z = (v.astype(np.float64) for v in (a, b, c))
-    product = x * y  # exact: 24 + 24 bits fit into 53
-    total = product + z
-    part = total - product
-    error = (product - (total - part)) + (z - part)
-    odd = _round_to_odd(total, np.sign(np.where(np.isfinite(error), error, 0.0)))
-    return convert_float(odd, dtype)
+    return fused(a, b, c) if a.dtype == np.float64 else convert_float(odd("fma", (a, b, c)), a.dtype)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -289,16 +227,7 @@ def _convert_float(op: Any, a: Array) -> Array:
 
 
 def _integer_to_float(a: Array, dtype: np.dtype[Any]) -> Array:
-    return a.astype(dtype) if _is_native(dtype) else convert_float(_in_double(a), dtype)
-
-
-def _in_double(a: Array) -> Array:
-    """Integers as doubles; those of more than 53 bits rounded to odd, so that rounding them again is exact."""
-    if a.dtype.itemsize < 8:
-        return a.astype(np.float64)
-    low = a.dtype.type(0x7FF)
-    odd = (a & ~low) | np.where(a & low, low + a.dtype.type(1), a.dtype.type(0))
-    return np.where(np.abs(a.astype(np.float64)) >= 2.0**53, odd, a).astype(np.float64)
+    return a.astype(dtype) if is_native(dtype) else convert_float(odd_double(a), dtype)
 
 
 @quiet

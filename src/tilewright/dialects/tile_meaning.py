@@ -7,27 +7,21 @@ Pointers are addresses in int64, so `tt.addptr` multiplies by the size of what t
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilewright.dialects.arithmetic_meaning import (
-    MEANINGS,
     UNSIGNED,
-    Array,
     Meaning,
-    convert_float,
     floating,
     larger_number,
-    largest_finite,
-    nearest_float,
     quiet,
     smaller_number,
 )
-from tilewright.dialects.directed_meaning import MODES, NEAREST, OPERATIONS, rounded
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.types import PointerType
+from tilewright.support.exact_rounding import NEAREST, Array, convert_float, rounded, towards_zero
 
 # --- shapes -------------------------------------------------------------------------------------------------------
 
@@ -146,31 +140,8 @@ def _convert(op: Any, a: Array) -> Array:
     dtype = numpy_dtype(op.results[0].type)
     rounding = op.attributes.get("rounding")
     if rounding is not None and rounding.name == "rtz":
-        return _towards_zero(a, nearest_float(a, dtype))
+        return towards_zero(a, dtype)
     return convert_float(a, dtype)
-
-
-def _towards_zero(exact: Array, rounded: Array) -> Array:
-    """The nearest values `rounded` of `exact`, one step back where rounding went away from zero.
-
-    Infinity stays; in formats without it, it becomes the largest number.
-    """
-    wide, found = exact.astype(np.float64), rounded.astype(np.float64)
-    beyond = np.isfinite(wide) & ((np.abs(found) > np.abs(wide)) | ~np.isfinite(found))
-    beyond = beyond | (np.isinf(wide) & np.isnan(found))
-    code = np.dtype(f"u{rounded.dtype.itemsize}")
-    bits = np.asarray(rounded).view(code)
-    largest = np.asarray(largest_finite(rounded.dtype)).view(code)
-    sign = np.signbit(wide).astype(code) << code.type(code.itemsize * 8 - 1)
-    back = np.where(np.isfinite(found), bits - code.type(1), largest | sign)
-    back = np.where(back == _negative_zero(rounded.dtype), code.type(0), back)
-    return np.where(beyond, back, bits).astype(code).view(rounded.dtype)[()]
-
-
-def _negative_zero(dtype: np.dtype[Any]) -> int:
-    """The code of NaN in formats where it takes the place of -0; 0 in others."""
-    code = int(np.array(np.nan, dtype).view(f"u{dtype.itemsize}"))
-    return code if code == 1 << (dtype.itemsize * 8 - 1) else 0
 
 
 # --- library functions --------------------------------------------------------------------------------------------
@@ -210,7 +181,8 @@ LIBRARY: dict[str, Any] = {
 """Functions of `tt.extern_elementwise` by their symbol without `__tw_`, evaluated in double precision."""
 
 
-DIRECTED = {f"{operation}_{mode}": (operation, mode) for operation in OPERATIONS for mode in MODES}
+_MODES = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
+DIRECTED = {f"{operation}_{name}": (operation, mode) for operation in NEAREST for name, mode in _MODES.items()}
 """Arithmetic of `tt.extern_elementwise` that rounds as asked: to nearest, towards zero, down, up."""
 
 
@@ -219,9 +191,7 @@ def _library_function(op: Any, *arrays: Array) -> Array:
     symbol: str = op.attributes["symbol"]
     name = symbol.removeprefix("__tw_")
     if name in DIRECTED:
-        operation, mode = DIRECTED[name]
-        compute = partial(MEANINGS["math.fma"], op) if operation == "fma" else NEAREST[operation]
-        return rounded(operation, mode, arrays, compute(*arrays))
+        return rounded(*DIRECTED[name], arrays)
     compute = LIBRARY[name]
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.arithmetic_meaning import convert_float
 from tilewright.interpreter.machine import Frame, Machine, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
+from tilewright.support.exact_rounding import convert_float
 
 
 def multiply_add(a: Array, b: Array, c: Array) -> Array:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +50,9 @@ def round_float(value: float, type: FloatType) -> float:
             return float(struct.unpack("<f", struct.pack("<f", value))[0])
         except OverflowError:
             return math.copysign(math.inf, value)
+    nearest_float = _nearest_float()
     with np.errstate(all="ignore"):
-        return float(np.array(value, np.float64).astype(_numpy_types()[type.text]))
+        return float(nearest_float(np.array(value, np.float64), _numpy_types()[type.text]))
 
 
 def float_bits(value: float, type: FloatType) -> int:
@@ -71,6 +74,14 @@ def float_from_bits(bits: int, type: FloatType) -> float:
         return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
     kind = _numpy_types()[type.text]
     return float(np.frombuffer(bits.to_bytes(kind.itemsize, "little"), kind)[0])
+
+
+@cache
+def _nearest_float() -> Callable[..., Any]:
+    with importing:
+        from tilewright.support.exact_rounding import nearest_float
+
+    return nearest_float
 
 
 @cache

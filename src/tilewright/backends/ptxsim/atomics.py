@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.backends.ptxsim.accesses import STORED, check_shared, lanes_of, locate_shared, synchronise
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
-from tilewright.backends.ptxsim.floats import ADD, Lens
+from tilewright.backends.ptxsim.floats import Lens, arithmetic
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE
 from tilewright.backends.ptxsim.spaces import space_of, split
@@ -54,7 +54,7 @@ def _combine(operation: str, type_name: str, *, flush: bool) -> Combine:
 def _combine_floats(operation: str, type_name: str, *, flush: bool) -> Combine:
     lens = Lens(type_name.removesuffix("x2"), type_name.endswith("x2"), "rn", flush, False, False)
     if operation == "add":
-        add = ADD(lens)
+        add = arithmetic("add")(lens)
         return lambda old, value, _: add(lens.numbers(old), lens.numbers(value))
     pick = EXTREMA[operation][1]
     return lambda old, value, _: lens.bits(pick(lens.numbers(old), lens.numbers(value)))

@@ -16,8 +16,8 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.elementwise import applied, elementwise
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.formats import FORMATS, canonical, narrow, narrow_nearest, widen
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Type
+from tilewright.support.exact_rounding import FORMATS, canonical, narrow, narrow_nearest, odd_double, widen
 from tilewright.support.ptx_syntax import Instruction
 
 INTEGRAL: dict[str, Callable[[Array], Array]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
@@ -107,7 +107,7 @@ def to_format(values: Array, name: str, mode: str = "rn", *, saturate: bool = Fa
     if exact:
         found = canonical(values, "f32") if name == "f32" else values.astype(np.float64)
         return np.ascontiguousarray(found).view(f"u{found.dtype.itemsize}")
-    if mode == "rn" and not saturate and (values.dtype == np.float32 or name != "bf16"):
+    if mode == "rn" and not saturate:
         found = narrow_nearest(values, name)
     else:
         found = narrow(values.astype(np.float64), FORMATS[name], mode, saturate=saturate)
@@ -134,18 +134,7 @@ def _integer_to_float(values: Array, name: str, mode: str) -> Array:
     if name == "f64" and values.dtype.itemsize < 8:
         return values.astype(np.float64).view(np.uint64)
     assert name != "f64", "64-bit integers become f64 by rounding to nearest only"
-    return narrow(_odd_double(values), FORMATS[name], mode)
-
-
-def _odd_double(values: Array) -> Array:
-    """Integers as float64: exact, or with a sticky last bit."""
-    if values.dtype.itemsize < 8:
-        return values.astype(np.float64)
-    large = np.abs(values.astype(np.float64)) >= 2.0**53
-    one = values.dtype.type(1)
-    sticky = (values & (one << values.dtype.type(11)) - one) != 0
-    cut = (values >> values.dtype.type(11)) | sticky.astype(values.dtype)
-    return np.where(large, cut.astype(np.float64) * 2048.0, values.astype(np.float64))
+    return narrow(odd_double(values), FORMATS[name], mode)
 
 
 def _decode_pair(instruction: Instruction, code: Decoder, result: str, source: str) -> Run:
@@ -171,15 +160,7 @@ def _reader(name: str) -> Callable[[Array], Array]:
     if inner == "e2m1":
         return lambda bits: widen(np.stack([bits & 15, bits >> 4], axis=1), inner)
     half = np.dtype(f"u{TYPES[name].bytes // 2}")
-    if inner == "ue8m0":
-        return lambda bits: _powers(np.ascontiguousarray(bits).view(half).reshape(-1, 2))
     return lambda bits: widen(np.ascontiguousarray(bits).view(half).reshape(-1, 2), inner)
-
-
-def _powers(bits: Array) -> Array:
-    """Numbers of ue8m0: powers of two, 0xFF is a NaN."""
-    values = np.ldexp(1.0, bits.astype(np.int64) - 127)
-    return np.where(bits == 0xFF, np.nan, values).astype(np.float32)
 
 
 def _writer(instruction: Instruction, name: str) -> Callable[[Array], Array]:

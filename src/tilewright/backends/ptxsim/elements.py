@@ -9,12 +9,12 @@ f8f6f4 have a byte each: six bits from bit 0, and four bits from bit 2.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+
+from tilewright.support.exact_rounding import NUMPY, widen
 
 Bytes = NDArray[np.uint8]
 Values = NDArray[Any]
@@ -30,19 +30,8 @@ WIDTHS = {
 """Bits of an element where it lies. `e2m1x2`: two in a byte, as instructions of kind mxf4 have them."""
 
 INTEGERS = frozenset({"b1", "s4", "u4", "s8", "u8", "s32"})
-TF32_MASK = np.uint32(0xFFFFE000)
-_SMALL = {
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "ue8m0": ml_dtypes.float8_e8m0fnu,
-    "ue4m3": ml_dtypes.float8_e4m3fn,
-    "e2m3": ml_dtypes.float6_e2m3fn,
-    "e3m2": ml_dtypes.float6_e3m2fn,
-    "e2m1": ml_dtypes.float4_e2m1fn,
-    "e2m1x2": ml_dtypes.float4_e2m1fn,
-}
-_PLACES = {"e2m1": (2, 15), "e2m3": (0, 63), "e3m2": (0, 63), "e2m1x2": (0, 15), "ue4m3": (0, 127)}
-"""The place in its byte of a type that does not take all of it: the first bit, and a mask."""
+_FORMATS = {"ue4m3": "e4m3", "e2m1x2": "e2m1"}
+"""The format of types that are no format by themselves: without a sign, and two in a byte."""
 _WIDE = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "s32": np.int32, "s8": np.int8, "u8": np.uint8}
 
 
@@ -57,18 +46,23 @@ def read_elements(raw: Bytes, element: str) -> Values:
         float64 for floats, int64 for integers.
     """
     if element == "tf32":
-        return (_viewed(raw, np.uint32) & TF32_MASK).view(np.float32).astype(np.float64)
-    if element == "bf16":
-        return (_viewed(raw, np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    if element in _SMALL:
-        values: Values = _values_of_bytes(element)[_nibbles(raw) if element == "e2m1x2" else raw]
+        raw = _viewed(raw, np.uint32) & np.uint32(0xFFFFE000)
+    elif element == "e2m1x2":
+        raw = _nibbles(raw)
+    elif element == "e2m1":
+        raw = raw >> np.uint8(2)
+    elif element == "ue4m3":
+        raw = raw & np.uint8(127)
+    name = _FORMATS.get(element, element)
+    if name in NUMPY:
+        values: Values = widen(raw, name).astype(np.float64)
         return values
     if element in ("s4", "u4"):
         low = _nibbles(raw).astype(np.int64)
         return low if element == "u4" else (low ^ 8) - 8
     if element == "b1":
         return np.unpackbits(raw, axis=-1, bitorder="little").astype(np.int64)
-    return _viewed(raw, _WIDE[element]).astype(np.int64 if element in INTEGERS else np.float64)
+    return _viewed(raw, _WIDE[element]).astype(np.int64)
 
 
 def write_elements(values: Values, element: str) -> Bytes:
@@ -84,12 +78,3 @@ def _viewed(raw: Bytes, kind: Any) -> Values:
 def _nibbles(raw: Bytes) -> Bytes:
     both = np.stack([raw & np.uint8(15), raw >> np.uint8(4)], axis=-1)
     return both.reshape(*raw.shape[:-1], 2 * raw.shape[-1])
-
-
-@cache
-def _values_of_bytes(element: str) -> Values:
-    """The value of each of the 256 bytes. Bits that do not belong to the element count for nothing."""
-    shift, mask = _PLACES.get(element, (0, 255))
-    codes = (np.arange(256) >> shift & mask).astype(np.uint8)
-    values: Values = codes.view(_SMALL[element]).astype(np.float64)
-    return values

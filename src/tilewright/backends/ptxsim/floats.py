@@ -14,17 +14,23 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim import exact
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers
 from tilewright.backends.ptxsim.elementwise import applied
-from tilewright.backends.ptxsim.formats import FORMATS, canonical, narrow, narrow_nearest, widen
 from tilewright.backends.ptxsim.value_types import TYPES, Array
-from tilewright.dialects.directed_meaning import rounded
+from tilewright.support.exact_rounding import (
+    FORMATS,
+    MODES,
+    NEAREST,
+    canonical,
+    narrow,
+    narrow_nearest,
+    odd,
+    rounded,
+    widen,
+)
 from tilewright.support.ptx_syntax import Instruction
 
-DIRECTED_MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
-"""The modes, and what `directed_meaning.py` calls them."""
 MIN_NORMAL = {
     "f32": np.float32(2.0**-126),
     "f16": np.float32(2.0**-14),
@@ -71,7 +77,7 @@ class Lens:
 
     def rounded(self, values: Array) -> Array:
         """Results that are exact or rounded to odd in float64, as the type's bits."""
-        if self.mode == "rn" and self.format in ("f32", "f16"):
+        if self.mode == "rn":
             return self.stored(narrow_nearest(values, self.format))
         return self.stored(narrow(values, FORMATS[self.format], self.mode))
 
@@ -94,7 +100,7 @@ class Lens:
 def lens_of(instruction: Instruction) -> Lens:
     """The view that this instruction has of operands of the type it ends with."""
     name = instruction.type
-    mode = next((part for part in instruction.parts if part in DIRECTED_MODES), "rn")
+    mode = next((part for part in instruction.parts if part in MODES), "rn")
     flags = (instruction.has(flag) for flag in ("ftz", "sat", "relu"))
     flush, saturate, relu = flags
     return Lens(name.removesuffix("x2"), name.endswith("x2"), mode, flush, saturate, relu)
@@ -138,61 +144,26 @@ def _decode_mixed(instruction: Instruction, code: Decoder, make: Arithmetic) -> 
     return applied(instruction, code, on_bits, reads, "b32")
 
 
-def _rounding(operation: str, native: Callable[..., Array], odd: Callable[..., Array]) -> Arithmetic:
-    """An operation: its name in `directed_meaning.py`, its NumPy form, and its form that rounds to odd in float64."""
+def arithmetic(operation: str) -> Arithmetic:
+    """One of the operations of `exact_rounding.py`."""
 
     def make(lens: Lens) -> Callable[..., Array]:
         if lens.format == "f64":
-            mode = DIRECTED_MODES[lens.mode]
-            return lambda *v: lens.stored(rounded(operation, mode, v, native(*v)).view(np.uint64))
-        if lens.mode == "rn":
-            return lambda *v: lens.bits(native(*v))
-        return lambda *v: lens.rounded(odd(lens.mode == "rm", *[x.astype(np.float64) for x in v]))
+            return lambda *v: lens.stored(rounded(operation, lens.mode, v).view(np.uint64))
+        if lens.mode == "rn" and operation != "fma":
+            nearest = NEAREST[operation]
+            return lambda *v: lens.bits(nearest(*v))
+        return lambda *v: lens.rounded(odd(operation, v, lens.mode))
 
     return make
-
-
-def _fused_for(lens: Lens) -> Callable[..., Array]:
-    if lens.format == "f64":
-        mode = DIRECTED_MODES[lens.mode]
-        return lambda *v: lens.stored(rounded("fma", mode, v, exact.fused(*v)).view(np.uint64))
-
-    def fused(a: Array, b: Array, c: Array) -> Array:
-        product = a.astype(np.float64) * b.astype(np.float64)
-        return lens.rounded(exact.odd_sum(product, c.astype(np.float64), down=lens.mode == "rm"))
-
-    return fused
-
-
-def _add(a: Array, b: Array) -> Array:
-    return a + b
-
-
-def _subtract(a: Array, b: Array) -> Array:
-    return a - b
-
-
-def _multiply(a: Array, b: Array) -> Array:
-    return a * b
-
-
-def _divide(a: Array, b: Array) -> Array:
-    return a / b
 
 
 def _reciprocal(a: Array) -> Array:
     return a.dtype.type(1) / a
 
 
-ADD = _rounding("add", _add, lambda down, a, b: exact.odd_sum(a, b, down=down))
-SUBTRACT = _rounding("sub", _subtract, lambda down, a, b: exact.odd_sum(a, -b, down=down))
-MULTIPLY = _rounding("mul", _multiply, lambda down, a, b: a * b)
-DIVIDE = _rounding("div", _divide, lambda down, a, b: exact.odd_quotient(a, b))
-ROOT = _rounding("sqrt", np.sqrt, lambda down, a: exact.odd_root(a))
-
-
 def _invert(lens: Lens) -> Callable[..., Array]:
-    divide = DIVIDE(lens)
+    divide = arithmetic("div")(lens)
     return lambda a: divide(np.ones_like(a), a)
 
 
@@ -298,21 +269,21 @@ def _exact_or_approximate(make: Arithmetic) -> Decode:
 
 HANDLERS: Handlers = {
     "abs": _on_signs(lambda value, sign: value & ~sign),
-    "add": floating(ADD),
+    "add": floating(arithmetic("add")),
     "cos": decode_approximation,
-    "div": floating(DIVIDE),
+    "div": floating(arithmetic("div")),
     "ex2": decode_approximation,
-    "fma": floating(_fused_for),
+    "fma": floating(arithmetic("fma")),
     "lg2": decode_approximation,
-    "mad": floating(_fused_for),
+    "mad": floating(arithmetic("fma")),
     "max": decode_extremum,
     "min": decode_extremum,
-    "mul": floating(MULTIPLY),
+    "mul": floating(arithmetic("mul")),
     "neg": _on_signs(lambda value, sign: value ^ sign),
     "rcp": _exact_or_approximate(_invert),
     "rsqrt": decode_approximation,
     "sin": decode_approximation,
-    "sqrt": _exact_or_approximate(ROOT),
-    "sub": floating(SUBTRACT),
+    "sqrt": _exact_or_approximate(arithmetic("sqrt")),
+    "sub": floating(arithmetic("sub")),
     "tanh": decode_approximation,
 }

@@ -20,7 +20,6 @@ import numpy as np
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.nvidia.targets import find
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, SourcePlace, load
-from tilewright.backends.ptxsim.formats import FORMATS, narrow
 from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
 from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
 from tilewright.runtime.devices import Device, Figures, using
@@ -28,6 +27,7 @@ from tilewright.runtime.drivers.simulated.regions import Regions
 from tilewright.runtime.errors import OutOfResources
 from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.diagnostics import DeviceAssertError
+from tilewright.support.exact_rounding import narrow_nearest
 from tilewright.support.source import Span
 
 WARP = 32
@@ -143,7 +143,7 @@ def _argument(value: int | float | ArrayView, kind: str, regions: Regions) -> An
     if isinstance(value, ArrayView):
         return regions.address_of(value)
     if kind == "bf16":
-        return narrow(np.array([value], np.float64), FORMATS["bf16"]).tobytes()
+        return narrow_nearest(np.array([value], np.float32), "bf16").tobytes()
     return float(value) if kind in ("fp16", "fp32", "fp64") else value
 
 
