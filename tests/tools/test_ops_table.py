@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.backends.nvidia.lower.not_yet import NOT_YET
+from tilewright.backends.nvidia.lower.legality import UNSUPPORTED
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.ir.declare import OPS
 from tilewright.tools.main import main
@@ -28,12 +28,12 @@ def test_passes_that_replace_ops_exist() -> None:
 
 def test_what_passes_replace_has_no_lowering() -> None:
     assert [name for name in CPU_PASSES if any(name in table for table in ON_CPUS)] == []
-    assert NVIDIA_PASSES.keys() & (LOWERINGS.keys() | NOT_YET.keys()) == set()
+    assert NVIDIA_PASSES.keys() & (LOWERINGS.keys() | UNSUPPORTED.keys()) == set()
 
 
 def test_gaps_have_their_reasons() -> None:
     found = rows()
-    assert found["ttng.packed_arith"][3] == f"**no**: {NOT_YET['ttng.packed_arith']}"
+    assert found["ttng.packed_arith"][3] == f"**no**: {UNSUPPORTED['ttng.packed_arith']}"
     assert found["ttng.tmem_copy"][2] == "**no**: for GPUs"
     assert found["cf.br"][2:4] == ["**no**", "yes"]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.reduction_scratch import (
     Rows,
-    exchange_elements,
+    cross_warp_elements,
     folded,
     into_lanes,
     is_split,
@@ -256,10 +256,10 @@ def planned_bytes(op: Op, layout: LinearLayout, axis: int, capability: int) -> i
     function = function_of(op, capability)
     plan = reduction_plan(layout, axis, function)
     pairs = zip(plan.results, plan.folds[1:], strict=False)
-    return max((exchange_bytes(before, fold.layout, function.bits) for before, fold in pairs), default=0)
+    return max((cross_warp_bytes(before, fold.layout, function.bits) for before, fold in pairs), default=0)
 
 
-def exchange_bytes(before: LinearLayout, after: LinearLayout, bits: tuple[int, ...]) -> int:
+def cross_warp_bytes(before: LinearLayout, after: LinearLayout, bits: tuple[int, ...]) -> int:
     """The bytes that an exchange of one block needs."""
     blocks = 1 << sum(map(bool, before.columns["block"]))
-    return sum(exchange_elements(before, after, width) // blocks * (width // 8) for width in bits)
+    return sum(cross_warp_elements(before, after, width) // blocks * (width // 8) for width in bits)

@@ -44,7 +44,7 @@ def reduction_bytes(layout: Distributed, shape: Shape, axis: int, bits: Sequence
     while is_split(rows, axis):
         moved = into_lanes(rows, axis)
         before, after = layout_of(rows), layout_of(moved)
-        sizes = (exchange_elements(before, after, width) // blocks * (width // 8) for width in bits)
+        sizes = (cross_warp_elements(before, after, width) // blocks * (width // 8) for width in bits)
         most = max(most, sum(sizes))
         rows = folded(moved, axis, "lane")
     return most
@@ -102,14 +102,14 @@ def layout_of(rows: Rows) -> LinearLayout:
     return from_bases(rows, [(f"dim{dim}", size) for dim, size in enumerate(sizes)])
 
 
-def exchange_buffer(before: LinearLayout, after: LinearLayout, bits: int) -> Buffer:
+def cross_warp_buffer(before: LinearLayout, after: LinearLayout, bits: int) -> Buffer:
     """The buffer between two layouts when loads and stores are the ordinary ones; see `swizzle.py`."""
     return best_buffer(in_one_dimension(before), in_one_dimension(after), bits, (), ())
 
 
-def exchange_elements(before: LinearLayout, after: LinearLayout, bits: int) -> int:
+def cross_warp_elements(before: LinearLayout, after: LinearLayout, bits: int) -> int:
     """The elements that lie in that buffer at once."""
-    buffer = exchange_buffer(before, after, bits).layout
+    buffer = cross_warp_buffer(before, after, bits).layout
     return int(1 << buffer.out_bits) // buffer.in_size("reps")
 
 

@@ -13,7 +13,7 @@ from tilewright.backends.cpu.legality import FOREIGN
 from tilewright.backends.cpu.nest import evaluate, sinks
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
-from tilewright.backends.nvidia.lower.not_yet import NOT_YET
+from tilewright.backends.nvidia.lower.legality import UNSUPPORTED
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.dialects.traits import Atomic, ControlFlow, DotLike, Indexing, LayoutAnchor, Loop
 from tilewright.dialects.ttg_memory import MemDescView
@@ -136,8 +136,8 @@ def _on_nvidia(definition: OpDefinition) -> str:
     name = definition.name
     if name in LOWERINGS:
         return "yes"
-    if name in NOT_YET:
-        return f"**no**: {NOT_YET[name]}"
+    if name in UNSUPPORTED:
+        return f"**no**: {UNSUPPORTED[name]}"
     if name in NVIDIA_PASSES:
         return NVIDIA_PASSES[name]
     return "**no**: for CPUs" if name.startswith("cpu.") else _elsewhere(definition)

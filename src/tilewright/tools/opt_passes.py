@@ -39,6 +39,7 @@ from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
@@ -62,7 +63,6 @@ from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplic
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
-from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
 from tilewright.transforms.inline import inline
 from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_peeling import peel_marked_loops
@@ -207,7 +207,7 @@ PASSES: tuple[Row, ...] = (
     Row("symbol_dce", symbol_dce, ("symbol-dce",)),
     Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
     Row("packs_in_threads", packs_in_threads, level="TTGIR"),
-    Row("whole_in_blocks", whole_in_blocks, level="TTGIR"),
+    Row("cta_local_layouts", cta_local_layouts, level="TTGIR"),
 )
 
 CPU_STEPS = cpu_passes(host_target())

@@ -35,11 +35,11 @@ from tilewright.support.device_errors import OutOfResources
 from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_scratch
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
+from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.nested_selects import nested_selects
 from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
-from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
 from tilewright.transforms.gpu.workers import target_of
 from tilewright.transforms.pipeline import device_passes
 from tilewright.transforms.run_stage import run_stage
@@ -167,7 +167,7 @@ def _placing(capability: int) -> tuple[Pass, ...]:
     scratch = scratch_bytes_on(capability)
     return (
         Pass("nested_selects", nested_selects),
-        Pass("whole_in_blocks", whole_in_blocks),
+        Pass("cta_local_layouts", cta_local_layouts),
         Pass("packs_in_threads", packs_in_threads),
         Pass("allocate_global_scratch", allocate_global_scratch),
         Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),

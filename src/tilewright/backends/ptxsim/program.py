@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewright.backends.ptxsim.block_order import in_meeting_order
 from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.modifiers import unknown_part
+from tilewright.backends.ptxsim.reconvergence import in_reconvergence_order
 from tilewright.backends.ptxsim.spaces import space_of
 from tilewright.backends.ptxsim.uninitialized import suspects
 from tilewright.backends.ptxsim.value_types import TYPES
@@ -52,7 +52,7 @@ class Program:
         try:
             self.module = parse_ptx(text)
             functions = self.module.functions
-            functions.update({name: in_meeting_order(it) for name, it in functions.items() if it.defined})
+            functions.update({name: in_reconvergence_order(it) for name, it in functions.items() if it.defined})
         except PtxError as error:
             raise SimulationError(error.kind, error.text, line=error.line) from None
         self.target = self.module.target

@@ -32,8 +32,8 @@ from tilewright.backends.nvidia.lower.memory import (
     only_once,
     vector_of,
 )
+from tilewright.backends.nvidia.lower.register_packing import PackedWords, as_integer, from_integer
 from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier
-from tilewright.backends.nvidia.lower.words import Words, as_integer, from_integer
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
@@ -66,14 +66,14 @@ class Form(NamedTuple):
 
     groups: list[list[int]]
     same: list[int]
-    words: Words
+    words: PackedWords
     vector: int
 
 
 def _form(lowerer: Lowerer, op: Atomic, element: str, mask: Value | None) -> Form:
     pointers, bits = op.pointer, access_bits(op.pointer.type)
     if not isinstance(pointers.type, TensorType):
-        return Form([[0]], [0], Words(bits, 1, 1), 1)
+        return Form([[0]], [0], PackedWords(bits, 1, 1), 1)
     most = 1
     if isinstance(op, AtomicRmw) and op.operation == "fadd":
         if lowerer.target.capability >= VECTORS_SINCE and element in ("bfloat", "float", PAIRED):
@@ -84,7 +84,7 @@ def _form(lowerer: Lowerer, op: Atomic, element: str, mask: Value | None) -> For
     groups = groups_of(layout, fast_axis(pointers.type), most)
     size = len(groups[0])
     pairs = size == 2 and lowerer.target.capability < VECTORS_SINCE
-    words = Words(2 * bits, 1, 2) if pairs else Words(bits, size, 1)
+    words = PackedWords(2 * bits, 1, 2) if pairs else PackedWords(bits, size, 1)
     return Form(groups, same_as(layout), words, words.number)
 
 
@@ -101,7 +101,12 @@ def _rmw_name(op: AtomicRmw, element: str, form: Form) -> str:
 
 
 def _atomic(
-    lowerer: Lowerer, name: str, words: Words, address: str, values: Sequence[Sequence[str]], predicate: str | None
+    lowerer: Lowerer,
+    name: str,
+    words: PackedWords,
+    address: str,
+    values: Sequence[Sequence[str]],
+    predicate: str | None,
 ) -> list[str]:
     """One access; `values` has a list of words per operand. Where `predicate` is false the result is 0."""
     letter, count = _LETTERS[words.width], words.number
@@ -192,7 +197,7 @@ def _is_load(op: AtomicRmw) -> bool:
     return is_sum and is_scalar and isinstance(number, Number) and number.value == 0 and number.type.bits >= 32
 
 
-def _atomic_load(lowerer: Lowerer, name: str, words: Words, address: str, predicate: str | None) -> list[str]:
+def _atomic_load(lowerer: Lowerer, name: str, words: PackedWords, address: str, predicate: str | None) -> list[str]:
     _, space, sem, scope, kind = name.split(".")
     letter = _LETTERS[words.width]
     operands: list[Typed] = [(GLOBAL_POINTER, address)]

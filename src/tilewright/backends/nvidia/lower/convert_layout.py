@@ -14,9 +14,9 @@ from typing import NamedTuple
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.nvidia.lower.access_plan import WORD, Plan, Unit, plan_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of, scratch_offset
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.backends.nvidia.lower.shared_tiles import Bytes, cluster_barrier, load_tile, memory_bits, store_tile
 from tilewright.backends.nvidia.lower.shuffle_plan import Parity, ShufflePlan, shuffle_plan
-from tilewright.backends.nvidia.lower.words import Words
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, tile_type
 from tilewright.layouts.conversion import to_linear_layout
@@ -74,7 +74,7 @@ class Shuffles:
 
     def __init__(self, lowerer: Lowerer, plan: ShufflePlan, element: str) -> None:
         self.lowerer, self.plan, self.element = lowerer, plan, element
-        self.words = Words.of(memory_bits(element), plan.packed)
+        self.words = PackedWords.of(memory_bits(element), plan.packed)
         self.odd_sender, self.odd_receiver = self._odd(plan.sender), self._odd(plan.receiver)
 
     def of(self, values: Sequence[str]) -> list[str]:

@@ -17,10 +17,10 @@ from tilewright.analysis.reduction_scratch import stays_in_warps
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
 from tilewright.backends.nvidia.lower.address import place_of
-from tilewright.backends.nvidia.lower.lanes import added, mapped, shuffled
+from tilewright.backends.nvidia.lower.cross_lane import added, mapped, shuffled
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, scratch_offset
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, offset, store_tile
-from tilewright.backends.nvidia.lower.words import Words
 from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.core import Value
 from tilewright.layouts.linear_layout import LinearLayout
@@ -113,7 +113,7 @@ def _in_shared_memory(lowerer: Lowerer, op: Gather) -> list[str]:
 
 def load_element(lowerer: Lowerer, element: str, pointer: str) -> str:
     """One element from shared memory."""
-    w, words = lowerer.w, Words.of(memory_bits(element), 1)
+    w, words = lowerer.w, PackedWords.of(memory_bits(element), 1)
     word = w.emit(f"load {words.type}, {SHARED_POINTER} {pointer}, align {words.width // BYTE}")
     (found,) = words.unpack(w, element, [w.convert("zext", word, words.type, words.register)])
     return found

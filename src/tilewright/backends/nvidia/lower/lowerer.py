@@ -23,7 +23,7 @@ from tilewright.analysis.axis_lattice import AxisInfo
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.backends.nvidia.lower.address import Place, diagonals, place_of
-from tilewright.backends.nvidia.lower.not_yet import refuse
+from tilewright.backends.nvidia.lower.legality import unsupported
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import OFFSET
@@ -320,7 +320,7 @@ class Lowerer:
     def _op(self, op: Op) -> None:
         lower = self.module.table.get(op.name)
         if lower is None:
-            raise refuse(op)
+            raise unsupported(op)
         lower(self, op)
 
     def block(self, block: Block) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.address import same_as
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, layout_of, struct
-from tilewright.backends.nvidia.lower.words import Words
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.dialects.tt_memory import Load, Store, pointee_type
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type
@@ -92,7 +92,7 @@ class Access(NamedTuple):
     """
 
     groups: list[list[int]]
-    words: Words
+    words: PackedWords
     same: list[int]
 
 
@@ -100,10 +100,10 @@ def access_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> Access:
     """The accesses to the memory behind `pointers`."""
     type, bits = pointers.type, access_bits(pointers.type)
     if not isinstance(type, TensorType):
-        return Access([[0]], Words.of(bits, 1), [0])
+        return Access([[0]], PackedWords.of(bits, 1), [0])
     layout = lowerer.layout(type)
     groups = groups_of(layout, fast_axis(type), vector_of(lowerer, pointers, mask))
-    return Access(groups, Words.of(bits, len(groups[0])), same_as(layout))
+    return Access(groups, PackedWords.of(bits, len(groups[0])), same_as(layout))
 
 
 def only_once(lowerer: Lowerer, pointers: Type, *, per_block: bool = False) -> str | None:
@@ -186,7 +186,7 @@ def _load(lowerer: Lowerer, op: Load) -> None:
 def load_words(
     lowerer: Lowerer,
     instruction: str,
-    words: Words,
+    words: PackedWords,
     address: str,
     mask: str | None,
     start: Sequence[str] | None,
@@ -236,7 +236,7 @@ def _store(lowerer: Lowerer, op: Store) -> None:
 def store_words(
     lowerer: Lowerer,
     instruction: str,
-    words: Words,
+    words: PackedWords,
     address: str,
     values: Sequence[str],
     mask: str | None,

@@ -71,7 +71,7 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
         options: how.
 
     Raises:
-        Unsupported: an op has no lowering yet; `not_yet.py` lists them.
+        Unsupported: an op has no lowering yet; `legality.py` lists them.
     """
     functions = functions_of(module)
     w = _writer(options, has_lines=all(span_of(function.location).file for function in functions))

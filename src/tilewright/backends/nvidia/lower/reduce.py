@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 
 from tilewright.analysis.reduction_plan import Fold, Reduction, function_of, reduction_plan
 from tilewright.backends.nvidia.lower.combine import Combination, Row
-from tilewright.backends.nvidia.lower.exchange import exchange
-from tilewright.backends.nvidia.lower.lanes import shuffled
+from tilewright.backends.nvidia.lower.cross_lane import shuffled
+from tilewright.backends.nvidia.lower.cross_warp import exchange_across_warps
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, scratch_offset
-from tilewright.backends.nvidia.lower.pairs import Pairs
+from tilewright.backends.nvidia.lower.packed_reduction import PackedReduction
 from tilewright.backends.nvidia.lower.warp_folds import fold_warp
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.types import TensorType
@@ -38,7 +38,9 @@ def reduce(lowerer: Lowerer, op: Reduce) -> None:
         if index > 1:
             lowerer.barrier()
         if index:
-            rows = exchange(lowerer, rows, plan.results[index - 1], fold.layout, combine.elements, scratch_offset(op))
+            rows = exchange_across_warps(
+                lowerer, rows, plan.results[index - 1], fold.layout, combine.elements, scratch_offset(op)
+            )
         rows = _folded_lanes(combine, _folded_registers(combine, rows, fold), fold)
     _bind(lowerer, op, combine, rows, plan)
 
@@ -72,7 +74,7 @@ def _without(rows: dict[int, Row], mask: int, fold: Callable[[Row, Row], Row]) -
 
 def _folded_pairs(combine: Combination, rows: dict[int, Row], masks: Sequence[int]) -> dict[int, Row]:
     """The folded rows, where registers that differ in bit 0 are folded together."""
-    pairs = Pairs(combine)
+    pairs = PackedReduction(combine)
     found = {register: [pairs.of(row[0], rows[register | 1][0])] for register, row in rows.items() if not register & 1}
     for mask in masks:
         found = _without(found, mask, lambda a, b: [pairs.fold(a[0], b[0])])
@@ -147,7 +149,7 @@ def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], p
     if any(rest.columns[name] != wanted.columns[name] for name in ("lane", "warp", "block")):
         lowerer.barrier()
         result = wanted.without_zeros("register")
-        rows = exchange(lowerer, rows, places, result, combine.elements, scratch_offset(op))
+        rows = exchange_across_warps(lowerer, rows, places, result, combine.elements, scratch_offset(op))
         places = result
     first = {places.image({"register": register}): row for register, row in reversed(list(enumerate(rows)))}
     combine.bind([first[wanted.image({"register": register})] for register in range(wanted.in_size("register"))])

@@ -17,7 +17,7 @@ from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mathematics import widened
 from tilewright.backends.nvidia.lower.memory import only_once
 from tilewright.backends.nvidia.lower.program import program_id
-from tilewright.backends.nvidia.lower.words import as_integer
+from tilewright.backends.nvidia.lower.register_packing import as_integer
 from tilewright.dialects.tt_program import Assert, Print
 from tilewright.ir.core import Value
 from tilewright.ir.spans import span_of

@@ -23,7 +23,7 @@ def per_register(rule: Rule) -> Lowering:
         known: dict[tuple[str, ...], str] = {}
         found = []
         every = element_operands(lowerer, op)
-        for operands in (every[number] for number in equal_registers(lowerer, op.result)):
+        for operands in (every[number] for number in broadcast_registers(lowerer, op.result)):
             if operands not in known:
                 known[operands] = rule(lowerer, op, operands)
             found.append(known[operands])
@@ -32,7 +32,7 @@ def per_register(rule: Rule) -> Lowering:
     return lower
 
 
-def equal_registers(lowerer: Lowerer, value: Value) -> list[int]:
+def broadcast_registers(lowerer: Lowerer, value: Value) -> list[int]:
     """Per register the first one with the same value, as far as axis info knows of runs of equal elements.
 
     A mask `i < n` with n a multiple of 16 has runs of 16 equal elements, so one comparison serves them all.

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from tilewright.analysis.reduction_scratch import Run, axis_runs
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
 from tilewright.backends.nvidia.lower.combine import Combination, Row
-from tilewright.backends.nvidia.lower.lanes import mapped, shuffled
+from tilewright.backends.nvidia.lower.cross_lane import mapped, shuffled
 from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.backends.nvidia.lower.reshapes import elements_of, first_registers

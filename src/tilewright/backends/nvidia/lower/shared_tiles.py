@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tilewright.backends.llvm.spelling import bits_of, vector
 from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Plan, Unit
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
-from tilewright.backends.nvidia.lower.words import Words
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
 
 BYTE = 8
 CLUSTER_POINTER = "ptr addrspace(7)"
@@ -148,7 +148,7 @@ def load_tile(lowerer: Lowerer, element: str, plan: Plan, where: Bytes) -> list[
 
 
 def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, pointer: str) -> None:
-    w, words = lowerer.w, Words.of(memory_bits(element), len(values))
+    w, words = lowerer.w, PackedWords.of(memory_bits(element), len(values))
     packed = [w.convert("trunc", word, words.register, words.type) for word in words.pack(w, element, values)]
     type, found = vector(words.type, words.number), packed[0]
     if words.number > 1:
@@ -159,7 +159,7 @@ def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: P
 
 
 def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer: str) -> list[str]:
-    w, words = lowerer.w, Words.of(memory_bits(element), count)
+    w, words = lowerer.w, PackedWords.of(memory_bits(element), count)
     type = vector(words.type, words.number)
     space = SHARED_POINTER if plan.block is None else CLUSTER_POINTER
     value = w.emit(f"load {type}, {space} {pointer}, align {words.number * words.width // BYTE}")
@@ -182,9 +182,9 @@ def _instruction(name: str, words: int, plan: Plan) -> str:
     return f"llvm.nvvm.{name}.sync.aligned.{shape}.x{matrices}.{kind}.p3"
 
 
-def _matrix_words(element: str, count: int) -> Words:
+def _matrix_words(element: str, count: int) -> PackedWords:
     inside = WORD // memory_bits(element)
-    return Words(WORD, count // inside, inside)
+    return PackedWords(WORD, count // inside, inside)
 
 
 def _store_matrices(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, pointer: str) -> None:

@@ -24,10 +24,10 @@ from tilewright.backends.nvidia.lower import (
     reduce,
     reports,
     reshapes,
-    row_copies,
     scan,
-    tensor_copies,
     tiles,
+    tma_copies,
+    tma_gather,
 )
 from tilewright.backends.nvidia.lower.dot import dots, tcgen05, tensor_copy, tensor_memory, wgmma
 from tilewright.backends.nvidia.lower.lowerer import Lowering
@@ -55,9 +55,9 @@ LOWERINGS: dict[str, Lowering] = {
     **reduce.LOWERINGS,
     **reports.LOWERINGS,
     **reshapes.LOWERINGS,
-    **row_copies.LOWERINGS,
+    **tma_gather.LOWERINGS,
     **scan.LOWERINGS,
-    **tensor_copies.LOWERINGS,
+    **tma_copies.LOWERINGS,
     **tcgen05.LOWERINGS,
     **tensor_copy.LOWERINGS,
     **tensor_memory.LOWERINGS,

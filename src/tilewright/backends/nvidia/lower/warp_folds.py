@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilewright.analysis.reduction_plan import only_op
 from tilewright.backends.nvidia.lower.combine import Combination
-from tilewright.backends.nvidia.lower.lanes import ALL_LANES, from_words, words_of
+from tilewright.backends.nvidia.lower.cross_lane import ALL_LANES, from_words, words_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 
 INTEGERS = {

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from tilewright.backends.nvidia.lower.dot.instructions import LANES_OF_A_ROW, WORD
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-from tilewright.backends.nvidia.lower.words import Words
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.ir.core import Value
 from tilewright.layouts.linear_layout import LinearLayout
 
@@ -40,13 +40,13 @@ def lane_steps(layout: LinearLayout, axis: int) -> tuple[int, ...]:
 
 def word_of(lowerer: Lowerer, element: str, values: Sequence[str]) -> str:
     """Elements that fill 32 bits, first lowest, as an i32."""
-    (word,) = Words.of(WORD // len(values), len(values)).pack(lowerer.w, element, values)
+    (word,) = PackedWords.of(WORD // len(values), len(values)).pack(lowerer.w, element, values)
     return word
 
 
 def elements_of(lowerer: Lowerer, element: str, word: str, count: int) -> list[str]:
     """The elements of `word_of`."""
-    return Words.of(WORD // count, count).unpack(lowerer.w, element, [word])
+    return PackedWords.of(WORD // count, count).unpack(lowerer.w, element, [word])
 
 
 @dataclass(frozen=True)

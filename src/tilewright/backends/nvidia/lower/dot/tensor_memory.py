@@ -15,7 +15,7 @@ from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, struct
-from tilewright.backends.nvidia.lower.words import Words
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
@@ -216,13 +216,13 @@ def _after_wait(lowerer: Lowerer, words: Sequence[str]) -> list[str]:
 
 def _word(lowerer: Lowerer, element: str, bits: int, values: Sequence[str]) -> str:
     """Elements in a word; one that is shorter is in its lowest bits."""
-    words = Words.of(bits, len(values))
+    words = PackedWords.of(bits, len(values))
     (word,) = words.pack(lowerer.w, element, values)
     return lowerer.w.convert("zext", word, words.type, "i32")
 
 
 def _elements(lowerer: Lowerer, element: str, bits: int, word: str, count: int) -> list[str]:
-    words = Words.of(bits, count)
+    words = PackedWords.of(bits, count)
     return words.unpack(lowerer.w, element, [lowerer.w.convert("trunc", word, "i32", words.type)])
 
 

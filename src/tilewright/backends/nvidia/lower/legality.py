@@ -7,7 +7,7 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import InternalError, NotSupported, TilewrightError, located
 
-NOT_YET: dict[str, str] = {
+UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(
         (
             "ttng.clc_get_program_id",
@@ -29,9 +29,9 @@ NOT_YET: dict[str, str] = {
 """Names of ops, sorted, and what is missing."""
 
 
-def refuse(op: Op) -> TilewrightError:
+def unsupported(op: Op) -> TilewrightError:
     """The error for an op without lowering."""
-    reason = NOT_YET.get(op.name)
+    reason = UNSUPPORTED.get(op.name)
     if reason is None:
         return InternalError(f"{op.name} has no lowering for NVIDIA GPUs", print_op(op))
     return located(NotSupported(f"the op {op.name}", reason), span_of(op.location))

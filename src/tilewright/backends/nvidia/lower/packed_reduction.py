@@ -1,6 +1,6 @@
 """Two elements of a thread at once, in reductions: `add.f16x2`, `max.bf16x2`, `add.f32x2`.
 
-pairs = Pairs(combine)
+pairs = PackedReduction(combine)
 pairs.halves(pairs.fold(pairs.of(a, b), pairs.of(c, d)))      # a + c and b + d
 """
 
@@ -19,7 +19,7 @@ INTRINSICS = {
 }
 
 
-class Pairs:
+class PackedReduction:
     """Pairs of elements of a reduction whose function is one op."""
 
     def __init__(self, combine: Combination) -> None:

@@ -1,6 +1,6 @@
 """Elements packed into the words that memory instructions move.
 
-    words = Words.of(bits=16, vector=8)      # 4 words of 32 bits, 2 elements in each
+    words = PackedWords.of(bits=16, vector=8)      # 4 words of 32 bits, 2 elements in each
     words.pack(w, "half", eight_values)      # four i32
     words.unpack(w, "half", four_words)      # the eight values again
 
@@ -20,7 +20,7 @@ WORD = 32
 """Bits of a word, unless one element is wider or all of them are less."""
 
 
-class Words(NamedTuple):
+class PackedWords(NamedTuple):
     """The packing into words of elements that are moved at once.
 
     Attributes:
@@ -34,7 +34,7 @@ class Words(NamedTuple):
     elements: int
 
     @classmethod
-    def of(cls, bits: int, vector: int) -> Words:
+    def of(cls, bits: int, vector: int) -> PackedWords:
         """Words for `vector` elements of `bits` bits each in memory."""
         width = min(bits * vector, max(WORD, bits))
         return cls(width, bits * vector // width, width // bits)

@@ -1,6 +1,6 @@
 """Rows of values that change their layout through an op's scratch memory, between the rounds of a reduction.
 
-    exchange_plan(before, after, bits=32).load.moves       # one load of four neighbours: the parts of four warps
+    cross_warp_plan(before, after, bits=32).load.moves       # one load of four neighbours: the parts of four warps
 
 All operands are written before the one barrier, each to a place of its own.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from tilewright.analysis.reduction_plan import exchange_bytes
-from tilewright.analysis.reduction_scratch import exchange_buffer, in_one_dimension
+from tilewright.analysis.reduction_plan import cross_warp_bytes
+from tilewright.analysis.reduction_scratch import cross_warp_buffer, in_one_dimension
 from tilewright.backends.nvidia.lower.combine import Row
 from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
@@ -26,7 +26,7 @@ from tilewright.layouts.linear_layout import LinearLayout
 
 
 @cache
-def exchange_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conversion:
+def cross_warp_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conversion:
     """The plan by which a tile goes from one layout to another.
 
     Args:
@@ -34,10 +34,10 @@ def exchange_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conve
         after: the layout that it gets.
         bits: bits of one element in memory.
     """
-    return plan_through(in_one_dimension(before), in_one_dimension(after), exchange_buffer(before, after, bits), bits)
+    return plan_through(in_one_dimension(before), in_one_dimension(after), cross_warp_buffer(before, after, bits), bits)
 
 
-def exchange(
+def exchange_across_warps(
     lowerer: Lowerer, rows: Sequence[Row], before: LinearLayout, after: LinearLayout, elements: Sequence[str], base: int
 ) -> list[Row]:
     """The rows in the registers of `after`.
@@ -50,7 +50,7 @@ def exchange(
         elements: the LLVM types of a row.
         base: where the scratch memory begins, in bytes.
     """
-    plans = [exchange_plan(before, after, memory_bits(element)) for element in elements]
+    plans = [cross_warp_plan(before, after, memory_bits(element)) for element in elements]
     places = _places(before, after, elements, base)
     columns = list(zip(*rows, strict=True))
     found: list[dict[int, str]] = [{} for _ in elements]
@@ -87,5 +87,5 @@ def _places(before: LinearLayout, after: LinearLayout, elements: Sequence[str], 
     places = [Bytes("0")] * len(elements)
     for index in sorted(range(len(elements)), key=lambda index: -memory_bits(elements[index])):
         places[index] = Bytes(str(base))
-        base += exchange_bytes(before, after, (memory_bits(elements[index]),))
+        base += cross_warp_bytes(before, after, (memory_bits(elements[index]),))
     return places

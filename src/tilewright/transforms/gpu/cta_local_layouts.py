@@ -27,7 +27,7 @@ from tilewright.transforms.gpu.workers import workers_of
 BLOCK = ("block",)
 
 
-def whole_in_blocks(module: Op) -> None:
+def cta_local_layouts(module: Op) -> None:
     """Rewrite a module of TTGIR as above, in place."""
     for op in list(module.walk()):
         if op.name in _RULES and workers_of(op).ctas > 1:
@@ -38,7 +38,7 @@ def _scan(op: Scan) -> None:
     first = op.sources[0]
     if _linear(first).is_zero(BLOCK, (f"dim{op.axis}",)):
         return
-    whole = _whole(op, first)
+    whole = _cta_local(op, first)
     for index in range(len(op.operands)):
         convert_operand(op, index, whole)
     for result in op.results:
@@ -55,17 +55,17 @@ def _gather(op: Gather) -> None:
     others = [name for name in source.out_names if name != f"dim{axis}"]
     is_own = source.sublayout(BLOCK, others) == indices.sublayout(BLOCK, others)
     if distance is not None or not is_own or not source.is_zero(BLOCK, (f"dim{axis}",)):
-        convert_operand(op, 0, _whole(op, op.source))
+        convert_operand(op, 0, _cta_local(op, op.source))
 
 
 def _histogram(op: Histogram) -> None:
     """Each block counts everything, and keeps the bins that are its own."""
-    whole = _whole(op, op.source)
+    whole = _cta_local(op, op.source)
     for index in range(len(op.operands)):
         convert_operand(op, index, whole)
 
 
-def _whole(op: Op, tile: Value) -> Encoding:
+def _cta_local(op: Op, tile: Value) -> Encoding:
     """A layout in which each block has all elements."""
     workers, shape = workers_of(op), tile_type(tile).shape
     rank, copies = len(shape), workers.ctas.bit_length() - 1

@@ -21,7 +21,7 @@ ENDS = ("ret", "exit")
 JUMPS = ("bra", "brx")
 
 
-def in_meeting_order(function: Function) -> Function:
+def in_reconvergence_order(function: Function) -> Function:
     """The function with its blocks in order: itself, where they are.
 
     Args:

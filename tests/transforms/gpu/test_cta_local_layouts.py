@@ -7,7 +7,7 @@ import pytest
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.whole_in_blocks import whole_in_blocks
+from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts
 
 BLOCKED = "#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [2, 2], order = [1, 0]{}}}>"
 DIVIDED = ", CGALayout = [[1, 0]]"
@@ -34,7 +34,7 @@ def conversions(op: str, axis: int, ctas: int) -> int:
     layout = BLOCKED.format(DIVIDED if ctas > 1 else "")
     text = MODULE.replace("OP", op.replace("AXIS", str(axis))).replace("LAYOUT", layout).replace("CTAS", str(ctas))
     module = parse_module(text)
-    whole_in_blocks(module)
+    cta_local_layouts(module)
     verify(module)
     return print_op(module).count("ttg.convert_layout")
 

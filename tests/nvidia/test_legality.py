@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tilewright.dialects
-from tilewright.backends.nvidia.lower.not_yet import NOT_YET, refuse
+from tilewright.backends.nvidia.lower.legality import UNSUPPORTED, unsupported
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
@@ -23,12 +23,12 @@ FOREIGN = ("amd", "cpu.")
 
 def test_every_op_has_a_lowering_or_a_reason(golden: Callable[[str, str], None]) -> None:
     reached = {name for name, kind in OPS.items() if not kind.terminator and not name.startswith(FOREIGN)}
-    assert reached - LOWERINGS.keys() - CONTAINERS - REWRITTEN_BEFORE == NOT_YET.keys()
-    golden("".join(f"{name}: {NOT_YET[name]}\n" for name in sorted(NOT_YET)), "nvidia/not_yet.txt")
+    assert reached - LOWERINGS.keys() - CONTAINERS - REWRITTEN_BEFORE == UNSUPPORTED.keys()
+    golden("".join(f"{name}: {UNSUPPORTED[name]}\n" for name in sorted(UNSUPPORTED)), "nvidia/unsupported.txt")
 
 
 def test_an_op_without_lowering_is_refused_by_name() -> None:
-    known, unknown = (refuse(Op.create(name)) for name in ("ttng.clc_try_cancel_sync", "ttg.mask"))
+    known, unknown = (unsupported(Op.create(name)) for name in ("ttng.clc_try_cancel_sync", "ttg.mask"))
     assert isinstance(known, Unsupported)
     assert "the op ttng.clc_try_cancel_sync is not supported" in str(known)
     assert isinstance(unknown, InternalError)

@@ -17,7 +17,7 @@ from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
 from tilewright.backends.nvidia.lower.shared_tiles import offset
-from tilewright.backends.nvidia.lower.tensor_copies import commit, emit, listed, plus, target_space
+from tilewright.backends.nvidia.lower.tma_copies import commit, emit, listed, plus, target_space
 from tilewright.dialects.ttng_descriptors import AsyncTmaGather, AsyncTmaScatter
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.nvidia.lower.address import diagonals
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-from tilewright.backends.nvidia.lower.words import WORD, as_integer, from_integer
+from tilewright.backends.nvidia.lower.register_packing import WORD, as_integer, from_integer
 
 ALL_LANES = "-1"
 CLAMPS = {"bfly": "31", "down": "31", "idx": "31", "up": "0"}
