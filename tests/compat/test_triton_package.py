@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
+from tilewright.compat.triton_modules import ITSELF, PACKAGES, SCRIPTS
+from tilewright.compat.triton_modules import MODULES as ROWS
 from tilewright.tools.run_command import PACKAGE_PATH
 
-FILES = sorted((PACKAGE_PATH / "triton").rglob("*.py"))
-MODULES = [".".join(f.relative_to(PACKAGE_PATH).with_suffix("").parts).removesuffix(".__init__") for f in FILES]
-ITSELF = {"triton.knobs"}
-"""Modules that are one of Tilewright's, so that assignments to them count."""
+MODULES = sorted([*ROWS, *SCRIPTS])
 
 
-def asked(question: str) -> Any:
+def asked(question: str, *, path: str = str(PACKAGE_PATH)) -> Any:
     """What a process with our `triton` answers."""
     command = [sys.executable, "-c", f"import json, sys, triton\n{question}"]
-    variables = os.environ | {"PYTHONPATH": str(PACKAGE_PATH)}
+    variables = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -38,9 +37,83 @@ def test_every_module_can_be_imported_and_knows_its_place() -> None:
 
     found = asked(question)
 
-    for name, file in zip(MODULES, FILES, strict=True):
-        if name not in ITSELF:
-            assert found[name] == [name, name, str(file)]
+    for name in {*MODULES} - {*ITSELF}:
+        place = PACKAGE_PATH.joinpath(*name.split("."))
+        file = place / "__init__.py" if name in PACKAGES else place.with_name(f"{place.name}.py")
+        assert found[name] == [name, name, str(file)]
+
+
+@pytest.mark.needs_torch
+def test_texts_of_modules_import_what_the_modules_have() -> None:
+    """The text that programs are shown says the same as the table, but for `__getattr__` and modules."""
+    question = f"""
+import importlib, inspect, types, warnings
+warnings.simplefilter("ignore")
+wrong = []
+for name in {sorted({*ROWS} - {*ITSELF} - {"triton"})}:
+    module, copy = importlib.import_module(name), {{}}
+    exec(inspect.getsource(module), copy)
+    exec(module.__loader__.get_code(name), copy)
+    for key in module.__all__:
+        same = copy[key] is getattr(module, key) or copy[key].__module__ == "tilewright.compat.unavailable"
+        wrong += [] if same else [name + "." + key]
+print(json.dumps(wrong))
+"""
+
+    assert asked(question) == []
+
+
+@pytest.mark.needs_torch
+def test_package_can_be_walked_over() -> None:
+    question = (
+        "import importlib, pkgutil, warnings\nwarnings.simplefilter('ignore')\n"
+        "def walk():\n    return [[m.name, m.ispkg] for m in pkgutil.walk_packages(triton.__path__, 'triton.')]\n"
+        "first = walk()\nimportlib.invalidate_caches()\nsys.path_importer_cache.clear()\n"
+        "print(json.dumps([first, walk()]))"
+    )
+
+    first, again = asked(question)
+
+    assert first == again == [[name, name in PACKAGES] for name in MODULES if name != "triton"]
+
+
+def test_modules_that_are_not_there() -> None:
+    question = (
+        "import importlib.util\nerrors = []\n"
+        "for name in ('triton.nothing', 'triton.language.jit', 'triton.errors.x'):\n"
+        "    try:\n        __import__(name)\n    except ModuleNotFoundError as error:\n"
+        "        errors.append(str(error))\n"
+        "print(json.dumps([errors, importlib.util.find_spec('triton.language.nothing')]))"
+    )
+
+    errors, spec = asked(question)
+
+    assert errors[:2] == ["No module named 'triton.nothing'", "No module named 'triton.language.jit'"]
+    assert errors[2] == "No module named 'triton.errors.x'; 'triton.errors' is not a package"
+    assert spec is None
+
+
+def test_package_is_reloaded_and_found_by_a_relative_path() -> None:
+    question = (
+        "import importlib, importlib.resources, os\nimport triton.language as tl\nload = tl.load\ntl.load = None\n"
+        "importlib.reload(triton)\nimportlib.reload(tl)\nprint(json.dumps([tl.load is load, "
+        "importlib.resources.files('triton').joinpath('__init__.py').is_file(), os.path.isabs(triton.__path__[0])]))"
+    )
+
+    assert asked(question, path=os.path.relpath(PACKAGE_PATH)) == [True, True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["compile", "link"])
+def test_scripts_are_started_by_name_and_by_path(command: str) -> None:
+    variables = os.environ | {"PYTHONPATH": str(PACKAGE_PATH)}
+    starts = ["-m", f"triton.tools.{command}"], [str(PACKAGE_PATH / "triton" / "tools" / f"{command}.py")]
+    for start in starts:
+        done = subprocess.run(
+            [sys.executable, *start, "--help"], env=variables, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"usage: tilewright {command}")
 
 
 @pytest.mark.needs_torch
@@ -55,34 +128,16 @@ def test_every_name_of_all_exists() -> None:
 
 
 NAMES = {
-    "triton": "_C AsyncCompileMode CompilationError Config FutureKernel InterpreterError JITFunction KernelInterface "
-    "MockTensor OutOfResources TensorWrapper TritonError aggregate autotune compile "
-    "cdiv compiler constexpr_function heuristics jit knobs language must_use_result next_power_of_2 reinterpret "
-    "runtime set_allocator testing tools",
-    "triton.language": "load store dot constexpr math random standard core extra tensor float8e5 range make_block_ptr",
-    "triton.language.core": "CONSTEXPR_0 builtin constexpr_type dtype get_int_dtype tensor _unwrap_if_constexpr",
-    "triton.language.standard": "_log2 zeros_like",
-    "triton.language.extra.libdevice": "exp tanh fast_dividef",
-    "triton.runtime": "Autotuner Config JITFunction RedisRemoteCacheBackend TensorWrapper driver jit reinterpret",
-    "triton.runtime._allocation": "NullAllocator",
-    "triton.runtime.jit": "DependenciesFinder JITCallable JITFunction JitFunctionInfo MockTensor TensorWrapper "
-    "compute_cache_key create_function_from_signature native_specialize_impl type_canonicalisation_dict",
-    "triton.runtime.build": "compile_module_from_src",
-    "triton.runtime.cache": "FileCacheManager RemoteCacheManager get_cache_manager triton_key",
-    "triton.runtime.errors": "AutotunerError InterpreterError OutOfResources PTXASError",
-    "triton.compiler": "ASTSource CompilationError CompiledKernel IRSource compile make_backend",
-    "triton.compiler.compiler": "ASTSource IRSource make_backend",
-    "triton.compiler.errors": "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct",
-    "triton.testing": "Benchmark assert_close do_bench do_bench_cudagraph nvsmi perf_report",
+    "triton": "_C compiler knobs language runtime testing tools",
+    "triton.language": "math random standard core extra",
+    "triton.language.core": "_unwrap_if_constexpr",
+    "triton.language.standard": "_log2",
+    "triton.runtime": "jit",
+    "triton.runtime.jit": "native_specialize_impl",
+    "triton.runtime.autotuner": "OutOfResources PTXASError",
     "triton.tools.mxfp": "MXFP4Tensor MXScaleTensor",
-    "triton.tools.tensor_descriptor": "TensorDescriptor",
-    "triton._C.libtriton.ir": "context load_dialects",
-    "triton.backends": "backends",
-    "triton.backends.compiler": "BaseBackend GPUTarget",
-    "triton.runtime.autotuner": "Autotuner Config OutOfResources PTXASError",
-    "triton.backends.driver": "DriverBase GPUDriver expand_signature",
-    "triton._utils": "canonicalize_dtype",
 }
+"""Names besides those of `triton_names.json`: private ones, modules, and what Triton's modules have by chance."""
 
 
 def test_names_that_programs_use_exist() -> None:

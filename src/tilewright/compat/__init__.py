@@ -1,4 +1,4 @@
-"""Code written for Triton, unmodified: `path/` holds the package `triton`, whose modules show Tilewright's objects.
+"""Code written for Triton, unmodified: `path/` holds the package `triton`, whose names stand in a table.
 
     PYTHONPATH=…/tilewright/compat/path python script.py      # what `tilewright run script.py` does
 

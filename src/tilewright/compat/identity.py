@@ -9,6 +9,9 @@ from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.cache.managers import base32
 from tilewright.support.hashing import hash_of
 
+TRITON_MODULE = "triton.language"
+GLUON_MODULE = "triton.experimental.gluon.language"
+
 
 def triton_key() -> str:
     """Differs between versions of Tilewright and of LLVM."""

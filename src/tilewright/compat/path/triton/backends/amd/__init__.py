@@ -1,5 +1,0 @@
-"""`triton.backends.amd`: names only."""
-
-from triton.backends.amd import compiler
-
-__all__ = ["compiler"]

@@ -1,1 +1,0 @@
-"""`triton.compiler.make_launcher`: empty, as it is in Triton."""

@@ -1,1 +1,0 @@
-"""`triton.experimental.gluon`: descriptors only; its kernels are not compiled."""

@@ -1,1 +1,0 @@
-"""`triton.experimental.gluon.nvidia`."""

@@ -1,5 +1,0 @@
-"""`triton.experimental.gluon.nvidia.hopper`."""
-
-from tilewright.compat.gluon import TensorDescriptor
-
-__all__ = ["TensorDescriptor"]

@@ -1,5 +1,0 @@
-"""`triton.language.extra.hip`."""
-
-from triton.language.extra import libdevice
-
-__all__ = ["libdevice"]
