@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.interpreter import eager
-from tilewright.interpreter.machine import Machine
+from tilewright.interpreter.machine import Interpreter
 from tilewright.interpreter.memory import Memory
 from tilewright.ir.core import Op
 
@@ -95,15 +95,15 @@ def watched(*, repeats: bool) -> Iterator[None]:
         memories[-1].repeats = repeats
         return memories[-1]
 
-    def machine_of(memory: WatchedMemory, *, program: Any, grid: Any, functions: Any) -> Machine:
+    def machine_of(memory: WatchedMemory, *, program: Any, grid: Any, functions: Any) -> Interpreter:
         memory.program = program
-        return Machine(memory, program=program, grid=grid, functions=functions)
+        return Interpreter(memory, program=program, grid=grid, functions=functions)
 
-    before = eager.Memory, eager.Machine
-    eager.Memory, eager.Machine = memory_of, machine_of
+    before = eager.Memory, eager.Interpreter
+    eager.Memory, eager.Interpreter = memory_of, machine_of
     try:
         yield
     finally:
-        eager.Memory, eager.Machine = before
+        eager.Memory, eager.Interpreter = before
     for memory in memories:
         memory.check_apart()

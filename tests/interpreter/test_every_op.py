@@ -7,7 +7,7 @@ import pytest
 import tilewright.dialects
 from tilewright.dialects import cpu
 from tilewright.interpreter import run_ir
-from tilewright.interpreter.machine import EXECUTORS, Machine
+from tilewright.interpreter.machine import EXECUTORS, Interpreter
 from tilewright.interpreter.memory import Memory
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
@@ -53,6 +53,6 @@ def test_every_op_has_a_meaning_or_an_executor() -> None:
 
 
 def test_other_ops_are_refused_by_name() -> None:
-    machine = Machine(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
+    machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
     with pytest.raises(Unsupported, match=r"tt\.elementwise_inline_asm is not supported"):
         machine.execute(Op.create("tt.elementwise_inline_asm"), [], {})

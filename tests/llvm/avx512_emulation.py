@@ -6,7 +6,7 @@
 Only the intrinsics that `math_registers.py` uses. Other instructions on 512 bits LLVM takes apart by itself.
 """
 
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -40,7 +40,7 @@ class _Emulator(LlvmWriter):
             return super().call(result, function, arguments, flags=flags)
         name = function.removeprefix(PREFIX).removeprefix("mask.").split(".")[0]
         lanes, element = result.strip("<>").split(" x ")
-        return EMULATIONS[name](Kind(self, element, int(lanes)), [value for _, value in arguments]).name
+        return EMULATIONS[name](LaneType(self, element, int(lanes)), [value for _, value in arguments]).name
 
 
 def _scaled(k, arguments):
@@ -81,7 +81,7 @@ def _looked_up_in_two(k, arguments):
 
 def _from_tables(k, tables, index):
     """Entries of tables of eight; the bits of `index` above the third choose the table."""
-    w, half = k.writer, Kind(k.writer, k.element, 8)
+    w, half = k.writer, LaneType(k.writer, k.element, 8)
     found = []
     for start in (0, 8):
         i = half.with_element("i32")(w.slice(index, "i32", 16, start, 8))

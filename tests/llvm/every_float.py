@@ -17,7 +17,7 @@ import numpy as np
 from avx512_emulation import can_run, machine_for, writer_for
 from llvm_native import load
 
-from tilewright.backends.llvm.lanes import Kind
+from tilewright.backends.llvm.lanes import LaneType
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.backends.llvm.mathlib import FUNCTIONS
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -36,7 +36,7 @@ def function_of_floats(name: str, target: Target, lanes: int):
     """The function over `TILE` numbers: (address of results, address of operands)."""
     w = writer_for(target)
     with w.function("f", [("ptr", "%out"), ("ptr", "%x")]), w.loop(0, TILE, lanes) as loop:
-        k = Kind(w, "float", lanes)
+        k = LaneType(w, "float", lanes)
         x = k(w.load(k.type, w.offset("%x", "float", loop.index), align=4))
         w.store(k.type, FUNCTIONS[name](x).name, w.offset("%out", "float", loop.index), align=4)
     return load(w.render(), machine_for(target), "f", ctypes.c_void_p, ctypes.c_void_p)
@@ -48,14 +48,14 @@ def errors_of_tile(name: str):
     target = host_target()
     w, lanes = LlvmWriter(target), target.lanes(32)
     with w.function("f", [("ptr", "%out"), ("ptr", "%x"), ("ptr", "%got")]), w.loop(0, TILE, lanes) as loop:
-        k, double = Kind(w, "float", lanes), Kind(w, "double", lanes)
+        k, double = LaneType(w, "float", lanes), LaneType(w, "double", lanes)
         x, got = (k(w.load(k.type, w.offset(place, "float", loop.index), align=4)) for place in ("%x", "%got"))
         wanted = FUNCTIONS[name](double.cast("fpext", x))
         w.store(k.type, _error(k, double, got, wanted).name, w.offset("%out", "float", loop.index), align=4)
     return load(w.render(), target, "f", *[ctypes.c_void_p] * 3)
 
 
-def _error(k: Kind, double: Kind, got, wanted):
+def _error(k: LaneType, double: LaneType, got, wanted):
     """The distance over the distance of floats next to `wanted`; 2^-149 is the smallest."""
     rounded = k.cast("fptrunc", wanted)
     power = double.from_bits(wanted.bits & (0x7FF << 52))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from llvm_native import load
 
-from tilewright.backends.llvm.lanes import Kind
+from tilewright.backends.llvm.lanes import LaneType
 from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -97,7 +97,7 @@ def compiled(name, element, lanes, target):
     w = LlvmWriter(target)
     parameters = [("ptr", "%out"), *(("ptr", f"%p{i}") for i in range(arity)), ("i64", "%n")]
     with w.function("f", parameters), w.loop(0, "%n", lanes) as loop:
-        k = Kind(w, element, lanes)
+        k = LaneType(w, element, lanes)
         operands = [k(w.load(k.type, w.offset(f"%p{i}", element, loop.index), align=1)) for i in range(arity)]
         w.store(k.type, FUNCTIONS[name](*operands).name, w.offset("%out", element, loop.index), align=1)
     f = load(w.render(), target, "f", *[ctypes.c_void_p] * (1 + arity), ctypes.c_int64)

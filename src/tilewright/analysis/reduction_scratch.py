@@ -18,7 +18,7 @@ from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.errors import LayoutError
 from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import contiguous_per_thread, cta_split, threads_per_warp, warps_per_cta
-from tilewright.layouts.swizzle import Buffer, best_buffer
+from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer
 
 Shape = tuple[int, ...]
 Row = tuple[int, ...]
@@ -102,7 +102,7 @@ def layout_of(rows: Rows) -> LinearLayout:
     return from_bases(rows, [(f"dim{dim}", size) for dim, size in enumerate(sizes)])
 
 
-def cross_warp_buffer(before: LinearLayout, after: LinearLayout, bits: int) -> Buffer:
+def cross_warp_buffer(before: LinearLayout, after: LinearLayout, bits: int) -> SwizzledBuffer:
     """The buffer between two layouts when loads and stores are the ordinary ones; see `swizzle.py`."""
     return best_buffer(in_one_dimension(before), in_one_dimension(after), bits, (), ())
 

@@ -32,7 +32,7 @@ SCRATCH_ALIGNMENT = 128
 CAPTURE_ALIGNMENT = 8
 
 
-class Buffer(NamedTuple):
+class SharedBuffer(NamedTuple):
     """One buffer.
 
     Attributes:
@@ -74,15 +74,15 @@ class Allocation:
         offsets = place(_requests(function, wanted, self.names), _run_together(wanted))
         self.buffers = [buffer._replace(offset=offset) for buffer, offset in zip(wanted, offsets, strict=True)]
         self.size = max((buffer.span.end for buffer in self.buffers), default=0)
-        self._of_op: dict[Op, list[Buffer]] = {}
+        self._of_op: dict[Op, list[SharedBuffer]] = {}
         for buffer in self.buffers:
             self._of_op.setdefault(buffer.owner, []).append(buffer)
 
-    def of(self, op: Op) -> list[Buffer]:
+    def of(self, op: Op) -> list[SharedBuffer]:
         """The buffers that `op` makes or needs."""
         return self._of_op.get(op, [])
 
-    def named_by(self, value: Value) -> list[Buffer]:
+    def named_by(self, value: Value) -> list[SharedBuffer]:
         """The explicit buffers that memory descriptor `value` may name."""
         return [self.buffers[index] for index in sorted(self.names.get(value, ()))]
 
@@ -129,7 +129,7 @@ def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 # Sizes
 
 
-def _wanted(function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSize) -> Iterator[Buffer]:
+def _wanted(function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSize) -> Iterator[SharedBuffer]:
     """The buffers of `function`, not placed yet, in program order."""
     for op in function.walk():
         if isinstance(op, LocalAlloc):
@@ -137,18 +137,18 @@ def _wanted(function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSi
         elif isinstance(op, Call):
             callee = callees.get(op.function) if op.function is not None else None
             if callee is not None and callee.size:
-                yield Buffer("virtual", op, callee.size, SCRATCH_ALIGNMENT)
+                yield SharedBuffer("virtual", op, callee.size, SCRATCH_ALIGNMENT)
         elif op is function:
             # Warps that wait for work are told what to do through one byte each.
             warps = [sum(partition_warps(inner)) for inner in op.walk() if isinstance(inner, WarpSpecialize)]
             if max(warps, default=0):
-                yield Buffer("scratch", op, max(warps), 4)
+                yield SharedBuffer("scratch", op, max(warps), 4)
         elif size := scratch(op):
             alignment = CAPTURE_ALIGNMENT if isinstance(op, WarpSpecialize) else SCRATCH_ALIGNMENT
-            yield Buffer("scratch", op, size, alignment)
+            yield SharedBuffer("scratch", op, size, alignment)
 
 
-def _explicit(op: LocalAlloc) -> Iterator[Buffer]:
+def _explicit(op: LocalAlloc) -> Iterator[SharedBuffer]:
     type = op.result.type
     if not isinstance(type, MemDescType) or not is_in_shared_memory(op.result):
         return
@@ -157,7 +157,7 @@ def _explicit(op: LocalAlloc) -> Iterator[Buffer]:
     parts = layout.num_partitions if isinstance(layout, PartitionedShared) else 1
     size = buffer_bytes(type, layout) // parts
     for _ in range(parts):
-        yield Buffer("explicit", op, size, alignment)
+        yield SharedBuffer("explicit", op, size, alignment)
 
 
 def _alignment(layout: Encoding) -> int:
@@ -173,7 +173,7 @@ def buffer_bytes(type: MemDescType, layout: Encoding) -> int:
 # Names and lives
 
 
-def _names(function: Op, buffers: list[Buffer]) -> dict[Value, set[int]]:
+def _names(function: Op, buffers: list[SharedBuffer]) -> dict[Value, set[int]]:
     parts: dict[Op, list[int]] = {}
     for index, buffer in enumerate(buffers):
         if buffer.kind == "explicit":
@@ -182,7 +182,7 @@ def _names(function: Op, buffers: list[Buffer]) -> dict[Value, set[int]]:
     return {value: {index for op in allocations for index in parts[op]} for value, allocations in behind.items()}
 
 
-def _requests(function: Op, buffers: list[Buffer], names: dict[Value, set[int]]) -> list[Request]:
+def _requests(function: Op, buffers: list[SharedBuffer], names: dict[Value, set[int]]) -> list[Request]:
     lives = LiveRanges(function)
     spans: dict[int, Interval] = {}
     for value, held in names.items():
@@ -198,7 +198,7 @@ def _requests(function: Op, buffers: list[Buffer], names: dict[Value, set[int]])
     return [Request(buffer.size, buffer.alignment, spans[index]) for index, buffer in enumerate(buffers)]
 
 
-def _run_together(buffers: list[Buffer]) -> Callable[[int, int], bool]:
+def _run_together(buffers: list[SharedBuffer]) -> Callable[[int, int], bool]:
     """Whether two buffers belong to different partitions of one `ttg.warp_specialize`, which run at the same time."""
     places = [_partition(buffer.owner) for buffer in buffers]
 

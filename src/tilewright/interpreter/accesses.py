@@ -12,7 +12,7 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_descriptors import DescriptorReduce, MakeTensorDescriptor
 from tilewright.dialects.tt_memory import Load, MakeTensorPtr, Store
-from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.machine import Environment, Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op
@@ -58,7 +58,9 @@ class BlockPointer(NamedTuple):
 
 
 @executes("tt.make_tensor_ptr")
-def _make_block_pointer(machine: Machine, op: MakeTensorPtr, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _make_block_pointer(
+    machine: Interpreter, op: MakeTensorPtr, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     tile = op.tile
     base, *rest = map(int, operands)
     rank = len(tile.shape)
@@ -67,13 +69,13 @@ def _make_block_pointer(machine: Machine, op: MakeTensorPtr, operands: list[Any]
 
 
 @executes("tt.advance")
-def _advance(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _advance(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     pointer, *steps = operands
     return (pointer.moved(steps),)
 
 
 @executes("tt.load")
-def _load(machine: Machine, op: Load, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _load(machine: Interpreter, op: Load, operands: list[Any], environment: Environment) -> Sequence[Any]:
     pointer, mask, other = (*operands, None, None)[:3]
     dtype = numpy_dtype(op.results[0].type)
     if isinstance(pointer, BlockPointer):
@@ -86,7 +88,7 @@ def _load(machine: Machine, op: Load, operands: list[Any], frame: Frame) -> Sequ
 
 
 @executes("tt.store")
-def _store(machine: Machine, op: Store, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _store(machine: Interpreter, op: Store, operands: list[Any], environment: Environment) -> Sequence[Any]:
     pointer, value, mask = (*operands, None)[:3]
     if isinstance(pointer, BlockPointer):
         pointer, mask = pointer.elements(op.boundary_check)
@@ -103,7 +105,9 @@ def _pads_with_nan(op: Load | MakeTensorDescriptor) -> bool:
 
 
 @executes("tt.make_tensor_descriptor")
-def _make_descriptor(machine: Machine, op: MakeTensorDescriptor, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _make_descriptor(
+    machine: Interpreter, op: MakeTensorDescriptor, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     base, *rest = map(int, operands)
     block = op.tile
     rank = len(block.shape)
@@ -112,14 +116,14 @@ def _make_descriptor(machine: Machine, op: MakeTensorDescriptor, operands: list[
 
 
 @executes("tt.descriptor_load")
-def _descriptor_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _descriptor_load(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     descriptor, *indices = operands
     result = op.results[0].type
     return (read_block(machine, descriptor, indices, numpy_dtype(result), op).reshape(result.shape or ()),)
 
 
 def read_block(
-    machine: Machine, descriptor: BlockPointer, indices: Sequence[Any], dtype: np.dtype[Any], op: Op
+    machine: Interpreter, descriptor: BlockPointer, indices: Sequence[Any], dtype: np.dtype[Any], op: Op
 ) -> Array:
     """The block at `indices`; what lies outside the tensor is padding."""
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
@@ -128,7 +132,7 @@ def read_block(
 
 
 @executes("tt.descriptor_store")
-def _descriptor_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _descriptor_store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     descriptor, *indices, value = operands
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
     machine.memory.write(addresses, value.reshape(addresses.shape), inside, op)
@@ -162,7 +166,9 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @executes("tt.descriptor_reduce")
-def _descriptor_reduce(machine: Machine, op: DescriptorReduce, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _descriptor_reduce(
+    machine: Interpreter, op: DescriptorReduce, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     descriptor, *indices, value = operands
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
     kind, element = op.operation, descriptor.block.element
@@ -173,14 +179,14 @@ def _descriptor_reduce(machine: Machine, op: DescriptorReduce, operands: list[An
 
 
 @executes("tt.atomic_rmw")
-def _atomic_rmw(machine: Machine, op: AtomicRmw, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _atomic_rmw(machine: Interpreter, op: AtomicRmw, operands: list[Any], environment: Environment) -> Sequence[Any]:
     pointer, value, mask = (*operands, None)[:3]
     update = UPDATES[op.operation]
     return (_update(machine, op, pointer, mask, lambda lanes, old: update(old, value[lanes])),)
 
 
 @executes("tt.atomic_cas")
-def _atomic_cas(machine: Machine, op: AtomicCas, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _atomic_cas(machine: Interpreter, op: AtomicCas, operands: list[Any], environment: Environment) -> Sequence[Any]:
     pointer, compared, new = operands
 
     def swap(lanes: Any, old: Array) -> Array:
@@ -194,7 +200,7 @@ def _bits(a: Array) -> Array:
 
 
 def _update(
-    machine: Machine, op: Op, pointer: Array, mask: Array | None, new_value: Callable[[Any, Array], Array]
+    machine: Interpreter, op: Op, pointer: Array, mask: Array | None, new_value: Callable[[Any, Array], Array]
 ) -> Array:
     """Read, compute `new_value(lanes, old)` and write; one lane after the other where addresses meet."""
     memory, dtype = machine.memory, numpy_dtype(op.results[0].type)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.tt_elementwise import CLOCK
-from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.machine import Environment, Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 from tilewright.support.diagnostics import NotSupported, located
@@ -36,7 +36,7 @@ TEXTS: dict[str, Callable[..., Array]] = {
 
 
 @executes("tt.elementwise_inline_asm")
-def _inline_assembly(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _inline_assembly(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     meaning = TEXTS.get(str(op.attributes.get("asm_string")))
     if meaning is None:
         raise located(NotSupported(op.name, "there is no assembler for it"), None)

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.dialects.cpu import Alloc, CpuDot, Nest, Read, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.dots import multiply_add
-from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.machine import Environment, Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 
@@ -23,7 +23,7 @@ UNWRITTEN = 0x7B
 
 
 @executes("cpu.alloc")
-def _alloc(machine: Machine, op: Alloc, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _alloc(machine: Interpreter, op: Alloc, operands: list[Any], environment: Environment) -> Sequence[Any]:
     tile = tile_of(op.results[0].type)
     dtype = numpy_dtype(tile)
     offset = _offset(op)
@@ -39,7 +39,7 @@ def _offset(op: Alloc) -> int | None:
     return op.offset if "offset" in op.attributes else None
 
 
-def _arena(machine: Machine, op: Op) -> Array:
+def _arena(machine: Interpreter, op: Op) -> Array:
     """The scratch memory of the program, large enough for all buffers of the function around `op`."""
     if machine.arena is None:
         outermost = op
@@ -53,7 +53,7 @@ def _arena(machine: Machine, op: Op) -> Array:
 
 
 @executes("cpu.write")
-def _write(machine: Machine, op: Write, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _write(machine: Interpreter, op: Write, operands: list[Any], environment: Environment) -> Sequence[Any]:
     tile, buffer = operands
     if op.row:
         machine.rows[op.buffer] = np.array(tile)
@@ -64,25 +64,25 @@ def _write(machine: Machine, op: Write, operands: list[Any], frame: Frame) -> Se
 
 
 @executes("cpu.read")
-def _read(machine: Machine, op: Read, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _read(machine: Interpreter, op: Read, operands: list[Any], environment: Environment) -> Sequence[Any]:
     (buffer,) = operands
     return (machine.rows[op.buffer].copy() if op.row else buffer.copy(),)
 
 
 @executes("cpu.nest")
-def _nest(machine: Machine, op: Nest, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return machine.run_region(op.region, (), frame)[1]
+def _nest(machine: Interpreter, op: Nest, operands: list[Any], environment: Environment) -> Sequence[Any]:
+    return machine.run_region(op.region, (), environment)[1]
 
 
 @executes("cpu.store")
-def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     pointer, value, _, *mask = operands
     machine.memory.write(pointer, value, mask[0] if mask else None, op)
     return ()
 
 
 @executes("cpu.dot")
-def _dot(machine: Machine, op: CpuDot, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _dot(machine: Interpreter, op: CpuDot, operands: list[Any], environment: Environment) -> Sequence[Any]:
     a, b, c = operands
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
     start = np.zeros_like(c) if op.zero_init else c

@@ -18,8 +18,8 @@ import numpy as np
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter import accesses, control, dots, folding, reports
 from tilewright.interpreter.emitter import EagerEmitter, known_value
-from tilewright.interpreter.machine import Extents, Machine
-from tilewright.interpreter.memory import Buffer, Memory
+from tilewright.interpreter.machine import Extents, Interpreter
+from tilewright.interpreter.memory import HostBuffer, Memory
 from tilewright.interpreter.run_ir import programs
 from tilewright.ir.core import Block
 from tilewright.ir.literals import canonical
@@ -55,7 +55,7 @@ class Made(NamedTuple):
 class EagerRun(EagerEmitter):
     """The emitter of one program, which also knows how to call the functions of the kernel."""
 
-    def __init__(self, machine: Machine, prepared: Rebound) -> None:
+    def __init__(self, machine: Interpreter, prepared: Rebound) -> None:
         super().__init__(machine)
         self.prepared = prepared
 
@@ -64,7 +64,7 @@ def run_eagerly(
     function: FunctionType,
     grid: Extents,
     arguments: Mapping[str, Any],
-    buffers: Sequence[Buffer] = (),
+    buffers: Sequence[HostBuffer] = (),
     *,
     checks_overflow: bool = False,
 ) -> None:
@@ -88,7 +88,7 @@ def run_eagerly(
     values = {name: _value(argument) for name, argument in arguments.items()}
     positional, named = arguments_of(function.__code__, values)
     for program in programs(grid):
-        run = EagerRun(Machine(memory, program=program, grid=grid, functions={}), prepared)
+        run = EagerRun(Interpreter(memory, program=program, grid=grid, functions={}), prepared)
         context = emitting_into(run, call=_call_back, debug=True, checks_overflow=checks_overflow, in_python=True)
         with context, _explained(prepared.functions):
             run.prepared(function)(*positional, **named)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.interpreter.machine import Known, Machine, checked, constant_array
+from tilewright.interpreter.machine import Interpreter, Known, checked, constant_array
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location, Number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
@@ -23,7 +23,7 @@ from tilewright.ir.types import Type
 class EagerEmitter:
     """Executes ops on `machine`; see `ir/emitter.py` for the protocol."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Interpreter) -> None:
         self.machine = machine
         self.location: Location = UNKNOWN
         self._recorder: Builder | None = None

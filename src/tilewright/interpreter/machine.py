@@ -1,6 +1,6 @@
 """The machine that executes ops one at a time on NumPy arrays; both interpreters are built on it.
 
-    machine = Machine(memory, program=(0, 0, 0), grid=(4, 1, 1), functions={})
+    machine = Interpreter(memory, program=(0, 0, 0), grid=(4, 1, 1), functions={})
     machine.execute(op, [a, b], frame) -> [a + b]
 
 What an op without memory or control flow does is the `meaning` in its definition; everything else has an entry in
@@ -23,9 +23,9 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import AsyncTokenType, PointerType, TensorDescType, TensorType, Type
 from tilewright.support.diagnostics import NotSupported, located
 
-Frame: TypeAlias = dict[Value, Any]
+Environment: TypeAlias = dict[Value, Any]
 """The values of one function call; regions see those of the ops around them."""
-Executor: TypeAlias = "Callable[[Machine, Any, list[Any], Frame], Sequence[Any]]"
+Executor: TypeAlias = "Callable[[Interpreter, Any, list[Any], Environment], Sequence[Any]]"
 """A function that executes ops of some kinds; its second parameter is of the class that these kinds share."""
 
 State = TypeVar("State")
@@ -53,7 +53,7 @@ def executes(*names: str) -> Callable[[Executor], Executor]:
     return enter
 
 
-class Machine:
+class Interpreter:
     """Executes the ops of one program.
 
     Attributes:
@@ -81,7 +81,7 @@ class Machine:
         found: State = self._states[name]
         return found
 
-    def execute(self, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    def execute(self, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
         """The results of `op`.
 
         Raises:
@@ -89,34 +89,34 @@ class Machine:
         """
         execute = EXECUTORS.get(op.name)
         if execute is not None:
-            return execute(self, op, operands, frame)
+            return execute(self, op, operands, environment)
         meaning = op.definition.meaning
         if meaning is None:
             raise located(NotSupported(op.name, "the interpreters cannot execute it"), None)
         result = meaning(op, *operands)
         return result if isinstance(result, tuple) else (result,)
 
-    def operands(self, op: Op, frame: Frame) -> list[Any]:
+    def operands(self, op: Op, environment: Environment) -> list[Any]:
         """The values of the operands of `op`."""
-        return [value.array if type(value) is Known else frame[value] for value in op.operands]
+        return [value.array if type(value) is Known else environment[value] for value in op.operands]
 
-    def run_block(self, block: Block, arguments: Sequence[Any], frame: Frame) -> tuple[Op, list[Any]]:
+    def run_block(self, block: Block, arguments: Sequence[Any], environment: Environment) -> tuple[Op, list[Any]]:
         """Execute `block`; returns its terminator and the values of that one's operands."""
-        frame.update(zip(block.args, arguments, strict=True))
+        environment.update(zip(block.args, arguments, strict=True))
         for op in block:
-            operands = self.operands(op, frame)
+            operands = self.operands(op, environment)
             if op.definition.terminator:
                 return op, operands
-            results = self.execute(op, operands, frame)
+            results = self.execute(op, operands, environment)
             for value, result in zip(op.results, results, strict=True):
-                frame[value] = checked(result, value.type, op)
+                environment[value] = checked(result, value.type, op)
         raise AssertionError("the block has no terminator")
 
-    def run_region(self, region: Region, arguments: Sequence[Any], frame: Frame) -> tuple[Op, list[Any]]:
+    def run_region(self, region: Region, arguments: Sequence[Any], environment: Environment) -> tuple[Op, list[Any]]:
         """Execute a region from its entry along `cf` jumps to another terminator."""
         block = region.block
         while True:
-            end, operands = self.run_block(block, arguments, frame)
+            end, operands = self.run_block(block, arguments, environment)
             if isinstance(end, Branch):
                 block, arguments = end.successors[0], operands
             elif isinstance(end, CondBranch):
@@ -155,12 +155,12 @@ def constant_array(value: Number | Dense) -> Array:
 
 
 @executes("arith.constant")
-def _constant(machine: Machine, op: Constant, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _constant(machine: Interpreter, op: Constant, operands: list[Any], environment: Environment) -> Sequence[Any]:
     return (constant_array(op.value),)
 
 
 @executes("ub.poison")
-def _poison(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _poison(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     type = op.results[0].type
     if isinstance(type, AsyncTokenType):  # orders nothing
         return (None,)

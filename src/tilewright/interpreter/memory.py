@@ -30,7 +30,7 @@ class ReadOnlyArrayError(TilewrightError, ValueError):
     """A store to an array that must not be written."""
 
 
-class Buffer:
+class HostBuffer:
     """The memory of one argument.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Bytes:
         self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (address, not writable)}
 
 
-def buffer_of(name: str, array: Any) -> Buffer:
+def buffer_of(name: str, array: Any) -> HostBuffer:
     """The memory of a NumPy array, or of an object with `data_ptr()` such as a torch tensor, with any strides."""
     if isinstance(array, np.ndarray):
         start, element, writable = array.ctypes.data, array.dtype.itemsize, array.flags.writeable
@@ -72,13 +72,13 @@ def buffer_of(name: str, array: Any) -> Buffer:
     empty = 0 in array.shape
     low = start if empty else start + sum(min(0, span) for span in spans)
     high = start if empty else start + sum(max(0, span) for span in spans) + element
-    return Buffer(name, start, low, high, element=element, writable=writable, owner=array)
+    return HostBuffer(name, start, low, high, element=element, writable=writable, owner=array)
 
 
 class Memory:
     """All buffers of a launch; they may overlap."""
 
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[HostBuffer]) -> None:
         self.buffers = list(buffers)
 
     def reserve(self, size: int, alignment: int) -> int:
@@ -114,7 +114,7 @@ class Memory:
 
     def _places(
         self, addresses: Array, dtype: np.dtype[Any], mask: Array | None, op: Op
-    ) -> Iterator[tuple[Buffer, Array, int, Array]]:
+    ) -> Iterator[tuple[HostBuffer, Array, int, Array]]:
         """Per buffer and phase: the lanes that point there, and the elements they point at."""
         flat = np.asarray(addresses, np.int64).reshape(-1)
         lanes = np.arange(flat.size)
@@ -143,7 +143,9 @@ class Memory:
         return f"{what}{where}{place_of(op.location)}"
 
 
-def _phases(buffer: Buffer, lanes: Array, offsets: Array, size: int) -> Iterator[tuple[Buffer, Array, int, Array]]:
+def _phases(
+    buffer: HostBuffer, lanes: Array, offsets: Array, size: int
+) -> Iterator[tuple[HostBuffer, Array, int, Array]]:
     """Lanes by where their elements begin, modulo the size of an element; nearly always there is one such group."""
     phases = offsets % size
     for phase in np.unique(phases):

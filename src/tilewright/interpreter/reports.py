@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dialects.cpu import AssertAt, PrintBuffer
 from tilewright.dialects.prints import print_format
 from tilewright.dialects.tt_program import Assert, Print
-from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.machine import Environment, Interpreter, executes
 from tilewright.ir.attributes import UNKNOWN
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, Type
@@ -20,7 +20,7 @@ from tilewright.support.kernel_output import operand_text, printed, printed_text
 
 
 @executes("tt.print")
-def _print(machine: Machine, op: Print, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _print(machine: Interpreter, op: Print, operands: list[Any], environment: Environment) -> Sequence[Any]:
     prefix, as_hex = op.prefix, op.hex
     if not operands:
         sys.stdout.write(printed_text(machine.program, prefix))
@@ -43,7 +43,7 @@ def _shown(flat: Any, element: Type, *, as_bits: bool, signed: bool) -> list[int
 
 
 @executes("tt.assert")
-def _assert(machine: Machine, op: Assert, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _assert(machine: Interpreter, op: Assert, operands: list[Any], environment: Environment) -> Sequence[Any]:
     (holds,) = map(np.asarray, operands)
     if not holds.all():
         raise _failure(machine, op, int(np.argmin(holds)), holds.shape)
@@ -51,7 +51,9 @@ def _assert(machine: Machine, op: Assert, operands: list[Any], frame: Frame) -> 
 
 
 @executes("cpu.print")
-def _print_buffer(machine: Machine, op: PrintBuffer, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _print_buffer(
+    machine: Interpreter, op: PrintBuffer, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     if not operands:
         sys.stdout.write(printed_text(machine.program, op.text))
         return ()
@@ -62,14 +64,14 @@ def _print_buffer(machine: Machine, op: PrintBuffer, operands: list[Any], frame:
 
 
 @executes("cpu.assert")
-def _assert_first(machine: Machine, op: AssertAt, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _assert_first(machine: Interpreter, op: AssertAt, operands: list[Any], environment: Environment) -> Sequence[Any]:
     holds, first = operands
     if not holds:
         raise _failure(machine, op, int(first), op.shape)
     return ()
 
 
-def _failure(machine: Machine, op: Assert | AssertAt, first: int, shape: tuple[int, ...]) -> DeviceAssertError:
+def _failure(machine: Interpreter, op: Assert | AssertAt, first: int, shape: tuple[int, ...]) -> DeviceAssertError:
     index = tuple(map(int, np.unravel_index(first, shape))) if shape else ()
     span = None if op.location == UNKNOWN else span_of(op.location)
     return DeviceAssertError(op.message, machine.program, index, span)

@@ -25,8 +25,8 @@ from tilewright.interpreter import (
     scaled_dots,
     shared_memory,
 )
-from tilewright.interpreter.machine import Extents, Machine
-from tilewright.interpreter.memory import Buffer, Memory, buffer_of
+from tilewright.interpreter.machine import Extents, Interpreter
+from tilewright.interpreter.memory import HostBuffer, Memory, buffer_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
@@ -56,7 +56,7 @@ def run_ir(module: Op, arguments: Mapping[str, Any] | Sequence[Any], grid: Itera
     concrete = [_argument(p, v) for p, v in zip(parameters, values, strict=True)]
     extents = full_grid(grid)
     for program in programs(extents):
-        Machine(memory, program=program, grid=extents, functions=functions).call(kernel, concrete)
+        Interpreter(memory, program=program, grid=extents, functions=functions).call(kernel, concrete)
 
 
 def full_grid(grid: Iterable[int]) -> Extents:
@@ -79,7 +79,7 @@ def _kernel(functions: Mapping[str, Func]) -> Func:
     return public[0]
 
 
-def _buffer(parameter: Value, array: Any) -> Buffer:
+def _buffer(parameter: Value, array: Any) -> HostBuffer:
     return buffer_of(parameter.name or f"argument {parameter.index}", array)
 
 

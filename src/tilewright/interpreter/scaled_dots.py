@@ -18,7 +18,7 @@ from tilewright.dialects.tt_dot import DotScaled
 from tilewright.dialects.ttg_program import Fp4ToFp
 from tilewright.dialects.ttng_mma import TensorCoreMmaScaled
 from tilewright.interpreter.dots import multiply_add
-from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.machine import Environment, Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.interpreter.shared_memory import TOKEN, arrive_all, by_name
 from tilewright.ir.types import FLOATS
@@ -60,13 +60,13 @@ def _scaled(factor: Array, scale: Array | None, axis: int) -> Array:
 
 
 @executes("ttg.fp4_to_fp")
-def _fp4_to_fp(machine: Machine, op: Fp4ToFp, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _fp4_to_fp(machine: Interpreter, op: Fp4ToFp, operands: list[Any], environment: Environment) -> Sequence[Any]:
     (packed,) = operands
     return (unpack_fp4(packed, op.axis).astype(numpy_dtype(op.results[0].type)),)
 
 
 @executes("tt.dot_scaled")
-def _dot_scaled(machine: Machine, op: DotScaled, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _dot_scaled(machine: Interpreter, op: DotScaled, operands: list[Any], environment: Environment) -> Sequence[Any]:
     a, b, c, *scales = operands
     left, right = (scales.pop(0) if scale else None for scale in (op.a_scale, op.b_scale))
     rank = a.ndim
@@ -76,7 +76,9 @@ def _dot_scaled(machine: Machine, op: DotScaled, operands: list[Any], frame: Fra
 
 
 @executes("ttng.tc_gen5_mma_scaled")
-def _gen5_mma_scaled(machine: Machine, op: TensorCoreMmaScaled, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _gen5_mma_scaled(
+    machine: Interpreter, op: TensorCoreMmaScaled, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         target = given["d"]

@@ -33,7 +33,7 @@ from tilewright.interpreter.accesses import UPDATES, BlockPointer, read_block
 from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
 from tilewright.interpreter.dots import multiply_add
-from tilewright.interpreter.machine import Frame, Machine, executes
+from tilewright.interpreter.machine import Environment, Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 from tilewright.ir.operands import operand_groups
@@ -57,12 +57,12 @@ def by_name(op: Op, operands: Sequence[Any]) -> Mapping[str, Any]:
 
 
 @executes("ttg.convert_layout")
-def _convert_layout(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _convert_layout(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     return operands
 
 
 @executes("ttg.local_alloc", "ttng.tmem_alloc")
-def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _alloc(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     type = op.results[0].type
     dtype = numpy_dtype(type)
     buffer = np.full(int(np.prod(type.shape or ())) * dtype.itemsize, UNWRITTEN, np.uint8).view(dtype)
@@ -73,32 +73,34 @@ def _alloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 
 @executes("ttg.local_dealloc")
-def _dealloc(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _dealloc(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     return ()
 
 
 @executes("ttg.memdesc_index")
-def _index(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _index(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     buffer, index = operands
     assert 0 <= index < len(buffer), f"{op.name}: there is no buffer {index} of {len(buffer)}"
     return (buffer[int(index)],)
 
 
 @executes("ttg.memdesc_subslice")
-def _subslice(machine: Machine, op: MemDescSubslice, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _subslice(
+    machine: Interpreter, op: MemDescSubslice, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     (buffer,) = operands
     shape = op.results[0].type.shape or ()
     return (buffer[tuple(slice(start, start + size) for start, size in zip(op.offsets, shape, strict=True))],)
 
 
 @executes("ttg.memdesc_trans")
-def _trans(machine: Machine, op: MemDescTrans, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _trans(machine: Interpreter, op: MemDescTrans, operands: list[Any], environment: Environment) -> Sequence[Any]:
     (buffer,) = operands
     return (buffer.transpose(op.order),)
 
 
 @executes("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
-def _reshape(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _reshape(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     type = op.results[0].type
     (buffer,) = operands
     view = buffer.view() if buffer.flags.c_contiguous else buffer
@@ -112,20 +114,20 @@ def _reshape(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seq
 
 
 @executes("ttg.local_load", "ttng.tmem_load")
-def _load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _load(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     buffer, *_ = operands
     return (buffer.copy(), *(TOKEN for _ in op.results[1:]))
 
 
 @executes("ttg.local_store")
-def _store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     value, buffer = operands
     buffer[...] = value
     return ()
 
 
 @executes("ttng.tmem_store")
-def _tmem_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tmem_store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         given["dst"][...] = given["src"]
@@ -133,7 +135,7 @@ def _tmem_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> 
 
 
 @executes("ttng.tmem_copy")
-def _tmem_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tmem_copy(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     assert given["src"].shape == given["dst"].shape, f"{op.name}: chunks of scales are viewed as a matrix first"
     given["dst"][...] = given["src"]
@@ -143,20 +145,22 @@ def _tmem_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
 
 
 @executes("ttng.tmem_subslice")
-def _tmem_subslice(machine: Machine, op: TmemSubslice, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tmem_subslice(
+    machine: Interpreter, op: TmemSubslice, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     (buffer,) = operands
     *_, columns = op.results[0].type.shape or ()
     return (buffer[..., op.offset : op.offset + columns],)
 
 
 @executes("ttg.local_gather")
-def _gather(machine: Machine, op: LocalGather, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _gather(machine: Interpreter, op: LocalGather, operands: list[Any], environment: Environment) -> Sequence[Any]:
     buffer, indices, *_ = operands
     return (np.take_along_axis(buffer, indices.astype(np.int64), op.axis),)
 
 
 @executes("ttg.local_scatter")
-def _scatter(machine: Machine, op: LocalScatter, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _scatter(machine: Interpreter, op: LocalScatter, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     np.put_along_axis(given["dst"], given["indices"].astype(np.int64), given["values"], op.axis)
     return ()
@@ -166,7 +170,7 @@ def _scatter(machine: Machine, op: LocalScatter, operands: list[Any], frame: Fra
 
 
 @executes("ttg.async_copy_global_to_local")
-def _async_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _async_copy(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     target, mask, other = given["result"], given["mask"], given["other"]
     data = machine.memory.read(given["src"], target.dtype, mask, op)
@@ -177,13 +181,13 @@ def _async_copy(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> 
 
 
 @executes("ttg.async_commit_group")
-def _commit(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _commit(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     copies_of(machine).commit()
     return (TOKEN,)
 
 
 @executes("ttg.async_wait")
-def _async_wait(machine: Machine, op: AsyncWait, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _async_wait(machine: Interpreter, op: AsyncWait, operands: list[Any], environment: Environment) -> Sequence[Any]:
     copies_of(machine).wait(op.pending)
     return (TOKEN,)
 
@@ -192,7 +196,7 @@ def _async_wait(machine: Machine, op: AsyncWait, operands: list[Any], frame: Fra
 
 
 @executes("ttng.warp_group_dot")
-def _group_dot(machine: Machine, op: WarpGroupDot, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _group_dot(machine: Interpreter, op: WarpGroupDot, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     c = given["c"] if given["useC"] is None or given["useC"] else np.zeros_like(given["c"])
     products_of(machine).start(given["a"], given["b"])
@@ -202,13 +206,15 @@ def _group_dot(machine: Machine, op: WarpGroupDot, operands: list[Any], frame: F
 
 
 @executes("ttng.warp_group_dot_wait")
-def _group_dot_wait(machine: Machine, op: WarpGroupDotWait, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _group_dot_wait(
+    machine: Interpreter, op: WarpGroupDotWait, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     products_of(machine).wait(op.pendings)
     return operands
 
 
 @executes("ttng.tc_gen5_mma")
-def _gen5_mma(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _gen5_mma(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         target = given["d"]
@@ -217,7 +223,7 @@ def _gen5_mma(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Se
     return [TOKEN for _ in op.results]
 
 
-def arrive_all(machine: Machine, given: Mapping[str, Any]) -> None:
+def arrive_all(machine: Interpreter, given: Mapping[str, Any]) -> None:
     """A product is done: it tells the barriers that it was given."""
     for barrier, wanted in zip(given["barriers"], given["barrier_preds"], strict=True):
         if wanted:
@@ -228,21 +234,25 @@ def arrive_all(machine: Machine, given: Mapping[str, Any]) -> None:
 
 
 @executes("ttng.init_barrier")
-def _init_barrier(machine: Machine, op: InitBarrier, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _init_barrier(
+    machine: Interpreter, op: InitBarrier, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     (barrier,) = operands
     copies_of(machine).initialize(barrier, op.count)
     return ()
 
 
 @executes("ttng.inval_barrier")
-def _inval_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _inval_barrier(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     (barrier,) = operands
     copies_of(machine).invalidate(barrier)
     return ()
 
 
 @executes("ttng.barrier_expect")
-def _barrier_expect(machine: Machine, op: BarrierExpect, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _barrier_expect(
+    machine: Interpreter, op: BarrierExpect, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     barrier, holds = operands
     if holds:
         copies_of(machine).expect(barrier, op.size)
@@ -250,7 +260,9 @@ def _barrier_expect(machine: Machine, op: BarrierExpect, operands: list[Any], fr
 
 
 @executes("ttng.arrive_barrier")
-def _arrive_barrier(machine: Machine, op: ArriveBarrier, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _arrive_barrier(
+    machine: Interpreter, op: ArriveBarrier, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     barrier, *conditions = operands
     if all(conditions):
         copies_of(machine).arrive(barrier, op.count)
@@ -258,7 +270,7 @@ def _arrive_barrier(machine: Machine, op: ArriveBarrier, operands: list[Any], fr
 
 
 @executes("ttng.tc_gen5_commit")
-def _gen5_commit(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _gen5_commit(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"] is None or given["pred"]:
         copies_of(machine).arrive(given["barrier"])
@@ -266,7 +278,7 @@ def _gen5_commit(machine: Machine, op: Op, operands: list[Any], frame: Frame) ->
 
 
 @executes("ttng.wait_barrier")
-def _wait_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _wait_barrier(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"] is None or given["pred"]:
         copies_of(machine).wait_barrier(given["alloc"], int(given["phase"]), op)
@@ -274,7 +286,7 @@ def _wait_barrier(machine: Machine, op: Op, operands: list[Any], frame: Frame) -
 
 
 @executes("ttng.async_tma_copy_global_to_local")
-def _tma_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tma_load(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         target = given["result"]
@@ -283,12 +295,14 @@ def _tma_load(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Se
     return ()
 
 
-def _read_block(machine: Machine, descriptor: BlockPointer, coordinates: Sequence[Any], target: Array, op: Op) -> Array:
+def _read_block(
+    machine: Interpreter, descriptor: BlockPointer, coordinates: Sequence[Any], target: Array, op: Op
+) -> Array:
     return read_block(machine, descriptor, coordinates, target.dtype, op).reshape(target.shape)
 
 
 @executes("ttng.async_tma_copy_local_to_global")
-def _tma_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tma_store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
     source = given["src"]
@@ -298,7 +312,7 @@ def _tma_store(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> S
 
 
 @executes("ttng.async_tma_gather")
-def _tma_gather(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tma_gather(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     if given["pred"]:
         target, column = given["result"], given["y_offset"]
@@ -309,7 +323,7 @@ def _tma_gather(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> 
 
 
 @executes("ttng.async_tma_scatter")
-def _tma_scatter(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tma_scatter(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     given = by_name(op, operands)
     products_of(machine).start(given["src"])
     for row, line in zip(given["x_offsets"], given["src"], strict=True):
@@ -319,7 +333,9 @@ def _tma_scatter(machine: Machine, op: Op, operands: list[Any], frame: Frame) ->
 
 
 @executes("ttng.async_tma_reduce")
-def _tma_reduce(machine: Machine, op: AsyncTmaReduce, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tma_reduce(
+    machine: Interpreter, op: AsyncTmaReduce, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     given = by_name(op, operands)
     addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
     source = given["src"].reshape(addresses.shape)
@@ -330,7 +346,9 @@ def _tma_reduce(machine: Machine, op: AsyncTmaReduce, operands: list[Any], frame
 
 
 @executes("ttng.async_tma_store_wait")
-def _tma_store_wait(machine: Machine, op: AsyncTmaStoreWait, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tma_store_wait(
+    machine: Interpreter, op: AsyncTmaStoreWait, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     products_of(machine).wait(op.pendings)
     return ()
 
@@ -339,7 +357,7 @@ def _tma_store_wait(machine: Machine, op: AsyncTmaStoreWait, operands: list[Any]
     *("ttng.fence_async_shared", "ttng.tensormap_fenceproxy_acquire", "ttng.cluster_barrier"),
     *("ttng.fence_mbarrier_init_release_cluster", "ttng.tmem_wait"),
 )
-def _fence(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _fence(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
     return ()
 
 
@@ -347,17 +365,19 @@ def _fence(machine: Machine, op: Op, operands: list[Any], frame: Frame) -> Seque
 
 
 @executes("ttg.predicate_stage")
-def _predicate_stage(machine: Machine, op: PredicateStage, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _predicate_stage(
+    machine: Interpreter, op: PredicateStage, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     counter, end, step = operands
     later = op.last_stage - op.stage
     return (np.bool_(counter < end - later * step),)
 
 
 @executes("ttg.mask")
-def _mask(machine: Machine, op: Mask, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _mask(machine: Interpreter, op: Mask, operands: list[Any], environment: Environment) -> Sequence[Any]:
     (condition,) = operands
     if condition:
-        return machine.run_region(op.regions[0], (), frame)[1]
+        return machine.run_region(op.regions[0], (), environment)[1]
     return [np.zeros(value.type.shape or (), numpy_dtype(value.type))[()] for value in op.results]
 
 
@@ -365,12 +385,16 @@ def _mask(machine: Machine, op: Mask, operands: list[Any], frame: Frame) -> Sequ
 
 
 @executes("ttg.global_scratch_alloc")
-def _global_scratch(machine: Machine, op: GlobalScratchAlloc, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _global_scratch(
+    machine: Interpreter, op: GlobalScratchAlloc, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     return (np.int64(machine.memory.reserve(op.size, op.alignment)),)
 
 
 @executes("ttng.tensormap_create")
-def _tensormap(machine: Machine, op: TensormapCreate, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _tensormap(
+    machine: Interpreter, op: TensormapCreate, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     given = by_name(op, operands)
     copies_of(machine).tensormaps[int(given["desc_ptr"])] = (
         int(given["global_address"]),
@@ -382,7 +406,9 @@ def _tensormap(machine: Machine, op: TensormapCreate, operands: list[Any], frame
 
 
 @executes("ttng.reinterpret_tensor_descriptor")
-def _reinterpret(machine: Machine, op: ReinterpretTensorDescriptor, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _reinterpret(
+    machine: Interpreter, op: ReinterpretTensorDescriptor, operands: list[Any], environment: Environment
+) -> Sequence[Any]:
     (address,), block = operands, op.tile
     base, shape, strides, with_nan = copies_of(machine).tensormaps[int(address)]
     size = block.element.bits // 8
@@ -391,11 +417,11 @@ def _reinterpret(machine: Machine, op: ReinterpretTensorDescriptor, operands: li
     return (BlockPointer(base, shape, steps, (0,) * len(shape), block, with_nan),)
 
 
-def copies_of(machine: Machine) -> Copies:
+def copies_of(machine: Interpreter) -> Copies:
     """The copies of the program that run on."""
     return machine.state("copies", Copies)
 
 
-def products_of(machine: Machine) -> Products:
+def products_of(machine: Interpreter) -> Products:
     """The products that read shared memory while the program runs on."""
     return machine.state("products", Products)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.language.values import Layout, at_run_time, describe, flatten, rebuild, same_layout
+from tilewright.language.values import Structure, at_run_time, describe, flatten, rebuild, same_structure
 from tilewright.semantics.active import active, call_function
 from tilewright.semantics.arithmetic import to_bool
 from tilewright.semantics.casting import cast
@@ -52,7 +52,7 @@ def cond(test: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     flag = _test(test)
     sides = [_region((), partial(_call, side, operands)) for side in (true_fun, false_fun)]
     yields = [side.yielded() for side in sides]
-    if not same_layout(sides[0].layout, sides[1].layout):
+    if not same_structure(sides[0].layout, sides[1].layout):
         raise SemanticError(SidesDiffer(*(describe(side.value) for side in sides)))
     for side, handles in zip(sides, yields, strict=True):
         side.end("scf.yield", handles)
@@ -152,7 +152,7 @@ class _Filled:
 
     def __init__(self, block: Block, value: Any) -> None:
         self.block, self.value = block, value
-        self.layout: Layout
+        self.layout: Structure
 
     def yielded(self) -> list[Value]:
         """The SSA values inside the value, as run-time values."""
@@ -174,10 +174,10 @@ def _region(types: Any, fill: Function) -> _Filled:
         return _Filled(block, fill(*block.args))
 
 
-def _checked(body: _Filled, layout: Layout, before: Any) -> list[Value]:
+def _checked(body: _Filled, layout: Structure, before: Any) -> list[Value]:
     """The values that an iteration yields, if they have the types of those that it got."""
     handles = body.yielded()
-    if not same_layout(body.layout, layout):
+    if not same_structure(body.layout, layout):
         raise SemanticError(CarryChanges(describe(before), describe(body.value)))
     return handles
 

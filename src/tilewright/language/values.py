@@ -36,7 +36,7 @@ class Sequence(NamedTuple):
     """The layout of a tuple."""
 
     container: type[tuple[Any, ...]]
-    items: tuple[Layout, ...]
+    items: tuple[Structure, ...]
 
 
 class Compound(NamedTuple):
@@ -44,13 +44,13 @@ class Compound(NamedTuple):
 
     kind: type[Any]
     names: tuple[str, ...]
-    items: tuple[Layout, ...]
+    items: tuple[Structure, ...]
 
 
-Layout: TypeAlias = "AnyType | Fixed | Sequence | Compound"
+Structure: TypeAlias = "AnyType | Fixed | Sequence | Compound"
 
 
-def flatten(value: Any, handles: list[Value]) -> Layout:
+def flatten(value: Any, handles: list[Value]) -> Structure:
     """Append the SSA values inside `value` to `handles`; returns how they sit in it."""
     if isinstance(value, Tile):
         handles.append(value.handle)
@@ -72,7 +72,7 @@ def run_time_attributes(value: Any) -> dict[str, Any] | None:
     return dict(attributes)
 
 
-def rebuild(layout: Layout, handles: Iterator[Value]) -> Any:
+def rebuild(layout: Structure, handles: Iterator[Value]) -> Any:
     """The value of that layout with its SSA values taken from `handles`."""
     if isinstance(layout, Fixed):
         return layout.value
@@ -94,15 +94,15 @@ def make_tuple(container: type[tuple[Any, ...]], items: list[Any]) -> tuple[Any,
     return made
 
 
-def same_layout(left: Layout, right: Layout) -> bool:
+def same_structure(left: Structure, right: Structure) -> bool:
     """Whether values of the two layouts can take each other's place at run time."""
     if isinstance(left, Fixed) and isinstance(right, Fixed):
         return same_constant(left.value, right.value)
     if isinstance(left, Sequence) and isinstance(right, Sequence):
-        return len(left.items) == len(right.items) and all(map(same_layout, left.items, right.items))
+        return len(left.items) == len(right.items) and all(map(same_structure, left.items, right.items))
     if isinstance(left, Compound) and isinstance(right, Compound):
         alike = left.kind is right.kind and left.names == right.names
-        return alike and all(map(same_layout, left.items, right.items))
+        return alike and all(map(same_structure, left.items, right.items))
     return left is right
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tilewright.layouts.attribute_text import Value, Written
 from tilewright.layouts.errors import LayoutError, demand
-from tilewright.layouts.linear_layout import Span
+from tilewright.layouts.linear_layout import Subspace
 
 Bases = tuple[tuple[int, ...], ...]
 REQUIRED = object()
@@ -161,6 +161,6 @@ def demand_onto(rows: Sequence[Sequence[int]], key: str, *, once: bool = False) 
         for step, extent in zip(row, extents, strict=True):
             column = column << extent | step
         columns.append(column)
-    rank = len(Span(columns).pivots)
+    rank = len(Subspace(columns).pivots)
     demand(rank == sum(extents), f"{key}: there are places that no sum of the steps reaches")
     demand(not once or rank == sum(map(bool, columns)), f"{key}: several sums of the steps reach the same place")

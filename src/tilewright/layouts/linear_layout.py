@@ -147,7 +147,7 @@ class LinearLayout:
     @property
     def rank(self) -> int:
         """The number of independent columns."""
-        return len(Span(self.all_columns).pivots)
+        return len(Subspace(self.all_columns).pivots)
 
     @property
     def is_surjective(self) -> bool:
@@ -165,7 +165,7 @@ class LinearLayout:
 
     def free_masks(self) -> dict[str, int]:
         """The mask of bits that do not matter, per input: an index without them reaches the same outputs."""
-        span, masks = Span(()), {}
+        span, masks = Subspace(()), {}
         for name, columns in self.columns.items():
             masks[name] = sum(1 << bit for bit, column in enumerate(columns) if not span.add(column))
         return masks
@@ -219,7 +219,7 @@ class LinearLayout:
         outs = tuple((name, outer.in_size(name)) for name in outer.ins)
         result = LinearLayout({}, outs)
         found = dict.fromkeys(self.ins, ())  # type: dict[str, Columns]
-        span, places = Span(()), dict(zip(outer.ins, (shift for shift, _ in result.shifts), strict=True))
+        span, places = Subspace(()), dict(zip(outer.ins, (shift for shift, _ in result.shifts), strict=True))
         for name, columns in outer.columns.items():
             if name not in shared:
                 for bit, column in enumerate(columns):
@@ -361,7 +361,7 @@ class LinearLayout:
         return tuple(values.get(name, 0) for name in self.out_names)
 
 
-class Span:
+class Subspace:
     """A growing set of columns, and the numbers that they span.
 
     Attributes:

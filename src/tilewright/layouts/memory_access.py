@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from tilewright.layouts.encoding import Shared
-from tilewright.layouts.linear_layout import LinearLayout, Span, log2
+from tilewright.layouts.linear_layout import LinearLayout, Subspace, log2
 from tilewright.layouts.shared import PaddedShared
 
 BANKS, BANK_BITS = 32, 32
@@ -132,8 +132,8 @@ def lanes_together(lanes: Sequence[int], vector: int, bits: int) -> Sequence[int
 
 def conflicts_between(segment: Sequence[int], lanes: Sequence[int]) -> int:
     """The number of passes beyond the first for lanes whose steps stay in one bank."""
-    together = len(Span((*segment, *lanes)).pivots)
-    shared = len(Span(segment).pivots) + len(Span(lanes).pivots) - together
+    together = len(Subspace((*segment, *lanes)).pivots)
+    shared = len(Subspace(segment).pivots) + len(Subspace(lanes).pivots) - together
     return (1 << shared) - 1
 
 

@@ -11,7 +11,7 @@ from functools import cache
 
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed
-from tilewright.layouts.linear_layout import LinearLayout, Span
+from tilewright.layouts.linear_layout import LinearLayout, Subspace
 
 Shape = tuple[int, ...]
 
@@ -84,7 +84,7 @@ def exchanges(before: LinearLayout, after: LinearLayout) -> int | None:
         return None
     registers = len(before.columns["register"])
     own = (1 << registers) - 1
-    span = Span(())
+    span = Subspace(())
     for bit, column in enumerate((*before.columns["register"], *before.columns["lane"])):
         span.add(column, 1 << bit)
     # A warp that has a copy of another one's values need not ask for them; it may have to choose other lanes.

@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 Steps = list[int]
 
 
-class Instruction(NamedTuple):
+class MemoryInstruction(NamedTuple):
     """The coverage of 16 bytes by one instruction, and the lanes that it serves together; by bits of the lane.
 
     Attributes:
@@ -35,12 +35,12 @@ class Instruction(NamedTuple):
     rows: tuple[int, ...]
 
 
-PLAIN = Instruction((), (0, 1, 2))
-MATRIX = Instruction((0, 1), (2, 3, 4))
-MATRIX_TRANSPOSED = Instruction((2, 3, 4), (0, 1))
+PLAIN = MemoryInstruction((), (0, 1, 2))
+MATRIX = MemoryInstruction((0, 1), (2, 3, 4))
+MATRIX_TRANSPOSED = MemoryInstruction((2, 3, 4), (0, 1))
 
 
-class Buffer(NamedTuple):
+class SwizzledBuffer(NamedTuple):
     """A buffer for a conversion.
 
     Attributes:
@@ -52,13 +52,13 @@ class Buffer(NamedTuple):
     """
 
     layout: LinearLayout
-    store: Instruction
-    load: Instruction
+    store: MemoryInstruction
+    load: MemoryInstruction
     store_conflicts: int
     load_conflicts: int
 
 
-def instructions(bits: int, *, matrix: bool) -> tuple[Instruction, ...]:
+def instructions(bits: int, *, matrix: bool) -> tuple[MemoryInstruction, ...]:
     """The instructions that can move elements of this width; with `matrix` also `ldmatrix` or `stmatrix`."""
     found = [PLAIN]
     if matrix and bits <= BANK_BITS:
@@ -71,7 +71,7 @@ def instructions(bits: int, *, matrix: bool) -> tuple[Instruction, ...]:
 @cache
 def conversion_buffer(
     source: Distributed, result: Distributed, shape: Shape, bits: int, *, stores: bool = False, loads: bool = False
-) -> Buffer:
+) -> SwizzledBuffer:
     """The buffer for a tile that changes its layout.
 
     Args:
@@ -108,8 +108,12 @@ def _flat(layout: LinearLayout) -> LinearLayout:
 
 
 def best_buffer(
-    before: LinearLayout, after: LinearLayout, bits: int, stores: Sequence[Instruction], loads: Sequence[Instruction]
-) -> Buffer:
+    before: LinearLayout,
+    after: LinearLayout,
+    bits: int,
+    stores: Sequence[MemoryInstruction],
+    loads: Sequence[MemoryInstruction],
+) -> SwizzledBuffer:
     """The buffer with the fewest conflicts, of those whose instructions move 16 bytes for each lane."""
     candidates = []
     for store in stores:
@@ -123,8 +127,8 @@ def best_buffer(
 
 
 def _whole_rows(
-    before: LinearLayout, after: LinearLayout, bits: int, store: Instruction, load: Instruction
-) -> Buffer | None:
+    before: LinearLayout, after: LinearLayout, bits: int, store: MemoryInstruction, load: MemoryInstruction
+) -> SwizzledBuffer | None:
     """The buffer for two instructions that both move 16 bytes for each row; None if the layouts do not allow it."""
     vector = _common_row(before, after, log2(MAX_BITS // bits), store, load)
     if vector is None:
@@ -135,10 +139,12 @@ def _whole_rows(
     spare = min(len(instruction.inside) + len(instruction.rows) - 3 for instruction in (store, load))
     layout = _swizzled(before, after, bits, vector, tiles[0], tiles[1], spare)
     segment = layout.columns["segment"]
-    return Buffer(layout, store, load, conflicts_between(segment, tiles[0]), conflicts_between(segment, tiles[1]))
+    return SwizzledBuffer(
+        layout, store, load, conflicts_between(segment, tiles[0]), conflicts_between(segment, tiles[1])
+    )
 
 
-def _rows_of(layout: LinearLayout, instruction: Instruction, vector: Steps) -> Steps | None:
+def _rows_of(layout: LinearLayout, instruction: MemoryInstruction, vector: Steps) -> Steps | None:
     """The steps between the 16-byte rows that one pass of the instruction moves."""
     missing = 3 - len(instruction.rows)
     registers = [column for column in layout.columns["register"] if column not in vector][:missing]
@@ -148,7 +154,7 @@ def _rows_of(layout: LinearLayout, instruction: Instruction, vector: Steps) -> S
 
 
 def _common_row(
-    before: LinearLayout, after: LinearLayout, total: int, store: Instruction, load: Instruction
+    before: LinearLayout, after: LinearLayout, total: int, store: MemoryInstruction, load: MemoryInstruction
 ) -> Steps | None:
     """The steps inside 16 bytes that both instructions can move."""
     first, second = (before, store), (after, load)
@@ -178,14 +184,16 @@ def _common_row(
 # Buffers that plain loads and stores can use
 
 
-def _plain_buffer(before: LinearLayout, after: LinearLayout, bits: int) -> Buffer:
+def _plain_buffer(before: LinearLayout, after: LinearLayout, bits: int) -> SwizzledBuffer:
     vector, fills = _vector_steps(before, after, bits)
     lanes = [list(lanes_together(layout.columns["lane"], 1 << len(vector), bits)) for layout in (before, after)]
     layout = _swizzled(before, after, bits, vector, lanes[0], lanes[1], 0)
     if (bits << len(vector)) // BANK_BITS < 4:
         layout = _with_wide_accesses(layout, before, after, fills)
     segment = layout.columns["segment"]
-    return Buffer(layout, PLAIN, PLAIN, conflicts_between(segment, lanes[0]), conflicts_between(segment, lanes[1]))
+    return SwizzledBuffer(
+        layout, PLAIN, PLAIN, conflicts_between(segment, lanes[0]), conflicts_between(segment, lanes[1])
+    )
 
 
 def _with_wide_accesses(

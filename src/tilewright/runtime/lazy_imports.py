@@ -197,9 +197,9 @@ def interpret(
         from tilewright.compiler.parameters import container_of, language_type
         from tilewright.compiler.signature import CONSTEXPR, TUPLE
         from tilewright.interpreter.eager import Argument, Made, run_eagerly
-        from tilewright.interpreter.memory import Buffer, buffer_of
+        from tilewright.interpreter.memory import HostBuffer, buffer_of
 
-    buffers: list[Buffer] = []
+    buffers: list[HostBuffer] = []
 
     def run_time(name: str, argument: Specialized) -> Any:
         value = argument.value

@@ -20,7 +20,7 @@ MAX_TILE_ELEMENTS = 1048576
 FP8_KINDS = ("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16")
 
 
-class Kind(Enum):
+class ScalarKind(Enum):
     """The sort of number that an element is."""
 
     BOOLEAN = 0
@@ -44,7 +44,7 @@ class dtype:  # noqa: N801 - Triton's name
         SIGNED = 0
         UNSIGNED = 1
 
-    KIND = Kind
+    KIND = ScalarKind
     SINT_TYPES: ClassVar[list[str]] = ["int8", "int16", "int32", "int64"]
     UINT_TYPES: ClassVar[list[str]] = ["int1", "uint8", "uint16", "uint32", "uint64"]
     STANDARD_FP_TYPES: ClassVar[list[str]] = ["fp16", "bf16", "fp32", "fp64"]
@@ -76,7 +76,7 @@ class dtype:  # noqa: N801 - Triton's name
     fp_mantissa_width: int
     exponent_bias: int
     scalar: dtype
-    _kind: Kind
+    _kind: ScalarKind
 
     def __new__(cls, name: str) -> dtype:
         found = dtype._interned.get(name)
@@ -90,7 +90,9 @@ class dtype:  # noqa: N801 - Triton's name
         if not (self.floating or self.integer or name in cls.OTHER_TYPES):
             raise ValueError(f"there is no type {name!r}")
         self.ir, self.primitive_bitwidth, self.fp_mantissa_width, self.exponent_bias = _facts(name)
-        self._kind = Kind.FLOATING if self.floating else Kind.BOOLEAN if name == "int1" else Kind.INTEGRAL
+        self._kind = (
+            ScalarKind.FLOATING if self.floating else ScalarKind.BOOLEAN if name == "int1" else ScalarKind.INTEGRAL
+        )
         self.scalar = self
         dtype._interned[name] = self
         return self
@@ -114,7 +116,7 @@ class dtype:  # noqa: N801 - Triton's name
     def int_signedness(self) -> SIGNEDNESS:
         return self.SIGNEDNESS.SIGNED if self.signed else self.SIGNEDNESS.UNSIGNED
 
-    def kind(self) -> Kind:
+    def kind(self) -> ScalarKind:
         return self._kind
 
     def is_fp8(self) -> bool:
@@ -264,7 +266,7 @@ class pointer_type(dtype):  # noqa: N801 - Triton's name
         self.ir = PointerType(element_ty.ir, space)
         self.primitive_bitwidth, self.fp_mantissa_width, self.exponent_bias = 64, 0, 0
         self.floating = self.integer = self.signed = False
-        self._kind = Kind.INTEGRAL
+        self._kind = ScalarKind.INTEGRAL
         self.scalar = self
         cls._pointers[key] = self
         return self

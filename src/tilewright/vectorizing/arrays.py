@@ -194,8 +194,8 @@ def _may_be_written(array: Array, target: Array) -> bool:
     """Whether the target can be written without changing an element of the array before it is read."""
     if array is target or not np.may_share_memory(array, target):
         return True
-    same_layout = array.strides == target.strides and array.itemsize == target.itemsize
-    return same_layout and array.shape == target.shape and _start(array) == _start(target)
+    same_structure = array.strides == target.strides and array.itemsize == target.itemsize
+    return same_structure and array.shape == target.shape and _start(array) == _start(target)
 
 
 def _is_alike(args: Sequence[Any], inputs: Sequence[Operand], result: Array) -> bool:

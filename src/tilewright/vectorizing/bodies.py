@@ -34,7 +34,7 @@ _SHORT, _MEDIUM = 14, 40
 """Functions of so few ops take four, two vectors at a time, so that the machine has something to do while it waits."""
 
 
-class Layout(NamedTuple):
+class Traversal(NamedTuple):
     """The way that a span walks its operands.
 
     Attributes:
@@ -100,7 +100,7 @@ def lanes_for(module: Op, target: Target, kinds: Sequence[Kind]) -> int:
     return at_once * (1 if has_loop or count > _MEDIUM else 2)
 
 
-def span_text(module: Op, target: Target, kinds: Sequence[Kind], layout: Layout, lanes: int) -> str:
+def span_text(module: Op, target: Target, kinds: Sequence[Kind], layout: Traversal, lanes: int) -> str:
     """The text of `@span`; `kinds`: of the arguments, then of the result."""
     w = LlvmWriter(target)
     block = function_of(module)
@@ -118,14 +118,14 @@ def span_text(module: Op, target: Target, kinds: Sequence[Kind], layout: Layout,
     return w.render()
 
 
-def _described(kinds: Sequence[Kind], layout: Layout) -> list[tuple[Kind, str]]:
+def _described(kinds: Sequence[Kind], layout: Traversal) -> list[tuple[Kind, str]]:
     *inputs, result = kinds
     extra = [Kind("bool"), result] if layout.select else []
     return list(zip((*inputs, *extra, result), layout.pattern, strict=True))
 
 
 def _write_turn(
-    w: LlvmWriter, block: Block, operands: list[_Operand], layout: Layout, lanes: int, loop: Loop, flags: _Flags
+    w: LlvmWriter, block: Block, operands: list[_Operand], layout: Traversal, lanes: int, loop: Loop, flags: _Flags
 ) -> None:
     inputs, (*selected, result) = operands[: len(block.args)], operands[len(block.args) :]
     same = [argument for argument, operand in zip(block.args, inputs, strict=True) if operand.letter == UNIFORM]

@@ -39,7 +39,7 @@ def compiled(python: FunctionType, frontend: str, request: Request) -> Product:
     else:
         kinds = (*request.kinds, result)
         lanes = bodies.lanes_for(program.module, target, kinds)
-        layout = bodies.Layout(request.pattern, request.select)
+        layout = bodies.Traversal(request.pattern, request.select)
         text = bodies.span_text(program.module, target, kinds, layout, lanes)
     blob = link(compile_object(text, target))
     checks = any(op.name == "tt.assert" for op in program.module.walk())

@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.backends.llvm.conversions import half_bits
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.memory import moved_as
 from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant, element_of, vector
@@ -125,10 +125,10 @@ class LaneWriter:
     def _assert(self, op: Assert) -> None:
         message, condition = op.message, op.condition
         if self.is_uniform(condition) and (self.lanes == 1 or self.active is None):
-            flag = Kind(self.w, "i1", 1)
+            flag = LaneType(self.w, "i1", 1)
             self._failed((~flag(self.text(condition, 1))).name, message)
             return
-        flags = Kind(self.w, "i1", self.lanes)
+        flags = LaneType(self.w, "i1", self.lanes)
         wrong = ~flags(self.text(condition))
         if self.active is not None:
             wrong = wrong & flags(self.active)
@@ -148,7 +148,7 @@ class LaneWriter:
         if self.is_uniform(op.condition):
             self._jump(op)
             return
-        flags = Kind(self.w, "i1", self.lanes)
+        flags = LaneType(self.w, "i1", self.lanes)
         condition = flags(self.text(op.condition))
         sides: list[list[str]] = []
         for region, chosen in zip(op.regions, (condition, ~condition), strict=False):
@@ -156,7 +156,7 @@ class LaneWriter:
             with self._only(needed.name):
                 sides.append(self._side(region.block, needed, op))
         for number, result in enumerate(op.results):
-            kind = Kind(self.w, element_of(result.type), self.lanes)
+            kind = LaneType(self.w, element_of(result.type), self.lanes)
             self.bind(result, kind.select(condition, kind(sides[0][number]), kind(sides[1][number])).name)
 
     def _side(self, block: Block, needed: Lanes, op: If) -> list[str]:
@@ -191,7 +191,7 @@ class LaneWriter:
         element, text = element_of(value.type), self.text(value, lanes)
         if moved_as(element) == element:
             return text
-        return half_bits(Kind(self.w, element, lanes)(text)).name
+        return half_bits(LaneType(self.w, element, lanes)(text)).name
 
     def _entering(self, value: Value, text: str, lanes: int) -> str:
         element = element_of(value.type)
@@ -217,7 +217,7 @@ class LaneWriter:
             condition, *values = self.run(before)
             flag = self.text(condition, 1) if agree else self._still(condition, running)
             passed = self._passed(values, op.results)
-            going = flag if agree else Lanes(Kind(w, "i1", self.lanes), flag).any()
+            going = flag if agree else Lanes(LaneType(w, "i1", self.lanes), flag).any()
             w.do(f"br i1 {going}, label %{body}, label %{end}")
             w.start_block(body)
             for argument, value in zip(after.args, passed, strict=True):
@@ -240,7 +240,7 @@ class LaneWriter:
             self.bind(result, value)
 
     def _still(self, condition: Value, running: str) -> str:
-        flags = Kind(self.w, "i1", self.lanes)
+        flags = LaneType(self.w, "i1", self.lanes)
         return (flags(self.text(condition)) & flags(running)).name
 
     def _passed(self, values: Sequence[Value], results: Sequence[Value]) -> list[str]:

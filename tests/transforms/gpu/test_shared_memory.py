@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tilewright.dialects
-from tilewright.analysis.shared_memory import Buffer, allocate
+from tilewright.analysis.shared_memory import SharedBuffer, allocate
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -38,7 +38,7 @@ def parse(body: str, signature: str = "") -> Op:
     return module
 
 
-def buffers_of(body: str) -> list[Buffer]:
+def buffers_of(body: str) -> list[SharedBuffer]:
     (allocation,) = allocate(parse(body)).values()
     return allocation.buffers
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.spelling import FLOAT_SPELLING
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -86,40 +86,40 @@ def convert_float(w: LlvmWriter, value: str, source: str, target: str, lanes: in
     if source == target:
         return value
     if target == "f64":
-        single = Kind(w, "float", lanes)(to_single(w, value, source, lanes))
-        return Kind(w, "double", lanes).cast("fpext", single).name
+        single = LaneType(w, "float", lanes)(to_single(w, value, source, lanes))
+        return LaneType(w, "double", lanes).cast("fpext", single).name
     if source != "f64":
         return from_single(w, to_single(w, value, source, lanes), target, lanes, to_zero=to_zero)
-    double = Kind(w, "double", lanes)(value)
+    double = LaneType(w, "double", lanes)(value)
     if target in ("f32", "tf32") and not to_zero:
-        return Kind(w, "float", lanes).cast("fptrunc", double).name
+        return LaneType(w, "float", lanes).cast("fptrunc", double).name
     odd = _round_double(double, to_odd=target not in ("f32", "tf32"))
     return from_single(w, odd.name, target, lanes, to_zero=to_zero)
 
 
 def to_single(w: LlvmWriter, value: str, source: str, lanes: int) -> str:
     """A value of any format except f64 as f32; exact."""
-    single = Kind(w, "float", lanes)
+    single = LaneType(w, "float", lanes)
     if source in ("f32", "tf32"):
         return value
     if source == "bf16":
-        return single.cast("fpext", Kind(w, "bfloat", lanes)(value)).name
+        return single.cast("fpext", LaneType(w, "bfloat", lanes)(value)).name
     if source == "f16":
-        half = Kind(w, "half", lanes)(value)
+        half = LaneType(w, "half", lanes)(value)
         return (
             single.cast("fpext", half) if w.target.has_f16c else _widened(half_bits(half), SMALL_FLOATS["f16"])
         ).name
-    return _widened(Kind(w, "i8", lanes)(value), SMALL_FLOATS[source]).name
+    return _widened(LaneType(w, "i8", lanes)(value), SMALL_FLOATS[source]).name
 
 
 def from_single(w: LlvmWriter, value: str, target: str, lanes: int, *, to_zero: bool = False) -> str:
     """An f32 rounded to any format except f64."""
     if target in ("f32", "tf32"):
         return value
-    x = Kind(w, "float", lanes)(value)
+    x = LaneType(w, "float", lanes)(value)
     if target == "bf16":
-        return Kind(w, "bfloat", lanes).from_bits(_brain_bits(x, to_zero=to_zero)).name
-    half = Kind(w, "half", lanes)
+        return LaneType(w, "bfloat", lanes).from_bits(_brain_bits(x, to_zero=to_zero)).name
+    half = LaneType(w, "half", lanes)
     if target == "f16" and w.target.has_f16c and not to_zero:
         return half.cast("fptrunc", x).name
     code = _narrowed(x, SMALL_FLOATS[target], to_zero=to_zero)
@@ -144,23 +144,23 @@ def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lan
     """The integer of a float, rounded towards zero, saturated; 0 for NaN."""
     if source != "f64":
         value, source = to_single(w, value, source, lanes), "f32"
-    from_kind = Kind(w, FLOAT_SPELLING[source], lanes)
-    to_kind = Kind(w, "i8" if integer == "i1" else integer, lanes)
+    from_kind = LaneType(w, FLOAT_SPELLING[source], lanes)
+    to_kind = LaneType(w, "i8" if integer == "i1" else integer, lanes)
     name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{_overload(to_kind)}.{_overload(from_kind)}"
     result = to_kind(w.call(to_kind.type, name, [(from_kind.type, value)]))
-    return Kind(w, integer, lanes).cast("trunc", result).name
+    return LaneType(w, integer, lanes).cast("trunc", result).name
 
 
 def float_from_integer(w: LlvmWriter, value: str, integer: str, target: str, lanes: int, *, signed: bool) -> str:
     """The float of an integer, rounded once, to nearest even."""
     opcode = "sitofp" if signed else "uitofp"
-    number = Kind(w, integer, lanes)(value)
+    number = LaneType(w, integer, lanes)(value)
     # Every integer that f16 and fp8 can hold is exact in f32; bf16 has f32's range, so it needs a wider detour.
     exact_in_single = number.kind.width <= 16 or target not in ("bf16", "f64")
     between = "f64" if target == "f64" or not exact_in_single else "f32"
     if number.kind.width == 64 and between == "f64" and target != "f64":
         number = _rounded_to_odd(number, signed=signed)
-    through = Kind(w, FLOAT_SPELLING[between], lanes).cast(opcode, number)
+    through = LaneType(w, FLOAT_SPELLING[between], lanes).cast(opcode, number)
     return convert_float(w, through.name, between, target, lanes)
 
 
@@ -172,7 +172,7 @@ def _rounded_to_odd(x: Lanes, *, signed: bool) -> Lanes:
     return k.select(fits, x, odd)
 
 
-def _overload(kind: Kind) -> str:
+def _overload(kind: LaneType) -> str:
     element = {"float": "f32", "double": "f64"}.get(kind.element, kind.element)
     return element if kind.lanes == 1 else f"v{kind.lanes}{element}"
 

@@ -22,7 +22,7 @@ from tilewright.backends.llvm.conversions import (
     odd_sum,
     to_single,
 )
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.mathlib import FUNCTIONS, intrinsic
 from tilewright.backends.llvm.spelling import bits_of, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -76,7 +76,7 @@ def _instruction(opcode: str) -> Lowering:
     """One LLVM instruction on two operands of the result's type."""
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        k = Kind(w, element_of(_result(op)), lanes)
+        k = LaneType(w, element_of(_result(op)), lanes)
         a, b = map(k, operands)
         return k.binary(opcode, a, b).name
 
@@ -88,7 +88,7 @@ def _integer_rule(rule: integers.BinaryRule, extension: str) -> Lowering:
     narrow_rule = integers.on_bytes(rule, extension)
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        k = Kind(w, element_of(_result(op)), lanes)
+        k = LaneType(w, element_of(_result(op)), lanes)
         a, b = map(k, operands)
         return (narrow_rule if k.width == 1 else rule)(a, b).name
 
@@ -100,13 +100,13 @@ def _extreme(intrinsic: str) -> integers.BinaryRule:
 
 
 def _compare_integers(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
-    k = Kind(w, element_of(op.lhs.type), lanes)
+    k = LaneType(w, element_of(op.lhs.type), lanes)
     a, b = map(k, operands)
     return k.compare(op.predicate, a, b).name
 
 
 def _absolute(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    k = Kind(w, element_of(_result(op)), lanes)
+    k = LaneType(w, element_of(_result(op)), lanes)
     (x,) = map(k, operands)
     return k.call("llvm.smax", x, -x).name
 
@@ -126,9 +126,9 @@ def _in_floats(function: Callable[..., Lanes]) -> Lowering:
 def _apply(w: LlvmWriter, function: Callable[..., Lanes], op: Op, operands: Sequence[str], lanes: int) -> str:
     form = _result(op)
     if form is f64:
-        double = Kind(w, "double", lanes)
+        double = LaneType(w, "double", lanes)
         return function(*(double(x) for x in operands)).name
-    single = Kind(w, "float", lanes)
+    single = LaneType(w, "float", lanes)
     widened = [single(to_single(w, x, form.text, lanes)) for x in operands]
     return from_single(w, function(*widened).name, form.text, lanes)
 
@@ -141,8 +141,8 @@ def _fused(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
     form = _result(op)
     if form is f64 or (form is f32 and w.target.has_fma):
         return _apply(w, FUNCTIONS["fma"], op, operands, lanes)
-    double = Kind(w, "double", lanes)
-    single = Kind(w, "float", lanes)
+    double = LaneType(w, "double", lanes)
+    single = LaneType(w, "float", lanes)
     a, b, c = (double.cast("fpext", single(to_single(w, x, form.text, lanes))) for x in operands)
     return convert_float(w, odd_sum(a * b, c).name, "f64", form.text, lanes)
 
@@ -188,7 +188,7 @@ def _in_place(opcode: str) -> Lowering:
     """A sign operation, exact in any format that LLVM knows."""
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        k = Kind(w, element_of(_result(op)), lanes)
+        k = LaneType(w, element_of(_result(op)), lanes)
         (x,) = map(k, operands)
         if not k.is_float:  # fp8
             bits = x
@@ -204,7 +204,7 @@ def _in_place(opcode: str) -> Lowering:
 
 def _compare_floats(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
     form = op.lhs.type.scalar
-    k = Kind(w, "double" if form is f64 else "float", lanes)
+    k = LaneType(w, "double" if form is f64 else "float", lanes)
     a, b = (k(x if form is f64 else to_single(w, x, form.text, lanes)) for x in operands)
     return k.compare(op.predicate, a, b).name
 
@@ -227,14 +227,14 @@ def _extern(w: LlvmWriter, op: ExternElementwise, operands: Sequence[str], lanes
 
 def _cast(opcode: str) -> Lowering:
     def lower(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
-        (x,) = map(Kind(w, element_of(_source(op)), lanes), operands)
-        return Kind(w, element_of(_result(op)), lanes).cast(opcode, x).name
+        (x,) = map(LaneType(w, element_of(_source(op)), lanes), operands)
+        return LaneType(w, element_of(_result(op)), lanes).cast(opcode, x).name
 
     return lower
 
 
 def _index_cast(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
-    k, result = (Kind(w, element_of(type), lanes) for type in (_source(op), _result(op)))
+    k, result = (LaneType(w, element_of(type), lanes) for type in (_source(op), _result(op)))
     (x,) = map(k, operands)
     return result.cast("sext" if k.width < result.width else "trunc", x).name
 
@@ -261,7 +261,7 @@ def _to_integer(*, signed: bool) -> Lowering:
 
 
 def _bitcast(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
-    source, target = (Kind(w, element_of(type), lanes) for type in (_source(op), _result(op)))
+    source, target = (LaneType(w, element_of(type), lanes) for type in (_source(op), _result(op)))
     (value,) = map(source, operands)
     if source.element == target.element:
         return value.name
@@ -273,7 +273,7 @@ def _bitcast(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> s
 
 
 def _select(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    k = Kind(w, element_of(_result(op)), lanes)
+    k = LaneType(w, element_of(_result(op)), lanes)
     condition, chosen, other = operands
     return k.select(k.flags(condition), k(chosen), k(other)).name
 

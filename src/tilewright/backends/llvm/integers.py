@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 
 BinaryRule: TypeAlias = Callable[[Lanes, Lanes], Lanes]
 
@@ -159,7 +159,7 @@ def on_bytes(rule: BinaryRule, extension: str) -> BinaryRule:
     """The rule for i1 operands: extended to i8 (`sext` or `zext`) and truncated after."""
 
     def applied(a: Lanes, b: Lanes) -> Lanes:
-        wide: Kind = a.kind.with_element("i8")
+        wide: LaneType = a.kind.with_element("i8")
         return a.kind.cast("trunc", rule(wide.cast(extension, a), wide.cast(extension, b)))
 
     return applied

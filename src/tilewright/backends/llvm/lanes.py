@@ -26,7 +26,7 @@ class Lanes:
 
     __slots__ = ("kind", "name")
 
-    def __init__(self, kind: Kind, name: str) -> None:
+    def __init__(self, kind: LaneType, name: str) -> None:
         self.kind = kind
         self.name = name
 
@@ -131,7 +131,7 @@ class Lanes:
 Operand: TypeAlias = "Lanes | int | float"
 
 
-class Kind:
+class LaneType:
     """An element type, a number of lanes and the writer that receives the instructions."""
 
     def __init__(self, writer: LlvmWriter, element: str, lanes: int) -> None:
@@ -152,18 +152,18 @@ class Kind:
         return Lanes(self, _constant(value, self.element, self.lanes, str(value)))
 
     @property
-    def integers(self) -> Kind:
+    def integers(self) -> LaneType:
         """Integers as wide as this kind's elements."""
         return self.with_element(f"i{self.width}")
 
     @property
-    def flags(self) -> Kind:
+    def flags(self) -> LaneType:
         """The kind of comparisons."""
         return self.with_element("i1")
 
-    def with_element(self, element: str) -> Kind:
+    def with_element(self, element: str) -> LaneType:
         """As many lanes of another element type."""
-        return Kind(self.writer, element, self.lanes)
+        return LaneType(self.writer, element, self.lanes)
 
     def binary(self, opcode: str, a: Operand, b: Operand) -> Lanes:
         return Lanes(self, self.writer.emit(f"{opcode} {self.type} {self(a).name}, {self(b).name}"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.conversions import odd_sum
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.spelling import suffix
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -33,7 +33,7 @@ def directed(operation: str, mode: str, operands: Sequence[Lanes]) -> Lanes:
     return _called(operation, mode, operands, k.type, result=k)
 
 
-def _nearest(operation: str, operands: Sequence[Lanes], k: Kind) -> Lanes:
+def _nearest(operation: str, operands: Sequence[Lanes], k: LaneType) -> Lanes:
     if operation == "fma" and k.element == "float" and not k.writer.target.has_fma:
         a, b, c = (k.with_element("double").cast("fpext", x) for x in operands)
         return k.cast("fptrunc", odd_sum(a * b, c))
@@ -44,7 +44,7 @@ def _nearest(operation: str, operands: Sequence[Lanes], k: Kind) -> Lanes:
     return k.binary(OPCODES[operation], *operands)
 
 
-def _called(operation: str, mode: str, operands: Sequence[Lanes], type: str, *, result: Kind) -> Lanes:
+def _called(operation: str, mode: str, operands: Sequence[Lanes], type: str, *, result: LaneType) -> Lanes:
     """A call of the function for operands of LLVM type `type`."""
     w, parameters = result.writer, [f"%a{number}" for number in range(len(operands))]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 
 from tilewright.backends.llvm import coefficients
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_registers import by_registers, has_scaling, looked_up
 
 MAGIC = 12582912.0  # 1.5 · 2²³
@@ -31,7 +31,7 @@ ABSOLUTE_MINIMUM = 2
 """The operand with the smaller absolute value, or the one that is a number, as AVX-512 encodes it."""
 
 
-def has_powers(k: Kind) -> bool:
+def has_powers(k: LaneType) -> bool:
     """Whether lanes of `k` can look powers up."""
     return k.element == "float" and k.lanes % 8 == 0 and k.writer.target.has_avx2
 
@@ -60,7 +60,7 @@ def exp2(x: Lanes) -> Lanes:
     return _power(k.polynomial(r, table), t, n, x)
 
 
-def _entries(k: Kind) -> int:
+def _entries(k: LaneType) -> int:
     return 16 if k.writer.target.has_avx512f and k.lanes % 16 == 0 else 8
 
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.spelling import constant_vector
 
 
-def has_scaling(k: Kind) -> bool:
+def has_scaling(k: LaneType) -> bool:
     """Whether there are instructions that split a number into an integer and a rest, and scale by powers of two."""
     return k.writer.target.has_avx512f and k.width * k.lanes >= 128
 
 
-def by_registers(k: Kind, instruction: str, operands: list[str], *, immediate: int | None = None) -> Lanes:
+def by_registers(k: LaneType, instruction: str, operands: list[str], *, immediate: int | None = None) -> Lanes:
     """An AVX-512 instruction that LLVM has as a masked intrinsic."""
     w = k.writer
     registers = max(1, k.width * k.lanes // 512)
     lanes = k.lanes // registers
-    part = Kind(w, k.element, lanes)
+    part = LaneType(w, k.element, lanes)
     bits = part.width * lanes
     name = f"llvm.x86.avx512.mask.{instruction}.p{'s' if part.width == 32 else 'd'}.{bits}"
     numbers = [] if immediate is None else [("i32", str(immediate))]
@@ -36,10 +36,10 @@ def by_registers(k: Kind, instruction: str, operands: list[str], *, immediate: i
     return Lanes(k, w.concat(results, k.element, lanes))
 
 
-def looked_up(index: Lanes, entries: Sequence[float], k: Kind) -> Lanes:
+def looked_up(index: Lanes, entries: Sequence[float], k: LaneType) -> Lanes:
     """entries[index] per lane of float or i32: of 8 or 16 entries, or 32 with AVX-512; low bits of an index count."""
     w, lanes = k.writer, 16 if len(entries) > 8 else 8
-    part = Kind(w, k.element, lanes)
+    part = LaneType(w, k.element, lanes)
     pieces = [entries[start : start + lanes] for start in range(0, len(entries), lanes)]
     tables = [(part.type, constant_vector(piece, k.element)) for piece in pieces]
     results = []

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_registers import looked_up
 
 MAGIC = 12582912.0  # 1.5 · 2²³: adding it rounds to an integer and leaves that in the low bits
 
 
-def has_segments(k: Kind, count: int) -> bool:
+def has_segments(k: LaneType, count: int) -> bool:
     """Whether lanes of `k` can look up `count` coefficients at once."""
     if k.element != "float" or k.lanes != count:
         return False

@@ -11,7 +11,7 @@ in float, as `math_trigonometric.py` has it.
 from __future__ import annotations
 
 from tilewright.backends.llvm import coefficients
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_trigonometric import far_sine
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -64,7 +64,7 @@ def _far(x: Lanes, *, turned: bool) -> Lanes:
 
 def _each(w: LlvmWriter, *, turned: bool) -> None:
     """Floats at `%values` replaced by their sine or cosine."""
-    single, double = Kind(w, "float", 1), Kind(w, "double", 1)
+    single, double = LaneType(w, "float", 1), LaneType(w, "double", 1)
     with w.loop(0, "%count") as loop:
         place = w.offset("%values", "float", loop.index)
         x = double.cast("fpext", single(w.load("float", place, align=4)))

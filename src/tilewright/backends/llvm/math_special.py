@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.backends.llvm import coefficients, segment_tables
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_exponential import exp, exp2_of_product
 from tilewright.backends.llvm.math_segments import has_segments, odd_by_segments
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -80,7 +80,7 @@ def _remainder_by_lanes(a: Lanes, b: Lanes) -> Lanes:
 
 def _divide_each(w: LlvmWriter) -> None:
     """Doubles at `%dividends` replaced by their remainder."""
-    f = Kind(w, "double", 1)
+    f = LaneType(w, "double", 1)
     with w.loop(0, "%count") as loop:
         place = w.offset("%dividends", "double", loop.index)
         divisor = f(w.load("double", w.offset("%divisors", "double", loop.index), align=8))

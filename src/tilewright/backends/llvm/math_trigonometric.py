@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright.backends.llvm import coefficients
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_far_angles import payne_hanek, payne_hanek_float
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -302,7 +302,7 @@ def _reduce_each(w: LlvmWriter) -> None:
     """Doubles at `%values` replaced by their r, its lower part stored at `%lows`, and n at `%quadrants`."""
     with w.loop(0, "%count") as loop:
         place = w.offset("%values", "double", loop.index)
-        quadrant, r, low = payne_hanek(Kind(w, "double", 1)(w.load("double", place, align=8)))
+        quadrant, r, low = payne_hanek(LaneType(w, "double", 1)(w.load("double", place, align=8)))
         w.store("double", r.name, place, align=8)
         w.store("double", low.name, w.offset("%lows", "double", loop.index), align=8)
         w.store("i64", quadrant.name, w.offset("%quadrants", "i64", loop.index), align=8)

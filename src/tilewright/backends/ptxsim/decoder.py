@@ -57,7 +57,7 @@ Handlers: TypeAlias = dict[str, Decode]
 
 
 @dataclass
-class Layout:
+class VariableLayout:
     """The places of variables, by name.
 
     Attributes:
@@ -84,7 +84,7 @@ class Decoder:
         uses: what the instruction that is decoded now reads and writes.
     """
 
-    def __init__(self, function: Function, kernel: KernelCode, layout: Layout, numbers: dict[str, int]) -> None:
+    def __init__(self, function: Function, kernel: KernelCode, layout: VariableLayout, numbers: dict[str, int]) -> None:
         self.function, self.kernel, self.layout = function, kernel, layout
         self._numbers = numbers
         self.uses = Uses()

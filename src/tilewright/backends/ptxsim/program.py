@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
-from tilewright.backends.ptxsim.decoder import Decode, Decoder, Layout
+from tilewright.backends.ptxsim.decoder import Decode, Decoder, VariableLayout
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.modifiers import unknown_part
@@ -153,7 +153,7 @@ class _KernelBuilder:
     def __init__(self, program: Program, name: str) -> None:
         self.program, self.functions = program, program.module.functions
         self.code = KernelCode(name, threads=self.functions[name].directives.get("reqntid"))
-        self.layout = Layout(functions=self.functions)
+        self.layout = VariableLayout(functions=self.functions)
         self.order: list[Function] = []
 
     def build(self) -> KernelCode:

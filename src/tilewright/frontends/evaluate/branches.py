@@ -34,7 +34,7 @@ from tilewright.language.values import (
     flatten,
     rebuild,
     same_constant,
-    same_layout,
+    same_structure,
     set_name,
 )
 from tilewright.semantics.arithmetic import logical_and, logical_or, to_bool
@@ -216,7 +216,7 @@ class _Merge:
             with self._frame.emitter.recording(side.block):
                 values.append(at_run_time(value))
         layouts = [flatten(value, into) for value, into in zip(values, self._yields, strict=True)]
-        if not same_layout(*layouts):
+        if not same_structure(*layouts):
             raise self._frame.fail(mismatch(describe(values[0]), describe(values[1])), self._location)
         self._layouts.append(layouts[0])
 

@@ -15,14 +15,14 @@ from tilewright.frontends.evaluate.frame import Frame, discard
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Value
 from tilewright.language.values import (
-    Layout,
+    Structure,
     at_run_time,
     describe,
     flatten,
     is_compile_time,
     rebuild,
     same_constant,
-    same_layout,
+    same_structure,
     set_name,
 )
 
@@ -40,7 +40,7 @@ class Carried:
         self.names = names
         self.initial: list[Value] = []
         self._before = [at_run_time(frame.names[name]) for name in names]
-        self._layouts: list[Layout] = [flatten(value, self.initial) for value in self._before]
+        self._layouts: list[Structure] = [flatten(value, self.initial) for value in self._before]
         self.types = tuple(value.type for value in self.initial)
         self._constant: dict[int, Value] = {}
 
@@ -61,7 +61,7 @@ class Carried:
         handles: list[Value] = []
         for name, before, layout in zip(self.names, self._before, self._layouts, strict=True):
             value = at_run_time(frame.names.get(name))
-            if not same_layout(flatten(value, handles), layout):
+            if not same_structure(flatten(value, handles), layout):
                 place = _last_store(body, name) or location
                 raise frame.fail(LoopTypeChange(name, describe(before), describe(value)), place)
         return handles

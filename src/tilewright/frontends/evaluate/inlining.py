@@ -28,7 +28,7 @@ from tilewright.language.callable import JITCallable
 from tilewright.language.values import (
     Compound,
     Fixed,
-    Layout,
+    Structure,
     describe,
     flatten,
     rebuild,
@@ -48,7 +48,7 @@ class Specialised(NamedTuple):
     """A private function of the module."""
 
     symbol: str
-    result: Layout
+    result: Structure
     result_types: tuple[Type, ...]
 
 
@@ -158,7 +158,7 @@ def _check_scalars(frame: Frame, function: hir.Function, bound: dict[str, Any], 
 
 
 def _specialise(
-    evaluation: Evaluation, function: hir.Function, layouts: dict[str, Layout], types: list[Type], *, noinline: bool
+    evaluation: Evaluation, function: hir.Function, layouts: dict[str, Structure], types: list[Type], *, noinline: bool
 ) -> Specialised:
     """Evaluate `function` for arguments of these layouts into a new function of the module."""
     if evaluation.depth >= MAX_DEPTH:
@@ -230,7 +230,7 @@ def _unique(symbol: str, taken: set[str]) -> str:
     return candidate
 
 
-def _key(layout: Layout) -> Any:
+def _key(layout: Structure) -> Any:
     """A key that is equal for arguments that one specialised function can serve."""
     if isinstance(layout, TupleLayout):
         return (layout.container, *map(_key, layout.items))

@@ -13,12 +13,12 @@ from typing import Any
 
 from tilewright.language.aggregates import FIELDS
 from tilewright.language.callable import JITCallable
-from tilewright.language.values import Compound, Fixed, Layout, Sequence, describe, unwrapped
+from tilewright.language.values import Compound, Fixed, Sequence, Structure, describe, unwrapped
 
 _LONGEST = 1000
 
 
-def mangled(function: FunctionType, layouts: Iterable[Layout]) -> str:
+def mangled(function: FunctionType, layouts: Iterable[Structure]) -> str:
     """The symbol of a function.
 
     Args:
@@ -29,7 +29,7 @@ def mangled(function: FunctionType, layouts: Iterable[Layout]) -> str:
     return f"{_full_name(function)}__{arguments}".replace("'", "_sq_")[:_LONGEST]
 
 
-def _text(layout: Layout) -> str:
+def _text(layout: Structure) -> str:
     if isinstance(layout, Sequence):
         return f"T{'_'.join(map(_text, layout.items))}T"
     if isinstance(layout, Compound):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from tilewright.frontends.from_bytecode.opcodes import Instruction
+from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction
 
 ENDINGS = frozenset(("branch", "for", "jump", "raise", "return"))
 
@@ -39,7 +39,7 @@ class Flow:
         successors, predecessors: without cycles, latches included.
     """
 
-    def __init__(self, code: Sequence[Instruction]) -> None:
+    def __init__(self, code: Sequence[BytecodeInstruction]) -> None:
         self.code = code
         self.end = len(code)
         starts = sorted(self._starts())

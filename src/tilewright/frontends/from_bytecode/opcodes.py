@@ -47,7 +47,7 @@ class Positions(NamedTuple):
     end_column: int | None
 
 
-class Instruction(NamedTuple):
+class BytecodeInstruction(NamedTuple):
     """One instruction of the vocabulary. `target` is the number of the instruction that it may jump to, or -1."""
 
     op: str
@@ -56,9 +56,9 @@ class Instruction(NamedTuple):
     positions: Positions
 
 
-def instructions_of(code: CodeType) -> list[Instruction]:
+def instructions_of(code: CodeType) -> list[BytecodeInstruction]:
     """The instructions of a code object; targets are indices into the list."""
-    made: list[Instruction] = []
+    made: list[BytecodeInstruction] = []
     first: dict[int, int] = {}  # offset in the bytecode → number of its first instruction here
     keywords: tuple[str, ...] = ()
     cells = {*code.co_cellvars, *code.co_freevars}
@@ -74,11 +74,11 @@ def instructions_of(code: CodeType) -> list[Instruction]:
                 arg, keywords = (arg, keywords), ()
             elif op == "load" and found.opname == "LOAD_FAST" and arg in cells:  # 3.13 for LOAD_CLOSURE
                 op = "closure"
-            made.append(Instruction(op, arg, target if op in WITH_TARGET else -1, positions))
+            made.append(BytecodeInstruction(op, arg, target if op in WITH_TARGET else -1, positions))
     return [i._replace(target=first[i.target]) if i.target >= 0 else i for i in made]
 
 
-def left_early(code: Sequence[Instruction]) -> Iterator[tuple[str, Positions]]:
+def left_early(code: Sequence[BytecodeInstruction]) -> Iterator[tuple[str, Positions]]:
     """The places of what looks like `break` and `continue`: the word, and where it stands.
 
     Both are jumps, like the ends of loops and sides of branches; but only theirs have a place of their own, as wide as

@@ -21,20 +21,26 @@ from typing import NoReturn
 from tilewright.frontends import hir, operations
 from tilewright.frontends.from_bytecode.conditions import STATEMENTS, Condition, Conditions, Either, Group, Leaf, Not
 from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point, latch
-from tilewright.frontends.from_bytecode.machine import Failure, Items, Machine, Register
-from tilewright.frontends.from_bytecode.opcodes import Instruction, Positions, instructions_of, left_early, tried
+from tilewright.frontends.from_bytecode.opcodes import (
+    BytecodeInstruction,
+    Positions,
+    instructions_of,
+    left_early,
+    tried,
+)
+from tilewright.frontends.from_bytecode.stack_machine import Failure, Items, Register, StackMachine
 from tilewright.ir.attributes import FileLocation
 
 TARGETS = ("store", "unpack", "unpack_star")
 
 
-class Reader(Machine):
+class Reader(StackMachine):
     """Reads one code object, and those of comprehensions in it."""
 
     def __init__(self, code: CodeType, lines: Sequence[str] = ()) -> None:
         super().__init__(code, lines)
         self._function = code
-        self._code: list[Instruction] = instructions_of(code)
+        self._code: list[BytecodeInstruction] = instructions_of(code)
         self._flow = Flow(self._code)
         self._conditions = Conditions(self._flow)
         self._open: list[Point] = []

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
-from tilewright.analysis.shared_memory import Allocation, Buffer, ScratchSize, allocate
+from tilewright.analysis.shared_memory import Allocation, ScratchSize, SharedBuffer, allocate
 from tilewright.dialects.scf import Condition, For, If, While, Yield
 from tilewright.dialects.tt_function import Call, Return, called_function
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescIndex, MemDescSubslice, MemDescView
@@ -275,7 +275,7 @@ def _linear(value: Value) -> LinearLayout:
     return to_linear_layout(encoding(type.encoding), type.shape)
 
 
-def _slice(value: Value, buffer: Buffer) -> Slice:
+def _slice(value: Value, buffer: SharedBuffer) -> Slice:
     type, op = buffer_type(value), value.op
     offsets: tuple[int, ...] = ()
     # A part of a part has offsets that count from the first part.

@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.stored_arguments import pointer_origins
 from tilewright.backends.cpu.sanitize.code import NOBODY, Code, Term
+from tilewright.backends.cpu.sanitize.intervals import interval_of_place
 from tilewright.backends.cpu.sanitize.places import place_of
 from tilewright.backends.cpu.sanitize.races import Races
-from tilewright.backends.cpu.sanitize.spans import span_of_place
 from tilewright.backends.cpu.sanitize.table import Argument, Table
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
@@ -177,7 +177,7 @@ class _Checks:
         def search() -> Term:
             return self.code.first(_both(self._in_any(insides).negated, self.mask))
 
-        ends = span_of_place(self.place) if insides and self.place.elements.type.shape else None
+        ends = interval_of_place(self.place) if insides and self.place.elements.type.shape else None
         if ends is None:
             return search()
         inside = [ends.within(argument.low, argument.bytes) for argument in self.arguments]

@@ -23,7 +23,7 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.movement import Movement, movement
-from tilewright.layouts.swizzle import MATRIX, PLAIN, Buffer, Instruction, conversion_buffer
+from tilewright.layouts.swizzle import MATRIX, PLAIN, MemoryInstruction, SwizzledBuffer, conversion_buffer
 from tilewright.transforms.gpu.membar import stays_in_warp
 
 ALL_LANES = "-1"
@@ -187,7 +187,7 @@ class Conversion(NamedTuple):
 UNITS = {PLAIN: Unit.VECTOR, MATRIX: Unit.MATRIX}
 
 
-def _unit(instruction: Instruction) -> Unit:
+def _unit(instruction: MemoryInstruction) -> Unit:
     return UNITS.get(instruction, Unit.TRANSPOSED)
 
 
@@ -210,7 +210,7 @@ def conversion_plan(
     return plan_through(to_linear_layout(source, shape), to_linear_layout(result, shape), buffer, bits)
 
 
-def plan_through(before: LinearLayout, after: LinearLayout, buffer: Buffer, bits: int) -> Conversion:
+def plan_through(before: LinearLayout, after: LinearLayout, buffer: SwizzledBuffer, bits: int) -> Conversion:
     """The way of a tile from one layout to another through a buffer that was made for both."""
     columns = buffer.layout.columns
     memory = LinearLayout(
@@ -227,7 +227,7 @@ def plan_through(before: LinearLayout, after: LinearLayout, buffer: Buffer, bits
 
 
 def _half(
-    layout: LinearLayout, memory: LinearLayout, bits: int, instruction: Instruction
+    layout: LinearLayout, memory: LinearLayout, bits: int, instruction: MemoryInstruction
 ) -> tuple[Plan, list[tuple[int, ...]]]:
     """The plan by which one of the two layouts uses the memory, and its registers of each part."""
     offsets = layout.invert_and_compose(memory)

@@ -67,7 +67,7 @@ class Target:
         return self.num_warps * WARP
 
 
-class Buffer(Protocol):
+class LoweredDescriptor(Protocol):
     """A memory descriptor while code is written: values of LLVM, and facts known at compile time."""
 
     def parts(self) -> list[Typed]:
@@ -144,7 +144,7 @@ class Lowerer:
         """The buffer that `bind_buffer` gave to a memory descriptor."""
         return self._buffers[value]
 
-    def bind_buffer(self, value: Value, buffer: Buffer) -> None:
+    def bind_buffer(self, value: Value, buffer: LoweredDescriptor) -> None:
         """From here on, the memory descriptor `value` is `buffer`."""
         self._buffers[value] = buffer
 

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from tilewright.backends.llvm import coefficients, math_trigonometric
 from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
-from tilewright.backends.llvm.lanes import Kind
+from tilewright.backends.llvm.lanes import LaneType
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS, MathFunction
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
@@ -70,7 +70,7 @@ def _function(name: str, single: Single | None = None) -> Rule:
         wide = [widened(lowerer, value, type) for value in operands]
         if single is not None:
             return narrowed(lowerer, single(lowerer, wide), type)
-        kind = Kind(lowerer.w, "float", 1)
+        kind = LaneType(lowerer.w, "float", 1)
         return narrowed(lowerer, FUNCTIONS[name](*map(kind, wide)).name, type)
 
     return rule
@@ -78,7 +78,7 @@ def _function(name: str, single: Single | None = None) -> Rule:
 
 def _of_double(lowerer: Lowerer, name: str, operands: Sequence[str]) -> str:
     """A function of doubles: a long one is called, so that few registers serve all elements of a thread."""
-    w, double = lowerer.w, Kind(lowerer.w, "double", 1)
+    w, double = lowerer.w, LaneType(lowerer.w, "double", 1)
     if name not in LONG:
         return FUNCTIONS[name](*map(double, operands)).name
     parameters = [("double", f"%x{number}") for number in range(len(operands))]
@@ -97,7 +97,7 @@ def _intrinsic(name: str) -> Single:
 
 def _library(function: MathFunction) -> Single:
     """One of the library's functions that `FUNCTIONS` has only for CPUs."""
-    return lambda lowerer, operands: function(*(Kind(lowerer.w, "float", 1)(value) for value in operands)).name
+    return lambda lowerer, operands: function(*(LaneType(lowerer.w, "float", 1)(value) for value in operands)).name
 
 
 def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
@@ -108,7 +108,7 @@ def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
 
 def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
     """erf: below 1 a polynomial, above it 1 less a power of 2, as the library has it."""
-    k = Kind(lowerer.w, "float", 1)
+    k = LaneType(lowerer.w, "float", 1)
     (x,) = map(k, operands)
     t = abs(x)
     near = k.fma(t, k.polynomial(t * t, coefficients.ERF_FLOAT), t)
@@ -118,13 +118,13 @@ def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
 
 
 def _log10(lowerer: Lowerer, operands: Sequence[str]) -> str:
-    (x,) = map(Kind(lowerer.w, "float", 1), operands)
+    (x,) = map(LaneType(lowerer.w, "float", 1), operands)
     return (FUNCTIONS["log2"](x) * LOG10_2).name
 
 
 def _log1p(lowerer: Lowerer, operands: Sequence[str]) -> str:
     """log(u) for u = 1 + x as it was rounded, and what the rounding took, divided by u."""
-    k = Kind(lowerer.w, "float", 1)
+    k = LaneType(lowerer.w, "float", 1)
     (x,) = map(k, operands)
     u = x + 1.0
     lost = k(_divided(lowerer, (x - (u - 1.0)).name, u.name))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm import coefficients
-from tilewright.backends.llvm.lanes import Kind, Lanes
+from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_logarithm import with_signs
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 
@@ -34,7 +34,7 @@ MAX_EXPONENT = 192.0
 def power(lowerer: Lowerer, operands: Sequence[str]) -> str:
     """x^y of f32."""
     w = lowerer.w
-    k = Kind(w, "float", 1)
+    k = LaneType(w, "float", 1)
     x, y = map(k, operands)
     high, low = _log2(lowerer, abs(x))
     product = y * high

@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.backends.nvidia.lower.access_plan import WORD, combinations
-from tilewright.layouts.linear_layout import Columns, LinearLayout, Span
+from tilewright.layouts.linear_layout import Columns, LinearLayout, Subspace
 
 BITS = 5
 """Bits of the number of a lane; that of a warp has no more."""
@@ -156,7 +156,7 @@ def _sources(before: LinearLayout, after: LinearLayout) -> _Sources:
         after = after.transpose_outs(before.out_names)
     registers = len(before.columns["register"])
     low = (1 << registers) - 1
-    span, alike = Span(()), []
+    span, alike = Subspace(()), []
     for bit, column in enumerate((*before.columns["register"], *before.columns["lane"])):
         rest, mark = span.reduce(column, 1 << bit)
         if not span.add(column, 1 << bit) and not rest and not mark & low:
@@ -174,7 +174,7 @@ def _exchanges(sources: _Sources, moving: tuple[int, int]) -> Iterator[_Exchange
     """Ways for lanes to exchange registers; `moving` is the source of the register bit that comes from a lane."""
     lanes = [lane for _, lane in sources.lanes]
     # Where lanes have copies, a lane had better ask itself.
-    alike = Span(sources.alike)
+    alike = Subspace(sources.alike)
     nearer = [1 << bit if alike.spans(lane ^ 1 << bit) else lane for bit, lane in enumerate(lanes)]
     chosen = next((bit for bit, (register, _) in enumerate(sources.lanes) if register), None)
     for asked in (nearer, lanes):
@@ -196,7 +196,7 @@ def _without_choice(lanes: Sequence[int], moving: tuple[int, int]) -> _Exchange:
     return _Exchange(tuple(lanes), 0, 0, rounds, ((0, 0), (count - 1, count - 1)))
 
 
-def _with_own(lanes: Sequence[int], moving: tuple[int, int], alike: Span) -> Iterator[_Exchange]:
+def _with_own(lanes: Sequence[int], moving: tuple[int, int], alike: Subspace) -> Iterator[_Exchange]:
     """Exchanges in which each lane needs two registers and has one itself: which one is a parity of its number."""
     register, lane = moving
     own = [1 << bit for bit in range(len(lanes))]

@@ -46,9 +46,9 @@ from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
 from tilewright.runtime.drivers.cpu.records import (
     NO_DEFAULT,
     PROGRAM,
-    Layout,
     MapSlot,
     Parameter,
+    RecordLayout,
     Slot,
     StuckPrograms,
     enter,
@@ -154,7 +154,7 @@ class NativeKernel:
         self._state = self._state_memory.address
         if hooks is not None:
             STATE.write(self._state, "hooks", id(hooks))
-        self._layouts: list[Layout] = []
+        self._layouts: list[RecordLayout] = []
         self._records: dict[tuple[int, bytes], Memory] = {}
         self._installed: dict[tuple[int, bytes], object] = {}
         self._table = (ctypes.c_uint64 * 0)()
@@ -256,7 +256,7 @@ class NativeKernel:
         except CompilationError as error:
             raise shortened(error) from error.__cause__
 
-    def _miss(self, values: tuple[Any, ...], layout: Layout | None) -> Miss | None:
+    def _miss(self, values: tuple[Any, ...], layout: RecordLayout | None) -> Miss | None:
         runtime = _ready()
         if runtime is None or layout is None:
             return None
@@ -268,7 +268,7 @@ class NativeKernel:
         kept = layout.kept(values) if entries else None
         return None if kept is None else Miss(bytes(words.bytes[: 16 * entries]), kept, layout.address)
 
-    def _layout(self, positional: int, names: tuple[str, ...] | None) -> Layout | None:
+    def _layout(self, positional: int, names: tuple[str, ...] | None) -> RecordLayout | None:
         for layout in self._layouts:
             if layout.positional == positional and layout.names == names:
                 return layout
@@ -280,7 +280,7 @@ class NativeKernel:
                 self._add_layout(made)
         return made
 
-    def _add_layout(self, layout: Layout) -> None:
+    def _add_layout(self, layout: RecordLayout) -> None:
         self._layouts.append(layout)
         addresses = Memory(struct.pack(f"<{len(self._layouts)}Q", *(known.address for known in self._layouts)))
         self._retired.append(addresses)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.runtime.drivers.cpu.records import Layout
+from tilewright.runtime.drivers.cpu.records import RecordLayout
 from tilewright.semantics.constexpr import constexpr, unwrap
 
 _forms: dict[type, Callable[[Any], Any]] = {}
@@ -24,7 +24,7 @@ def know_form(kind: type, form: Callable[[Any], Any]) -> None:
 
 
 def in_plain_forms(
-    grid: Any, values: tuple[Any, ...], layout: Layout, parameters: int
+    grid: Any, values: tuple[Any, ...], layout: RecordLayout, parameters: int
 ) -> tuple[Any, tuple[Any, ...]] | None:
     """The grid and the values of a call, foreign ones converted; None if there are none, or if one cannot be converted.
 
@@ -43,7 +43,7 @@ def in_plain_forms(
     return grid(named), _plain_values(values, layout) or values
 
 
-def _plain_values(values: tuple[Any, ...], layout: Layout) -> tuple[Any, ...] | None:
+def _plain_values(values: tuple[Any, ...], layout: RecordLayout) -> tuple[Any, ...] | None:
     plain: list[Any] | None = None
     for parameter, index in zip(layout.parameters, layout.indices, strict=True):
         if index < 0:

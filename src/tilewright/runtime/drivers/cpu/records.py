@@ -81,7 +81,7 @@ class Slot(NamedTuple):
     elements: tuple[int, ...] = ()
 
 
-class Layout(NamedTuple):
+class RecordLayout(NamedTuple):
     """A LAYOUT in memory, and what it refers to. `indices` has a parameter's argument, or -1 for its default."""
 
     positional: int
@@ -127,7 +127,9 @@ def _keep(value: Any, kept: list[object]) -> bool:
     return type(value).__iter__ is tuple.__iter__ and all(_keep(item, kept) for item in value)
 
 
-def layout_for(parameters: tuple[Parameter, ...], positional: int, names: tuple[str, ...] | None) -> Layout | None:
+def layout_for(
+    parameters: tuple[Parameter, ...], positional: int, names: tuple[str, ...] | None
+) -> RecordLayout | None:
     """The layout of a way to call; None when the call does not fit the parameters."""
     keywords = {name: positional + index for index, name in enumerate(names or ())}
     indices = []
@@ -157,7 +159,7 @@ def layout_for(parameters: tuple[Parameter, ...], positional: int, names: tuple[
         SOURCE.pack(index=index, role=_role(parameter), default=id(parameter.default))
         for parameter, index in zip(bound, indices, strict=True)
     )
-    return Layout(positional, names, tuple(indices), bound, Memory(header + b"".join(sources)), labels)
+    return RecordLayout(positional, names, tuple(indices), bound, Memory(header + b"".join(sources)), labels)
 
 
 def _role(parameter: Parameter) -> int:

@@ -407,10 +407,10 @@ def _find_record(module: Module) -> None:
 
 
 def _give_if_equal(f: Function, record: Value) -> None:
-    same_layout = f.get(RECORD, record, "layout").equals(f["layout"])
+    same_structure = f.get(RECORD, record, "layout").equals(f["layout"])
     same_count = f.get(RECORD, record, "word_count").equals(f["count"])
     words = f.get(RECORD, record, "words")
-    with f.when(same_layout & same_count), f.when(f.call("same_words", "i1", words, f["words"], f["count"])):
+    with f.when(same_structure & same_count), f.when(f.call("same_words", "i1", words, f["words"], f["count"])):
         f.put(STATE, f["state"], "last", record)
         f.give(record)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, Variable
 from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
-from tilewright.runtime.drivers.cpu.native.pool import Machine, runtime, system
+from tilewright.runtime.drivers.cpu.native.pool import Processor, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import ACTION, CODE, CODES, JOB, LANE, POOL, TABLE
 
 _SIGBUS, _STDERR = 7, 2
@@ -37,7 +37,7 @@ _PIECES = {
 }
 
 
-def add_faults(module: Module, machine: Machine) -> None:
+def add_faults(module: Module, machine: Processor) -> None:
     """Adds `fault` to the module."""
     for name, text in _PIECES.items():
         spelled = "".join(f"\\{byte:02x}" for byte in text.encode())
@@ -152,7 +152,7 @@ def _hand_on(module: Module) -> None:
     f.give()
 
 
-def _fault(module: Module, machine: Machine) -> None:
+def _fault(module: Module, machine: Processor) -> None:
     """The signal handler."""
     parameters = {"number": "i32", "info": "ptr", "context": "ptr"}
     f = module.function("fault", "void", parameters, exported=True, inlining=RARE)

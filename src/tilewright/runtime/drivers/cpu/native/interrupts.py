@@ -20,7 +20,7 @@ from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, V
 from tilewright.runtime.drivers.cpu.native.pool import (
     FUTEX_WAIT,
     FUTEX_WAKE,
-    Machine,
+    Processor,
     blocked_signals,
     futex,
     runtime,
@@ -41,7 +41,7 @@ _PATIENCE = 25  # ticks without a launch until the thread sleeps
 _COUNT_BITS = 16
 
 
-def add_interrupts(module: Module, machine: Machine) -> None:
+def add_interrupts(module: Module, machine: Processor) -> None:
     """Adds `look`, `wait` and `rouse` to the module; the pool's functions must be there, but for `share`."""
     _check_signals(module, machine)
     _look(module)
@@ -57,7 +57,7 @@ def thread_pointer(f: Function) -> Value:
     return f.emit("ptr", "call ptr @llvm.thread.pointer()")
 
 
-def _check_signals(module: Module, machine: Machine) -> None:
+def _check_signals(module: Module, machine: Processor) -> None:
     """Lets Python handle signals if this is its main thread; not 0 when a handler raised. Leaves the GIL given up."""
     f = module.function("check_signals", "i64", {"lane": "ptr"}, inlining=RARE)
     lane = f["lane"]
@@ -151,7 +151,7 @@ def _tick_all(module: Module) -> None:
     f.give(count.value)
 
 
-def _watch(module: Module, machine: Machine) -> None:
+def _watch(module: Module, machine: Processor) -> None:
     """The life of the thread that ticks."""
     f = module.function("watch", "ptr", {"nothing": "ptr"})
     place, idle = f.address(TABLE, runtime(f), "watcher"), f.variable("i64", 0)
@@ -173,7 +173,7 @@ def _watch(module: Module, machine: Machine) -> None:
     f.give(0)
 
 
-def _rouse(module: Module, machine: Machine) -> None:
+def _rouse(module: Module, machine: Processor) -> None:
     """Starts the thread that ticks, or wakes it. With the GIL held."""
     f = module.function("rouse", "void", {}, inlining=RARE)
     place = f.address(TABLE, runtime(f), "watcher")

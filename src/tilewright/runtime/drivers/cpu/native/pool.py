@@ -33,7 +33,7 @@ _PAUSES_BEFORE_YIELD = 300
 
 
 @dataclass(frozen=True)
-class Machine:
+class Processor:
     """The differences between processors: the pause instruction, the clock, system calls, signal handlers.
 
     `counter_at`: where the context that a handler gets has the program counter.
@@ -48,13 +48,13 @@ class Machine:
 
 
 _PAUSE, _HINT = "declare void @llvm.x86.sse2.pause()", "declare void @llvm.aarch64.hint(i32)"
-MACHINES = {
-    "x86-64": Machine("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186, counter_at=168),
-    "aarch64": Machine("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178, counter_at=440),
+PROCESSORS = {
+    "x86-64": Processor("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186, counter_at=168),
+    "aarch64": Processor("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178, counter_at=440),
 }
 
 
-def add_pool(module: Module, machine: Machine) -> None:
+def add_pool(module: Module, machine: Processor) -> None:
     """Adds `now`, `work`, `worker`, `start_workers` and `share` to the module."""
     module.declarations += [
         f"@{RUNTIME} = externally_initialized constant ptr null",
@@ -82,7 +82,7 @@ def system(f: Function, name: str) -> Value:
     return f.get(TABLE, runtime(f), name)
 
 
-def _now(module: Module, machine: Machine) -> None:
+def _now(module: Module, machine: Processor) -> None:
     """A clock that costs a few nanoseconds; `set_up` knows how long its ticks are."""
     f = module.function("now", "i64", {}, exported=True)
     f.give(f.emit("i64", f"call i64 @llvm.read{machine.counter}counter()"))
@@ -123,7 +123,7 @@ def _run_chunk(module: Module) -> None:
     f.give()
 
 
-def _await_job(module: Module, machine: Machine) -> None:
+def _await_job(module: Module, machine: Processor) -> None:
     """Waits until the generation is not `seen`; gives the new one."""
     f = module.function("await_job", "i32", {"pool": "ptr", "seen": "i32"})
     pool = f["pool"]
@@ -143,7 +143,7 @@ def _await_job(module: Module, machine: Machine) -> None:
     f.give(f.load("i32", pool, order="acquire"))
 
 
-def futex(f: Function, machine: Machine, place: Value, operation: int, value: Value) -> None:
+def futex(f: Function, machine: Processor, place: Value, operation: int, value: Value) -> None:
     """The futex system call. Jobs wait on the generation, which is the first field of the pool."""
     nothing = f.constant("ptr", 0)
     number, what = f.constant("i64", machine.futex), f.constant("i32", operation)
@@ -204,7 +204,7 @@ def _start_workers(module: Module) -> None:
     f.give()
 
 
-def _wait_until_empty(module: Module, machine: Machine) -> None:
+def _wait_until_empty(module: Module, machine: Processor) -> None:
     """Waits until no thread is at work; meanwhile the caller looks after the launch."""
     f = module.function("wait_until_empty", "void", {"gate": "ptr", "control": "ptr"})
     spins, ticks = f.variable("i64", 0), f.address(LANE, f["control"], "tick")
@@ -252,7 +252,7 @@ def _divide(f: Function, job: Value) -> None:
     f.put(JOB, job, "chunk", f.choose(is_small, 1, chunk))
 
 
-def _share(module: Module, machine: Machine) -> None:
+def _share(module: Module, machine: Processor) -> None:
     """Runs a job on up to `threads` threads; gives how many took part. The caller holds the pool's lock."""
     f = module.function("share", "i64", {"pool": "ptr", **SHARED})
     pool, threads = f["pool"], f["threads"]

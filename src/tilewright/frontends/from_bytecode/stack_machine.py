@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from tilewright.frontends import hir, operations
-from tilewright.frontends.from_bytecode.opcodes import Instruction, Positions
+from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction, Positions
 from tilewright.frontends.from_bytecode.program_text import ProgramText
 from tilewright.frontends.hir_writer import HirWriter
 from tilewright.ir.attributes import FileLocation
@@ -86,7 +86,7 @@ MADE_FUNCTIONS = {"<lambda>": "a lambda", "<genexpr>": "a generator expression",
 MADE_FUNCTIONS |= {"<dictcomp>": "a dict comprehension"}
 
 
-class Machine(HirWriter):
+class StackMachine(HirWriter):
     """Reads straight-line code.
 
     Attributes:
@@ -110,7 +110,7 @@ class Machine(HirWriter):
         self.given: dict[str, Register] = {}
         self.unpacked: set[Register] = set()
 
-    def execute(self, instruction: Instruction) -> None:
+    def execute(self, instruction: BytecodeInstruction) -> None:
         """Execute one instruction that does not branch."""
         if instruction.op != "iterate":  # loops are where what they iterate over is
             self._where = self.location(instruction.positions)
@@ -201,24 +201,24 @@ class Machine(HirWriter):
         raise NotImplementedError
 
 
-def _constant(machine: Machine, value: Any) -> None:
+def _constant(machine: StackMachine, value: Any) -> None:
     if isinstance(value, CodeType):
         machine.stack.append(Made(value))
     else:
         machine.stack.append(machine.constant(value))
 
 
-def _load(machine: Machine, name: str) -> None:
+def _load(machine: StackMachine, name: str) -> None:
     given = machine.given.get(name)
     machine.stack.append(machine.put_load(name, machine.where) if given is None else given)
 
 
-def _closure(machine: Machine, _: str) -> None:
+def _closure(machine: StackMachine, _: str) -> None:
     """A variable that a function made here captures: only comprehensions do, which see all variables."""
     machine.stack.append(Empty)
 
 
-def _store(machine: Machine, name: str) -> None:
+def _store(machine: StackMachine, name: str) -> None:
     if machine.stack and isinstance(machine.stack[-1], Taken):
         machine.stack.pop()
     else:
@@ -230,53 +230,53 @@ def _store(machine: Machine, name: str) -> None:
             machine.stack[-1] = machine.put_load(name, machine.where)
 
 
-def _delete(machine: Machine, name: str) -> None:
+def _delete(machine: StackMachine, name: str) -> None:
     machine.put(hir.Delete(name, machine.where))
 
 
-def _take(machine: Machine, name: str) -> None:
+def _take(machine: StackMachine, name: str) -> None:
     machine.stack.append(Taken(name))
 
 
-def _pop(machine: Machine, _: Any) -> None:
+def _pop(machine: StackMachine, _: Any) -> None:
     dropped = machine.pop()
     if not machine.stack:
         machine.mark_unused(dropped)
 
 
-def _copy(machine: Machine, depth: int) -> None:
+def _copy(machine: StackMachine, depth: int) -> None:
     machine.stack.append(machine.stack[-depth])
 
 
-def _swap(machine: Machine, depth: int) -> None:
+def _swap(machine: StackMachine, depth: int) -> None:
     stack = machine.stack
     if len(stack) < depth:
         machine.leave_loop()
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
 
 
-def _empty(machine: Machine, _: Any) -> None:
+def _empty(machine: StackMachine, _: Any) -> None:
     machine.stack.append(Empty)
 
 
-def _unary(machine: Machine, function: Callable[..., Any]) -> None:
+def _unary(machine: StackMachine, function: Callable[..., Any]) -> None:
     machine.push_operation(function, machine.pop())
 
 
-def _binary(machine: Machine, function: Callable[..., Any]) -> None:
+def _binary(machine: StackMachine, function: Callable[..., Any]) -> None:
     machine.push_operation(function, *machine.pops(2))
 
 
-def _attribute(machine: Machine, name: str) -> None:
+def _attribute(machine: StackMachine, name: str) -> None:
     machine.push_operation(operations.attribute, machine.pop(), machine.constant(name))
 
 
-def _method(machine: Machine, name: str) -> None:
+def _method(machine: StackMachine, name: str) -> None:
     _attribute(machine, name)
     machine.stack.append(Empty)
 
 
-def _enter(machine: Machine, _: Any) -> None:
+def _enter(machine: StackMachine, _: Any) -> None:
     """`with`: the value of `__enter__`, on top of the `__exit__` that is called behind the block."""
     manager = machine.pop()
     machine.push_operation(operations.attribute, manager, machine.constant("__enter__"))
@@ -286,11 +286,11 @@ def _enter(machine: Machine, _: Any) -> None:
     machine.push_call(entering, Items([], set()), ())
 
 
-def _subscript(machine: Machine, _: Any) -> None:
+def _subscript(machine: StackMachine, _: Any) -> None:
     machine.push_operation(operator.getitem, *machine.pops(2))
 
 
-def _slice(machine: Machine, count: int) -> None:
+def _slice(machine: StackMachine, count: int) -> None:
     parts = machine.pops(count)
     step = () if count > 2 else (machine.constant(None),)
     if all(machine.initial[part] is None and machine.is_constant(part) for part in parts) and count == 2:
@@ -299,7 +299,7 @@ def _slice(machine: Machine, count: int) -> None:
         machine.push_operation(slice, *parts, *step)
 
 
-def _tuple(machine: Machine, count: int) -> None:
+def _tuple(machine: StackMachine, count: int) -> None:
     if machine.stack and machine.stack[-1] is Empty:  # the captured variables
         del machine.stack[-count:]
         machine.stack.append(Empty)
@@ -307,11 +307,11 @@ def _tuple(machine: Machine, count: int) -> None:
     machine.push_operation(operations.pack, *machine.pops(count))
 
 
-def _list(machine: Machine, count: int) -> None:
+def _list(machine: StackMachine, count: int) -> None:
     machine.stack.append(Items(list(machine.pops(count)), set()))
 
 
-def _extend(machine: Machine, depth: int) -> None:
+def _extend(machine: StackMachine, depth: int) -> None:
     value = machine.stack.pop()
     items = machine.stack[-depth]
     if isinstance(value, Items):
@@ -320,7 +320,7 @@ def _extend(machine: Machine, depth: int) -> None:
     items.registers.append(value)
 
 
-def _append(machine: Machine, depth: int) -> None:
+def _append(machine: StackMachine, depth: int) -> None:
     value = machine.pop()
     items = machine.stack[-depth] if depth <= len(machine.stack) else None
     if isinstance(items, Items):
@@ -328,49 +328,49 @@ def _append(machine: Machine, depth: int) -> None:
     machine.appended = value
 
 
-def _to_tuple(machine: Machine, _: Any) -> None:
+def _to_tuple(machine: StackMachine, _: Any) -> None:
     """Lists are tuples already."""
 
 
-def _map(machine: Machine, count: int) -> None:
+def _map(machine: StackMachine, count: int) -> None:
     pairs = [machine.pops(2) for _ in range(count)][::-1]
     machine.stack.append(Named([(_name(machine, name), value) for name, value in pairs]))
 
 
-def _constant_map(machine: Machine, count: int) -> None:
+def _constant_map(machine: StackMachine, count: int) -> None:
     names = machine.initial[machine.pop()]
     machine.stack.append(Named(list(zip(names, machine.pops(count), strict=True))))
 
 
-def _name(machine: Machine, register: Register) -> str:
+def _name(machine: StackMachine, register: Register) -> str:
     name = machine.initial[register]
     if not isinstance(name, str):
         machine.refuse("a dict")
     return name
 
 
-def _merge(machine: Machine, depth: int) -> None:
+def _merge(machine: StackMachine, depth: int) -> None:
     added = machine.stack.pop()
     named = machine.stack[-depth]
     named.entries += added.entries if isinstance(added, Named) else [(None, added)]
 
 
-def _string(machine: Machine, count: int) -> None:
+def _string(machine: StackMachine, count: int) -> None:
     machine.push_operation(operations.joined, *machine.pops(count))
 
 
-def _convert(machine: Machine, conversion: int) -> None:
+def _convert(machine: StackMachine, conversion: int) -> None:
     machine.stack.append(Converted(machine.pop(), conversion))
 
 
-def _format(machine: Machine, has_specification: bool) -> None:
+def _format(machine: StackMachine, has_specification: bool) -> None:
     specification = machine.pop() if has_specification else machine.constant("")
     value = machine.stack.pop()
     value, conversion = (value.value, value.conversion) if isinstance(value, Converted) else (value, -1)
     machine.push_operation(operations.formatted, value, machine.constant(conversion), specification)
 
 
-def _call(machine: Machine, arg: tuple[int, tuple[str, ...]]) -> None:
+def _call(machine: StackMachine, arg: tuple[int, tuple[str, ...]]) -> None:
     count, names = arg
     values = machine.pops(count)
     callee, beside = _callee(machine)
@@ -386,7 +386,7 @@ def _call(machine: Machine, arg: tuple[int, tuple[str, ...]]) -> None:
         machine.push_call(callee, Items(list(values[:positional]), set()), keywords)
 
 
-def _callee(machine: Machine) -> tuple[Any, Any]:
+def _callee(machine: StackMachine) -> tuple[Any, Any]:
     """The callee, and what stands beside it: its owner for methods, which the vocabulary does not use, else nothing."""
     upper = machine.stack.pop()
     lower = machine.stack.pop() if machine.stack else Empty
@@ -395,12 +395,12 @@ def _callee(machine: Machine) -> tuple[Any, Any]:
     return (upper, None) if lower is Empty else (lower, upper)
 
 
-def _call_named(machine: Machine, count: int) -> None:
+def _call_named(machine: StackMachine, count: int) -> None:
     names = machine.initial[machine.pop()]
     _call(machine, (count, names))
 
 
-def _call_spread(machine: Machine, has_keywords: bool) -> None:
+def _call_spread(machine: StackMachine, has_keywords: bool) -> None:
     named: Any = machine.stack.pop() if has_keywords else Empty
     if named is Empty:  # as in 3.14 the place of keywords that there are not
         named = Named([])
@@ -411,7 +411,7 @@ def _call_spread(machine: Machine, has_keywords: bool) -> None:
     machine.push_call(callee, items, keywords)
 
 
-def _unpack(machine: Machine, count: int) -> None:
+def _unpack(machine: StackMachine, count: int) -> None:
     value = machine.stack.pop()
     if isinstance(value, Items) and not value.starred and len(value.registers) == count:
         machine.stack += reversed(value.registers)
@@ -420,12 +420,12 @@ def _unpack(machine: Machine, count: int) -> None:
     _unpacked(machine, count, -1)
 
 
-def _unpack_star(machine: Machine, counts: tuple[int, int]) -> None:
+def _unpack_star(machine: StackMachine, counts: tuple[int, int]) -> None:
     before, after = counts
     _unpacked(machine, before + 1 + after, before)
 
 
-def _unpacked(machine: Machine, count: int, star: int) -> None:
+def _unpacked(machine: StackMachine, count: int, star: int) -> None:
     value = machine.pop()
     results = tuple(machine.register() for _ in range(count))
     machine.put(hir.Unpack(results, star, value, machine.where))
@@ -433,7 +433,7 @@ def _unpacked(machine: Machine, count: int, star: int) -> None:
     machine.stack += reversed(results)
 
 
-def _function(machine: Machine, flags: int) -> None:
+def _function(machine: StackMachine, flags: int) -> None:
     """The code on the stack becomes a function; defaults and closure (3.11, 3.12) lie below it."""
     made = machine.stack.pop()
     if made.code.co_name != LIST_COMPREHENSION:
@@ -443,22 +443,22 @@ def _function(machine: Machine, flags: int) -> None:
     machine.stack.append(made)
 
 
-def _function_attribute(machine: Machine, _: Any) -> None:
+def _function_attribute(machine: StackMachine, _: Any) -> None:
     """3.13: the closure or the defaults lie below the function."""
     made = machine.stack.pop()
     machine.stack.pop()
     machine.stack.append(made)
 
 
-def _assertion(machine: Machine, _: Any) -> None:
+def _assertion(machine: StackMachine, _: Any) -> None:
     machine.stack.append(Failure())
 
 
-def _iterate(machine: Machine, _: Any) -> None:
+def _iterate(machine: StackMachine, _: Any) -> None:
     """Loops take what they iterate over as it is."""
 
 
-_HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
+_HANDLERS: Mapping[str, Callable[[StackMachine, Any], None]] = {
     "append": _append,
     "assertion": _assertion,
     "attribute": _attribute,
@@ -485,7 +485,7 @@ _HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = {
     "method": _method,
     "null": _empty,
     "pop": _pop,
-    "refuse": Machine.refuse,
+    "refuse": StackMachine.refuse,
     "slice": _slice,
     "store": _store,
     "string": _string,

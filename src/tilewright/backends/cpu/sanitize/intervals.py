@@ -19,7 +19,7 @@ from tilewright.ir.types import i64
 from tilewright.transforms.matching import integer_of, unary_of
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """All numbers from `low` to `high`, both i64."""
 
     low: Term
@@ -30,66 +30,66 @@ class Span(NamedTuple):
         return self.low.at_least(start) & self.high.at_most(start + size - 1)
 
 
-def span_of_place(place: Place) -> Span | None:
+def interval_of_place(place: Place) -> Interval | None:
     """The bytes that an access may touch; None when only its lanes can tell."""
     if place.start is None:
         return None
-    span = _span(place.elements.code, place.elements.value)
-    if span is None:
+    interval = _interval(place.elements.code, place.elements.value)
+    if interval is None:
         return None
-    low, high = (place.start + end * place.size for end in span)
-    return Span(low, high + (place.size - 1))
+    low, high = (place.start + end * place.size for end in interval)
+    return Interval(low, high + (place.size - 1))
 
 
-def _span(code: Code, value: Value) -> Span | None:
+def _interval(code: Code, value: Value) -> Interval | None:
     if not value.type.shape:
         scalar = code.of(value).to(i64)
-        return Span(scalar, scalar)
+        return Interval(scalar, scalar)
     op = value.op
     if op is None:
         return None
     if isinstance(op, (Broadcast, ExpandDims, Splat)):
-        return _span(code, op.source)
+        return _interval(code, op.source)
     extension = unary_of(value, "arith.extsi")
     if extension is not None:
-        return _span(code, extension.operand)
+        return _interval(code, extension.operand)
     number = op.start if isinstance(op, MakeRange) else integer_of(value)
     if number is not None:
         last = op.end - 1 if isinstance(op, MakeRange) else number
-        return Span(code.number(number, i64), code.number(last, i64))
+        return Interval(code.number(number, i64), code.number(last, i64))
     rule = _RULES.get(op.name)
-    spans = [_span(code, operand) for operand in op.operands] if rule else []
-    known = [span for span in spans if span is not None]
-    return rule(*known) if rule and len(known) == len(spans) else None
+    intervals = [_interval(code, operand) for operand in op.operands] if rule else []
+    known = [interval for interval in intervals if interval is not None]
+    return rule(*known) if rule and len(known) == len(intervals) else None
 
 
-def _sum(a: Span, b: Span) -> Span:
-    return Span(a.low + b.low, a.high + b.high)
+def _sum(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low + b.low, a.high + b.high)
 
 
-def _difference(a: Span, b: Span) -> Span:
-    return Span(a.low - b.high, a.high - b.low)
+def _difference(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low - b.high, a.high - b.low)
 
 
-def _product(a: Span, b: Span) -> Span | None:
-    """The span of the product of a tile and one number; None for two tiles."""
+def _product(a: Interval, b: Interval) -> Interval | None:
+    """The interval of the product of a tile and one number; None for two tiles."""
     if a.low.value is a.high.value:
         a, b = b, a
     if b.low.value is not b.high.value:
         return None
     ends = [end * b.low for end in a]
-    return Span(ends[0].least(ends[1]), ends[0].most(ends[1]))
+    return Interval(ends[0].least(ends[1]), ends[0].most(ends[1]))
 
 
-def _remainder(a: Span, b: Span) -> Span | None:
-    """The span of a remainder by one number: below it, and as negative as the dividend may be."""
+def _remainder(a: Interval, b: Interval) -> Interval | None:
+    """The interval of a remainder by one number: below it, and as negative as the dividend may be."""
     if b.low.value is not b.high.value:
         return None
     most = b.low.most(b.low.code.number(0, i64) - b.low) - 1
-    return Span(a.low.least(0).most(most.code.number(0, i64) - most), most)
+    return Interval(a.low.least(0).most(most.code.number(0, i64) - most), most)
 
 
-_RULES: dict[str, Callable[[Span, Span], Span | None]] = {
+_RULES: dict[str, Callable[[Interval, Interval], Interval | None]] = {
     "arith.addi": _sum,
     "arith.muli": _product,
     "arith.remsi": _remainder,
