@@ -33,7 +33,7 @@ gpu: .venv/installed
 		$(BIN)/python bench/gpu/bundle.py build/gpu --architectures $$architecture
 	for part in right agrees fast; do $(BIN)/python build/gpu/parts.py $$part --out build/gpu/$$part.json; \
 		test $$? -le 1 || exit 1; done
-	$(BIN)/python bench/gpu/road.py build/gpu/right.json
+	$(BIN)/python bench/gpu/runtime.py build/gpu/right.json
 	$(BIN)/python bench/gpu/faults.py build/gpu/agrees.json
 	$(BIN)/python bench/gpu/rivals.py build/gpu/fast.json
 	$(BIN)/python bench/gpu/page.py docs/hardware build/gpu/right.json build/gpu/agrees.json build/gpu/fast.json

@@ -1,4 +1,4 @@
-"""Real kernels through the whole road: every way to pass arguments, each checked against NumPy."""
+"""Real kernels through the whole pipeline: every way to pass arguments, each checked against NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels whose names are not ASCII, or no identifiers at all, on every road."""
+"""Kernels whose names are not ASCII, or no identifiers at all, in every front end."""
 
 from __future__ import annotations
 

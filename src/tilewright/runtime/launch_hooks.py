@@ -1,8 +1,8 @@
 """Launches that somebody watches: hooks and the trace. While nobody does, launches know nothing of this.
 
-watching.is_on()                         # also the word that native launches look at
-watching.launch(kernel, metadata, run)   # enter hooks, the launch, exit hooks
-watching.divert(1)                       # launches go through Python for another reason, until divert(-1)
+launch_hooks.is_on()                         # also the word that native launches look at
+launch_hooks.launch(kernel, metadata, run)   # enter hooks, the launch, exit hooks
+launch_hooks.divert(1)                       # launches go through Python for another reason, until divert(-1)
 """
 
 from __future__ import annotations

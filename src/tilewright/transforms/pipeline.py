@@ -1,4 +1,4 @@
-"""The road from TTIR as the front end writes it to TTIR as back ends want it.
+"""The pipeline from TTIR as the front end writes it to TTIR as back ends want it.
 
 Afterwards a kernel is one function with structured control flow only, without block pointers and without calls but of
 `noinline` functions.

@@ -1,4 +1,4 @@
-"""The road of a vectorized function on one screen.
+"""The pipeline of a vectorized function on one screen.
 
 read, evaluate      program.py      Python function → TTIR on scalars
 write               bodies.py       TTIR → LLVM IR of a scalar function, of vectors of elements, of a fold

@@ -1,4 +1,4 @@
-"""The road from TTIR to a GPU's machine code.
+"""The pipeline from TTIR to a GPU's machine code.
 
 ttir     the passes that Triton runs on TTIR for a GPU
 ttgir    every tile has a layout, loops are pipelined

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import road
-from road import OUT_OF_MEMORY, ROWS, row_of
 
+import runtime
 import tilewright as tw
+from runtime import OUT_OF_MEMORY, ROWS, row_of
 from tilewright import cuda
 
-SCRIPT = Path(road.__file__)
+SCRIPT = Path(runtime.__file__)
 
 
 class Simulated:
@@ -43,8 +43,8 @@ PRINTS = """
 import sys
 sys.path[:0] = [{bench!r}, {here!r}]
 import tilewright as tw
-from road import row_of
-from test_gpu_road import Simulated
+from runtime import row_of
+from test_gpu_runtime import Simulated
 with tw.simulate("cuda:90"):
     print(row_of("prints", Simulated()))
 """
@@ -64,19 +64,19 @@ def test_a_wrong_address_is_no_error_of_the_driver_there() -> None:
 
 @pytest.mark.parametrize("name", ["arrays", "streams", "array_interface", "prints"])
 def test_a_gpu_that_computes_nothing_is_seen(name: str, fake: Any) -> None:
-    row = row_of(name, road.Hardware())
+    row = row_of(name, runtime.Hardware())
     assert not row["good"]
     assert row["problem"].startswith("AssertionError")
 
 
 @pytest.mark.parametrize("name", ["illegal_address", "launch_failure", "assertions", SLOW])
 def test_errors_have_to_come(name: str, fake: Any) -> None:
-    assert not row_of(name, road.Hardware())["good"]
+    assert not row_of(name, runtime.Hardware())["good"]
 
 
 def test_errors_of_the_driver(fake: Any) -> None:
-    gpu = road.Hardware()
-    road.launch(gpu.copy(road.start()))
+    gpu = runtime.Hardware()
+    runtime.launch(gpu.copy(runtime.start()))
     fake.fail("cuLaunchKernelEx", 700)
     assert row_of("illegal_address", gpu) == {"good": True}
     fake.fail("cuLaunchKernelEx", OUT_OF_MEMORY)
@@ -85,22 +85,22 @@ def test_errors_of_the_driver(fake: Any) -> None:
 
 
 def test_work_on_two_streams_is_ordered(fake: Any) -> None:
-    road.streams(CountingGpu())
+    runtime.streams(CountingGpu())
     launches = fake.launches()
     assert len(launches) == 40
     assert len({launch.stream for launch in launches}) == 2
     assert len(fake.calls("cuStreamWaitEvent")) == 40
 
 
-class CountingGpu(road.Hardware):
+class CountingGpu(runtime.Hardware):
     """Believed to have computed."""
 
     def numpy(self, array: Any) -> Any:
-        return road.start() + 40
+        return runtime.start() + 40
 
 
 def test_without_torch(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("road.find_spec", lambda name: None)
+    monkeypatch.setattr("runtime.find_spec", lambda name: None)
     assert row_of("torch_tensors", cuda) == {"skipped": "torch is not installed"}
 
 
@@ -108,12 +108,12 @@ SOME = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {bench!r})
-import road
+import runtime
 from processes import add_rows, print_one
 names = list({names})
-road.ROWS = dict.fromkeys(names, road.is_usable)
+runtime.ROWS = dict.fromkeys(names, runtime.is_usable)
 if sys.argv[1] == "--skip":
-    print_one(lambda name: road.row_of(name, road.Hardware()), names, int(sys.argv[2]))
+    print_one(lambda name: runtime.row_of(name, runtime.Hardware()), names, int(sys.argv[2]))
 add_rows(Path(sys.argv[1]), [sys.executable, __file__], names)
 """
 

@@ -1,4 +1,4 @@
-"""The road with a back end that only records: stages, metadata, errors, IR dumps."""
+"""The pipeline with a back end that only records: stages, metadata, errors, IR dumps."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def wrong(x_ptr, BLOCK: tl.constexpr):
 def test_mistakes_are_compilation_errors_with_the_place() -> None:
     with pytest.raises(CompilationError, match=r"missing_name") as caught:
         compiled(wrong, (ArgumentSpec("x_ptr", "*i32"), ArgumentSpec("BLOCK", "constexpr", constant=64)))
-    assert "test_road.py" in str(caught.value)
+    assert "test_compile_stages.py" in str(caught.value)
 
 
 def test_ir_dump(capsys: pytest.CaptureFixture[str]) -> None:

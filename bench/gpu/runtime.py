@@ -1,6 +1,6 @@
 """Tilewright on a GPU: arrays, streams, contexts, prints, assertions, torch, errors; each in a process of its own.
 
-python bench/gpu/road.py build/gpu/right.json       # adds its rows to what the part found
+python bench/gpu/runtime.py build/gpu/right.json       # adds its rows to what the part found
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The road to a GPU: options, stages, texts as sources, metadata, errors. No GPU is needed."""
+"""The pipeline to a GPU: options, stages, texts as sources, metadata, errors. No GPU is needed."""
 
 from __future__ import annotations
 
